@@ -1,0 +1,1 @@
+"""Generated Grafana boards and alerting rules."""

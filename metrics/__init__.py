@@ -1,0 +1,1 @@
+"""Vocabulary and measuring: what is counted, and how it reaches Prometheus."""

@@ -1,0 +1,46 @@
+"""Spark's progress events into the recorder. Thin: parse, record, count its own failures."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from metrics.recorder import Recorder
+
+log = logging.getLogger("mirror")
+
+
+class MirrorQueryListener(StreamingQueryListener):
+    """Feeds the reports that a micro-batch observed. Spark swallows a listener's exceptions, so they are counted."""
+
+    def __init__(self, recorder: Recorder, *, observed: str) -> None:
+        self._recorder = recorder
+        self._observed = observed
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name
+        """Nothing to record: progress tells that a query lives."""
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+        """Record the reports of one window."""
+        try:
+            for row in reports(event.progress.observedMetrics, self._observed):
+                self._recorder.report(row, now_s=time.time())
+        except Exception:
+            self._recorder.count("kafka_mirror_listener_errors_total")
+            log.exception("a progress event could not be read")
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+        """Nothing to record."""
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+        """Nothing to record: the appliance watches its queries itself."""
+
+
+def reports(observed: Mapping[str, Any], name: str) -> Iterable[Mapping[str, Any]]:
+    """Return the replication reports inside the observed metrics of one progress event."""
+    row = observed.get(name)
+    return [report.asDict() for report in row["reports"]] if row is not None else []

@@ -1,0 +1,1 @@
+"""The mirroring appliance: replication between Kafka clusters, on Spark."""

@@ -1,0 +1,236 @@
+"""The appliance, top to bottom: settings, clusters, topics, Spark, metrics, until a signal."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+
+from metrics.exporter import PortTakenError, serve
+from metrics.listener import MirrorQueryListener
+from metrics.recorder import Labels, Recorder
+from mirror.admin import Admin
+from mirror.config.settings import Flow, Settings
+from mirror.errors import ClusterUnavailable, SettingsError, StreamTerminated
+from mirror.replication.datasource import Plan, write_plan
+from mirror.replication.plan import FlowPlan, stop_key
+from mirror.replication.stream import OBSERVED, Lanes, session
+from mirror.topics import Matched, ensure_batons, ensure_remote, flow_plan, matched
+
+log = logging.getLogger("mirror")
+
+STOP_WITHIN_S = 25.0
+SPARE_TASKS = 2
+RESTARTS_BEFORE_GIVING_UP = 10
+
+
+@dataclass(slots=True)
+class FlowState:
+    """One flow as the driver sees it: its control planes, and what it replicates now."""
+
+    flow: Flow
+    source: Admin
+    target: Admin
+    topics: list[Matched] = field(default_factory=list)
+    plan: FlowPlan | None = None
+    refresh_at_s: float = 0.0
+
+    def labels(self) -> dict[tuple[str, int], Labels]:
+        """Return the metric labels of each topic-partition of the source."""
+        partitions = self.plan.partitions if self.plan else ()
+        flow = self.flow
+        return {
+            (p.topic, p.partition): (flow.source.alias, flow.target.alias, p.remote_topic, str(p.partition))
+            for p in partitions
+        }
+
+
+class Appliance:
+    """Runs all flows of one settings file in this process and its Spark."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._mirror = settings.mirror
+        self._plan_file: Path = settings.mirror.state_dir / "plan"
+        self._is_ready = False
+        self._stop = threading.Event()
+        self.recorder = Recorder()
+        self.flows = [_state(flow) for flow in settings.flows]
+        self.port = 0
+        self.polls = 0  # lag polls done, good or bad
+
+    def run(self, *, on_started: Callable[[Appliance], None] | None = None) -> None:
+        """Replicate until `stop` is called or SIGTERM or SIGINT arrives; then hand every position over and return.
+
+        Raises:
+            SettingsError: both ends of a flow are the same cluster, or the metrics address is taken.
+            ClusterUnavailable: a cluster did not answer at start.
+            StreamTerminated: Spark ended the queries again and again.
+        """
+        mirror = self._mirror
+        mirror.state_dir.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as stack:
+            registry = CollectorRegistry()
+            registry.register(self.recorder)
+            try:
+                host, port = mirror.metrics_listen
+                self.port = stack.enter_context(serve(registry, host, port, is_ready=lambda: self._is_ready))
+            except PortTakenError as error:
+                raise SettingsError(str(error)) from error
+            refuse_same_cluster(self.flows)
+            self._refresh(force=True)
+            spark = session(mirror.spark, tasks=mirror.lanes * mirror.slots + SPARE_TASKS)
+            stack.callback(spark.stop)
+            self._on_signals()  # after Spark, which installs a handler of its own
+            spark.streams.addListener(MirrorQueryListener(self.recorder, observed=OBSERVED))
+            lanes = Lanes(
+                spark,
+                mirror.state_dir,
+                plan=self._plan_file,
+                lanes=mirror.lanes,
+                slots=mirror.slots,
+                window_ms=mirror.window_ms,
+            )
+            if not self._stop.is_set():
+                lanes.start()
+                self._is_ready = True
+                log.info("replicating %s; metrics on http://%s:%d/metrics", self._summary(), host, self.port)
+                if on_started is not None:
+                    on_started(self)
+                self._watch(lanes)
+            self._is_ready = False
+            self._finish(lanes)
+
+    @property
+    def is_stopping(self) -> bool:
+        """True from the first request to stop on."""
+        return self._stop.is_set()
+
+    def stop(self) -> None:
+        """Ask `run` to end; safe from any thread."""
+        self._stop.set()
+
+    def _on_signals(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, lambda *_: self._stop.set())
+
+    def _summary(self) -> str:
+        return ", ".join(
+            f"{len(state.plan.partitions) if state.plan else 0} topic-partitions {state.flow.name}"
+            for state in self.flows
+        )
+
+    # --- while it runs ------------------------------------------------------------------------------------------
+
+    def _watch(self, lanes: Lanes) -> None:
+        poll_at = 0.0
+        while not self._stop.wait(0.2):
+            for ended in lanes.revive():
+                self.recorder.count("kafka_mirror_query_restarts_total")
+                log.error("%s; started again (%d)", ended, lanes.restarts)
+                if lanes.restarts > RESTARTS_BEFORE_GIVING_UP:
+                    raise StreamTerminated(f"{ended}; given up after {lanes.restarts} restarts")
+            self._refresh()
+            if time.monotonic() >= poll_at:
+                self._poll()
+                poll_at = time.monotonic() + self._mirror.poll_interval_s
+
+    def _refresh(self, *, force: bool = False) -> None:
+        """Follow new topics and grown partitions of the flows whose interval is over; tell the planner."""
+        changed = False
+        for state in self.flows:
+            if not force and (time.monotonic() < state.refresh_at_s or not state.flow.refresh_topics_enabled):
+                continue
+            state.refresh_at_s = time.monotonic() + state.flow.refresh_topics_interval_s
+            try:
+                changed |= self._discover(state)
+            except ClusterUnavailable as error:
+                if force:
+                    raise
+                log.warning("%s: topics not refreshed: %s", state.flow.name, error)
+        if changed or force:
+            self._write_plan(is_stopping=False)
+            self.recorder.keep_only([labels for state in self.flows for labels in state.labels().values()])
+
+    def _discover(self, state: FlowState) -> bool:
+        """Match topics, prepare the target, and return whether the flow's topic-partitions changed."""
+        state.topics = matched(state.flow, state.source.topics())
+        ensure_batons(state.flow, state.target, slots=self._mirror.slots)
+        remote = ensure_remote(state.flow, state.topics, state.source, state.target)
+        before, state.plan = state.plan, flow_plan(state.flow, state.topics, remote)
+        return state.plan != before
+
+    def _write_plan(self, *, is_stopping: bool) -> None:
+        plans = tuple(state.plan for state in self.flows if state.plan is not None)
+        write_plan(self._plan_file, Plan(plans, is_stopping=is_stopping))
+
+    def _poll(self) -> None:
+        """Read positions first and log ends after, so that a lag is never negative for want of order."""
+        for state in self.flows:
+            if state.plan is None:
+                continue
+            flow = state.flow
+            try:
+                positions = state.target.group_offsets(state.plan.group)
+                labels = state.labels()
+                committed_only = flow.consumer.get("isolation.level") == "read_committed"
+                ends = state.source.end_offsets(labels, read_committed=committed_only)
+            except ClusterUnavailable as error:
+                self.recorder.count("kafka_mirror_poll_errors_total", (flow.source.alias, flow.target.alias))
+                log.warning("%s: lag not polled: %s", flow.name, error)
+                continue
+            for key, end in ends.items():
+                remote, partition = labels[key][2], key[1]
+                self.recorder.lag(labels[key], end_offset=end, replicated=positions.get((remote, partition)))
+        self.polls += 1
+
+    # --- the end ------------------------------------------------------------------------------------------------
+
+    def _finish(self, lanes: Lanes) -> None:
+        """Let the running windows end themselves: everything in flight acknowledged, positions committed."""
+        log.info("stopping: running windows hand over their positions")
+        self._write_plan(is_stopping=True)
+        for state in self.flows:
+            if state.plan is not None:
+                try:
+                    state.target.commit(state.plan.group, state.plan.baton_topic, stop_key(), lanes.run_id)
+                except ClusterUnavailable as error:
+                    log.warning("%s: windows cannot be told to stop: %s", state.flow.name, error)
+        if lanes.finish(STOP_WITHIN_S):
+            self._poll()
+            log.info("stopped; every position is committed")
+        else:
+            log.warning("stopped after %.0f s without the windows' own end; the next start repeats at most their last second",
+                        STOP_WITHIN_S)  # fmt: skip
+
+
+def _state(flow: Flow) -> FlowState:
+    return FlowState(flow, Admin(flow.source.alias, flow.source_admin), Admin(flow.target.alias, flow.target_admin))
+
+
+def refuse_same_cluster(flows: list[FlowState]) -> None:
+    """Raise SettingsError when a flow's ends are one cluster: it would replicate its own output without end."""
+    for state in flows:
+        source, target = state.source.cluster_id(), state.target.cluster_id()
+        if source == target:
+            raise SettingsError(
+                f"{state.flow.name}: both ends are the same cluster (cluster id {source}); "
+                "it would replicate its own records without end. Point one alias at another cluster."
+            )
+
+
+def check(settings: Settings) -> list[FlowState]:
+    """Connect to every flow's clusters, match topics, change nothing: what `plan` prints."""
+    states = [_state(flow) for flow in settings.flows]
+    refuse_same_cluster(states)
+    for state in states:
+        state.topics = matched(state.flow, state.source.topics())
+    return states

@@ -1,0 +1,1 @@
+"""Read a connect-mirror-maker.properties into settings."""

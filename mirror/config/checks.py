@@ -1,0 +1,110 @@
+"""Refuse configurations that would fail or echo for ever: client properties, shared brokers, loops. Asks no cluster."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mirror.config.clients import ClientError, Role, check
+from mirror.config.layers import Assigned, Layer, Pair, effective
+from mirror.config.properties import Entry
+from mirror.config.values import broker_addresses, refusal, text_list
+from mirror.errors import SettingsError
+from mirror.policy import IdentityReplicationPolicy
+
+if TYPE_CHECKING:
+    from mirror.config.settings import Flow
+
+
+def check_placeholders(entries: Mapping[str, Entry], ignored: Mapping[str, str]) -> None:
+    """Refuse ${provider:...} of a declared config provider in a key that is honoured: it would be used literally."""
+    declared = entries.get("config.providers")
+    names = [re.escape(name) for name in text_list(declared) if name] if declared else []
+    if not names:
+        return
+    placeholder = re.compile(rf"\$\{{({'|'.join(names)}):")
+    for key, entry in entries.items():
+        if key not in ignored and (match := placeholder.search(entry.value)):
+            raise refusal(
+                entry, f'refers to config provider "{match[1]}", which is not supported. Write the value itself.'
+            )
+
+
+def check_clients(found: Assigned, pairs: Iterable[Pair], path: Path) -> None:
+    """Refuse client properties no client can be built from, naming the entry at fault."""
+    for pair in pairs:
+        layers: list[tuple[Role, str, Layer]] = [
+            ("consumer", f"{pair.source}.consumer", found.source_client(pair, "consumer")),
+            ("producer", f"{pair.target}.producer", found.producer(pair)),
+            ("admin", f"{pair.source}.admin", found.source_client(pair, "admin")),
+            ("admin", f"{pair.target}.admin", found.target_admin(pair)),
+        ]
+        for role, owner, layer in layers:
+            try:
+                check(role, effective(layer))
+            except ClientError as error:
+                entry = layer.get(error.key)
+                if entry is not None:
+                    raise refusal(entry, error.complaint) from None
+                raise SettingsError(f"{path}: {owner}.{error.key}: {error.complaint}") from None
+
+
+def check_flows(flows: Sequence[Flow], path: Path) -> None:
+    """Refuse flows whose ends are one cluster, and sets of flows whose names let records go round for ever."""
+    for flow in flows:
+        _check_addresses(flow, path)
+        if not isinstance(flow.policy, IdentityReplicationPolicy) and re.search(r"[^a-zA-Z0-9._-]", flow.source.alias):
+            raise SettingsError(
+                f'{path}: clusters: alias "{flow.source.alias}" cannot start the topic names of {flow.name}; expected '
+                'letters, digits, ".", "_" and "-". Rename it or use IdentityReplicationPolicy.'
+            )
+    targets: dict[str, set[str]] = {}
+    for flow in flows:
+        targets.setdefault(flow.source.alias, set()).add(flow.target.alias)
+    for flow in flows:
+        if flow.source.alias not in _reachable(targets, flow.target.alias):
+            continue
+        if isinstance(flow.policy, IdentityReplicationPolicy):
+            raise SettingsError(
+                f"{path}: {flow.name}.replication.policy.class: IdentityReplicationPolicy while other flows lead from "
+                f"{flow.target.alias} back to {flow.source.alias}; records would go round for ever. "
+                "Disable one direction or use DefaultReplicationPolicy."
+            )
+        if flow.policy.separator in flow.source.alias:
+            raise SettingsError(
+                f'{path}: {flow.name}.replication.policy.separator: "{flow.policy.separator}" is part of the alias '
+                f'"{flow.source.alias}" and flows lead back to it; records would go round for ever. '
+                "Rename the alias or choose another separator."
+            )
+
+
+def _check_addresses(flow: Flow, path: Path) -> None:
+    source = {*_brokers(flow.source.client), *_brokers(flow.consumer)}
+    target = {*_brokers(flow.target.client), *_brokers(flow.producer)}
+    shared = sorted(source & target)
+    if shared:
+        raise SettingsError(
+            f"{path}: {flow.name}: {flow.source.alias} and {flow.target.alias} share the broker {shared[0]}; expected "
+            f"two clusters. Correct {flow.source.alias}.bootstrap.servers or {flow.target.alias}.bootstrap.servers."
+        )
+
+
+def _brokers(client: Mapping[str, str]) -> list[str]:
+    """Return broker addresses with one spelling for this host."""
+    return [
+        re.sub(r"^(localhost|\[::1\]):", "127.0.0.1:", item) for item in broker_addresses(client["bootstrap.servers"])
+    ]
+
+
+def _reachable(targets: Mapping[str, set[str]], start: str) -> set[str]:
+    """Return all aliases records can come to from `start`."""
+    seen: set[str] = set()
+    waiting = [start]
+    while waiting:
+        alias = waiting.pop()
+        if alias not in seen:
+            seen.add(alias)
+            waiting += targets.get(alias, ())
+    return seen

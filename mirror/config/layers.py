@@ -1,0 +1,202 @@
+"""Decide which cluster, flow or client each property belongs to, and which of several wins (MirrorMaker's layering)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from typing import NamedTuple
+
+from mirror.config.clients import Role, is_mapped
+from mirror.config.properties import Entry
+from mirror.config.values import refusal, text
+
+Layer = dict[str, Entry]  # Java name without prefix -> the entry that sets it
+
+FLOW_KEYS = frozenset(
+    {
+        "enabled",
+        "topics",
+        "topics.exclude",
+        "replication.policy.class",
+        "replication.policy.separator",
+        "replication.factor",
+        "tasks.max",
+        "refresh.topics.enabled",
+        "refresh.topics.interval.seconds",
+    }
+)
+_OWN_PREFIX = "mirror."
+
+
+class Pair(NamedTuple):
+    """The two aliases of a flow, declared or not enabled included."""
+
+    source: str
+    target: str
+
+    def __str__(self) -> str:
+        return f"{self.source}->{self.target}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assigned:
+    """All entries by the thing they belong to, prefixes stripped."""
+
+    top: Layer = field(default_factory=dict)
+    own: Layer = field(default_factory=dict)  # mirror.* keys, prefix kept
+    clusters: dict[str, Layer] = field(default_factory=dict)
+    pairs: dict[Pair, Layer] = field(default_factory=dict)
+
+    def common(self, alias: str) -> Layer:
+        """Return bootstrap.servers, security.protocol, ssl.* and sasl.* of a cluster; its own beat top-level ones."""
+        return {**_only_common(self.top), **_only_common(self.clusters[alias])}
+
+    def flow(self, pair: Pair) -> Layer:
+        """Return the flow's own keys; A->B.x beats x."""
+        merged = {**self.top, **self.pairs.get(pair, {})}
+        return {key: entry for key, entry in merged.items() if key in FLOW_KEYS}
+
+    def source_client(self, pair: Pair, role: Role) -> Layer:
+        """Return the effective properties of a client of the source; see _scoped."""
+        return self._scoped(pair, pair.source, "source", role)
+
+    def target_admin(self, pair: Pair) -> Layer:
+        """Return the effective properties of the target's admin client; see _scoped."""
+        return self._scoped(pair, pair.target, "target", "admin")
+
+    def producer(self, pair: Pair) -> Layer:
+        """Return those of the data producer: B's common keys, B.producer.*, A->B.producer.override.*, later wins.
+
+        A->B.producer.* is not among them: in MirrorMaker it only reaches the offset-syncs producer.
+        """
+        return {
+            **self.common(pair.target),
+            **_stripped(self.clusters[pair.target], "producer."),
+            **_stripped(self.pairs.get(pair, {}), "producer.override."),
+        }
+
+    def _scoped(self, pair: Pair, alias: str, side: str, role: Role) -> Layer:
+        """Merge in MirrorMaker's order, later wins.
+
+        A.<common>; A->B.source.cluster.<common>; A->B.<role>.*; A.<common> again, where A.<role>.* does not set it;
+        A.<role>.*; A->B.source.<role>.*. So A.consumer.x beats A->B.consumer.x.
+        """
+        flow, cluster, common = self.pairs.get(pair, {}), self.clusters[alias], self.common(alias)
+        return {
+            **common,
+            **_only_common(_stripped(flow, f"{side}.cluster.")),
+            **_stripped(flow, f"{role}."),
+            **common,
+            **_stripped(cluster, f"{role}."),
+            **_stripped(flow, f"{side}.{role}."),
+        }
+
+
+def assign(entries: Mapping[str, Entry], aliases: Iterable[str]) -> Assigned:
+    """Sort entries by owner; of several aliases that fit a key the longest wins.
+
+    Raises:
+        SettingsError: A key names a flow of an alias that `clusters` does not declare.
+    """
+    longest_first = sorted(aliases, key=len, reverse=True)
+    pairs = sorted((Pair(*pair) for pair in product(longest_first, repeat=2)), key=lambda p: len(str(p)), reverse=True)
+    found = Assigned(clusters={alias: {} for alias in longest_first})
+    for key, entry in entries.items():
+        if pair := next((pair for pair in pairs if key.startswith(f"{pair}.")), None):
+            found.pairs.setdefault(pair, {})[key[len(str(pair)) + 1 :]] = entry
+        elif "->" in key:
+            raise refusal(entry, _unknown_alias(key, longest_first))
+        elif key in FLOW_KEYS or is_common(key):
+            found.top[key] = entry
+        elif key.startswith(_OWN_PREFIX):
+            found.own[key] = entry
+        elif alias := next((alias for alias in longest_first if key.startswith(f"{alias}.")), None):
+            found.clusters[alias][key[len(alias) + 1 :]] = entry
+        else:
+            found.top[key] = entry
+    return found
+
+
+def is_common(key: str) -> bool:
+    """Tell whether a client key set for a cluster holds for all of its clients (MirrorClientConfig)."""
+    return key in ("bootstrap.servers", "security.protocol") or key.startswith(("ssl.", "sasl."))
+
+
+def unhonoured(found: Assigned, enabled: Iterable[Pair]) -> dict[str, str]:
+    """Return the full keys that change nothing, with the reason where it is not just "not supported" ("")."""
+    enabled = tuple(enabled)
+    sources, targets = {pair.source for pair in enabled}, {pair.target for pair in enabled}
+    ignored: dict[str, str] = {}
+    for key, entry in found.top.items():
+        if key not in FLOW_KEYS and key != "clusters" and not _is_honoured_common(key, entry):
+            ignored[entry.key] = ""
+    for alias, layer in found.clusters.items():
+        roles: list[tuple[str, Role]] = [("admin.", "admin")] if alias in sources | targets else []
+        roles += [("consumer.", "consumer")] if alias in sources else []
+        roles += [("producer.", "producer")] if alias in targets else []
+        _note(ignored, layer, roles)
+    for pair, layer in found.pairs.items():
+        _note(ignored, layer, _PAIR_ROLES)
+        if pair.source == pair.target:
+            ignored |= {entry.key: "a flow to itself" for entry in layer.values()}
+    return ignored
+
+
+_PAIR_ROLES: list[tuple[str, Role]] = [
+    ("producer.override.", "producer"),
+    ("source.consumer.", "consumer"),
+    ("source.admin.", "admin"),
+    ("target.admin.", "admin"),
+    ("consumer.", "consumer"),
+    ("admin.", "admin"),
+]
+
+
+def _note(ignored: dict[str, str], layer: Layer, roles: list[tuple[str, Role]]) -> None:
+    for sub, entry in layer.items():
+        scope = next(((prefix, role) for prefix, role in roles if sub.startswith(prefix)), None)
+        if scope is not None:
+            name = sub.removeprefix(scope[0])
+            if not is_mapped(scope[1], name, entry.value):
+                ignored[entry.key] = "writes are always idempotent" if name == "enable.idempotence" else ""
+        elif "->" in entry.key:
+            common = next(
+                (sub.removeprefix(p) for p in ("source.cluster.", "target.cluster.") if sub.startswith(p)), ""
+            )
+            if sub not in FLOW_KEYS and not _is_honoured_common(common, entry):
+                ignored[entry.key] = ""
+        elif not _is_honoured_common(sub, entry):
+            ignored[entry.key] = ""
+
+
+def _is_honoured_common(key: str, entry: Entry) -> bool:
+    return is_common(key) and is_mapped("admin", key, entry.value)
+
+
+def _stripped(layer: Layer, prefix: str) -> Layer:
+    return {key[len(prefix) :]: entry for key, entry in layer.items() if key.startswith(prefix) and key != prefix}
+
+
+def _only_common(layer: Layer) -> Layer:
+    return {key: entry for key, entry in layer.items() if is_common(key)}
+
+
+def _unknown_alias(key: str, aliases: list[str]) -> str:
+    declared = ", ".join(sorted(aliases))
+    source, rest = next(
+        ((alias, key[len(alias) + 2 :]) for alias in aliases if key.startswith(f"{alias}->")), key.split("->", 1)
+    )
+    if source in aliases:
+        suffix = next((f".{name}" for name in sorted(FLOW_KEYS, key=len)[::-1] if rest.endswith(f".{name}")), None)
+        unknown = rest.removesuffix(suffix) if suffix else rest.split(".", 1)[0]
+        if unknown in aliases:
+            return f'names no property of {source}->{unknown}. Write e.g. "{source}->{unknown}.enabled".'
+    else:
+        unknown = source
+    return f'unknown alias "{unknown}", expected one of {declared}. Correct it or add it to clusters.'
+
+
+def effective(layer: Layer) -> dict[str, str]:
+    """Return the plain values of a layer, trimmed as Kafka trims them."""
+    return {key: text(entry) for key, entry in layer.items()}

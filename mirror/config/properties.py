@@ -1,0 +1,163 @@
+"""Read a Java properties file into entries that know their line. No meaning of keys here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from mirror.errors import SettingsError
+
+BLANKS = " \t\f"  # what Java skips around keys and separators
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_BOMS = {b"\xef\xbb\xbf": "UTF-8", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
+_SECRET = re.compile(
+    r"passw|secret|jaas|token|credential|user\.info|(access|private|account|api|signing)key|(^|[._-])key($|[._-])",
+    re.IGNORECASE,
+)
+
+
+def is_secret(key: str) -> bool:
+    """Tell whether the value of `key` must never be shown."""
+    return _SECRET.search(key) is not None
+
+
+def shown(key: str, value: str) -> str:
+    """Return `value` in quotes for a message, or *** where the key holds a secret."""
+    return "***" if is_secret(key) else f'"{value}"'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One property and where it was written."""
+
+    key: str
+    value: str
+    where: str  # "mirror.properties:12", or "option" when given on the command line
+
+    def __repr__(self) -> str:
+        return f"Entry({self.where}: {self.key}={shown(self.key, self.value)})"
+
+
+class Properties(Mapping[str, str]):
+    """Immutable key to value map whose repr hides secrets; picklable and hashable."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Mapping[str, str] | Iterable[tuple[str, str]] = ()) -> None:
+        self._values = dict(values)
+
+    def __getitem__(self, key: str) -> str:
+        return self._values[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._values.items()))
+
+    def __repr__(self) -> str:
+        return "{" + ", ".join(f"{key}={shown(key, value)}" for key, value in self._values.items()) + "}"
+
+
+def read(path: Path) -> list[Entry]:
+    """Return the entries of a properties file in file order, duplicates included.
+
+    Bytes are ISO-8859-1, as in java.util.Properties.load(InputStream), which MirrorMaker uses.
+
+    Raises:
+        SettingsError: The file cannot be read, is empty or binary, starts with a byte order mark, or has a bad escape.
+    """
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise SettingsError(
+            f"{path}: no such file; expected a connect-mirror-maker.properties. Check the path."
+        ) from None
+    except IsADirectoryError:
+        raise SettingsError(f"{path}: is a directory; expected a properties file. Name the file inside it.") from None
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
+        raise SettingsError(f"{path}: cannot be read ({reason}); expected a readable file. Check its rights.") from None
+    for bom, encoding in _BOMS.items():
+        if data.startswith(bom):
+            raise SettingsError(
+                f"{path}:1: starts with a {encoding} byte order mark; expected plain text without one. "
+                "Save the file without BOM."
+            )
+    if b"\0" in data:
+        line = data[: data.index(b"\0")].count(b"\n") + 1
+        raise SettingsError(
+            f"{path}:{line}: holds a NUL byte; expected a text file. Check that this is the right file."
+        )
+    entries = parse(data.decode("iso-8859-1"), str(path))
+    if not entries:
+        raise SettingsError(f"{path}: holds no property; expected at least clusters. Fill it or name another file.")
+    return entries
+
+
+def parse(text: str, origin: str) -> list[Entry]:
+    """Return the entries of properties `text`; `origin` names the file in errors and in each entry."""
+    return [_entry(line, f"{origin}:{number}") for number, line in _logical_lines(text)]
+
+
+def last_wins(entries: Iterable[Entry]) -> dict[str, Entry]:
+    """Return the effective entry per key: of duplicates the last one, with its own line."""
+    return {entry.key: entry for entry in entries}
+
+
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield (line number where it starts, logical line), with comments dropped and continuations joined."""
+    held, start = "", 0
+    for number, natural in enumerate(re.split(r"\r\n|\r|\n", text), start=1):
+        line = natural.lstrip(BLANKS)
+        if not held:  # a comment or blank line counts only where no line is being continued
+            start = number
+            if not line or line[0] in "#!":
+                continue
+        backslashes = len(line) - len(line.rstrip("\\"))
+        if backslashes % 2:
+            held += line[:-1]
+            continue
+        yield start, held + line
+        held = ""
+    if held:  # Java drops a backslash at the end of the file
+        yield start, held
+
+
+def _entry(line: str, where: str) -> Entry:
+    end = 0
+    while end < len(line) and line[end] not in "=:" + BLANKS:
+        end += 2 if line[end] == "\\" else 1
+    rest = line[end:].lstrip(BLANKS)
+    if rest[:1] in ("=", ":"):
+        rest = rest[1:].lstrip(BLANKS)
+    key = _unescape(line[:end], where)
+    return Entry(key=key, value=_unescape(rest, f"{where}: {key}"), where=where)
+
+
+def _unescape(text: str, where: str) -> str:
+    """Resolve Java escapes; `where` starts the error. The text is never quoted: it may be a secret."""
+
+    def resolve(match: re.Match[str]) -> str:
+        escape = match[1]
+        if escape[0] != "u":
+            return _ESCAPES.get(escape, escape)
+        if len(escape) != 5:
+            raise SettingsError(
+                f"{where}: holds a bad \\u escape; expected \\u and four hexadecimal digits. "
+                'Correct it, or write "\\\\" for a backslash.'
+            )
+        return chr(int(escape[1:], 16))
+
+    plain = re.sub(r"\\(u[0-9a-fA-F]{4}|.|\Z)", lambda m: resolve(m) if m[1] else "", text, flags=re.DOTALL)
+    try:
+        return plain.encode("utf-16", "surrogatepass").decode("utf-16")  # joins \ud83d\ude00 as Java's char pairs
+    except UnicodeDecodeError:
+        raise SettingsError(
+            f"{where}: holds half of a surrogate pair; expected both \\u halves. Write the two escapes together."
+        ) from None

@@ -1,0 +1,34 @@
+"""The errors a user can meet. Each says what was found, what was expected, where, and what to do."""
+
+from __future__ import annotations
+
+EXIT_SETTINGS = 2
+EXIT_CLUSTER = 3
+EXIT_STREAM = 4
+
+
+class MirrorError(Exception):
+    """Base of all errors shown to the user as one line; `retriable` tells whether waiting can help."""
+
+    retriable = False
+    exit_code = 1
+
+
+class SettingsError(MirrorError):
+    """A setting cannot be honoured."""
+
+    exit_code = EXIT_SETTINGS
+
+
+class ClusterUnavailable(MirrorError):
+    """A cluster did not answer in time."""
+
+    retriable = True
+    exit_code = EXIT_CLUSTER
+
+
+class StreamTerminated(MirrorError):
+    """A streaming query ended with an error."""
+
+    retriable = True
+    exit_code = EXIT_STREAM

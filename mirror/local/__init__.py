@@ -1,0 +1,1 @@
+"""Embedded Kafka clusters and a load for demo, tests and benchmarks."""

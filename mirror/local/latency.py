@@ -1,0 +1,77 @@
+"""Measure how long records take to reach a reader of the target cluster, from the producer's clock on."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Self
+
+from confluent_kafka import OFFSET_END, Consumer, KafkaException, TopicPartition
+
+PERCENTILES = (50, 95, 99)
+
+
+class LatencyProbe:
+    """Reads topics of the target from their ends on and keeps wall clock minus record timestamp, ms, per record."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "latency-probe",
+                "enable.auto.commit": False,
+                "fetch.wait.max.ms": 100,
+                "isolation.level": "read_uncommitted",
+            }
+        )
+        self._assigned: set[tuple[str, int]] = set()
+        self._wanted: set[tuple[str, int]] = set()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="latency-probe", daemon=True)
+        self._since_ms = float("inf")
+        self.latencies_ms: list[float] = []
+        self.failure: str = ""
+
+    def begin(self) -> None:
+        """Count records produced from now on; earlier ones waited for the mirror's start, which is no latency."""
+        self._since_ms = min(self._since_ms, time.time() * 1000)
+
+    def watch(self, partitions: set[tuple[str, int]]) -> None:
+        """Read these topic-partitions too."""
+        self._wanted = self._wanted | partitions
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(10)
+        self._consumer.close()
+
+    def _run(self) -> None:
+        try:
+            self._read()
+        except KafkaException as error:
+            self.failure = str(error)
+
+    def _read(self) -> None:
+        while not self._stop.is_set():
+            new = self._wanted - self._assigned
+            if new:
+                self._consumer.incremental_assign([TopicPartition(t, p, OFFSET_END) for t, p in sorted(new)])
+                self._assigned |= new
+            if not self._assigned:
+                self._stop.wait(0.1)
+                continue
+            for message in self._consumer.consume(500, timeout=0.05):
+                if not message.error() and message.timestamp()[1] >= self._since_ms:
+                    self.latencies_ms.append(time.time() * 1000 - message.timestamp()[1])
+
+
+def percentiles(values: list[float], wanted: tuple[int, ...] = PERCENTILES) -> dict[int, float]:
+    """Return the nearest-rank percentiles; empty without values."""
+    ranked = sorted(values)
+    if not ranked:
+        return {}
+    return {p: ranked[max(0, -(-len(ranked) * p // 100) - 1)] for p in wanted}

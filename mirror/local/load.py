@@ -1,0 +1,260 @@
+"""Write a steady, repeatable load to a cluster: several topics, keys, headers and codecs."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from mirror.errors import ClusterUnavailable
+
+TICK_S = 0.05  # how often the thread catches up with its rate; short enough for even charts
+ANSWER_TIMEOUT_S = 30
+USERS = 200  # distinct keys of the compacted topic, so that it has something to compact
+TOMBSTONE_EVERY = 50  # every so many changes to a user, the user is removed
+
+Header = tuple[str, bytes | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoTopic:
+    """One topic of the load."""
+
+    name: str
+    partitions: int
+    codec: str  # as Kafka's compression.type
+    share: int  # records it gets of every round
+    config: Mapping[str, str] = field(default_factory=dict)
+    is_late: bool = False  # created only while the load runs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoRecord:
+    """What the n-th record of a topic holds; the same on every run."""
+
+    partition: int
+    key: bytes | None
+    value: bytes | None  # None is a tombstone
+    headers: list[Header]
+
+
+TOPICS = (
+    DemoTopic(name="demo.orders", partitions=4, codec="lz4", share=4),
+    DemoTopic(name="demo.payments", partitions=3, codec="none", share=3),
+    DemoTopic(name="demo.clicks", partitions=2, codec="zstd", share=3),
+    DemoTopic(name="demo.users", partitions=2, codec="lz4", share=1, config={"cleanup.policy": "compact"}),
+    DemoTopic(name="demo.audit", partitions=1, codec="gzip", share=1),
+    DemoTopic(name="demo.late", partitions=2, codec="snappy", share=2, is_late=True),
+)
+
+
+class Load:
+    """Writes to the demo topics in a thread until stopped; as a context manager it runs inside the block.
+
+    The content of every record depends only on its topic and number. Its timestamp is the time it was written.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        *,
+        records_per_s: float = 200.0,
+        late_after_s: float = 10.0,
+        replication_factor: int = 1,
+        client: Mapping[str, str] | None = None,
+    ) -> None:
+        """Prepare a load; nothing is sent yet.
+
+        Args:
+            bootstrap: The cluster to write to.
+            records_per_s: Upper bound over all topics; a slow cluster gets less, never a burst to make up for it.
+            late_after_s: When demo.late is created, counted from `start`.
+            replication_factor: Of the topics it creates.
+            client: librdkafka options for security, when the cluster asks for any.
+        """
+        self._client: dict[str, Any] = {
+            "bootstrap.servers": bootstrap,
+            "log_level": 0,
+            **(client or {}),
+        }  # failures reach stop(), not stderr
+        self._records_per_s = records_per_s
+        self._late_after_s = late_after_s
+        self._replication_factor = replication_factor
+        self._producers: dict[str, Producer] = {}
+        self._next: dict[str, int] = {topic.name: 0 for topic in TOPICS}
+        self._round: list[DemoTopic] = []
+        self._turn = 0
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._failure: BaseException | None = None
+        self.acknowledged = 0  # records the cluster confirmed
+        self.failed = 0  # records the cluster refused or did not confirm in time
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics created so far."""
+        return sorted({topic.name for topic in self._round})
+
+    def start(self) -> None:
+        """Create the topics that are not late and begin to write."""
+        self._open([topic for topic in TOPICS if not topic.is_late])
+        self._stopping.clear()
+        self._thread = threading.Thread(target=self._run, name="load", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread and wait until the cluster has confirmed what was sent.
+
+        Raises:
+            ClusterUnavailable: The load had ended by itself, or some records were not confirmed.
+        """
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        self._flush()
+        if self._failure is not None:
+            raise ClusterUnavailable(f"the load ended early: {self._failure}") from self._failure
+
+    def write(self, count: int) -> None:
+        """Write `count` records at full speed to all topics, the late one too, and wait for their confirmation."""
+        self._open(list(TOPICS))
+        for _ in range(count):
+            self._send()
+        self._flush()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _run(self) -> None:
+        try:
+            self._write_until_stopped()
+        except Exception as failure:  # noqa: BLE001 - kept for stop(), which the owner of the load calls
+            self._failure = failure
+
+    def _write_until_stopped(self) -> None:
+        began = last = time.monotonic()
+        owed = 0.0
+        while not self._stopping.wait(TICK_S):
+            now = time.monotonic()
+            owed += min(now - last, 1.0) * self._records_per_s  # after a pause at most one second is made up for
+            last = now
+            while owed >= 1 and not self._stopping.is_set():
+                self._send()
+                owed -= 1
+            if now - began >= self._late_after_s and len(self.topics) < len(TOPICS):
+                self._open(list(TOPICS))
+            for producer in self._producers.values():
+                producer.poll(0)
+
+    def _open(self, topics: list[DemoTopic]) -> None:
+        """Create the topics and include them in the round of writing."""
+        create(self._client, topics, self._replication_factor)
+        for topic in topics:
+            if topic.codec not in self._producers:
+                self._producers[topic.codec] = Producer(
+                    {**self._client, "compression.type": topic.codec, "enable.idempotence": True, "linger.ms": 20}
+                )
+        # Interleaved, so that every topic moves within one round whatever its share.
+        self._round = [topic for turn in range(max(t.share for t in topics)) for topic in topics if turn < topic.share]
+
+    def _send(self) -> None:
+        topic = self._round[self._turn % len(self._round)]
+        self._turn += 1
+        record = demo_record(topic, self._next[topic.name])
+        self._next[topic.name] += 1
+        producer = self._producers[topic.codec]
+        deadline = time.monotonic() + ANSWER_TIMEOUT_S
+        while True:
+            try:
+                producer.produce(
+                    topic.name,
+                    value=record.value,
+                    key=record.key,
+                    partition=record.partition,
+                    headers=list(record.headers),
+                    on_delivery=self._count,
+                )
+            except BufferError:  # its queue is full: wait for confirmations
+                if time.monotonic() > deadline or self._stopping.is_set():
+                    self.failed += 1
+                    return
+                producer.poll(0.1)
+            else:
+                return
+
+    def _count(self, error: KafkaError | None, _: Message) -> None:
+        if error is None:
+            self.acknowledged += 1
+        else:
+            self.failed += 1
+
+    def _flush(self) -> None:
+        waiting = sum(producer.flush(ANSWER_TIMEOUT_S) for producer in self._producers.values())
+        if waiting:
+            raise ClusterUnavailable(f"{waiting} records of the load were not confirmed within {ANSWER_TIMEOUT_S} s.")
+
+
+def demo_record(topic: DemoTopic, number: int) -> DemoRecord:
+    """Return the record with this number (from 0) of a topic; equal for equal arguments."""
+    short = topic.name.rpartition(".")[2]
+    body: dict[str, Any] = {"id": number, "kind": short, "text": _filler(short, number)}
+    value: bytes | None = json.dumps(body, separators=(",", ":")).encode()
+    key: bytes | None = None
+    headers: list[Header] = []
+    if short == "orders":
+        key = f"order-{number % 1000}".encode()
+    elif short == "payments":
+        key = f"account-{number % 97}".encode()
+        headers = [("trace", f"{number:08x}".encode()), ("tag", b"a"), ("tag", b"b"), ("note", None), ("empty", b"")]
+    elif short == "users":
+        key = f"user-{zlib.crc32(str(number).encode()) % USERS}".encode()
+        value = None if number % TOMBSTONE_EVERY == TOMBSTONE_EVERY - 1 else value
+    elif short == "audit":
+        headers = [("source", b"demo")]
+    spread = number if key is None else zlib.crc32(key)
+    return DemoRecord(partition=spread % topic.partitions, key=key, value=value, headers=headers)
+
+
+def create(client: Mapping[str, Any], topics: list[DemoTopic], replication_factor: int = 1) -> None:
+    """Create the topics that do not exist yet and wait until they are known.
+
+    Raises:
+        ClusterUnavailable: The cluster did not answer or refused.
+    """
+    admin = AdminClient(dict(client))
+    wanted = [
+        NewTopic(
+            topic.name,
+            num_partitions=topic.partitions,
+            replication_factor=replication_factor,
+            config=dict(topic.config),
+        )
+        for topic in topics
+    ]
+    for name, done in admin.create_topics(wanted, operation_timeout=ANSWER_TIMEOUT_S).items():
+        try:
+            done.result(timeout=ANSWER_TIMEOUT_S)
+        except KafkaException as refused:
+            if refused.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise ClusterUnavailable(f"topic {name} could not be created: {refused}") from refused
+
+
+def _filler(short: str, number: int) -> str:
+    """Return some text that compresses like real data: a few words, of varying length."""
+    words = ("blue", "swift", "paper", "stone", "river", "glass", "north", "quiet")
+    return " ".join(words[(number * 7 + i * i) % len(words)] for i in range(3 + (number + len(short)) % 9))

@@ -1,0 +1,39 @@
+"""What a settings file would replicate, as text: flows, topics, remote names, partitions, start positions."""
+
+from __future__ import annotations
+
+from mirror.appliance import FlowState, check
+from mirror.config.settings import Settings
+from mirror.replication.plan import FlowPlan
+
+
+def plan_text(settings: Settings) -> str:
+    """Return the plan of every flow; asks the clusters and changes nothing on them."""
+    return "\n".join(_flow_text(state) for state in check(settings))
+
+
+def _flow_text(state: FlowState) -> str:
+    flow = state.flow
+    existing = state.target.topics()
+    group = FlowPlan(
+        source=flow.source.alias, target=flow.target.alias, tasks_max=1, consumer={}, producer={}, partitions=()
+    ).group
+    positions = state.target.group_offsets(group)
+    lines = [f"{flow.name}: {len(state.topics)} topics, positions in group {group} on {flow.target.alias}"]
+    width = max([len(topic.source.name) for topic in state.topics], default=0)
+    for topic in state.topics:
+        have = existing[topic.remote].partitions if topic.remote in existing else 0
+        want = topic.source.partitions
+        action = "exists" if have >= want else f"grows from {have} to {want}" if have else f"is created with {want}"
+        starts = ", ".join(
+            f"{number}@{positions[topic.remote, number]}"
+            if (topic.remote, number) in positions
+            else f"{number}@{_start(state)}"
+            for number in range(want)
+        )
+        lines.append(f"  {topic.source.name:<{width}} -> {topic.remote} ({action}; partition@start {starts})")
+    return "\n".join(lines) + "\n"
+
+
+def _start(state: FlowState) -> str:
+    return "end" if state.flow.consumer.get("auto.offset.reset") == "latest" else "begin"

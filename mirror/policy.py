@@ -1,0 +1,110 @@
+"""Names of remote topics, and which topics a flow must leave alone. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+HEARTBEATS = "heartbeats"
+JAVA_PACKAGE = "org.apache.kafka.connect.mirror."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicationPolicy:
+    """DefaultReplicationPolicy of one flow: a remote topic is the source alias, the separator and the topic.
+
+    Source: apache/kafka 4.1.1, connect/mirror-client, ReplicationPolicy and DefaultReplicationPolicy.
+    """
+
+    source_alias: str
+    separator: str = "."
+
+    def remote_topic(self, topic: str) -> str:
+        """Return the name on the target cluster of the source's `topic`."""
+        return f"{self.source_alias}{self.separator}{topic}"
+
+    def topic_source(self, topic: str) -> str | None:
+        """Return the alias a topic came from, by its name only; None when it does not look remote.
+
+        Java's split drops trailing empty parts: "foo.bar" looks remote from foo, "foo." does not look remote.
+        """
+        parts = topic.split(self.separator)
+        while parts and not parts[-1]:
+            parts.pop()
+        return parts[0] if len(parts) >= 2 else None
+
+    def upstream_topic(self, topic: str) -> str | None:
+        """Return the name one hop nearer to the origin; None when the topic does not look remote."""
+        source = ReplicationPolicy.topic_source(self, topic)
+        return None if source is None else topic[len(source) + len(self.separator) :]
+
+    def original_topic(self, topic: str) -> str:
+        """Return the name with all hops stripped."""
+        upstream = self.upstream_topic(topic)
+        while upstream is not None and upstream != topic:
+            topic, upstream = upstream, self.upstream_topic(upstream)
+        return topic
+
+    def is_heartbeats(self, topic: str) -> bool:
+        """Tell whether this is `heartbeats` of any cluster; MirrorMaker mirrors those whatever the filter says."""
+        return self.original_topic(topic) == HEARTBEATS
+
+    def is_internal(self, topic: str) -> bool:
+        """Tell whether a topic belongs to Kafka or MirrorMaker and is never replicated (KIP-1074)."""
+        sep = self.separator
+        return (
+            topic.startswith(("__", "."))
+            or (topic.startswith("mm2") and topic.endswith((".internal", f"{sep}internal")))
+            or topic.endswith((".checkpoints.internal", f"{sep}checkpoints{sep}internal"))
+        )
+
+    def would_cycle(self, topic: str, target_alias: str) -> bool:
+        """Tell whether `topic` on the source came, over any number of hops, from `target_alias`."""
+        current: str | None = topic
+        while current is not None:
+            source = self.topic_source(current)
+            if source is None:
+                return False
+            if source == target_alias:
+                return True
+            upstream = self.upstream_topic(current)
+            if upstream == current:
+                return False
+            current = upstream
+        return False
+
+
+class DefaultReplicationPolicy(ReplicationPolicy):
+    """The policy above under its Java name."""
+
+    __slots__ = ()
+
+
+class IdentityReplicationPolicy(ReplicationPolicy):
+    """Topics keep their names, so a name tells no origin and `would_cycle` protects nothing.
+
+    Names ending in "heartbeats" are still prefixed, as in Java (looksLikeHeartbeat).
+    """
+
+    __slots__ = ()
+
+    def remote_topic(self, topic: str) -> str:
+        """Return `topic` itself, prefixed only when it looks like heartbeats."""
+        return ReplicationPolicy.remote_topic(self, topic) if topic.endswith(HEARTBEATS) else topic
+
+    def topic_source(self, topic: str) -> str | None:
+        """Return the flow's source alias for every topic but heartbeats, which tell it by name."""
+        return ReplicationPolicy.topic_source(self, topic) if topic.endswith(HEARTBEATS) else self.source_alias
+
+    def upstream_topic(self, topic: str) -> str | None:
+        """Return `topic` itself, stripped of one hop only when it looks like heartbeats."""
+        return ReplicationPolicy.upstream_topic(self, topic) if topic.endswith(HEARTBEATS) else topic
+
+
+POLICIES: dict[str, type[ReplicationPolicy]] = {
+    policy.__name__: policy for policy in (DefaultReplicationPolicy, IdentityReplicationPolicy)
+}
+
+
+def policy_class(java_name: str) -> type[ReplicationPolicy] | None:
+    """Return the policy for a Java class name, full or short; None for any other class."""
+    return POLICIES.get(java_name.removeprefix(JAVA_PACKAGE))

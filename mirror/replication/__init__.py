@@ -1,0 +1,1 @@
+"""Move record batches from source to target, as Spark streaming queries."""

@@ -1,0 +1,181 @@
+"""The Spark data source `kafka-replication`: a micro-batch is a window, a task is a slot, a row is a report."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import logging
+import os
+import pickle
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+
+from mirror.replication.plan import FlowPlan, next_window, slot_of
+from mirror.replication.reports import SCHEMA
+from mirror.replication.runner import Partition
+from mirror.replication.window import Window, serve
+
+NAME = "kafka-replication"
+
+
+class SlotPartition(InputPartition):
+    """What one task needs: its window and its share of every flow."""
+
+    def __init__(self, window: Window, flows: tuple[FlowPlan, ...]) -> None:
+        super().__init__(window.slot)
+        self.window = window
+        self.flows = flows
+
+
+class ReplicationSource(DataSource):
+    """Options: `plan` (file the driver keeps up to date), `lane`, `lanes`, `slots`, `window_ms`, `first`, `run_id`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Name for `format()`."""
+        return NAME
+
+    def schema(self) -> str:
+        """One row per topic-partition and window."""
+        return SCHEMA
+
+    def streamReader(self, schema: object) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """Return the reader of one lane."""
+        return LaneReader(self.options)
+
+
+class LaneReader(DataSourceStreamReader):
+    """Plans the windows of one lane. Offsets are `{"window": next window}`."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        self._plan = Path(options["plan"])
+        self._lanes = int(options["lanes"])
+        self._slots = int(options["slots"])
+        self._window_ms = int(options["window_ms"])
+        self._first = int(options["first"])
+        self._run_id = int(options["run_id"])
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        """Return the lane's first window."""
+        return {"window": self._first}
+
+    def latestOffset(self, start: dict[str, int], limit: object) -> dict[str, int]:  # noqa: N802
+        """Return the offset behind the lane's next window; `start` again while the appliance is stopping."""
+        if read_plan(self._plan).is_stopping:
+            return start
+        window = next_window(start["window"], time.time() * 1000, window_ms=self._window_ms, lanes=self._lanes)
+        return {"window": window + self._lanes}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[SlotPartition]:
+        """Return one task per slot that has topic-partitions."""
+        if start == end:
+            return []
+        number = end["window"] - self._lanes
+        plan = read_plan(self._plan)
+        tasks = []
+        for slot in range(self._slots):
+            flows = tuple(share for flow in plan.flows if (share := _share(flow, slot, self._slots)).partitions)
+            window = Window(number=number, window_ms=self._window_ms, lanes=self._lanes, slot=slot, run_id=self._run_id)
+            tasks.append(SlotPartition(window, flows))
+        return tasks
+
+    def read(self, partition: SlotPartition) -> Iterator[tuple[object, ...]]:
+        """Serve the window and yield its reports."""
+        yield from _run(partition)
+
+
+def _share(flow: FlowPlan, slot: int, slots: int) -> FlowPlan:
+    mine = tuple(
+        p
+        for p in flow.partitions
+        if slot_of(flow.name, p.topic, p.partition, tasks_max=flow.tasks_max, slots=slots) == slot
+    )
+    return FlowPlan(
+        source=flow.source,
+        target=flow.target,
+        tasks_max=flow.tasks_max,
+        consumer=flow.consumer,
+        producer=flow.producer,
+        partitions=mine,
+    )
+
+
+# --- the plan file: how the driver tells the planner what to replicate ------------------------------------------
+
+
+class Plan:
+    """All flows with their topic-partitions, and whether the appliance is stopping."""
+
+    def __init__(self, flows: tuple[FlowPlan, ...], *, is_stopping: bool = False) -> None:
+        self.flows = flows
+        self.is_stopping = is_stopping
+
+
+def write_plan(path: Path, plan: Plan) -> None:
+    """Replace the plan file at once; it holds client settings, so only its owner may read it."""
+    partial = path.with_suffix(".partial")
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        pickle.dump(plan, file)
+    partial.replace(path)
+
+
+def read_plan(path: Path) -> Plan:
+    """Read the plan that the driver of this very appliance wrote."""
+    with path.open("rb") as file:
+        plan = pickle.load(file)  # noqa: S301 - our own file, readable by its owner only
+    if not isinstance(plan, Plan):
+        raise TypeError(f"{path} is no plan but {json.dumps(str(type(plan)))}")
+    return plan
+
+
+# --- inside the worker process ----------------------------------------------------------------------------------
+
+_loops: dict[int, asyncio.AbstractEventLoop] = {}  # by process: never shared across a fork
+
+
+def _run(task: SlotPartition) -> Iterator[tuple[object, ...]]:
+    loop = _loops.get(os.getpid())
+    if loop is None:
+        logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # we log what matters, with the flow's name
+        gc.collect()
+        gc.freeze()  # imports live for ever: the collector after each task need not look at them
+        loop = _loops[os.getpid()] = asyncio.new_event_loop()
+    started = time.time()
+    served = loop.run_until_complete(_serve_all(task))
+    duration_ms = (time.time() - max(started, task.window.start_ms / 1000)) * 1000
+    for flow, partitions in zip(task.flows, served, strict=True):
+        for partition in partitions:
+            yield _row(flow, task.window, partition, duration_ms)
+
+
+async def _serve_all(task: SlotPartition) -> list[list[Partition]]:
+    """Serve every flow of the slot beside the others: a dead cluster holds up its own flows only."""
+    return await asyncio.gather(*(serve(flow, task.window) for flow in task.flows))
+
+
+def _row(flow: FlowPlan, window: Window, partition: Partition, duration_ms: float) -> tuple[object, ...]:
+    assigned, tally = partition.assigned, partition.tally
+    return (
+        flow.source,
+        flow.target,
+        assigned.remote_topic,
+        assigned.topic,
+        assigned.partition,
+        window.number,
+        window.slot,
+        duration_ms,
+        tally.records,
+        tally.bytes,
+        partition.acked,
+        tally.last_timestamp_ms,
+        *tally.age.columns(),
+        *tally.latency.columns(),
+        tally.lost,
+        tally.rewinds,
+        partition.reason,
+    )

@@ -1,0 +1,105 @@
+"""What is replicated by whom and when: assignments of slots, and the arithmetic of windows. Pure."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+BATON_TOPIC = "mm2-batons.{source}.internal"  # MirrorMaker's own rule takes it for internal, so nobody mirrors it
+
+
+class Assigned(NamedTuple):
+    """One topic-partition of a flow, and the id of its source topic (a recreated topic has another)."""
+
+    topic: str
+    remote_topic: str
+    partition: int
+    topic_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowPlan:
+    """All topic-partitions of one flow, with what a task needs to know about it."""
+
+    source: str
+    target: str
+    tasks_max: int
+    consumer: Mapping[str, str] = field(repr=False)
+    producer: Mapping[str, str] = field(repr=False)
+    partitions: tuple[Assigned, ...]
+
+    @property
+    def name(self) -> str:
+        """`source->target`."""
+        return f"{self.source}->{self.target}"
+
+    @property
+    def group(self) -> str:
+        """Group on the target whose offsets are the flow's positions and batons."""
+        return f"mirror.{self.name}"
+
+    @property
+    def baton_topic(self) -> str:
+        """Internal topic on the target whose partitions are the keys of the batons."""
+        return BATON_TOPIC.format(source=self.source)
+
+
+def slot_of(flow: str, topic: str, partition: int, *, tasks_max: int, slots: int) -> int:
+    """Return the slot that replicates a topic-partition: the same in every lane and window."""
+    first = zlib.crc32(flow.encode())
+    used = min(tasks_max, slots)
+    return (first + (zlib.crc32((flow + topic).encode()) + partition) % used) % slots
+
+
+def window_at(now_ms: float, window_ms: int) -> int:
+    """Return the window that `now_ms` (epoch) lies in; window k is [k*W, (k+1)*W)."""
+    return int(now_ms // window_ms)
+
+
+def next_window(start: int, now_ms: float, *, window_ms: int, lanes: int) -> int:
+    """Return the first window of `start`'s lane, from `start` on, that is not over at `now_ms`."""
+    current = window_at(now_ms, window_ms)
+    if start >= current:
+        return start
+    return current + (start - current) % lanes
+
+
+class Baton(NamedTuple):
+    """Who may write in a slot of a flow: window `window` holds the turn, or has given it away.
+
+    Kept as one offset of the flow's group: 2 * window, plus 1 when released.
+    """
+
+    window: int
+    is_released: bool
+
+    def encode(self) -> int:
+        """Return the offset that says this."""
+        return 2 * self.window + self.is_released
+
+    @classmethod
+    def decode(cls, offset: int) -> Baton:
+        """Read the offset back."""
+        return cls(offset // 2, bool(offset % 2))
+
+
+def stop_key() -> int:
+    """Baton-topic partition whose offset is the id of a run that shall stop."""
+    return 0
+
+
+def ready_key(slot: int) -> int:
+    """Baton-topic partition on which a slot's successor says that it is warm."""
+    return 1 + 2 * slot
+
+
+def turn_key(slot: int) -> int:
+    """Baton-topic partition on which a slot's turn is kept."""
+    return 2 + 2 * slot
+
+
+def baton_partitions(slots: int) -> int:
+    """Partitions the baton topic needs."""
+    return 1 + 2 * slots

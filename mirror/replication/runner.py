@@ -1,0 +1,376 @@
+"""Replicate one slot's share of one flow: fetch ahead, send one batch per topic-partition at a time, count acks."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict, deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiokafka import errors as kafka_errors
+
+from mirror.config.clients import FetchOptions, ProduceOptions
+from mirror.replication import batches as wire_batches
+from mirror.replication.batches import Batch, Outgoing
+from mirror.replication.plan import Assigned
+from mirror.replication.reports import Tally
+from mirror.replication.wire import EARLIEST, LATEST, Fetched, KafkaError, Source, Target, now_ms
+
+log = logging.getLogger("mirror")
+
+TINY_BYTES = 8 * 1024  # a batch below this costs more as a request of its own than its records cost re-batched
+TINY_RUN = 2  # this many tiny batches waiting are worth decoding
+QUEUE_BYTES = 4 << 20  # read-ahead per topic-partition
+BUDGET_BYTES = 48 << 20  # read-ahead of the whole slot and flow: what bounds memory whatever the backlog
+SMALL_RESPONSE = 64 << 10  # below this a fetch waits a little for company: a cycle costs the same for one record
+LINGER_S = 0.004
+HOT_S = 3.0  # a topic-partition quiet for longer joins the cold fetch, which many idle ones share
+BACK_OFF_S = (1.0, 60.0)
+RETRY_S = 0.2
+
+
+@dataclass(slots=True, eq=False)
+class Partition:
+    """State of one topic-partition inside a window."""
+
+    assigned: Assigned
+    position: int  # next source offset to fetch
+    acked: int  # next source offset that the target has not acknowledged
+    committed: int | None = None
+    queue: deque[Batch] = field(default_factory=deque)
+    ready: deque[Outgoing] = field(default_factory=deque)
+    queued_bytes: int = 0
+    in_flight: bool = False
+    is_hot: bool = True
+    last_data_s: float = 0.0
+    resume_s: float = 0.0
+    back_off_s: float = BACK_OFF_S[0]
+    reason: str = ""
+    tally: Tally = field(default_factory=Tally)
+
+
+class FlowRunner:
+    """Runs until told to stop; then `acked` of each partition says exactly what the target holds."""
+
+    def __init__(
+        self,
+        name: str,
+        source: Source,
+        target: Target,
+        partitions: list[Partition],
+        *,
+        fetch: FetchOptions,
+        produce: ProduceOptions,
+    ) -> None:
+        self.name = name
+        self.partitions = {(p.assigned.topic, p.assigned.partition): p for p in partitions}
+        self._source = source
+        self._target = target
+        self._fetch = fetch
+        self._batch_size = produce.batch_size
+        self._codec = None if produce.compression is None else wire_batches.CODECS[produce.compression]
+        self._by_leader: dict[int, list[Partition]] = {}
+        self._queued = 0
+        self._room = asyncio.Event()
+        self._in_flight = 0
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+        self._stopping = False
+        self._loop = asyncio.get_running_loop()
+        self._fetchers: dict[tuple[int, bool], asyncio.Task[None]] = {}
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Replicate until `stop` is set, then wait for nothing but the running requests."""
+        try:
+            while not stop.is_set():
+                self._follow_leaders()
+                try:
+                    await asyncio.wait_for(stop.wait(), 1.0)
+                except TimeoutError:
+                    continue
+        finally:
+            self._stopping = True
+            for task in self._fetchers.values():
+                task.cancel()
+            await asyncio.gather(*self._fetchers.values(), return_exceptions=True)
+
+    async def drained(self, within_s: float) -> bool:
+        """Wait until every sent batch is acknowledged or refused; False when that took too long."""
+        try:
+            await asyncio.wait_for(self._quiet.wait(), within_s)
+        except TimeoutError:
+            return False
+        return True
+
+    def _follow_leaders(self) -> None:
+        by_leader: dict[int, list[Partition]] = defaultdict(list)
+        for partition in self.partitions.values():
+            leader = self._source.leader(partition.assigned.topic, partition.assigned.partition)
+            if leader is not None:
+                by_leader[leader].append(partition)
+        self._by_leader = by_leader
+        for leader in by_leader:
+            for cold in (False, True):
+                task = self._fetchers.get((leader, cold))
+                if task is None or task.done():
+                    if task is not None and not task.cancelled() and task.exception() is not None:
+                        raise task.exception()  # type: ignore[misc]
+                    self._fetchers[leader, cold] = self._loop.create_task(self._fetch_loop(leader, cold=cold))
+
+    # --- fetching -------------------------------------------------------------------------------------------
+
+    async def _fetch_loop(self, node: int, *, cold: bool) -> None:
+        failures = 0
+        while node in self._by_leader:
+            wanted = self._wanted(node, cold=cold)
+            if not wanted:
+                await self._wait_for_room()
+                continue
+            try:
+                fetched = await self._source.fetch(
+                    node,
+                    wanted,
+                    max_wait_ms=self._fetch.max_wait_ms,
+                    min_bytes=self._fetch.min_bytes,
+                    max_bytes=self._fetch.max_bytes,
+                    isolation_level=self._fetch.isolation_level,
+                    cold=cold,
+                )
+                failures = 0
+            except (KafkaError, OSError, TimeoutError) as error:
+                failures += 1
+                log.warning("%s: fetch from node %s failed (%s), retrying", self.name, node, error or repr(error))
+                await asyncio.sleep(min(RETRY_S * 2**failures, 5.0))
+                await self._refresh_source()
+                continue
+            asked = {(topic, part): offset for topic, parts in wanted.items() for part, offset, _ in parts}
+            size = await self._take(fetched, asked)
+            if 0 < size < SMALL_RESPONSE and not cold:
+                await asyncio.sleep(LINGER_S)
+
+    async def _wait_for_room(self) -> None:
+        self._room.clear()
+        try:
+            await asyncio.wait_for(self._room.wait(), 0.1)
+        except TimeoutError:
+            return
+
+    def _wanted(self, node: int, *, cold: bool) -> dict[str, list[tuple[int, int, int]]]:
+        """Return what to ask of one broker now: (partition, offset, max bytes) per topic, with room to queue it."""
+        wanted: dict[str, list[tuple[int, int, int]]] = {}
+        if self._queued >= BUDGET_BYTES:
+            return wanted
+        now = self._loop.time()
+        for partition in self._by_leader.get(node, ()):
+            if cold and partition.is_hot and now - partition.last_data_s > HOT_S and not partition.queued_bytes:
+                partition.is_hot = False
+            if partition.is_hot == cold or partition.queued_bytes >= QUEUE_BYTES or now < partition.resume_s:
+                continue
+            assigned = partition.assigned
+            wanted.setdefault(assigned.topic, []).append(
+                (assigned.partition, partition.position, self._fetch.max_partition_bytes)
+            )
+        return wanted
+
+    async def _refresh_source(self) -> None:
+        try:
+            await asyncio.wait_for(self._source.refresh(), 5.0)
+        except (KafkaError, OSError, TimeoutError) as error:
+            log.warning("%s: no metadata from the source (%s)", self.name, error or repr(error))
+
+    async def _take(self, fetched: list[Fetched], asked: dict[tuple[str, int], int]) -> int:
+        """Queue what a fetch brought; return its size in bytes."""
+        size = 0
+        now = self._loop.time()
+        for part in fetched:
+            partition = self.partitions.get((part.topic, part.partition))
+            # Another fetch (hot or cold) may have moved the position since this one was asked for.
+            if partition is None or partition.position != asked.get((part.topic, part.partition)):
+                continue
+            if part.error:
+                await self._fetch_error(partition, part.error)
+            elif part.records:
+                size += len(part.records)
+                partition.is_hot = True
+                partition.last_data_s = now
+                self._queue(partition, part)
+        return size
+
+    def _queue(self, partition: Partition, part: Fetched) -> None:
+        found = wire_batches.batches(part.records)
+        if self._fetch.isolation_level:
+            found = wire_batches.committed(found, part.aborted)
+        try:
+            for batch in found:
+                if batch.last_offset < partition.position:
+                    continue
+                partition.queue.append(batch)
+                partition.queued_bytes += len(batch.data)
+                self._queued += len(batch.data)
+                partition.position = batch.last_offset + 1
+        except wire_batches.CorruptBatch as error:
+            self._pause(partition, f"{error}; the source must be repaired or the offset skipped")
+            return
+        if not partition.in_flight:
+            self._send_next(partition)
+
+    async def _fetch_error(self, partition: Partition, code: int) -> None:
+        error = kafka_errors.for_code(code)
+        if error is kafka_errors.OffsetOutOfRangeError:
+            await self._out_of_range(partition)
+        elif getattr(error, "invalid_metadata", False) or error.retriable:
+            partition.resume_s = self._loop.time() + RETRY_S
+            await self._refresh_source()
+            self._follow_leaders()
+        else:
+            self._pause(partition, f"the source refuses the fetch: {error.__name__}")
+
+    async def _out_of_range(self, partition: Partition) -> None:
+        """Retention passed us, or the log was truncated: say exactly what is gone and go on where data is."""
+        if partition.queue or partition.ready or partition.in_flight:
+            partition.resume_s = self._loop.time() + RETRY_S  # first let what was read arrive
+            return
+        assigned = partition.assigned
+        try:
+            earliest = await self._source.offset(assigned.topic, assigned.partition, EARLIEST)
+            latest = await self._source.offset(assigned.topic, assigned.partition, LATEST)
+        except (KafkaError, OSError, TimeoutError) as error:
+            self._pause(
+                partition, f"position {partition.position} is out of range and the log's bounds unknown: {error}"
+            )
+            return
+        where = f"{self.name}: {assigned.topic}-{assigned.partition}"
+        if partition.position < earliest:
+            partition.tally.lost += earliest - partition.position
+            log.error(
+                "%s: offsets %d to %d were deleted by the source's retention before they were replicated; going on at %d",
+                where, partition.position, earliest - 1, earliest,
+            )  # fmt: skip
+            partition.position = partition.acked = earliest
+        else:
+            partition.tally.rewinds += 1
+            log.error(
+                "%s: position %d lies behind the source's log end %d (the log was truncated); going on at %d",
+                where, partition.position, latest, latest,
+            )  # fmt: skip
+            partition.position = partition.acked = latest
+
+    # --- sending --------------------------------------------------------------------------------------------
+
+    def _send_next(self, partition: Partition) -> None:
+        """Send the next batch of a topic-partition; at most one is under way, which keeps its order."""
+        if self._stopping:
+            return
+        try:
+            outgoing = self._next_outgoing(partition)
+        except Exception as error:  # noqa: BLE001 - whatever a hostile batch does, only its partition stops
+            self._pause(partition, f"a batch at source offset {partition.acked} cannot be read: {error!r}")
+            return
+        if outgoing is None:
+            return
+        assigned = partition.assigned
+        if not self._target.knows(assigned.remote_topic, assigned.partition):
+            self._pause(partition, f"{assigned.remote_topic} has no partition {assigned.partition} on the target yet")
+            return
+        try:
+            future = self._target.send(outgoing, assigned.remote_topic, assigned.partition)
+        except KafkaError as error:
+            self._pause(partition, f"the producer failed: {error!r}")
+            return
+        partition.in_flight = True
+        self._in_flight += 1
+        self._quiet.clear()
+        read_ms = now_ms()
+        future.add_done_callback(lambda done: self._on_answer(partition, outgoing, read_ms, done))
+
+    def _next_outgoing(self, partition: Partition) -> Outgoing | None:
+        if partition.ready:
+            return partition.ready.popleft()
+        queue = partition.queue
+        while queue:
+            batch = queue[0]
+            if batch.is_control:
+                self._drop(partition)
+                partition.acked = batch.last_offset + 1
+                continue
+            tiny = self._tiny_run(queue)
+            if tiny < TINY_RUN and batch.goes_whole(partition.acked):
+                self._drop(partition)
+                return wire_batches.whole(batch, self._codec)
+            taken = [self._drop(partition) for _ in range(max(tiny, 1))]
+            partition.ready.extend(
+                wire_batches.rebatch(taken, partition.acked, codec=self._codec, max_bytes=self._batch_size)
+            )
+            if partition.ready:
+                return partition.ready.popleft()
+            partition.acked = taken[-1].last_offset + 1  # nothing in them survived compaction
+        return None
+
+    def _tiny_run(self, queue: deque[Batch]) -> int:
+        """Return how many batches at the queue's head are tiny and together fit one batch."""
+        run = size = 0
+        for batch in queue:
+            size += len(batch.data)
+            if batch.is_control or len(batch.data) > TINY_BYTES or size > self._batch_size:
+                break
+            run += 1
+        return run
+
+    def _drop(self, partition: Partition) -> Batch:
+        batch = partition.queue.popleft()
+        partition.queued_bytes -= len(batch.data)
+        self._queued -= len(batch.data)
+        self._room.set()
+        return batch
+
+    def _on_answer(self, partition: Partition, outgoing: Outgoing, read_ms: float, done: asyncio.Future[Any]) -> None:
+        partition.in_flight = False
+        self._in_flight -= 1
+        if self._in_flight == 0:
+            self._quiet.set()
+        if done.cancelled():
+            self._pause(partition, "the producer was closed")
+            return
+        error = done.exception()
+        if error is None:
+            self._acknowledged(partition, outgoing, read_ms)
+        else:
+            self._refused(partition, outgoing, error)
+        self._send_next(partition)
+
+    def _acknowledged(self, partition: Partition, outgoing: Outgoing, read_ms: float) -> None:
+        partition.acked = outgoing.next_offset
+        partition.reason = ""
+        partition.back_off_s = BACK_OFF_S[0]
+        tally, acked_ms = partition.tally, now_ms()
+        tally.records += outgoing.count
+        tally.bytes += len(outgoing.data)
+        low, high, total = outgoing.min_timestamp, outgoing.max_timestamp, outgoing.sum_timestamp
+        tally.last_timestamp_ms = high
+        tally.age.add(read_ms - high, read_ms - low, read_ms * outgoing.count - total)
+        tally.latency.add(acked_ms - high, acked_ms - low, acked_ms * outgoing.count - total)
+
+    def _refused(self, partition: Partition, outgoing: Outgoing, error: BaseException) -> None:
+        assigned = partition.assigned
+        if isinstance(error, kafka_errors.OutOfOrderSequenceNumber):
+            self._pause(partition, "the target no longer knows our producer's sequence numbers")
+            return
+        self._target.unsend(outgoing, assigned.remote_topic, assigned.partition)
+        too_large = isinstance(error, kafka_errors.MessageSizeTooLargeError | kafka_errors.RecordListTooLargeError)
+        if too_large and outgoing.count > 1:
+            partition.ready.extendleft(reversed(wire_batches.halves(outgoing, partition.acked)))
+            return
+        self._pause(partition, f"the target refuses source offset {partition.acked} and on: {type(error).__name__}")
+
+    def _pause(self, partition: Partition, reason: str) -> None:
+        """Let this topic-partition rest, from its last acknowledged offset on; the others flow."""
+        for _ in range(len(partition.queue)):
+            self._drop(partition)
+        partition.ready.clear()
+        partition.position = partition.acked
+        partition.resume_s = self._loop.time() + partition.back_off_s
+        partition.back_off_s = min(partition.back_off_s * 2, BACK_OFF_S[1])
+        if partition.reason != reason:
+            log.error("%s: %s-%d paused: %s", self.name, partition.assigned.topic, partition.assigned.partition, reason)
+        partition.reason = reason

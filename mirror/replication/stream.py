@@ -1,0 +1,124 @@
+"""Spark: the session, and the streaming queries that are the lanes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import collect_list, struct
+
+from mirror.errors import StreamTerminated
+from mirror.replication.datasource import NAME, ReplicationSource
+from mirror.replication.plan import window_at
+
+OBSERVED = "replication"
+_DEFAULTS = {
+    "spark.driver.memory": "512m",  # Spark refuses less than 450 MiB
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:MaxMetaspaceSize=256m",
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.streaming.minBatchesToRetain": "2",
+    "spark.sql.streaming.numRecentProgressUpdates": "2",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.speculation": "false",  # a second attempt of a slot would write beside the first
+    "spark.task.maxFailures": "1",
+    "spark.log.level": "ERROR",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def session(settings: Mapping[str, str], *, tasks: int) -> SparkSession:
+    """Start Spark with room for `tasks` at once; they wait for networks, so they may outnumber the cores."""
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    root = str(Path(__file__).resolve().parents[2])
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if root not in paths:  # the workers import what we imported, from where we did
+        os.environ["PYTHONPATH"] = os.pathsep.join([root, *filter(None, paths)])
+    builder = SparkSession.builder.appName("kafka-mirror").master(f"local[{tasks},4]")
+    for key, value in {**_DEFAULTS, **settings}.items():
+        builder = builder.config(key, value)
+    spark: SparkSession = builder.getOrCreate()
+    spark.dataSource.register(ReplicationSource)
+    return spark
+
+
+class Lanes:
+    """The running queries; started again by `revive` when Spark ended one."""
+
+    def __init__(
+        self, spark: SparkSession, state_dir: Path, *, plan: Path, lanes: int, slots: int, window_ms: int
+    ) -> None:
+        self._spark = spark
+        self._checkpoints = state_dir / "spark"
+        self._options = {"plan": str(plan), "lanes": str(lanes), "slots": str(slots), "window_ms": str(window_ms)}
+        self._lanes = lanes
+        self._window_ms = window_ms
+        self._queries: dict[int, Any] = {}
+        self.run_id = int(time.time() * 1000)
+        self.restarts = 0
+
+    def start(self) -> None:
+        """Start all lanes. Their checkpoint locations hold window numbers only, so each run begins with none."""
+        shutil.rmtree(self._checkpoints, ignore_errors=True)
+        for lane in range(self._lanes):
+            self._start(lane)
+
+    def _start(self, lane: int) -> None:
+        first = window_at(time.time() * 1000, self._window_ms)
+        first += (lane - first) % self._lanes
+        location = self._checkpoints / f"lane-{lane}-{time.time_ns()}"
+        reports = self._spark.readStream.format(NAME).options(
+            **self._options, lane=str(lane), first=str(first), run_id=str(self.run_id)
+        )
+        self._queries[lane] = (
+            reports.load()
+            .observe(OBSERVED, collect_list(struct("*")).alias("reports"))
+            .writeStream.format("noop")
+            .queryName(f"lane-{lane}")
+            .option("checkpointLocation", str(location))
+            .start()
+        )
+
+    def revive(self) -> list[StreamTerminated]:
+        """Start queries that ended anew; return what ended them."""
+        ended = []
+        for lane, query in list(self._queries.items()):
+            if not query.isActive:
+                ended.append(StreamTerminated(f"lane {lane} ended: {_first_line(query.exception())}"))
+                self.restarts += 1
+                self._start(lane)
+        return ended
+
+    def finish(self, within_s: float) -> bool:
+        """Wait until the running windows have ended (the plan says stop), then stop; False when they did not in time."""
+        waiters = [threading.Thread(target=_processed, args=(q,), daemon=True) for q in self._queries.values()]
+        for waiter in waiters:
+            waiter.start()
+        deadline = time.monotonic() + within_s
+        for waiter in waiters:
+            waiter.join(max(0.0, deadline - time.monotonic()))
+        in_time = not any(waiter.is_alive() for waiter in waiters)
+        for query in self._queries.values():
+            query.stop()
+        return in_time
+
+
+def _processed(query: Any) -> None:
+    if query.isActive:
+        query.processAllAvailable()
+
+
+def _first_line(error: object) -> str:
+    return str(error).strip().splitlines()[0] if error else "no reason given"

@@ -1,0 +1,282 @@
+"""One window of one slot and flow: warm up, take the turn, replicate, hand the turn over."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from dataclasses import dataclass
+
+from mirror.config.clients import aiokafka_options, fetch_options, produce_options
+from mirror.replication.plan import (
+    Assigned,
+    Baton,
+    FlowPlan,
+    ready_key,
+    stop_key,
+    turn_key,
+)
+from mirror.replication.runner import FlowRunner, Partition
+from mirror.replication.wire import EARLIEST, LATEST, KafkaError, Source, Target, now_ms
+
+log = logging.getLogger("mirror")
+
+GRACE_S = 5.0  # how long a runner goes on past its window while no successor is ready, and may drain
+DEAD_S = 3.0  # margin behind the grace after which a runner that never released its turn is taken for dead
+COMMIT_S = 1.0
+POLL_S = 0.002
+NETWORK = (KafkaError, OSError, TimeoutError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """Which window a task serves. `run_id` names the appliance's run; `lanes` 1 means that nobody takes over."""
+
+    number: int
+    window_ms: int
+    lanes: int
+    slot: int
+    run_id: int
+
+    @property
+    def start_ms(self) -> int:
+        """Begin of the window, epoch ms."""
+        return self.number * self.window_ms
+
+    @property
+    def end_ms(self) -> int:
+        """End of the window, epoch ms."""
+        return self.start_ms + self.window_ms
+
+
+@dataclass(slots=True)
+class Connections:
+    """The clients of one flow in one worker process, kept open from window to window."""
+
+    source: Source
+    target: Target
+    is_dirty: bool = False  # something was left unacknowledged: the producer must not live on
+
+
+_open: dict[str, Connections] = {}
+
+
+async def serve(plan: FlowPlan, window: Window) -> list[Partition]:
+    """Serve one window of one flow and return its topic-partitions with what was replicated.
+
+    A network failure ends nothing: it is retried until the window is over, and what could not be done is left
+    to the next window, which finds the positions on the target.
+    """
+    slot = FlowWindow(plan, window)
+    try:
+        return await slot.run()
+    finally:
+        connections = _open.get(plan.name)
+        if connections is not None and connections.is_dirty:
+            await _forget(plan.name)
+
+
+async def _forget(name: str) -> None:
+    connections = _open.pop(name, None)
+    if connections is None:
+        return
+    for client in (connections.target, connections.source):
+        with contextlib.suppress(*NETWORK):
+            await client.close()
+
+
+class FlowWindow:
+    """The steps of one window, in order: warm, take the turn, replicate, hand over."""
+
+    def __init__(self, plan: FlowPlan, window: Window) -> None:
+        self._plan = plan
+        self._window = window
+        self._fetch = fetch_options(plan.consumer)
+        self._produce = produce_options(plan.producer)
+        self._stop = asyncio.Event()
+        self._partitions: list[Partition] = []
+
+    async def run(self) -> list[Partition]:
+        """Run all steps; return the topic-partitions served, empty when the turn never came."""
+        connections = await self._retried("connect", self._warm)
+        if connections is None:
+            return []
+        if not await self._take_turn(connections):
+            return []
+        await self._replicate(connections)
+        return self._partitions
+
+    async def _retried(self, what: str, step):  # type: ignore[no-untyped-def]
+        delay = 0.2
+        while now_ms() < self._window.end_ms:
+            try:
+                return await step()
+            except NETWORK as error:
+                log.warning("%s: cannot %s (%s), retrying", self._plan.name, what, error or repr(error))
+                await _forget(self._plan.name)
+                await asyncio.sleep(delay)
+                delay = min(delay * 2, 5.0)
+        return None
+
+    async def _warm(self) -> Connections:
+        plan = self._plan
+        connections = _open.get(plan.name)
+        if connections is None:
+            target = Target(aiokafka_options(plan.producer), request_bytes=self._produce.max_request_size)
+            connections = Connections(Source(aiokafka_options(plan.consumer)), target)
+            _open[plan.name] = connections
+        topics = {p.topic for p in plan.partitions}
+        await connections.source.open(topics)
+        await connections.source.warm(
+            {n for p in plan.partitions if (n := connections.source.leader(p.topic, p.partition)) is not None}
+        )
+        await connections.target.open({p.remote_topic for p in plan.partitions} | {plan.baton_topic})
+        key = (plan.baton_topic, ready_key(self._window.slot))
+        await connections.target.commit(plan.group, {key: (self._window.number, "")})
+        return connections
+
+    # --- the turn -------------------------------------------------------------------------------------------
+
+    async def _take_turn(self, connections: Connections) -> bool:
+        """Wait until the predecessor has released the turn or is dead; False when our window passed meanwhile."""
+        window, plan = self._window, self._plan
+        stop, turn = (plan.baton_topic, stop_key()), (plan.baton_topic, turn_key(window.slot))
+        give_up_ms = window.end_ms - window.window_ms * 0.1
+        while now_ms() < window.start_ms:
+            await asyncio.sleep(max(0.0, min(0.5, (window.start_ms - now_ms()) / 1000)))
+            if now_ms() < window.start_ms - 100 and await self._is_stopped(connections):
+                return False
+        started = time.monotonic()
+        while now_ms() < give_up_ms:
+            try:
+                offsets = await connections.target.committed(plan.group, [stop, turn])
+                if offsets.get(stop, (None,))[0] == window.run_id:
+                    return False
+                if self._is_free(offsets.get(turn, (None, ""))):
+                    return await self._begin(connections)
+            except NETWORK as error:
+                log.warning("%s: slot %d cannot read its turn (%s)", plan.name, window.slot, error or repr(error))
+                await asyncio.sleep(0.2)
+            await asyncio.sleep(POLL_S if time.monotonic() - started < 0.5 else 0.05)
+        return False
+
+    def _is_free(self, turn: tuple[int | None, str]) -> bool:
+        offset, metadata = turn
+        if offset is None:
+            return True
+        baton = Baton.decode(offset)
+        # A turn held by an earlier run belongs to a process that is gone: one process runs a file at a time.
+        if baton.is_released or metadata != str(self._window.run_id):
+            return True
+        dead_ms = (baton.window + 1) * self._window.window_ms + (2 * GRACE_S + DEAD_S) * 1000
+        if now_ms() > dead_ms:
+            log.warning("%s: window %d of slot %d never released its turn, taking over",
+                        self._plan.name, baton.window, self._window.slot)  # fmt: skip
+            return True
+        return False
+
+    async def _begin(self, connections: Connections) -> bool:
+        """Read the positions and hold the turn, in that order, the positions of new partitions in the same commit."""
+        plan, target = self._plan, connections.target
+        keys = [(p.remote_topic, p.partition) for p in plan.partitions]
+        found = await target.committed(plan.group, keys)
+        self._partitions = []
+        for assigned in plan.partitions:
+            offset, metadata = found.get((assigned.remote_topic, assigned.partition), (None, ""))
+            self._partitions.append(await self._placed(connections.source, assigned, offset, metadata))
+        await self._commit(target, Baton(self._window.number, is_released=False))
+        return True
+
+    async def _placed(self, source: Source, assigned: Assigned, offset: int | None, metadata: str) -> Partition:
+        rewinds = 0
+        known_id = metadata.partition(" ")[0]
+        if offset is not None and known_id and assigned.topic_id and known_id != assigned.topic_id:
+            log.error("%s: %s was deleted and created anew on the source (topic id %s, was %s); replicating it from its start",
+                      self._plan.name, assigned.topic, assigned.topic_id, known_id)  # fmt: skip
+            offset, rewinds = None, 1
+        if offset is None:
+            at = EARLIEST if self._fetch.from_earliest or rewinds else LATEST
+            offset = await source.offset(assigned.topic, assigned.partition, at)
+        partition = Partition(assigned, offset, offset)
+        partition.tally.rewinds += rewinds
+        return partition
+
+    async def _is_stopped(self, connections: Connections) -> bool:
+        key = (self._plan.baton_topic, stop_key())
+        try:
+            offsets = await connections.target.committed(self._plan.group, [key])
+        except NETWORK:
+            return False  # the commit or the next look will say more
+        return offsets.get(key, (None,))[0] == self._window.run_id
+
+    # --- replicating and handing over -------------------------------------------------------------------------
+
+    async def _replicate(self, connections: Connections) -> None:
+        runner = FlowRunner(self._plan.name, connections.source, connections.target, self._partitions,
+                            fetch=self._fetch, produce=self._produce)  # fmt: skip
+        keeper = asyncio.create_task(self._keep(connections))
+        try:
+            await runner.run(self._stop)
+        finally:
+            keeper.cancel()
+            await asyncio.gather(keeper, return_exceptions=True)
+        drained = await runner.drained(GRACE_S)
+        if not drained:
+            connections.is_dirty = True
+            log.warning("%s: slot %d still had batches without an answer at the end of its window",
+                        self._plan.name, self._window.slot)  # fmt: skip
+        deadline = time.monotonic() + GRACE_S
+        while time.monotonic() < deadline:
+            try:
+                # An unacknowledged batch may still arrive: then the turn is not given away but runs out.
+                await self._commit(connections.target, Baton(self._window.number, is_released=drained))
+            except NETWORK as error:
+                log.warning("%s: cannot commit positions (%s), retrying", self._plan.name, error or repr(error))
+                await asyncio.sleep(0.2)
+            else:
+                return
+        connections.is_dirty = True
+
+    async def _keep(self, connections: Connections) -> None:
+        """Commit positions each second and end the window when its time has come and a successor is ready."""
+        window, plan = self._window, self._plan
+        last_ms = window.end_ms + (GRACE_S * 1000 if window.lanes > 1 else 0)
+        ready, stop = (plan.baton_topic, ready_key(window.slot)), (plan.baton_topic, stop_key())
+        while not self._stop.is_set():
+            remaining_s = (window.end_ms - now_ms()) / 1000
+            await asyncio.sleep(max(0.0, min(COMMIT_S, remaining_s)) if remaining_s > 0 else 0.02)
+            try:
+                if now_ms() < window.end_ms:
+                    await self._commit(connections.target, None)
+                    offsets = await connections.target.committed(plan.group, [stop])
+                    if offsets.get(stop, (None,))[0] == window.run_id:
+                        self._stop.set()
+                    continue
+                offsets = await connections.target.committed(plan.group, [ready, stop])
+                has_successor = offsets.get(ready, (-1, ""))[0] > window.number
+                is_stopped = offsets.get(stop, (None,))[0] == window.run_id
+            except NETWORK as error:
+                log.warning("%s: cannot commit positions (%s), retrying", plan.name, error or repr(error))
+                has_successor = is_stopped = False
+            if has_successor or is_stopped or now_ms() >= last_ms or window.lanes == 1:
+                self._stop.set()
+
+    async def _commit(self, target: Target, baton: Baton | None) -> None:
+        """Commit what was acknowledged since the last commit, and the turn with it in the same write."""
+        offsets: dict[tuple[str, int], tuple[int, str]] = {}
+        written = []
+        for partition in self._partitions:
+            # Every window's first and last commit writes all: a quiet position must not expire.
+            if partition.acked != partition.committed:
+                assigned = partition.assigned
+                offsets[assigned.remote_topic, assigned.partition] = (partition.acked, assigned.topic_id)
+                written.append((partition, partition.acked))
+        if baton is not None:
+            key = (self._plan.baton_topic, turn_key(self._window.slot))
+            offsets[key] = (baton.encode(), str(self._window.run_id))
+        if not offsets:
+            return
+        await target.commit(self._plan.group, offsets)
+        for partition, acked in written:
+            partition.committed = acked

@@ -1,0 +1,257 @@
+"""The one door to aiokafka: fetch record batches, send prepared ones, keep group offsets.
+
+Touches inner names of aiokafka (the accumulator's queue and sequence numbers), so the version is pinned and
+tests/unit/test_wire_contract.py holds what is relied on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from aiokafka import AIOKafkaProducer
+from aiokafka import errors as kafka_errors
+from aiokafka.client import AIOKafkaClient, ConnectionGroup, CoordinationType
+from aiokafka.protocol.commit import OffsetCommitRequest, OffsetFetchRequest
+from aiokafka.protocol.fetch import FetchRequest
+from aiokafka.protocol.offset import OffsetRequest
+from aiokafka.structs import TopicPartition as KafkaTopicPartition
+
+from mirror.replication.batches import Outgoing, stamped
+
+KafkaError = kafka_errors.KafkaError
+EARLIEST, LATEST = -2, -1
+COLD_CONNECTION = 2  # a connection of its own: a broker answers one request per connection at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """What one fetch brought for one topic-partition; `aborted` holds (producer id, first offset)."""
+
+    topic: str
+    partition: int
+    error: int
+    high_watermark: int
+    log_start: int
+    aborted: list[tuple[int, int]]
+    records: bytes
+
+
+class PreparedBatch:
+    """A finished batch in the clothes of aiokafka's BatchBuilder: only its producer state is still open."""
+
+    __slots__ = ("_built", "_outgoing", "_state", "_transactional")
+
+    def __init__(self, outgoing: Outgoing, *, transactional: bool = False) -> None:
+        self._outgoing = outgoing
+        self._transactional = transactional
+        self._state = (-1, -1, -1)
+        self._built: bytes | None = None
+
+    def record_count(self) -> int:
+        """Records inside: the step of the partition's sequence number."""
+        return self._outgoing.count
+
+    def size(self) -> int:
+        """Bytes of the batch."""
+        return len(self._outgoing.data)
+
+    def closed(self) -> bool:
+        """Nothing can be added any more."""
+        return True
+
+    def close(self) -> None:
+        """Do nothing: it is closed from the start."""
+
+    def _set_producer_state(self, producer_id: int, epoch: int, sequence: int) -> None:
+        self._state = (producer_id, epoch, sequence)
+        self._built = None
+
+    def _build(self) -> bytes:
+        if self._built is None:  # kept for retries: a retry must be the very same bytes
+            self._built = stamped(self._outgoing.data, *self._state, transactional=self._transactional)
+        return self._built
+
+
+class Source:
+    """Reads record batches from the source cluster."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._client = AIOKafkaClient(**options)
+
+    async def open(self, topics: Iterable[str]) -> None:
+        """Connect and learn the leaders of `topics`."""
+        if not self._client.cluster.brokers():
+            await self._client.bootstrap()
+        await self._client.set_topics(list(topics))
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._client.close()
+
+    async def warm(self, nodes: Iterable[int]) -> None:
+        """Open the connections the first fetches will use."""
+        for node in nodes:
+            for group in (ConnectionGroup.DEFAULT, COLD_CONNECTION):
+                await self._client.ready(node, group=group)
+
+    def leader(self, topic: str, partition: int) -> int | None:
+        """Node id of the leader, None while unknown."""
+        node = self._client.cluster.leader_for_partition(KafkaTopicPartition(topic, partition))
+        return None if node in (None, -1) else int(node)
+
+    async def refresh(self) -> None:
+        """Ask for new metadata and wait for it."""
+        await self._client.force_metadata_update()
+
+    async def fetch(
+        self,
+        node: int,
+        wanted: Mapping[str, list[tuple[int, int, int]]],
+        *,
+        max_wait_ms: int,
+        min_bytes: int,
+        max_bytes: int,
+        isolation_level: int,
+        cold: bool,
+    ) -> list[Fetched]:
+        """Long-poll one broker for (partition, offset, max bytes) of each topic."""
+        request = FetchRequest(max_wait_ms, min_bytes, max_bytes, isolation_level, list(wanted.items()))
+        group = COLD_CONNECTION if cold else ConnectionGroup.DEFAULT
+        response = await self._client.send(node, request, group=group)
+        fetched = []
+        for topic, partitions in response.topics:
+            for part in partitions:
+                # v4: id, error, high watermark, last stable, aborted, records; v5 adds the log start, v11 a replica
+                has_start = len(part) > 6
+                fetched.append(
+                    Fetched(
+                        topic,
+                        part[0],
+                        part[1],
+                        part[2],
+                        part[4] if has_start else -1,
+                        part[5 if has_start else 4] or [],
+                        part[-1] or b"",
+                    )
+                )
+        return fetched
+
+    async def offset(self, topic: str, partition: int, at: int) -> int:
+        """Return the earliest (-2) or latest (-1) offset of one topic-partition."""
+        node = self.leader(topic, partition)
+        if node is None:
+            raise kafka_errors.LeaderNotAvailableError(topic)
+        response = await self._client.send(node, OffsetRequest(-1, 0, [(topic, [(partition, at)])]))
+        answer = response.topics[0][1][0]
+        error = kafka_errors.for_code(answer[1])
+        if error is not kafka_errors.NoError:
+            raise error(f"{topic}-{partition}")
+        return int(answer[-1] if response.API_VERSION > 0 else answer[2][0])
+
+
+class Target:
+    """Writes prepared batches to the target cluster, idempotently, and keeps offsets of groups there."""
+
+    def __init__(self, options: Mapping[str, Any], *, request_bytes: int) -> None:
+        self._producer = AIOKafkaProducer(**options, enable_idempotence=True, max_request_size=request_bytes)
+        self._client: AIOKafkaClient = self._producer.client
+        self._coordinators: dict[str, int] = {}
+        self._open = False
+
+    async def open(self, topics: Iterable[str]) -> None:
+        """Connect, obtain a producer id, learn the leaders of `topics`."""
+        if not self._open:
+            await self._producer.start()
+            self._open = True
+        await self._client.set_topics(list(topics))
+        for node in {broker.nodeId for broker in self._client.cluster.brokers()}:
+            await self._client.ready(node)
+
+    async def close(self) -> None:
+        """Close at once: what is not acknowledged by now must never be sent again by this process."""
+        self._producer._closed = True
+        sender = self._producer._sender
+        if sender.sender_task is not None:
+            sender._message_accumulator.fail_all(kafka_errors.ProducerClosed())
+            sender.sender_task.cancel()
+        await self._client.close()
+        if sender.sender_task is not None:
+            with contextlib.suppress(Exception, asyncio.CancelledError):
+                await asyncio.wait_for(sender.sender_task, 5)
+
+    async def refresh(self) -> None:
+        """Ask for new metadata and wait for it."""
+        await self._client.force_metadata_update()
+
+    def knows(self, topic: str, partition: int) -> bool:
+        """Tell whether the topic-partition exists, as far as the metadata says."""
+        return partition in (self._client.cluster.partitions_for_topic(topic) or ())
+
+    def send(self, outgoing: Outgoing, topic: str, partition: int) -> asyncio.Future[Any]:
+        """Queue a batch; its future brings the target's base offset or the error. One per partition at a time."""
+        accumulator = self._producer._message_accumulator
+        if accumulator._exception is not None:
+            raise accumulator._exception
+        batch = accumulator._append_batch(PreparedBatch(outgoing), KafkaTopicPartition(topic, partition))
+        future: asyncio.Future[Any] = batch.future
+        return future
+
+    def unsend(self, outgoing: Outgoing, topic: str, partition: int) -> None:
+        """Take back the sequence numbers of a batch that the broker refused, so that the next one fits."""
+        numbers = self._producer._txn_manager._sequence_numbers
+        numbers[KafkaTopicPartition(topic, partition)] -= outgoing.count
+
+    async def _coordinated(self, group: str, request: Any) -> Any:
+        node = self._coordinators.get(group)
+        if node is None:
+            node = await self._client.coordinator_lookup(CoordinationType.GROUP, group)
+            self._coordinators[group] = node
+        try:
+            return await self._client.send(node, request, group=ConnectionGroup.COORDINATION)
+        except KafkaError:
+            self._coordinators.pop(group, None)
+            raise
+
+    async def commit(self, group: str, offsets: Mapping[tuple[str, int], tuple[int, str]]) -> None:
+        """Commit (offset, metadata) per topic-partition in one request, which the broker keeps as one write."""
+        topics: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
+        for (topic, partition), (offset, metadata) in offsets.items():
+            topics[topic].append((partition, offset, metadata))
+        request = OffsetCommitRequest(group, -1, "", -1, list(topics.items()))
+        response = await self._coordinated(group, request)
+        for topic, partitions in response.topics:
+            for partition, code in partitions:
+                self._check(group, code, f"{topic}-{partition}")
+
+    async def committed(self, group: str, wanted: Iterable[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, str]]:
+        """Return (offset, metadata) of each topic-partition that has a committed offset."""
+        topics: dict[str, list[int]] = defaultdict(list)
+        for topic, partition in wanted:
+            topics[topic].append(partition)
+        response = await self._coordinated(group, OffsetFetchRequest(group, list(topics.items())))
+        self._check(group, getattr(response, "error_code", 0), group)
+        found = {}
+        for topic, partitions in response.topics:
+            for partition, offset, metadata, code in partitions:
+                self._check(group, code, f"{topic}-{partition}")
+                if offset >= 0:
+                    found[topic, partition] = (offset, metadata or "")
+        return found
+
+    def _check(self, group: str, code: int, what: str) -> None:
+        error = kafka_errors.for_code(code)
+        if error is kafka_errors.NoError:
+            return
+        self._coordinators.pop(group, None)
+        raise error(what)
+
+
+def now_ms() -> float:
+    """Wall clock, epoch ms."""
+    return time.time() * 1000

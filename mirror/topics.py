@@ -1,0 +1,103 @@
+"""Which topics a flow replicates, and that their remote topics exist with enough partitions."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mirror.admin import Admin, Topic
+from mirror.config.settings import Flow
+from mirror.replication.plan import BATON_TOPIC, Assigned, FlowPlan, baton_partitions
+
+log = logging.getLogger("mirror")
+
+# MirrorMaker's default of config.properties.exclude
+EXCLUDED_CONFIGS = frozenset(
+    (
+        "follower.replication.throttled.replicas",
+        "leader.replication.throttled.replicas",
+        "message.timestamp.difference.max.ms",
+        "message.timestamp.type",
+        "unclean.leader.election.enable",
+        "min.insync.replicas",
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """One topic of a flow: the source's, and the name it has on the target."""
+
+    source: Topic
+    remote: str
+
+
+def matched(flow: Flow, source_topics: Mapping[str, Topic]) -> list[Matched]:
+    """Return the topics the flow replicates: matching, not internal, and not on their way back to the target."""
+    found = []
+    for name in sorted(source_topics):
+        is_cycle = flow.policy.would_cycle(name, flow.target.alias)
+        if flow.topics.matches(name) and not flow.policy.is_internal(name) and not is_cycle:
+            found.append(Matched(source_topics[name], flow.policy.remote_topic(name)))
+    return found
+
+
+def ensure_remote(flow: Flow, topics: list[Matched], source: Admin, target: Admin) -> dict[str, int]:
+    """Create missing remote topics and grow short ones; return the partitions each remote topic has on the target.
+
+    A refusal is logged and tried again at the next refresh, as MirrorMaker does; other topics go on.
+    """
+    existing = {name: topic.partitions for name, topic in target.topics().items()}
+    for topic in topics:
+        have = existing.get(topic.remote, 0)
+        want = topic.source.partitions
+        if have >= want:
+            continue
+        if have:
+            objection = target.grow(topic.remote, partitions=want)
+            done = f"grown from {have} to {want} partitions"
+        else:
+            configs = {k: v for k, v in source.configs(topic.source.name).items() if k not in EXCLUDED_CONFIGS}
+            objection = target.create(
+                topic.remote, partitions=want, replication_factor=flow.replication_factor, configs=configs
+            )
+            done = f"created with {want} partitions"
+        if objection:
+            log.error("%s: %s cannot be prepared on %s: %s", flow.name, topic.remote, flow.target.alias, objection)
+            continue
+        log.info("%s: %s %s on %s", flow.name, topic.remote, done, flow.target.alias)
+        existing[topic.remote] = want
+    return existing
+
+
+def ensure_batons(flow: Flow, target: Admin, *, slots: int) -> None:
+    """Create or grow the internal topic whose partitions are the keys of the flow's batons."""
+    name, want = BATON_TOPIC.format(source=flow.source.alias), baton_partitions(slots)
+    have = target.topics().get(name)
+    objection = ""
+    if have is None:
+        objection = target.create(
+            name, partitions=want, replication_factor=flow.replication_factor, configs={"cleanup.policy": "compact"}
+        )
+    elif have.partitions < want:
+        objection = target.grow(name, partitions=want)
+    if objection:
+        log.error("%s: internal topic %s cannot be prepared on %s: %s", flow.name, name, flow.target.alias, objection)
+
+
+def flow_plan(flow: Flow, topics: list[Matched], remote_partitions: Mapping[str, int]) -> FlowPlan:
+    """Return the flow's topic-partitions that have a counterpart on the target."""
+    partitions = tuple(
+        Assigned(topic.source.name, topic.remote, partition, topic.source.topic_id)
+        for topic in topics
+        for partition in range(min(topic.source.partitions, remote_partitions.get(topic.remote, 0)))
+    )
+    return FlowPlan(
+        source=flow.source.alias,
+        target=flow.target.alias,
+        tasks_max=flow.tasks_max,
+        consumer=dict(flow.consumer),
+        producer=dict(flow.producer),
+        partitions=partitions,
+    )

@@ -1,0 +1,62 @@
+"""Shared fixtures: two real clusters, started when a test first asks, and a fresh topic name per test."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from mirror.local.broker import Broker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenCluster:
+    """A cluster named on the command line. We did not start it, so it cannot be stopped."""
+
+    name: str
+    bootstrap: str
+
+    def _not_ours(self) -> None:
+        pytest.skip(f"{self.name} is a given cluster; this test stops brokers")
+
+    stop = kill = restart = pause = resume = _not_ours
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    for name in ("primary", "backup"):
+        parser.addoption(f"--bootstrap-{name}", metavar="HOST:PORT", help=f"use this {name} cluster, start none")
+
+
+@pytest.fixture(scope="session")
+def primary(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Broker | GivenCluster]:
+    """The source cluster of the session."""
+    yield from _cluster("primary", request, tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def backup(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker | GivenCluster]:
+    """The target cluster of the session."""
+    yield from _cluster("backup", request, tmp_path_factory)
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    """A topic name no other test uses; it tells which test made it."""
+    readable = re.sub(r"[^A-Za-z0-9]+", "-", request.node.name)[:60].strip("-")
+    return f"{readable}-{uuid.uuid4().hex[:8]}"
+
+
+def _cluster(
+    name: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Broker | GivenCluster]:
+    given = request.config.getoption(f"--bootstrap-{name}")
+    if given:
+        yield GivenCluster(name=name, bootstrap=given)
+        return
+    with Broker.start(name, tmp_path_factory.mktemp(name)) as broker:
+        yield broker

@@ -1,0 +1,101 @@
+"""Run the appliance as a user does, as a process, and look at both clusters and its metrics."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.waiting import eventually
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class RunningAppliance:
+    """`kafka-mirror run` on a file written for two clusters; a context manager that stops it with SIGTERM."""
+
+    def __init__(self, folder: Path, *, primary: str, backup: str, topics: str, extra: str = "") -> None:
+        self.port = free_port()
+        self.log = folder / "appliance.log"
+        self.file = folder / "connect-mirror-maker.properties"
+        self.file.write_text(
+            f"""clusters = primary, backup
+primary.bootstrap.servers = {primary}
+backup.bootstrap.servers = {backup}
+primary->backup.enabled = true
+primary->backup.topics = {topics}
+replication.factor = 1
+tasks.max = 2
+refresh.topics.interval.seconds = 1
+mirror.metrics.listen = 127.0.0.1:{self.port}
+mirror.state.dir = {folder / "state"}
+mirror.window.ms = 2000
+mirror.poll.interval.ms = 500
+{extra}
+"""
+        )
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def start(self) -> Self:
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "mirror.cli", "run", str(self.file)], stdout=log, stderr=log, cwd=self.file.parent,
+                env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
+            )  # fmt: skip
+        eventually(self.is_ready, within_s=90, because="the appliance starts Spark and its lanes")
+        return self
+
+    def is_ready(self) -> bool:
+        assert self.process is not None
+        assert self.process.poll() is None, self.log.read_text()
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/ready", timeout=2) as answer:
+                return bool(answer.status == 200)
+        except (urllib.error.URLError, TimeoutError) as refused:
+            if isinstance(refused, urllib.error.HTTPError):
+                refused.close()
+            return False
+
+    def exposition(self) -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=5) as answer:
+            return str(answer.read().decode())
+
+    def value(self, name: str, *, topic: str, partition: int) -> float | None:
+        """Return one series' value, None when it is not exposed."""
+        pattern = rf'^{name}{{(?=.*partition="{partition}")(?=.*topic="{re.escape(topic)}").*}} (\S+)$'
+        found = re.search(pattern, self.exposition(), re.MULTILINE)
+        return float(found[1]) if found else None
+
+    def stop(self) -> tuple[int, float]:
+        """SIGTERM; return exit code and seconds it took."""
+        assert self.process is not None
+        began = time.monotonic()
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(60), time.monotonic() - began
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait(10)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.stop()

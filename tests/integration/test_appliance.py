@@ -1,0 +1,166 @@
+"""The whole appliance between two real clusters: records compared, metrics compared, stop, kill and restart."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+from mirror.local.compare import compare
+from tests.integration.appliance import RunningAppliance
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+
+def create(cluster, topic, partitions=2, **config):
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})  # kept: a collected client cancels its calls
+    admin.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic].result()
+
+
+def produce(cluster, topic, count, *, partition, start=0, **options):
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0, **options})
+    failures = []
+    for n in range(start, start + count):
+        producer.produce(
+            topic, f"{partition}:{n}", f"k{n}", partition, headers=[("h", b"1"), ("h", None), ("e", b"")],
+            on_delivery=lambda error, _: failures.append(error) if error else None,
+        )  # fmt: skip
+        producer.poll(0)
+    assert producer.flush(30) == 0
+    assert not failures
+
+
+def equal(primary, backup, *topics):
+    verdict = compare(primary.bootstrap, backup.bootstrap, {topic: f"primary.{topic}" for topic in topics})
+    assert verdict.equal, verdict.differences
+    return verdict.records
+
+
+def lag_is_zero(appliance, topic, partition, *, end):
+    def check():
+        assert appliance.value("kafka_mirror_source_end_offset", topic=f"primary.{topic}", partition=partition) == end
+        return appliance.value("kafka_mirror_lag_records", topic=f"primary.{topic}", partition=partition) == 0
+
+    return check
+
+
+def test_records_metrics_growth_stop_and_kill(primary, backup, topic, tmp_path: Path):
+    """One life of an appliance: backlog, live records, a grown and a new topic, SIGTERM, kill -9 under load."""
+    other = f"{topic}-other"
+    create(primary, topic)
+    create(primary, other, 1)
+    produce(primary, topic, 3000, partition=0, **{"compression.type": "lz4", "linger.ms": 20})
+    produce(primary, topic, 200, partition=1, **{"linger.ms": 0, "batch.num.messages": 1})
+    produce(primary, other, 50, partition=0)
+    with RunningAppliance(
+        tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=f"{topic}.*"
+    ) as appliance:
+        for name, partition, end in ((topic, 0, 3000), (topic, 1, 200), (other, 0, 50)):
+            eventually(
+                lag_is_zero(appliance, name, partition, end=end),
+                within_s=60,
+                because=f"{name}-{partition} is replicated",
+            )
+        assert equal(primary, backup, topic, other) == 3250
+        for name, partition, count in ((topic, 0, 3000), (topic, 1, 200), (other, 0, 50)):
+            eventually(
+                lambda n=name, p=partition, c=count: (
+                    appliance.value("kafka_mirror_record_count_total", topic=f"primary.{n}", partition=p) == c
+                ),
+                within_s=20,
+                because="the window's report counts what was sent, no more",
+            )
+            age = appliance.value("kafka_mirror_record_age_ms", topic=f"primary.{name}", partition=partition)
+            latency = appliance.value(
+                "kafka_mirror_replication_latency_ms", topic=f"primary.{name}", partition=partition
+            )
+            assert 0 < age <= latency < 120_000
+
+        # A partition and a topic that appear while it runs.
+        admin = AdminClient({"bootstrap.servers": primary.bootstrap})
+        admin.create_partitions([NewPartitions(topic, 3)])[topic].result()
+        new = f"{topic}-new"
+        create(primary, new, 1)
+        produce(primary, topic, 20, partition=2)
+        produce(primary, new, 30, partition=0)
+        eventually(lag_is_zero(appliance, topic, 2, end=20), within_s=60, because="the grown partition is replicated")
+        eventually(lag_is_zero(appliance, new, 0, end=30), within_s=60, because="the new topic is replicated")
+        assert equal(primary, backup, topic, other, new) == 3300
+
+        code, took_s = appliance.stop()
+        assert code == 0, appliance.log.read_text()
+        assert took_s < 30
+
+        produce(primary, topic, 500, partition=0, start=3000)
+        appliance.start()
+        eventually(lag_is_zero(appliance, topic, 0, end=3500), within_s=60, because="it goes on where it stopped")
+        assert equal(primary, backup, topic, other, new) == 3800  # no duplicate over a clean stop
+
+        jvm = children(appliance.process.pid)
+        appliance.kill()
+        eventually(lambda: not alive(jvm), within_s=30, because="the JVM and its workers follow their dead driver")
+        produce(primary, topic, 100, partition=1, start=200)
+        appliance.start()
+        eventually(lag_is_zero(appliance, topic, 1, end=300), within_s=60, because="nothing is lost after kill -9")
+        assert equal(primary, backup, topic, other, new) == 3900
+        assert "Traceback" not in appliance.log.read_text()
+
+
+def children(pid: int) -> list[int]:
+    """All processes below `pid`."""
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for child in (task / "children").read_text().split():
+            found += [int(child), *children(int(child))]
+    return found
+
+
+def alive(pids: list[int]) -> list[int]:
+    """Those that still run; a zombie does not."""
+    running = []
+    for pid in pids:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except FileNotFoundError:
+            continue
+        if state != "Z":
+            running.append(pid)
+    return running
+
+
+def run_cli(*arguments: str) -> subprocess.CompletedProcess[str]:
+    import sys
+
+    return subprocess.run(
+        [sys.executable, "-m", "mirror.cli", *arguments], capture_output=True, text=True, timeout=90, check=False
+    )
+
+
+def test_both_ends_the_same_cluster_is_refused_in_one_line(primary, tmp_path: Path):
+    file = tmp_path / "m.properties"
+    host, _, port = primary.bootstrap.partition(":")
+    assert host == "127.0.0.1"
+    file.write_text(
+        f"clusters=a,b\na.bootstrap.servers=127.0.0.1:{port}\nb.bootstrap.servers=127.1:{port}\na->b.enabled=true\n"
+    )
+    found = run_cli("plan", str(file))
+    assert found.returncode == 2
+    assert len(found.stderr.strip().splitlines()) == 1
+    assert "same cluster" in found.stderr
+
+
+def test_plan_prints_names_partitions_and_starts_and_creates_nothing(primary, backup, topic, tmp_path: Path):
+    create(primary, topic, 3)
+    file = tmp_path / "m.properties"
+    file.write_text(
+        f"clusters=primary,backup\nprimary.bootstrap.servers={primary.bootstrap}\n"
+        f"backup.bootstrap.servers={backup.bootstrap}\nprimary->backup.enabled=true\nprimary->backup.topics={topic}\n"
+    )
+    found = run_cli("plan", str(file))
+    assert found.returncode == 0, found.stderr
+    assert f"{topic} -> primary.{topic} (is created with 3; partition@start 0@begin, 1@begin, 2@begin)" in found.stdout
+    assert f"primary.{topic}" not in AdminClient({"bootstrap.servers": backup.bootstrap}).list_topics(timeout=10).topics

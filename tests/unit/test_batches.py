@@ -1,0 +1,153 @@
+"""Record batches as bytes: whole copies, re-batching, splitting, aborted transactions."""
+
+import struct
+
+import google_crc32c
+import pytest
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from aiokafka.record.memory_records import MemoryRecords
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mirror.replication import batches as b
+
+RECORDS = st.lists(
+    st.tuples(
+        st.integers(min_value=0, max_value=2**60),
+        st.none() | st.binary(max_size=20),
+        st.none() | st.binary(max_size=40),
+        st.lists(st.tuples(st.text(max_size=5), st.none() | st.binary(max_size=5)), max_size=3),
+    ),
+    min_size=1,
+    max_size=20,
+)
+
+
+def build(records, *, codec=0, base=0, transactional=0, producer=-1):
+    builder = DefaultRecordBatchBuilder(
+        2,
+        codec,
+        is_transactional=transactional,
+        producer_id=producer,
+        producer_epoch=0,
+        base_sequence=0,
+        batch_size=1 << 20,
+    )
+    for offset, (timestamp, key, value, headers) in enumerate(records):
+        assert builder.append(offset, timestamp, key, value, headers) is not None
+    data = bytearray(builder.build())
+    struct.pack_into(">q", data, 0, base)
+    return bytes(data)
+
+
+def records_of(data):
+    reader = MemoryRecords(bytes(data))
+    found = []
+    while reader.has_next():
+        found += [(r.timestamp, r.key, r.value, list(r.headers)) for r in reader.next_batch()]
+    return found
+
+
+@settings(max_examples=60, deadline=None)
+@given(RECORDS, st.sampled_from(range(5)), st.integers(0, 2**40))
+def test_a_whole_batch_crosses_with_its_records_untouched(records, codec, base):
+    """Only ids, epoch, base offset and CRC change; the CRC fits the new bytes."""
+    (batch,) = b.batches(build(records, codec=codec, base=base))
+    assert batch.goes_whole(base)
+    assert (batch.base_offset, batch.last_offset, batch.count) == (base, base + len(records) - 1, len(records))
+    sent = b.stamped(b.whole(batch, None).data, 7, 3, 11, transactional=False)
+    header = b.HEADER.unpack_from(sent)
+    assert (header[0], header[2], header[9:12]) == (0, -1, (7, 3, 11))
+    assert header[4] == google_crc32c.value(sent[21:])
+    assert records_of(sent) == records
+
+
+@settings(max_examples=60, deadline=None)
+@given(RECORDS, st.sampled_from(range(5)), st.sampled_from(range(5)))
+def test_another_codec_changes_no_record(records, before, after):
+    (batch,) = b.batches(build(records, codec=before))
+    sent = b.stamped(b.whole(batch, after).data, 1, 0, 0, transactional=False)
+    assert records_of(sent) == records
+    (again,) = b.batches(sent)
+    assert again.codec == after
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(RECORDS, min_size=1, max_size=5), st.integers(0, 30), st.integers(100, 4000))
+def test_rebatching_keeps_every_record_behind_the_position_in_order(groups, position, max_bytes):
+    data, base = b"", 0
+    for records in groups:
+        data += build(records, base=base)
+        base += len(records)
+    everything = [record for records in groups for record in records]
+    made = b.rebatch(b.batches(data), position, codec=None, max_bytes=max_bytes)
+    assert [r for out in made for r in records_of(out.data)] == everything[position:]
+    assert sum(out.count for out in made) == max(0, len(everything) - position)
+    if made:
+        assert made[-1].next_offset == base
+        stamps = [r[0] for r in everything[position:]]
+        assert min(out.min_timestamp for out in made) == min(stamps)
+        assert max(out.max_timestamp for out in made) == max(stamps)
+
+
+def test_a_compacted_batch_cannot_go_whole_and_is_rebatched_without_its_gap():
+    data = bytearray(build([(1, b"a", b"1", []), (2, b"b", b"2", [])], base=10))
+    struct.pack_into(">i", data, 23, 5)  # lastOffsetDelta: records behind these two were compacted away
+    struct.pack_into(">I", data, 17, google_crc32c.value(bytes(data[21:])))
+    (batch,) = b.batches(bytes(data))
+    assert not batch.goes_whole(10)
+    (out,) = b.rebatch([batch], 10, codec=None, max_bytes=1 << 20)
+    assert (out.count, out.next_offset) == (2, 16)
+
+
+def test_halves_hold_all_records_and_never_claim_more_than_was_sent():
+    records = [(n, b"k", bytes([n]), []) for n in range(5)]
+    (batch,) = b.batches(build(records, base=100))
+    first, second = b.halves(b.whole(batch, None), 100)
+    assert records_of(first.data) + records_of(second.data) == records
+    assert (first.next_offset, second.next_offset) == (102, 105)
+    assert b.halves(second, 102)[0].next_offset == 103
+
+
+def test_a_damaged_batch_is_refused_not_sent_on_with_a_new_crc():
+    data = bytearray(build([(1, b"k", b"value", [])], base=4))
+    data[-2] ^= 1
+    with pytest.raises(b.CorruptBatch, match="offset 4"):
+        list(b.batches(bytes(data)))
+
+
+def test_a_cut_off_tail_is_left_for_the_next_fetch():
+    data = build([(1, b"k", b"v", [])])
+    assert len(list(b.batches(data + data[:-1]))) == 1
+    assert len(list(b.batches(data + data[:30]))) == 1
+
+
+def control(base, producer, kind):
+    data = bytearray(
+        build([(1, struct.pack(">HH", 0, kind), b"\0" * 6, [])], base=base, transactional=1, producer=producer)
+    )
+    struct.pack_into(">h", data, 21, 0x30)
+    struct.pack_into(">I", data, 17, google_crc32c.value(bytes(data[21:])))
+    return bytes(data)
+
+
+def test_read_committed_drops_aborted_batches_and_keeps_the_producers_later_ones():
+    record = [(1, b"k", b"v", [])]
+    data = (
+        build(record, base=0, transactional=1, producer=1)  # aborted
+        + build(record, base=1, transactional=1, producer=2)  # committed
+        + control(2, 1, 0)
+        + build(record, base=3, transactional=1, producer=1)  # a new transaction of the same producer
+        + control(4, 2, 1)
+        + build(record, base=5)
+    )
+    seen = [batch.base_offset for batch in b.committed(b.batches(data), [(1, 0)]) if not batch.is_control]
+    assert seen == [1, 3, 5]
+
+
+def test_the_transactional_bit_is_cleared_when_our_producer_is_not_transactional():
+    (batch,) = b.batches(build([(1, b"k", b"v", [])], transactional=1, producer=9))
+    (sent,) = b.batches(b.stamped(batch.data, 1, 0, 0, transactional=False))
+    assert not sent.is_transactional
+    (sent,) = b.batches(b.stamped(batch.data, 1, 0, 0, transactional=True))
+    assert sent.is_transactional

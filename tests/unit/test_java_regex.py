@@ -1,0 +1,160 @@
+"""Java regular expressions on topic names: same meaning, or refused by name."""
+
+from __future__ import annotations
+
+import pickle
+import re
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirror.config.java_regex import RegexError, TopicFilter, compile_list, translate
+
+topic_names = st.text(string.ascii_letters + string.digits + "._-", min_size=1, max_size=30)
+
+
+def takes(topics, topic, exclude=()):
+    return TopicFilter(topics=tuple(topics), exclude=tuple(exclude)).matches(topic)
+
+
+def test_a_pattern_must_match_the_whole_name():
+    assert takes(["orders"], "orders")
+    assert not takes(["orders"], "orders-eu")
+    assert not takes(["orders"], "my-orders")
+    assert not takes(["orders"], "orders\n")
+
+
+def test_any_of_a_list_matches_and_exclude_wins():
+    topics, exclude = ["orders.*", "pay"], [".*-tmp", "pay"]
+    assert takes(topics, "orders-eu", exclude)
+    assert not takes(topics, "orders-tmp", exclude)
+    assert not takes(topics, "pay", exclude)
+    assert not takes(topics, "other", exclude)
+
+
+def test_an_empty_list_matches_nothing():
+    assert not takes([], "orders")
+    assert takes([".*"], "orders", [])
+
+
+def test_a_group_over_a_comma_means_alternatives_as_in_java():
+    """The list is split first and joined with "|" before it is compiled."""
+    assert takes(["x(a", "b)y"], "xay")
+    assert takes(["x(a", "b)y"], "xby")
+    assert not takes(["x(a", "b)y"], "xa")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "yes", "no"),
+    [
+        (r"a\.b", "a.b", "axb"),
+        (r"(?i)orders", "ORDERS", "order"),
+        (r"a(?i:b)", "aB", "AB"),
+        (r"\w+-\d{3}", "eu-123", "eu-12x"),
+        (r"(?<region>eu|us)-x", "eu-x", "ap-x"),
+        (r"(?!eu-).*", "us-x", "eu-x"),
+        (r".*(?<!-tmp)", "a", "a-tmp"),
+        (r"a*+b", "aab", "aa"),
+        (r"(?>a|ab)c", "ac", "abc"),
+        (r"[a-c&]x", "&x", "dx"),
+        (r"[^.]+", "ab", "a.b"),
+        (r"(a)\1", "aa", "ab"),
+        (r"\x61\u0062", "ab", "bb"),
+        (r"a{2,}", "aaa", "a"),
+        (r"[\]\[]", "]", "a"),
+        (r"\d", "1", "\u0661"),
+        (r"[a||b]", "|", "c"),
+    ],
+)
+def test_shared_constructs_keep_their_meaning(pattern, yes, no):
+    assert takes([pattern], yes)
+    assert not takes([pattern], no)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "named"),
+    [
+        (r"\p{Alpha}+", r"\p"),
+        (r"\P{L}", r"\P"),
+        (r"\Qa.b\E", r"\Q"),
+        (r"a\E", r"\E"),
+        (r"\h", r"\h"),
+        (r"\v", r"\v"),
+        (r"a\z", r"\z"),
+        (r"a\Z", r"\Z"),
+        (r"\R", r"\R"),
+        (r"\X", r"\X"),
+        (r"\Ga", r"\G"),
+        (r"(?<n>a)\k<n>", r"\k"),
+        (r"\cA", r"\c"),
+        (r"\e", r"\e"),
+        (r"\07", r"\0"),
+        (r"\x{61}", r"\x"),
+        (r"\N{DIGIT ONE}", r"\N"),
+        (r"\U00000061", r"\U"),
+        (r"\b{g}a", r"\b"),
+        (r"[\b]", r"\b"),
+        (r"(a)\10", r"\1"),
+        ("[a[b]]", "a class inside a class"),
+        ("[a-z&&[^b]]", "&&"),
+        ("[]a]", '"]"'),
+        ("(?d)a", "(?d)"),
+        ("(?u)a", "(?u)"),
+        ("(?x)a", "(?x)"),
+        ("a(?i)b", "(?i)"),
+        ("(?P<n>a)", "(?P<"),
+        ("(?#c)a", "(?#c"),
+        ("(a)?(?(1)b|c)", "(?(1"),
+    ],
+)
+def test_what_python_reads_differently_is_refused_by_name(pattern, named):
+    with pytest.raises(RegexError) as caught:
+        compile_list([pattern])
+    assert "which is not supported here" in str(caught.value)
+    assert named in str(caught.value)
+    assert f'"{pattern}"' in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "pattern", ["orders.(", "*", "a)", "[a", "a{", "a{,3}", "a\\", "a**", "[z-a]", "(?<=a*)b", "a{9999999999999999}"]
+)
+def test_what_is_no_pattern_is_refused(pattern):
+    with pytest.raises(RegexError, match="regular expression"):
+        compile_list(["ok", pattern])
+
+
+def test_a_count_split_by_its_comma_is_explained():
+    """Python would take "a{1|3}" literally; Java refuses it."""
+    with pytest.raises(RegexError, match="comma separates list entries"):
+        compile_list(["a{1", "3}"])
+
+
+@given(topic_names)
+def test_a_quoted_name_matches_itself_only(name):
+    pattern = compile_list([name.replace(".", r"\.")])
+    assert pattern is not None
+    assert pattern.fullmatch(name)
+    assert not pattern.fullmatch(name + "x")
+
+
+@given(st.text(string.ascii_letters + string.digits + r"\[](){}?*+|^$.&<>=!:-," + " ", max_size=20))
+def test_any_pattern_compiles_or_is_refused(pattern):
+    """Whatever passes translate means the same under re; nothing escapes as another exception."""
+    try:
+        compiled = compile_list([pattern])
+    except RegexError as error:
+        assert "\n" not in str(error)
+    else:
+        assert isinstance(compiled, re.Pattern)
+
+
+def test_only_named_groups_change_their_spelling():
+    assert translate(r"(?<a1>x)[(?<b>]\(?<c>") == r"(?P<a1>x)[(?<b>]\(?<c>"
+
+
+def test_a_filter_survives_pickling():
+    chosen = pickle.loads(pickle.dumps(TopicFilter(topics=("a.*",), exclude=("ab",))))
+    assert chosen == TopicFilter(topics=("a.*",), exclude=("ab",))
+    assert (chosen.matches("ac"), chosen.matches("ab")) == (True, False)

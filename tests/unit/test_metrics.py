@@ -1,0 +1,132 @@
+"""Reports in, exposition text out."""
+
+import re
+import urllib.error
+import urllib.request
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from metrics.catalogue import CATALOGUE
+from metrics.exporter import PortTakenError, serve
+from metrics.listener import MirrorQueryListener, reports
+from metrics.recorder import Recorder
+from mirror.replication.reports import SCHEMA, Spread
+from mirror.table import lag_table
+
+COLUMNS = [column.split()[0] for column in SCHEMA.split(", ")]
+
+
+def report(topic="a.t", partition=0, *, records=4, reason=""):
+    values = ("a", "b", topic, "t", partition, 5, 0, 2000.0, records, 400, 10, 99.0,
+              1.0, 1.0, 3.0, 8.0, 2.0, 2.0, 4.0, 12.0, 0, 0, reason)  # fmt: skip
+    return dict(zip(COLUMNS, values, strict=True))
+
+
+def text(recorder):
+    registry = CollectorRegistry()
+    registry.register(recorder)
+    return generate_latest(registry).decode()
+
+
+def test_each_series_is_independent():
+    """Two partitions and two topics keep their own values; counters add, gauges replace."""
+    recorder = Recorder()
+    for _ in range(2):
+        recorder.report(report(), now_s=1.0)
+    recorder.report(report(partition=1, records=1), now_s=2.0)
+    recorder.report(report(topic="a.u", reason="too large"), now_s=3.0)
+    lines = text(recorder).splitlines()
+    place = 'partition="{1}",source="a",target="b",topic="{0}"'
+    assert f"kafka_mirror_record_count_total{{{place.format('a.t', 0)}}} 8.0" in lines
+    assert f"kafka_mirror_record_count_total{{{place.format('a.t', 1)}}} 1.0" in lines
+    assert f"kafka_mirror_record_rate{{{place.format('a.t', 0)}}} 2.0" in lines
+    assert f"kafka_mirror_byte_rate{{{place.format('a.t', 0)}}} 200.0" in lines
+    assert f"kafka_mirror_record_age_ms_avg{{{place.format('a.t', 0)}}} 2.0" in lines
+    assert f"kafka_mirror_replication_latency_ms_max{{{place.format('a.t', 0)}}} 4.0" in lines
+    assert f"kafka_mirror_partition_paused{{{place.format('a.u', 0)}}} 1.0" in lines
+    assert f"kafka_mirror_partition_paused{{{place.format('a.t', 0)}}} 0.0" in lines
+
+
+def test_an_idle_window_leaves_a_gap_in_the_window_values_and_keeps_the_last():
+    recorder = Recorder()
+    recorder.report(report(), now_s=1.0)
+    idle = report(records=0) | {c: None for c in COLUMNS if c.startswith(("age_", "latency_")) and "sum" not in c}
+    recorder.report(idle, now_s=2.0)
+    labels = ("a", "b", "a.t", "0")
+    assert recorder.value("kafka_mirror_record_age_ms", labels) == 1.0
+    assert recorder.value("kafka_mirror_record_age_ms_max", labels) is None
+    assert recorder.value("kafka_mirror_record_rate", labels) == 0
+
+
+def test_lag_is_never_negative_and_unknown_is_not_zero():
+    recorder = Recorder()
+    one, two = ("a", "b", "t", "0"), ("a", "b", "t", "1")
+    recorder.lag(one, end_offset=5, replicated=9)
+    recorder.lag(two, end_offset=5, replicated=None)
+    assert recorder.value("kafka_mirror_lag_records", one) == 0
+    assert recorder.value("kafka_mirror_lag_records", two) is None
+    assert lag_table(recorder, [two]).splitlines()[1].split() == ["a->b", "t", "1", "-", "5", "-", "-", "-", "-"]
+
+
+def test_series_of_partitions_that_left_go_away():
+    recorder = Recorder()
+    recorder.report(report(), now_s=1.0)
+    recorder.report(report(partition=1), now_s=1.0)
+    recorder.keep_only([("a", "b", "a.t", "1")])
+    assert 'partition="0"' not in text(recorder)
+    assert 'partition="1"' in text(recorder)
+
+
+def test_hostile_label_values_are_escaped():
+    recorder = Recorder()
+    recorder.lag(("a", "b", 'x"} 1\nup{y="\\', "0"), end_offset=1, replicated=1)
+    assert 'topic="x\\"} 1\\nup{y=\\"\\\\"' in text(recorder)
+
+
+def test_a_progress_event_that_cannot_be_read_is_counted(caplog):
+    event = SimpleNamespace(progress=SimpleNamespace(observedMetrics={"replication": {"nothing": 1}}))
+    recorder = Recorder()
+    MirrorQueryListener(recorder, observed="replication").onQueryProgress(event)
+    assert recorder.value("kafka_mirror_listener_errors_total", ()) == 1
+    assert reports({}, "replication") == []
+    assert "could not be read" in caplog.text
+
+
+def test_spread_keeps_last_lowest_highest_and_sum():
+    spread = Spread()
+    assert spread.columns() == (None, None, None, 0.0)
+    spread.add(5, 9, 14)
+    spread.add(-2, 3, 1)
+    assert spread.columns() == (-2, -2, 9, 15)
+
+
+def test_names_are_unique_and_end_as_their_kind_wants():
+    names = [spec.name for spec in CATALOGUE]
+    assert len(names) == len(set(names))
+    assert all(spec.name.endswith("_total") == (spec.kind == "counter") for spec in CATALOGUE)
+
+
+def test_metrics_and_readiness_over_http():
+    is_ready = False
+    with serve(CollectorRegistry(), "127.0.0.1", 0, is_ready=lambda: is_ready) as port:
+        with pytest.raises(urllib.error.HTTPError, match="503") as refused:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/ready")
+        refused.value.close()
+        is_ready = True
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/ready") as answer:
+            assert answer.read() == b"ready\n"
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+            assert answer.headers["Content-Type"].startswith("text/plain")
+        with pytest.raises(PortTakenError, match=rf"127\.0\.0\.1:{port}"), serve(
+            CollectorRegistry(), "127.0.0.1", port, is_ready=lambda: True
+        ):  # fmt: skip
+            pass
+
+
+def test_every_metric_is_documented_and_nothing_else():
+    page = (Path(__file__).resolve().parents[2] / "docs" / "metrics.md").read_text()
+    assert re.findall(r"^\| `(kafka_mirror_\w+)`", page, re.MULTILINE) == [spec.name for spec in CATALOGUE]
+    assert all(spec.help in page for spec in CATALOGUE)

@@ -1,0 +1,32 @@
+"""Windows, slots and batons."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirror.replication.plan import Baton, next_window, slot_of, window_at
+
+
+@given(st.integers(0, 10**6), st.integers(0, 10**6), st.sampled_from([1, 2]))
+def test_the_next_window_stays_in_its_lane_and_is_never_over(start, now, lanes):
+    window = next_window(start, now * 1000 + 1, window_ms=1000, lanes=lanes)
+    assert window >= start
+    assert window >= now or window == start
+    assert (window - start) % lanes == 0
+    assert window < max(start, now) + lanes
+
+
+def test_windows_are_half_open():
+    assert (window_at(9_999, 10_000), window_at(10_000, 10_000)) == (0, 1)
+
+
+@given(st.text(), st.text(), st.integers(0, 1000), st.integers(1, 20), st.integers(1, 8))
+def test_a_partition_always_has_one_slot_and_no_more_than_tasks_max_are_used(flow, topic, partition, tasks, slots):
+    slot = slot_of(flow, topic, partition, tasks_max=tasks, slots=slots)
+    assert 0 <= slot < slots
+    used = {slot_of(flow, topic, p, tasks_max=tasks, slots=slots) for p in range(50)}
+    assert len(used) == min(tasks, slots)
+
+
+@given(st.integers(0, 2**40), st.booleans())
+def test_a_baton_survives_its_offset(window, released):
+    assert Baton.decode(Baton(window, is_released=released).encode()) == Baton(window, released)
