@@ -279,6 +279,9 @@ def _defaults(data: Path, port: int, controller_port: int) -> dict[str, str]:
         "share.coordinator.state.topic.min.isr": "1",
         "group.initial.rebalance.delay.ms": "0",
         "log.retention.ms": "-1",  # demo and test data never expires by age
+        # After a kill the controller turns the broker away until the old session has ended (Kafka's default: 9 s).
+        "broker.session.timeout.ms": "4000",
+        "broker.heartbeat.interval.ms": "1000",
         "num.network.threads": "2",
         "num.io.threads": "4",
         "background.threads": "2",

@@ -124,7 +124,7 @@ def _reason(output: list[str], code: int) -> str:
     """Return the line of Ivy's output that says best why it failed."""
     if code < 0:
         return f"no answer within {RESOLVE_TIMEOUT_S} s"
-    for mark in ("UnknownHost", "Host ", "timed out", "SERVER ERROR", "UNRESOLVED", "not found", "FAILED"):
+    for mark in ("UnknownHost", "Host ", "timed out", "SERVER ERROR", "module not found", "FAILED"):
         for line in output:
             if mark in line:
                 return line.strip(":\t ")[:160]

@@ -1,0 +1,275 @@
+"""This project beside MirrorMaker 2: same brokers, same data, same run, in turns. Prints ratios; see docs/benchmarks.md."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from mirror.admin import Admin
+from mirror.local.broker import Broker, free_port
+from mirror.local.latency import LatencyProbe, percentiles
+from tests.benchmarks import peers
+from tests.benchmarks.processes import Meter
+
+SIDES = ("ours", "mm2")
+START_WITHIN_S = 120.0
+FINISH_WITHIN_S = 300.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """What is mirrored. `rate` 0: a backlog of `records`; else records/s produced while it is measured."""
+
+    number: int
+    name: str
+    records: int
+    size: int
+    partitions: int
+    producer: dict[str, object] = field(default_factory=dict)
+    busy: int | None = None  # produce only into the first so many partitions
+    rate: int = 0
+    seconds: float = 60.0
+    delay_ms: float = 0.0
+    compression: str = "lz4"
+    targets: dict[str, float] = field(default_factory=dict)  # ratio ours / MirrorMaker 2
+
+
+_BIG = {"linger.ms": 50, "batch.size": 262_144, "batch.num.messages": 10_000}
+CASES = (
+    Case(number=1, name="2 M x 200 B, lz4, big batches, 8 partitions", records=2_000_000, size=200, partitions=8,
+         producer={**_BIG, "compression.type": "lz4"}, targets={"records/s": 6.0, "CPU s/M": 1 / 5}),
+    Case(number=2, name="one-record batches, 200 B, 8 partitions", records=200_000, size=200, partitions=8,
+         producer={"linger.ms": 0, "batch.num.messages": 1}, targets={"records/s": 2.0}),
+    Case(number=3, name="1 KiB uncompressed, big batches, 8 partitions", records=500_000, size=1024, partitions=8,
+         producer=_BIG, compression="none", targets={"records/s": 3.0}),
+    Case(number=4, name="latency at 500 records/s, 8 partitions", records=0, size=200, partitions=8, rate=500,
+         producer={"linger.ms": 0}, targets={"p50 ms": 1.0, "p95 ms": 1.2, "p99 ms": 2.0, "CPU s": 1.5}),
+    Case(number=5, name="200 partitions, 10 busy, 500 records/s", records=0, size=200, partitions=200, busy=10, rate=500,
+         seconds=30, producer={"linger.ms": 0}),
+    Case(number=6, name="source 50 ms away, 16 KiB batches, lz4", records=1_000_000, size=200, partitions=8, delay_ms=25,
+         producer={"linger.ms": 50, "batch.size": 16_384, "compression.type": "lz4"}, targets={"records/s": 2.0}),
+)  # fmt: skip
+
+
+class Bench:
+    """Two clusters and the runs on them."""
+
+    def __init__(self, stack: ExitStack, folder: Path) -> None:
+        self._folder = folder
+        self._proxied = free_port()
+        behind = free_port()
+        self.source = stack.enter_context(
+            Broker.start(
+                "source",
+                folder / "source",
+                heap="1g",
+                overrides={
+                    "listeners": f"FAR://127.0.0.1:{behind}",
+                    "advertised.listeners": f"FAR://127.0.0.1:{self._proxied}",
+                    "listener.security.protocol.map": "FAR:PLAINTEXT",
+                },
+            )
+        )
+        self.target = stack.enter_context(Broker.start("target", folder / "target", heap="1g"))
+        self._behind = behind
+        self._stack = stack
+        self._runs = 0
+
+    def far(self, delay_ms: float) -> str:
+        """Address of the source behind a proxy that delays each way; started when first asked for."""
+        command = [sys.executable, "-m", "tests.benchmarks.proxy", str(self._proxied), str(self._behind), str(delay_ms)]
+        proxy = subprocess.Popen(command, cwd=Path(__file__).resolve().parents[2])
+        self._stack.callback(proxy.wait)
+        self._stack.callback(proxy.terminate)
+        time.sleep(1.0)  # it listens at once; a failed start shows as a run that never begins
+        return f"127.0.0.1:{self._proxied}"
+
+    def produce(self, case: Case, topic: str) -> None:
+        """Fill a topic with the case's records."""
+        admin = AdminClient({"bootstrap.servers": self.source.bootstrap})
+        admin.create_topics([NewTopic(topic, case.partitions, 1)])[topic].result()
+        producer = Producer({"bootstrap.servers": self.source.bootstrap, "log_level": 0,
+                             "queue.buffering.max.messages": 500_000, **case.producer})  # fmt: skip
+        # Half of each value repeats: compressible as records are, without being trivial.
+        values = [
+            (f"{n:016x}".encode() * case.size)[: case.size // 2] + b"x" * (case.size - case.size // 2)
+            for n in range(997)
+        ]
+        for n in range(case.records):
+            while True:
+                try:
+                    producer.produce(topic, values[n % 997], partition=(n // 100) % case.partitions)
+                    break
+                except BufferError:
+                    producer.poll(0.05)
+        if producer.flush(120):
+            raise RuntimeError(f"the records of case {case.number} could not be produced")
+
+    def run(self, side: str, case: Case, topic: str, servers: str) -> dict[str, float]:
+        """One run of one side; return its figures by name and unit."""
+        self._runs += 1
+        alias = f"r{self._runs}{side}"
+        job = peers.Job(source=alias, source_servers=servers, target_servers=self.target.bootstrap, topics=topic,
+                        compression=case.compression)  # fmt: skip
+        began = time.monotonic()
+        process = peers.start(side, job, self._folder / alias)
+        try:
+            meter = Meter(process.pid)
+            if case.rate:
+                return self._live(case, topic, f"{alias}.{topic}", meter, began)
+            return self._backlog(case, f"{alias}.{topic}", meter, began)
+        finally:
+            peers.stop(process)
+
+    def _arrived(self, admin: Admin, topic: str, partitions: int) -> int:
+        ends = admin.end_offsets([(topic, p) for p in range(partitions)], read_committed=False)
+        return sum(ends.values())
+
+    def _await_topic(self, topic: str) -> None:
+        admin = AdminClient({"bootstrap.servers": self.target.bootstrap})
+        deadline = time.monotonic() + START_WITHIN_S
+        while topic not in admin.list_topics(timeout=10).topics:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{topic} did not appear on the target within {START_WITHIN_S:.0f} s")
+            time.sleep(0.05)
+
+    def _backlog(self, case: Case, topic: str, meter: Meter, began: float) -> dict[str, float]:
+        """Throughput and CPU between the first tenth and the last record: both sides have warmed up by then."""
+        self._await_topic(topic)
+        admin = Admin("target", {"bootstrap.servers": self.target.bootstrap})
+        first = tenth = None
+        memory_at = 0.0
+        deadline = time.monotonic() + FINISH_WITHIN_S
+        while True:
+            arrived, now = self._arrived(admin, topic, case.partitions), time.monotonic()
+            if arrived and first is None:
+                first = now
+            if arrived >= case.records / 10 and tenth is None:
+                tenth = (now, arrived, meter.cpu_s())
+            if arrived >= case.records:
+                break
+            if now > deadline:
+                raise RuntimeError(f"{topic}: {arrived} of {case.records} records after {FINISH_WITHIN_S:.0f} s")
+            if now >= memory_at:  # reading PSS takes long enough to disturb: rarely
+                meter.sample_memory()
+                memory_at = now + 0.5
+            time.sleep(0.01)
+        cpu = meter.cpu_s()
+        meter.sample_memory()
+        assert first is not None
+        assert tenth is not None
+        moved = case.records - tenth[1]
+        if arrived != case.records:
+            raise RuntimeError(f"{topic}: {arrived} records arrived, {case.records} were sent")
+        if not moved:
+            raise RuntimeError(f"{topic}: everything arrived between two looks; use more records")
+        return {
+            "start s": first - began,
+            "records/s": moved / (now - tenth[0]),
+            "CPU s/M": (cpu - tenth[2]) / moved * 1e6,
+            "PSS MiB": meter.peak_pss_mib,
+        }
+
+    def _live(self, case: Case, topic: str, remote: str, meter: Meter, began: float) -> dict[str, float]:
+        """Latency from the producer's clock to a reader of the target, at a steady rate."""
+        self._await_topic(remote)
+        busy = case.busy or case.partitions
+        producer = Producer({"bootstrap.servers": self.source.bootstrap, "log_level": 0, **case.producer})
+        with LatencyProbe(self.target.bootstrap) as probe:
+            probe.watch({(remote, p) for p in range(busy)})
+            self._steady(case, topic, busy, producer, 25.0)  # both sides warm up under the same load
+            probe.begin()
+            cpu = meter.cpu_s()
+            meter.sample_memory()
+            self._steady(case, topic, busy, producer, case.seconds)
+            cpu = meter.cpu_s() - cpu
+            producer.flush(10)
+            time.sleep(1.0)
+            meter.sample_memory()
+            latencies = list(probe.latencies_ms)
+        expected = int(case.rate * case.seconds)
+        if abs(len(latencies) - expected) > expected * 0.05:
+            raise RuntimeError(f"{remote}: {len(latencies)} latencies measured, about {expected} expected")
+        return {
+            **{f"p{p} ms": value for p, value in percentiles(latencies).items()},
+            "max ms": max(latencies),
+            "CPU s": cpu,
+            "PSS MiB": meter.peak_pss_mib,
+        }
+
+    def _steady(self, case: Case, topic: str, busy: int, producer: Producer, seconds: float) -> None:
+        began = time.monotonic()
+        for n in range(int(case.rate * seconds)):
+            due = began + n / case.rate
+            while (left := due - time.monotonic()) > 0:
+                producer.poll(min(left, 0.01))
+            producer.produce(topic, b"x" * case.size, partition=n % busy)
+
+
+def table(case: Case, runs: dict[str, list[dict[str, float]]]) -> str:
+    """Markdown: the median of each figure and side, the ratio, and what was to reach."""
+    lines = [
+        f"### {case.number}. {case.name}",
+        "",
+        "| figure | ours | MirrorMaker 2 | ratio | to reach |",
+        "|---|---|---|---|---|",
+    ]
+    for figure in runs["ours"][0]:
+        ours, mm2 = (statistics.median(run[figure] for run in runs[side]) for side in SIDES)
+        goal = case.targets.get(figure) or {"start s": 1.5, "PSS MiB": 0.8}.get(figure)
+        sign = ">=" if figure == "records/s" else "<="
+        lines.append(
+            f"| {figure} | {ours:,.1f} | {mm2:,.1f} | {ours / mm2:.2f} | {f'{sign} {goal:.2f}' if goal else ''} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    """Run the cases asked for and print their tables."""
+    parser = argparse.ArgumentParser(prog="bench", description=__doc__)
+    parser.add_argument("--cases", default="1,2,3,4,5,6", help="numbers, comma between (default %(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="runs of each side, in turns (default %(default)s)")
+    parser.add_argument("--output", type=Path, help="also write the tables to this file")
+    parsed = parser.parse_args()
+    wanted = {int(number) for number in parsed.cases.split(",")}
+    page = [
+        f"{platform.machine()}, {platform.system()} {platform.release()}; medians of {parsed.rounds} rounds each, in turns.\n"
+    ]
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kafka-mirror-bench-")))
+        bench = Bench(stack, folder)
+        for case in CASES:
+            if case.number not in wanted:
+                continue
+            topic = f"case{case.number}"
+            print(f"case {case.number}: {case.name}: producing ...", file=sys.stderr, flush=True)
+            bench.produce(case, topic)
+            servers = bench.far(case.delay_ms) if case.delay_ms else bench.source.bootstrap
+            runs: dict[str, list[dict[str, float]]] = {side: [] for side in SIDES}
+            for turn in range(parsed.rounds):
+                for side in SIDES if turn % 2 == 0 else SIDES[::-1]:
+                    figures = bench.run(side, case, topic, servers)
+                    runs[side].append(figures)
+                    shown = ", ".join(f"{name} {value:,.1f}" for name, value in figures.items())
+                    print(f"  round {turn + 1} {side}: {shown}", file=sys.stderr, flush=True)
+            page.append(table(case, runs))
+            print(page[-1], flush=True)
+    if parsed.output is not None:
+        parsed.output.write_text("\n".join(page))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,99 @@
+"""Start the two sides of the benchmark on the same source and target: this project, and MirrorMaker 2."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from mirror.local import jars
+
+# The options of Kafka's own connect-mirror-maker.sh and kafka-run-class.sh
+MM2_JVM = (
+    "-Xms256M",
+    "-Xmx2G",
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-Djava.awt.headless=true",
+)
+COMMON = """\
+clusters = {source}, {target}
+{source}.bootstrap.servers = {source_servers}
+{target}.bootstrap.servers = {target_servers}
+{source}->{target}.enabled = true
+{source}->{target}.topics = {topics}
+tasks.max = 2
+replication.factor = 1
+"""
+# Fair to MirrorMaker: nothing it does not need, large requests, lz4, as its tuning guides advise.
+MM2_EXTRA = """\
+{target}->{source}.enabled = false
+emit.heartbeats.enabled = false
+emit.checkpoints.enabled = false
+checkpoints.topic.replication.factor = 1
+heartbeats.topic.replication.factor = 1
+offset-syncs.topic.replication.factor = 1
+offset.storage.replication.factor = 1
+status.storage.replication.factor = 1
+config.storage.replication.factor = 1
+sync.topic.acls.enabled = false
+sync.topic.configs.enabled = false
+{target}.producer.compression.type = {compression}
+{target}.producer.batch.size = 262144
+{target}.producer.linger.ms = {linger}
+{source}.consumer.max.poll.records = 5000
+"""
+OUR_EXTRA = """\
+mirror.metrics.listen = 127.0.0.1:0
+mirror.state.dir = {state}
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One run of one side. The alias of the source is unique, so that every run writes topics of its own."""
+
+    source: str
+    source_servers: str
+    target_servers: str
+    topics: str
+    compression: str = "lz4"
+    linger_ms: int = 0
+
+
+def start(side: str, job: Job, folder: Path) -> subprocess.Popen[bytes]:
+    """Start `ours` or `mm2` and return its process; stop it by `stop`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    names = {
+        "source": job.source, "target": "sink", "source_servers": job.source_servers,
+        "target_servers": job.target_servers, "topics": job.topics,
+        "compression": job.compression, "linger": job.linger_ms, "state": folder / "state",
+    }  # fmt: skip
+    file = folder / f"{side}.properties"
+    file.write_text((COMMON + (MM2_EXTRA if side == "mm2" else OUR_EXTRA)).format(**names))
+    environment: Mapping[str, str] = os.environ
+    if side == "mm2":
+        command = [jars.java(), *MM2_JVM, "-cp", jars.classpath(jars.resolve(lambda _: None)),
+                   "org.apache.kafka.connect.mirror.MirrorMaker", str(file)]  # fmt: skip
+    else:
+        command = [sys.executable, "-m", "mirror.cli", "run", str(file)]
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    with (folder / f"{side}.log").open("wb") as log:
+        return subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, env=environment)
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """End a side and wait for it."""
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(60)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(10)

@@ -1,0 +1,57 @@
+"""What mirror.replication.wire relies on inside aiokafka: a new version must keep it or fail here."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.producer.message_accumulator import BatchBuilder, MessageAccumulator, MessageBatch
+from aiokafka.producer.transaction_manager import TransactionManager
+from aiokafka.structs import TopicPartition
+
+from mirror.replication.batches import Outgoing
+from mirror.replication.wire import PreparedBatch
+
+
+def methods_used_on_a_builder() -> set[str]:
+    """Names that the queue and the sender call on a batch's builder."""
+    source = inspect.getsource(MessageBatch) + inspect.getsource(MessageAccumulator)
+    called = {name for name in dir(BatchBuilder) if f"_builder.{name}(" in source}
+    return called - {"append"}  # only for records added one by one, which ours never are
+
+
+def test_a_prepared_batch_has_every_method_that_is_called_on_a_builder():
+    used = methods_used_on_a_builder()
+    assert {"record_count", "_set_producer_state", "_build"} <= used
+    assert {name for name in used if not hasattr(PreparedBatch, name)} == set()
+
+
+def test_the_queue_numbers_batches_by_their_records_and_takes_them_prepared():
+    """Two batches of 3 and 2 records get sequences 0 and 3; taking one back frees its numbers."""
+
+    async def run():
+        producer = AIOKafkaProducer(bootstrap_servers="127.0.0.1:1", enable_idempotence=True)
+        manager: TransactionManager = producer._txn_manager
+        manager.set_pid_and_epoch(5, 0)
+        accumulator = producer._message_accumulator
+        where = TopicPartition("t", 0)
+        for count in (3, 2):
+            prepared = PreparedBatch(Outgoing(bytes(80), count, count, 0, 0, 0.0))
+            accumulator._append_batch(prepared, where)
+            batch = accumulator._pop_batch(where)
+            assert batch._builder is prepared
+            batch.done(0)
+        first = prepared._state
+        manager._sequence_numbers[where] -= 2
+        producer._closed = True
+        await asyncio.sleep(0)
+        return first, manager.sequence_number(where)
+
+    assert asyncio.run(run()) == ((5, 0, 3), 3)
+
+
+def test_a_retry_sends_the_very_same_bytes():
+    prepared = PreparedBatch(Outgoing(bytes(80), 1, 1, 0, 0, 0.0))
+    prepared._set_producer_state(1, 2, 3)
+    assert prepared._build() is prepared._build()
