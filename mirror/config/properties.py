@@ -28,6 +28,11 @@ def shown(key: str, value: str) -> str:
     return "***" if is_secret(key) else f'"{value}"'
 
 
+def one_line(message: str) -> str:
+    """Return `message` with every character that could end its line written as an escape."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in message)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """One property and where it was written."""
@@ -137,7 +142,7 @@ def _entry(line: str, where: str) -> Entry:
     if rest[:1] in ("=", ":"):
         rest = rest[1:].lstrip(BLANKS)
     key = _unescape(line[:end], where)
-    return Entry(key=key, value=_unescape(rest, f"{where}: {key}"), where=where)
+    return Entry(key=key, value=_unescape(rest, one_line(f"{where}: {key}")), where=where)
 
 
 def _unescape(text: str, where: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from mirror.config.properties import Entry, shown
+from mirror.config.properties import Entry, one_line, shown
 from mirror.errors import SettingsError
 
 JAVA_BLANKS = "".join(map(chr, range(33)))  # what java.lang.String.trim removes; Kafka trims every value
@@ -13,7 +13,7 @@ INT_MAX = 2**31 - 1
 
 def refusal(entry: Entry, complaint: str) -> SettingsError:
     """Return the error for `entry`; `complaint` says what was found, what was expected and what to do."""
-    return SettingsError(f"{entry.where}: {entry.key}: {complaint}")
+    return SettingsError(one_line(f"{entry.where}: {entry.key}: {complaint}"))
 
 
 def text(entry: Entry) -> str:

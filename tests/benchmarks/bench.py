@@ -244,9 +244,9 @@ def main() -> int:
     parser.add_argument("--output", type=Path, help="also write the tables to this file")
     parsed = parser.parse_args()
     wanted = {int(number) for number in parsed.cases.split(",")}
-    page = [
-        f"{platform.machine()}, {platform.system()} {platform.release()}; medians of {parsed.rounds} rounds each, in turns.\n"
-    ]
+    machine = f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}"
+    page = [f"{machine}; medians of {parsed.rounds} rounds of each side, in turns.
+"]
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kafka-mirror-bench-")))
         bench = Bench(stack, folder)
