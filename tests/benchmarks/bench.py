@@ -245,8 +245,7 @@ def main() -> int:
     parsed = parser.parse_args()
     wanted = {int(number) for number in parsed.cases.split(",")}
     machine = f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}"
-    page = [f"{machine}; medians of {parsed.rounds} rounds of each side, in turns.
-"]
+    page = [f"{machine}; medians of {parsed.rounds} rounds of each side, in turns.\n"]
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kafka-mirror-bench-")))
         bench = Bench(stack, folder)
