@@ -105,7 +105,7 @@ def assign(entries: Mapping[str, Entry], aliases: Iterable[str]) -> Assigned:
     for key, entry in entries.items():
         if pair := next((pair for pair in pairs if key.startswith(f"{pair}.")), None):
             found.pairs.setdefault(pair, {})[key[len(str(pair)) + 1 :]] = entry
-        elif "->" in key:
+        elif "->" in key and not any("->" in alias and key.startswith(f"{alias}.") for alias in longest_first):
             raise refusal(entry, _unknown_alias(key, longest_first))
         elif key in FLOW_KEYS or is_common(key):
             found.top[key] = entry

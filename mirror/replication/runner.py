@@ -122,7 +122,8 @@ class FlowRunner:
 
     async def _fetch_loop(self, node: int, *, cold: bool) -> None:
         failures = 0
-        while node in self._by_leader:
+        # The flag, not the cancellation alone: asyncio.wait_for of Python 3.11 can swallow one (bpo-37658).
+        while node in self._by_leader and not self._stopping:
             wanted = self._wanted(node, cold=cold)
             if not wanted:
                 await self._wait_for_room()

@@ -69,8 +69,14 @@ async def serve(plan: FlowPlan, window: Window) -> list[Partition]:
     to the next window, which finds the positions on the target.
     """
     slot = FlowWindow(plan, window)
+    longest_s = (window.end_ms - now_ms()) / 1000 + 4 * GRACE_S
     try:
-        return await slot.run()
+        async with asyncio.timeout(longest_s):
+            return await slot.run()
+    except TimeoutError:
+        log.exception("%s: slot %d hung past its window and was given up", plan.name, window.slot)
+        await _forget(plan.name)
+        return []
     finally:
         connections = _open.get(plan.name)
         if connections is not None and connections.is_dirty:
