@@ -64,9 +64,11 @@ class LatencyProbe:
             if not self._assigned:
                 self._stop.wait(0.1)
                 continue
-            for message in self._consumer.consume(500, timeout=0.05):
-                if not message.error() and message.timestamp()[1] >= self._since_ms:
-                    self.latencies_ms.append(time.time() * 1000 - message.timestamp()[1])
+            message = self._consumer.poll(0.05)  # not consume(): it waits for a full chunk
+            if message is None or message.error():
+                continue
+            if message.timestamp()[1] >= self._since_ms:
+                self.latencies_ms.append(time.time() * 1000 - message.timestamp()[1])
 
 
 def percentiles(values: list[float], wanted: tuple[int, ...] = PERCENTILES) -> dict[int, float]:
