@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import (
-    ConsumerGroupTopicPartitions,
+    Consumer,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -22,6 +23,12 @@ from mirror.config.clients import confluent_options
 from mirror.errors import ClusterUnavailable
 
 TIMEOUT_S = 15.0
+COORDINATOR_S = 5.0
+_COORDINATOR_MOVES = (
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,17 +40,24 @@ class Topic:
     partitions: int
 
 
+def _quiet() -> logging.Logger:
+    """librdkafka prints its connection trouble to stderr unless it has a logger; ours says it once, with the alias."""
+    quiet = logging.getLogger("mirror.librdkafka")
+    if not quiet.handlers:
+        quiet.addHandler(logging.NullHandler())
+        quiet.propagate = False
+    return quiet
+
+
 class Admin:
     """One cluster's control plane. Every call raises ClusterUnavailable, by the cluster's alias, when it fails."""
 
     def __init__(self, alias: str, java_options: Mapping[str, str]) -> None:
         self.alias = alias
         self._servers = java_options.get("bootstrap.servers", "")
-        # librdkafka prints its connection trouble to stderr unless it has a logger; ours says it once, with the alias.
-        quiet = logging.getLogger("mirror.librdkafka")
-        quiet.addHandler(logging.NullHandler())
-        quiet.propagate = False
-        self._client = AdminClient({**confluent_options(java_options)}, logger=quiet)
+        self._options: dict[str, Any] = {**confluent_options(java_options)}
+        self._client = AdminClient(self._options, logger=_quiet())
+        self._readers: dict[str, Consumer] = {}
 
     def cluster_id(self) -> str:
         """Return the cluster's own id."""
@@ -111,16 +125,42 @@ class Admin:
             raise self._unavailable(failure) from failure
         return ends
 
-    def group_offsets(self, group: str) -> dict[tuple[str, int], int]:
-        """Return a consumer group's committed offsets."""
-        request = [ConsumerGroupTopicPartitions(group)]
-        found = self._result(self._client.list_consumer_group_offsets(request, request_timeout=TIMEOUT_S)[group])
-        return {(p.topic, p.partition): p.offset for p in found.topic_partitions if p.offset >= 0}
+    def committed(self, group: str, wanted: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """Return a group's committed offset of each topic-partition that has one."""
+        asked = [TopicPartition(topic, partition) for topic, partition in wanted]
+        if not asked:
+            return {}
+        deadline = time.monotonic() + COORDINATOR_S
+        while True:
+            try:
+                found = self._reader(group).committed(asked, timeout=TIMEOUT_S)
+                break
+            except KafkaException as error:
+                # A cluster's first group, or one whose coordinator moves, is answered a moment later.
+                if time.monotonic() > deadline or error.args[0].code() not in _COORDINATOR_MOVES:
+                    raise self._unavailable(error) from error
+                time.sleep(0.2)
+        return {(p.topic, p.partition): p.offset for p in found if p.error is None and p.offset >= 0}
 
     def commit(self, group: str, topic: str, partition: int, offset: int) -> None:
         """Commit one offset of a group without members."""
-        offsets = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, partition, offset)])
-        self._result(self._client.alter_consumer_group_offsets([offsets], request_timeout=TIMEOUT_S)[group])
+        try:
+            self._reader(group).commit(offsets=[TopicPartition(topic, partition, offset)], asynchronous=False)
+        except KafkaException as error:
+            raise self._unavailable(error) from error
+
+    def _reader(self, group: str) -> Consumer:
+        """Return a consumer that never joins the group.
+
+        The admin client has calls for group offsets, but librdkafka's crash the process when the group's
+        coordinator is not ready (docs/adr/0004).
+        """
+        reader = self._readers.get(group)
+        if reader is None:
+            options = {**self._options, "group.id": group, "enable.auto.commit": False}
+            reader = self._readers[group] = Consumer(options, logger=_quiet())
+        reader.poll(0)  # serves the client's own events, which would pile up
+        return reader
 
     def _objection(self, future: Future[Any]) -> str:
         try:

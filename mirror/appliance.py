@@ -21,7 +21,7 @@ from mirror.config.settings import Flow, Settings
 from mirror.errors import ClusterUnavailable, SettingsError, StreamTerminated
 from mirror.replication.datasource import Plan, write_plan
 from mirror.replication.plan import FlowPlan, stop_key
-from mirror.replication.stream import OBSERVED, Lanes, session
+from mirror.replication.stream import OBSERVED, Lanes, close, session
 from mirror.topics import Matched, ensure_batons, ensure_remote, flow_plan, matched
 
 log = logging.getLogger("mirror")
@@ -87,7 +87,7 @@ class Appliance:
             refuse_same_cluster(self.flows)
             self._refresh(force=True)
             spark = session(mirror.spark, tasks=mirror.lanes * mirror.slots + SPARE_TASKS)
-            stack.callback(spark.stop)
+            stack.callback(close, spark)
             self._on_signals()  # after Spark, which installs a handler of its own
             spark.streams.addListener(MirrorQueryListener(self.recorder, observed=OBSERVED))
             lanes = Lanes(
@@ -179,8 +179,9 @@ class Appliance:
                 continue
             flow = state.flow
             try:
-                positions = state.target.group_offsets(state.plan.group)
                 labels = state.labels()
+                wanted = [(p.remote_topic, p.partition) for p in state.plan.partitions]
+                positions = state.target.committed(state.plan.group, wanted)
                 committed_only = flow.consumer.get("isolation.level") == "read_committed"
                 ends = state.source.end_offsets(labels, read_committed=committed_only)
             except ClusterUnavailable as error:

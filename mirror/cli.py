@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mirror.errors import MirrorError
+from mirror.logs import log_to_stderr
 
 RUN_HELP = """\
 Replicate every enabled flow of FILE (a connect-mirror-maker.properties, as MirrorMaker 2 reads it) until Ctrl-C or
@@ -18,13 +19,7 @@ SIGTERM. Positions are kept on the target cluster, so a start goes on where the 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return the exit code: 0 done, 1 other, 2 settings, 3 cluster, 4 stream."""
     parsed = _parser().parse_args(arguments)
-    logging.basicConfig(
-        level=logging.DEBUG if parsed.verbose else logging.INFO,
-        format="%(asctime)s %(levelname)-7s %(message)s",
-        stream=sys.stderr,
-    )
-    for noisy in ("py4j", "aiokafka", "mirror.librdkafka"):
-        logging.getLogger(noisy).setLevel(logging.CRITICAL)
+    log_to_stderr(verbose=parsed.verbose)
     try:
         code: int = parsed.command(parsed)
     except MirrorError as error:

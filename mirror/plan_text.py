@@ -18,7 +18,8 @@ def _flow_text(state: FlowState) -> str:
     group = FlowPlan(
         source=flow.source.alias, target=flow.target.alias, tasks_max=1, consumer={}, producer={}, partitions=()
     ).group
-    positions = state.target.group_offsets(group)
+    wanted = [(topic.remote, number) for topic in state.topics for number in range(topic.source.partitions)]
+    positions = state.target.committed(group, wanted)
     lines = [f"{flow.name}: {len(state.topics)} topics, positions in group {group} on {flow.target.alias}"]
     width = max([len(topic.source.name) for topic in state.topics], default=0)
     for topic in state.topics:

@@ -56,13 +56,24 @@ class Broker:
     It can be stopped, killed and restarted; port, data and cluster id stay the same over all of them.
     """
 
-    def __init__(self, *, name: str, data_dir: Path, port: int, cluster_id: str, heap: str, detached: bool) -> None:
+    def __init__(
+        self,
+        *,
+        name: str,
+        data_dir: Path,
+        port: int,
+        cluster_id: str,
+        heap: str,
+        detached: bool,
+        controller_port: int | None = None,
+    ) -> None:
         self.name = name
         self.data_dir = data_dir
         self.port = port
         self.cluster_id = cluster_id
         self._heap = heap
         self._detached = detached
+        self._controller_port = controller_port  # of the broker whose cluster this one joins
         self._process: subprocess.Popen[bytes] | None = None
 
     @classmethod
@@ -75,6 +86,7 @@ class Broker:
         heap: str = "512m",
         port: int | None = None,
         detached: bool = False,
+        joins: Broker | None = None,
     ) -> Self:
         """Start a broker and return when it answers a metadata request.
 
@@ -87,6 +99,7 @@ class Broker:
             port: The plain listener's port; by default the one used before, or a free one.
             detached: The broker outlives this process, in a session of its own; otherwise the kernel (Linux)
                 kills it when this process dies.
+            joins: Become node 2 of this broker's cluster, which keeps the controller, instead of a cluster of its own.
 
         Raises:
             ClusterUnavailable: It ended or did not answer in time; the message has the end of its log.
@@ -100,9 +113,10 @@ class Broker:
             name=name,
             data_dir=data_dir,
             port=port,
-            cluster_id=cluster_id or _new_cluster_id(),
+            cluster_id=joins.cluster_id if joins else cluster_id or _new_cluster_id(),
             heap=heap,
             detached=detached,
+            controller_port=joins.controller_port if joins else None,
         )
         broker._write_config(overrides or {})
         if cluster_id is None:
@@ -118,6 +132,11 @@ class Broker:
     def bootstrap(self) -> str:
         """The plain-text address for clients, `127.0.0.1:port`."""
         return f"{HOST}:{self.port}"
+
+    @property
+    def controller_port(self) -> int:
+        """Port of the controller in this process."""
+        return int(read_properties(self.data_dir / "server.properties")["controller.quorum.voters"].rpartition(":")[2])
 
     @property
     def pid(self) -> int:
@@ -174,7 +193,13 @@ class Broker:
         self.stop()
 
     def _write_config(self, overrides: Mapping[str, str]) -> None:
-        properties = _defaults(self.data_dir / "data", self.port, free_port())
+        properties = _defaults(self.data_dir / "data", self.port, self._controller_port or free_port())
+        if self._controller_port:
+            properties |= {
+                "process.roles": "broker",
+                "node.id": "2",
+                "listeners": properties["advertised.listeners"],
+            }
         for key, value in overrides.items():
             properties[key] = f"{properties[key]},{value}" if key in _JOINED else value
         lines = "".join(f"{key}={value}\n" for key, value in properties.items())

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import gc
 import json
-import logging
 import os
 import pickle
 import time
@@ -14,10 +11,8 @@ from pathlib import Path
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-from mirror.replication.plan import FlowPlan, next_window, slot_of
+from mirror.replication.plan import FlowPlan, Window, next_window, slot_of
 from mirror.replication.reports import SCHEMA
-from mirror.replication.runner import Partition
-from mirror.replication.window import Window, serve
 
 NAME = "kafka-replication"
 
@@ -85,7 +80,9 @@ class LaneReader(DataSourceStreamReader):
 
     def read(self, partition: SlotPartition) -> Iterator[tuple[object, ...]]:
         """Serve the window and yield its reports."""
-        yield from _run(partition)
+        from mirror.replication.worker import serve_slot  # here: the planner's process needs no Kafka client
+
+        yield from serve_slot(partition.window, partition.flows)
 
 
 def _share(flow: FlowPlan, slot: int, slots: int) -> FlowPlan:
@@ -131,51 +128,3 @@ def read_plan(path: Path) -> Plan:
     if not isinstance(plan, Plan):
         raise TypeError(f"{path} is no plan but {json.dumps(str(type(plan)))}")
     return plan
-
-
-# --- inside the worker process ----------------------------------------------------------------------------------
-
-_loops: dict[int, asyncio.AbstractEventLoop] = {}  # by process: never shared across a fork
-
-
-def _run(task: SlotPartition) -> Iterator[tuple[object, ...]]:
-    loop = _loops.get(os.getpid())
-    if loop is None:
-        logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # we log what matters, with the flow's name
-        gc.collect()
-        gc.freeze()  # imports live for ever: the collector after each task need not look at them
-        loop = _loops[os.getpid()] = asyncio.new_event_loop()
-    started = time.time()
-    served = loop.run_until_complete(_serve_all(task))
-    duration_ms = (time.time() - max(started, task.window.start_ms / 1000)) * 1000
-    for flow, partitions in zip(task.flows, served, strict=True):
-        for partition in partitions:
-            yield _row(flow, task.window, partition, duration_ms)
-
-
-async def _serve_all(task: SlotPartition) -> list[list[Partition]]:
-    """Serve every flow of the slot beside the others: a dead cluster holds up its own flows only."""
-    return await asyncio.gather(*(serve(flow, task.window) for flow in task.flows))
-
-
-def _row(flow: FlowPlan, window: Window, partition: Partition, duration_ms: float) -> tuple[object, ...]:
-    assigned, tally = partition.assigned, partition.tally
-    return (
-        flow.source,
-        flow.target,
-        assigned.remote_topic,
-        assigned.topic,
-        assigned.partition,
-        window.number,
-        window.slot,
-        duration_ms,
-        tally.records,
-        tally.bytes,
-        partition.acked,
-        tally.last_timestamp_ms,
-        *tally.age.columns(),
-        *tally.latency.columns(),
-        tally.lost,
-        tally.rewinds,
-        partition.reason,
-    )

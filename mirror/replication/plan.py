@@ -46,6 +46,27 @@ class FlowPlan:
         return BATON_TOPIC.format(source=self.source)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """Which window a task serves. `run_id` names the appliance's run; `lanes` 1 means that nobody takes over."""
+
+    number: int
+    window_ms: int
+    lanes: int
+    slot: int
+    run_id: int
+
+    @property
+    def start_ms(self) -> int:
+        """Begin of the window, epoch ms."""
+        return self.number * self.window_ms
+
+    @property
+    def end_ms(self) -> int:
+        """End of the window, epoch ms."""
+        return self.start_ms + self.window_ms
+
+
 def slot_of(flow: str, topic: str, partition: int, *, tasks_max: int, slots: int) -> int:
     """Return the slot that replicates a topic-partition: the same in every lane and window."""
     first = zlib.crc32(flow.encode())

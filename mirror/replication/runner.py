@@ -23,11 +23,15 @@ TINY_BYTES = 8 * 1024  # a batch below this costs more as a request of its own t
 TINY_RUN = 2  # this many tiny batches waiting are worth decoding
 QUEUE_BYTES = 4 << 20  # read-ahead per topic-partition
 BUDGET_BYTES = 48 << 20  # read-ahead of the whole slot and flow: what bounds memory whatever the backlog
-SMALL_RESPONSE = 64 << 10  # below this a fetch waits a little for company: a cycle costs the same for one record
-LINGER_S = 0.004
 HOT_S = 3.0  # a topic-partition quiet for longer joins the cold fetch, which many idle ones share
 BACK_OFF_S = (1.0, 60.0)
 RETRY_S = 0.2
+_STRANGERS = (
+    kafka_errors.OutOfOrderSequenceNumber,
+    kafka_errors.ProducerFenced,
+    kafka_errors.InvalidProducerIdMapping,
+    kafka_errors.UnknownProducerId,
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -77,6 +81,7 @@ class FlowRunner:
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._stopping = False
+        self.needs_new_producer = False  # the target no longer takes what this one sends
         self._loop = asyncio.get_running_loop()
         self._fetchers: dict[tuple[int, bool], asyncio.Task[None]] = {}
 
@@ -146,9 +151,7 @@ class FlowRunner:
                 await self._refresh_source()
                 continue
             asked = {(topic, part): offset for topic, parts in wanted.items() for part, offset, _ in parts}
-            size = await self._take(fetched, asked)
-            if 0 < size < SMALL_RESPONSE and not cold:
-                await asyncio.sleep(LINGER_S)
+            await self._take(fetched, asked)
 
     async def _wait_for_room(self) -> None:
         self._room.clear()
@@ -180,9 +183,8 @@ class FlowRunner:
         except (KafkaError, OSError, TimeoutError) as error:
             log.warning("%s: no metadata from the source (%s)", self.name, error or repr(error))
 
-    async def _take(self, fetched: list[Fetched], asked: dict[tuple[str, int], int]) -> int:
-        """Queue what a fetch brought; return its size in bytes."""
-        size = 0
+    async def _take(self, fetched: list[Fetched], asked: dict[tuple[str, int], int]) -> None:
+        """Queue what a fetch brought."""
         now = self._loop.time()
         for part in fetched:
             partition = self.partitions.get((part.topic, part.partition))
@@ -192,11 +194,9 @@ class FlowRunner:
             if part.error:
                 await self._fetch_error(partition, part.error)
             elif part.records:
-                size += len(part.records)
                 partition.is_hot = True
                 partition.last_data_s = now
                 self._queue(partition, part)
-        return size
 
     def _queue(self, partition: Partition, part: Fetched) -> None:
         found = wire_batches.batches(part.records)
@@ -232,7 +232,7 @@ class FlowRunner:
         if partition.queue or partition.ready or partition.in_flight:
             partition.resume_s = self._loop.time() + RETRY_S  # first let what was read arrive
             return
-        assigned = partition.assigned
+        assigned, asked = partition.assigned, partition.position
         try:
             earliest = await self._source.offset(assigned.topic, assigned.partition, EARLIEST)
             latest = await self._source.offset(assigned.topic, assigned.partition, LATEST)
@@ -241,6 +241,8 @@ class FlowRunner:
                 partition, f"position {partition.position} is out of range and the log's bounds unknown: {error}"
             )
             return
+        if partition.position != asked or earliest <= asked <= latest:
+            return  # another fetch has moved it meanwhile, or the log has
         where = f"{self.name}: {assigned.topic}-{assigned.partition}"
         if partition.position < earliest:
             partition.tally.lost += earliest - partition.position
@@ -277,6 +279,7 @@ class FlowRunner:
         try:
             future = self._target.send(outgoing, assigned.remote_topic, assigned.partition)
         except KafkaError as error:
+            self.needs_new_producer = True
             self._pause(partition, f"the producer failed: {error!r}")
             return
         partition.in_flight = True
@@ -348,14 +351,16 @@ class FlowRunner:
         tally.records += outgoing.count
         tally.bytes += len(outgoing.data)
         low, high, total = outgoing.min_timestamp, outgoing.max_timestamp, outgoing.sum_timestamp
-        tally.last_timestamp_ms = high
+        tally.last_timestamp_ms = float(high)  # Arrow refuses integers above 2^53 for a double
         tally.age.add(read_ms - high, read_ms - low, read_ms * outgoing.count - total)
         tally.latency.add(acked_ms - high, acked_ms - low, acked_ms * outgoing.count - total)
 
     def _refused(self, partition: Partition, outgoing: Outgoing, error: BaseException) -> None:
         assigned = partition.assigned
-        if isinstance(error, kafka_errors.OutOfOrderSequenceNumber):
-            self._pause(partition, "the target no longer knows our producer's sequence numbers")
+        if isinstance(error, _STRANGERS):
+            # The next window writes through another producer, and this process opens a new one for its next.
+            self.needs_new_producer = True
+            self._pause(partition, f"the target no longer knows our producer ({type(error).__name__})")
             return
         self._target.unsend(outgoing, assigned.remote_topic, assigned.partition)
         too_large = isinstance(error, kafka_errors.MessageSizeTooLargeError | kafka_errors.RecordListTooLargeError)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
@@ -11,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import collect_list, struct
 
@@ -21,7 +23,9 @@ from mirror.replication.plan import window_at
 OBSERVED = "replication"
 _DEFAULTS = {
     "spark.driver.memory": "512m",  # Spark refuses less than 450 MiB
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:MaxMetaspaceSize=256m",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -Xms64m -Xmn48m -XX:TieredStopAtLevel=1 -XX:MaxMetaspaceSize=256m "
+    f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}",
+    "spark.python.daemon.module": "mirror.replication.worker_daemon",
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -33,7 +37,6 @@ _DEFAULTS = {
     ),
     "spark.speculation": "false",  # a second attempt of a slot would write beside the first
     "spark.task.maxFailures": "1",
-    "spark.log.level": "ERROR",
     "spark.ui.showConsoleProgress": "false",
 }
 
@@ -52,6 +55,12 @@ def session(settings: Mapping[str, str], *, tasks: int) -> SparkSession:
     spark: SparkSession = builder.getOrCreate()
     spark.dataSource.register(ReplicationSource)
     return spark
+
+
+def close(spark: SparkSession) -> None:
+    """Stop Spark; nothing is left to stop when its JVM is gone."""
+    with contextlib.suppress(Py4JError, OSError):
+        spark.stop()
 
 
 class Lanes:
@@ -92,10 +101,20 @@ class Lanes:
         )
 
     def revive(self) -> list[StreamTerminated]:
-        """Start queries that ended anew; return what ended them."""
+        """Start queries that ended anew; return what ended them.
+
+        Raises:
+            StreamTerminated: the JVM itself has ended.
+        """
         ended = []
         for lane, query in list(self._queries.items()):
-            if not query.isActive:
+            try:
+                is_active = query.isActive
+            except (Py4JError, OSError) as error:
+                raise StreamTerminated(
+                    "Spark's JVM is gone (killed, or out of memory?); start the appliance again"
+                ) from error
+            if not is_active:
                 ended.append(StreamTerminated(f"lane {lane} ended: {_first_line(query.exception())}"))
                 self.restarts += 1
                 self._start(lane)

@@ -13,6 +13,7 @@ from mirror.replication.plan import (
     Assigned,
     Baton,
     FlowPlan,
+    Window,
     ready_key,
     stop_key,
     turn_key,
@@ -27,27 +28,6 @@ DEAD_S = 3.0  # margin behind the grace after which a runner that never released
 COMMIT_S = 1.0
 POLL_S = 0.002
 NETWORK = (KafkaError, OSError, TimeoutError)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
-    """Which window a task serves. `run_id` names the appliance's run; `lanes` 1 means that nobody takes over."""
-
-    number: int
-    window_ms: int
-    lanes: int
-    slot: int
-    run_id: int
-
-    @property
-    def start_ms(self) -> int:
-        """Begin of the window, epoch ms."""
-        return self.number * self.window_ms
-
-    @property
-    def end_ms(self) -> int:
-        """End of the window, epoch ms."""
-        return self.start_ms + self.window_ms
 
 
 @dataclass(slots=True)
@@ -227,6 +207,7 @@ class FlowWindow:
         finally:
             keeper.cancel()
             await asyncio.gather(keeper, return_exceptions=True)
+        connections.is_dirty = runner.needs_new_producer
         drained = await runner.drained(GRACE_S)
         if not drained:
             connections.is_dirty = True

@@ -198,14 +198,18 @@ class Target:
         accumulator = self._producer._message_accumulator
         if accumulator._exception is not None:
             raise accumulator._exception
-        batch = accumulator._append_batch(PreparedBatch(outgoing), KafkaTopicPartition(topic, partition))
+        where = KafkaTopicPartition(topic, partition)
+        numbers = self._producer._txn_manager._sequence_numbers
+        if numbers[where] < 0:  # aiokafka wraps to a negative number, brokers expect 0 behind 2^31 - 1
+            numbers[where] += 1 << 31
+        batch = accumulator._append_batch(PreparedBatch(outgoing), where)
         future: asyncio.Future[Any] = batch.future
         return future
 
     def unsend(self, outgoing: Outgoing, topic: str, partition: int) -> None:
         """Take back the sequence numbers of a batch that the broker refused, so that the next one fits."""
-        numbers = self._producer._txn_manager._sequence_numbers
-        numbers[KafkaTopicPartition(topic, partition)] -= outgoing.count
+        where, numbers = KafkaTopicPartition(topic, partition), self._producer._txn_manager._sequence_numbers
+        numbers[where] = (numbers[where] - outgoing.count) % (1 << 31)
 
     async def _coordinated(self, group: str, request: Any) -> Any:
         node = self._coordinators.get(group)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import random
 import statistics
 import subprocess
 import sys
@@ -102,15 +103,13 @@ class Bench:
         admin.create_topics([NewTopic(topic, case.partitions, 1)])[topic].result()
         producer = Producer({"bootstrap.servers": self.source.bootstrap, "log_level": 0,
                              "queue.buffering.max.messages": 500_000, **case.producer})  # fmt: skip
-        # Half of each value repeats: compressible as records are, without being trivial.
-        values = [
-            (f"{n:016x}".encode() * case.size)[: case.size // 2] + b"x" * (case.size - case.size // 2)
-            for n in range(997)
-        ]
+        # Half of each value is random hexadecimal digits and half repeats, as ids and field names in records do.
+        digits, same = random.Random(7), b"x" * (case.size // 2)
+        values = [digits.randbytes(case.size // 4).hex().encode() + same for _ in range(9973)]
         for n in range(case.records):
             while True:
                 try:
-                    producer.produce(topic, values[n % 997], partition=(n // 100) % case.partitions)
+                    producer.produce(topic, values[n % 9973], partition=(n // 100) % case.partitions)
                     break
                 except BufferError:
                     producer.poll(0.05)

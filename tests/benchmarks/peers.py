@@ -31,8 +31,12 @@ clusters = {source}, {target}
 {source}->{target}.topics = {topics}
 tasks.max = 2
 replication.factor = 1
+{target}.producer.compression.type = {compression}
+{target}.producer.batch.size = 262144
+{target}.producer.linger.ms = {linger}
+{source}.consumer.max.poll.records = 5000
 """
-# Fair to MirrorMaker: nothing it does not need, large requests, lz4, as its tuning guides advise.
+# Fair to MirrorMaker: nothing it does not need; above, large requests and lz4, as its tuning guides advise.
 MM2_EXTRA = """\
 {target}->{source}.enabled = false
 emit.heartbeats.enabled = false
@@ -45,10 +49,6 @@ status.storage.replication.factor = 1
 config.storage.replication.factor = 1
 sync.topic.acls.enabled = false
 sync.topic.configs.enabled = false
-{target}.producer.compression.type = {compression}
-{target}.producer.batch.size = 262144
-{target}.producer.linger.ms = {linger}
-{source}.consumer.max.poll.records = 5000
 """
 OUR_EXTRA = """\
 mirror.metrics.listen = 127.0.0.1:0

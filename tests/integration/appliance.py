@@ -99,3 +99,16 @@ mirror.poll.interval.ms = 500
     ) -> None:
         if self.process is not None and self.process.poll() is None:
             self.stop()
+
+
+def descendants(pid: int) -> dict[int, str]:
+    """All processes below `pid`, with their command lines."""
+    found: dict[int, str] = {}
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for child in (task / "children").read_text().split():
+            try:
+                command = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
+                found |= {int(child): command, **descendants(int(child))}
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+    return found

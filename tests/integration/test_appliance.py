@@ -3,35 +3,24 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from mirror.local.compare import compare
-from tests.integration.appliance import RunningAppliance
+from tests.integration.appliance import RunningAppliance, descendants
+from tests.integration.records import Row, create, rows, write
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 
-def create(cluster, topic, partitions=2, **config):
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})  # kept: a collected client cancels its calls
-    admin.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic].result()
-
-
-def produce(cluster, topic, count, *, partition, start=0, **options):
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0, **options})
-    failures = []
-    for n in range(start, start + count):
-        producer.produce(
-            topic, f"{partition}:{n}", f"k{n}", partition, headers=[("h", b"1"), ("h", None), ("e", b"")],
-            on_delivery=lambda error, _: failures.append(error) if error else None,
-        )  # fmt: skip
-        producer.poll(0)
-    assert producer.flush(30) == 0
-    assert not failures
+def fresh(count: int) -> list[Row]:
+    """Records of now: their age says what a metric must say."""
+    now_ms = int(time.time() * 1000)
+    return [(key, value, headers, now_ms) for key, value, headers, _ in rows(count)]
 
 
 def equal(primary, backup, *topics):
@@ -51,11 +40,11 @@ def lag_is_zero(appliance, topic, partition, *, end):
 def test_records_metrics_growth_stop_and_kill(primary, backup, topic, tmp_path: Path):
     """One life of an appliance: backlog, live records, a grown and a new topic, SIGTERM, kill -9 under load."""
     other = f"{topic}-other"
-    create(primary, topic)
-    create(primary, other, 1)
-    produce(primary, topic, 3000, partition=0, **{"compression.type": "lz4", "linger.ms": 20})
-    produce(primary, topic, 200, partition=1, **{"linger.ms": 0, "batch.num.messages": 1})
-    produce(primary, other, 50, partition=0)
+    create(primary, topic, 2)
+    create(primary, other)
+    write(primary, topic, fresh(3000), **{"compression.type": "lz4", "linger.ms": 20})
+    write(primary, topic, fresh(200), partition=1, **{"linger.ms": 0, "batch.num.messages": 1})
+    write(primary, other, fresh(50))
     with RunningAppliance(
         tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=f"{topic}.*"
     ) as appliance:
@@ -84,9 +73,9 @@ def test_records_metrics_growth_stop_and_kill(primary, backup, topic, tmp_path: 
         admin = AdminClient({"bootstrap.servers": primary.bootstrap})
         admin.create_partitions([NewPartitions(topic, 3)])[topic].result()
         new = f"{topic}-new"
-        create(primary, new, 1)
-        produce(primary, topic, 20, partition=2)
-        produce(primary, new, 30, partition=0)
+        create(primary, new)
+        write(primary, topic, fresh(20), partition=2)
+        write(primary, new, fresh(30))
         eventually(lag_is_zero(appliance, topic, 2, end=20), within_s=60, because="the grown partition is replicated")
         eventually(lag_is_zero(appliance, new, 0, end=30), within_s=60, because="the new topic is replicated")
         assert equal(primary, backup, topic, other, new) == 3300
@@ -95,28 +84,19 @@ def test_records_metrics_growth_stop_and_kill(primary, backup, topic, tmp_path: 
         assert code == 0, appliance.log.read_text()
         assert took_s < 30
 
-        produce(primary, topic, 500, partition=0, start=3000)
+        write(primary, topic, fresh(500))
         appliance.start()
         eventually(lag_is_zero(appliance, topic, 0, end=3500), within_s=60, because="it goes on where it stopped")
         assert equal(primary, backup, topic, other, new) == 3800  # no duplicate over a clean stop
 
-        jvm = children(appliance.process.pid)
+        below = list(descendants(appliance.process.pid))
         appliance.kill()
-        eventually(lambda: not alive(jvm), within_s=30, because="the JVM and its workers follow their dead driver")
-        produce(primary, topic, 100, partition=1, start=200)
+        eventually(lambda: not alive(below), within_s=30, because="the JVM and its workers follow their dead driver")
+        write(primary, topic, fresh(100), partition=1)
         appliance.start()
         eventually(lag_is_zero(appliance, topic, 1, end=300), within_s=60, because="nothing is lost after kill -9")
         assert equal(primary, backup, topic, other, new) == 3900
         assert "Traceback" not in appliance.log.read_text()
-
-
-def children(pid: int) -> list[int]:
-    """All processes below `pid`."""
-    found = []
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            found += [int(child), *children(int(child))]
-    return found
 
 
 def alive(pids: list[int]) -> list[int]:

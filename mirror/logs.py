@@ -1,0 +1,19 @@
+"""How the driver and its workers write their log: to standard error, one line an event."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+_NOISY = ("py4j", "aiokafka", "mirror.librdkafka")  # we say what matters ourselves, with the cluster's or flow's name
+
+
+def log_to_stderr(*, verbose: bool = False) -> None:
+    """Set up this process's log."""
+    logging.basicConfig(
+        level=logging.DEBUG if verbose else logging.INFO,
+        format="%(asctime)s %(levelname)-7s %(message)s",
+        stream=sys.stderr,
+    )
+    for name in _NOISY:
+        logging.getLogger(name).setLevel(logging.CRITICAL)

@@ -1,0 +1,23 @@
+"""Spark's Python daemon, with what the workers need loaded before it forks them, so that they share it.
+
+Spark starts it as `python -m mirror.replication.worker_daemon WORKER_MODULE` (spark.python.daemon.module), one daemon
+for each worker module: those that only plan need no Kafka client.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import sys
+
+from pyspark.daemon import manager
+
+import mirror.replication.datasource  # noqa: F401 - for the forks
+
+if __name__ == "__main__":
+    importlib.import_module(sys.argv[1])
+    if sys.argv[1] == "pyspark.worker":
+        importlib.import_module("mirror.replication.worker")
+    gc.collect()
+    gc.freeze()  # a collection in a fork would touch, and so copy, every page they share
+    manager()

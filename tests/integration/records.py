@@ -1,0 +1,82 @@
+"""Write topics as the tests need them, and say when a running appliance has replicated them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from mirror.local.compare import compare
+from tests.integration.appliance import RunningAppliance
+from tests.waiting import eventually
+
+Row = tuple[bytes | None, bytes | None, Sequence[tuple[str, bytes | None]], int]  # key, value, headers, timestamp ms
+START_MS = 1_700_000_000_000
+
+
+def rows(count: int, *, start: int = 0) -> list[Row]:
+    """Records of every kind: repeated and null headers, null and empty keys and values, a timestamp each."""
+    made: list[Row] = []
+    for n in range(start, start + count):
+        key = {0: None, 1: b""}.get(n % 7, f"key {n}".encode())
+        value = {0: None, 1: b""}.get(n % 10, f"value {n} ".encode() * 3)
+        headers = [("a", b"1"), ("a", b"2"), ("b", None), ("c", b"")] if n % 2 else []
+        made.append((key, value, headers, START_MS + n))
+    return made
+
+
+def create(cluster: Any, topic: str, partitions: int = 1, **config: str) -> None:
+    """Create a topic; config keys with `_` for `.`."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})  # kept: a collected client cancels its calls
+    configs = {key.replace("_", "."): value for key, value in config.items()}
+    admin.create_topics([NewTopic(topic, partitions, 1, config=configs)])[topic].result(30)
+
+
+def write(cluster: Any, topic: str, records: Sequence[Row], partition: int = 0, **options: Any) -> None:
+    """Produce records, every one acknowledged."""
+    failures: list[object] = []
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0, "enable.idempotence": True, **options})
+    for key, value, headers, timestamp in records:
+        while len(producer) > 50_000:
+            producer.poll(0.1)
+        producer.produce(
+            topic, value, key, partition, headers=list(headers), timestamp=timestamp,
+            on_delivery=lambda error, _: failures.append(error) if error else None,
+        )  # fmt: skip
+        producer.poll(0)
+    assert producer.flush(60) == 0
+    assert not failures, failures[0]
+
+
+def differences(source: Any, target: Any, topic: str, remote: str, *, isolation: str = "read_committed") -> list[str]:
+    """Compare a topic with its remote topic record by record."""
+    return compare(source.bootstrap, target.bootstrap, {topic: remote}, isolation=isolation).differences
+
+
+def end_offset(cluster: Any, topic: str, partition: int, *, isolation: str = "read_uncommitted") -> int:
+    """Log-end offset (last stable offset under read_committed)."""
+    from mirror.admin import Admin
+
+    admin = Admin("test", {"bootstrap.servers": cluster.bootstrap})
+    return admin.end_offsets([(topic, partition)], read_committed=isolation == "read_committed")[topic, partition]
+
+
+def replicated(
+    appliance: RunningAppliance, cluster: Any, topic: str, remote: str, partition: int = 0
+) -> Callable[[], bool]:
+    """Return a check: the committed position of the topic-partition has reached the source's present end."""
+    end = end_offset(cluster, topic, partition)
+    return lambda: appliance.value("kafka_mirror_replicated_offset", topic=remote, partition=partition) == end
+
+
+def await_replicated(
+    appliance: RunningAppliance, cluster: Any, topic: str, remote: str, partition: int = 0, within_s: float = 60
+) -> None:
+    """Wait until the position has reached the source's present end."""
+    eventually(
+        replicated(appliance, cluster, topic, remote, partition),
+        within_s=within_s,
+        because=f"{topic}-{partition} is replicated to its end",
+    )

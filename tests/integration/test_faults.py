@@ -1,0 +1,247 @@
+"""Real faults: brokers restarted, killed and frozen, a leader moved, workers and JVM killed, retention passing by."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from mirror.local.broker import Broker
+from tests.integration.appliance import RunningAppliance, descendants
+from tests.integration.records import await_replicated, create, differences, end_offset, rows, write
+from tests.integration.values import values
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+
+@contextmanager
+def load(cluster, topic: str, *, partitions: int = 2, rate: int = 300) -> Iterator[None]:
+    """Write numbered records all the while; they outlast a broker's restart, none twice."""
+    stop = threading.Event()
+    failures: list[object] = []
+
+    def run() -> None:
+        producer = Producer(
+            {"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True, "log_level": 0,
+             "message.timeout.ms": 120_000}, error_cb=lambda _: None,
+        )  # fmt: skip
+        n = 0
+        while not stop.wait(0.05):
+            for _ in range(rate // 20):
+                producer.produce(
+                    topic, str(n).encode(), f"k{n % 50}", n % partitions,
+                    on_delivery=lambda error, _: failures.append(error) if error else None,
+                )  # fmt: skip
+                n += 1
+            producer.poll(0)
+        if producer.flush(90):
+            failures.append("records left")
+
+    thread = threading.Thread(target=run, name="load")
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(120)
+    assert not failures, failures[0]
+
+
+def arrived(cluster, topic: str) -> int:
+    return end_offset(cluster, topic, 0)
+
+
+def equal_after(appliance, primary, backup, topic, *, within_s: float = 90) -> None:
+    for partition in (0, 1):
+        await_replicated(appliance, primary, topic, f"primary.{topic}", partition, within_s=within_s)
+    assert differences(primary, backup, topic, f"primary.{topic}") == []
+
+
+@pytest.fixture
+def appliance(primary, backup, topic, tmp_path: Path) -> Iterator[RunningAppliance]:
+    """Mirrors one topic of two partitions."""
+    create(primary, topic, 2)
+    with RunningAppliance(tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=topic) as running:
+        yield running
+
+
+@pytest.mark.parametrize("cluster", ["primary", "backup"])
+@pytest.mark.parametrize("fault", ["restart", "kill", "freeze"])
+def test_broker_faults_under_load_lose_and_repeat_nothing(appliance, primary, backup, topic, cluster, fault):
+    """A clean restart, a kill -9 with restart, and 8 s without an answer, of the source and of the target."""
+    broker = {"primary": primary, "backup": backup}[cluster]
+    with load(primary, topic):
+        eventually(lambda: arrived(backup, f"primary.{topic}") > 100, within_s=30, because="the load flows")
+        if fault == "freeze":
+            broker.pause()
+            time.sleep(8)
+            broker.resume()
+        else:
+            if fault == "kill":
+                broker.kill()
+            broker.restart()
+        before = arrived(backup, f"primary.{topic}")
+        eventually(lambda: arrived(backup, f"primary.{topic}") > before + 300, within_s=90, because="the load flows on")
+    equal_after(appliance, primary, backup, topic)
+
+
+def test_a_moved_leader_is_followed(tmp_path: Path, backup, topic):
+    """Two brokers, two replicas; the one that leads dies, the other takes over while records flow."""
+    with (
+        Broker.start("one", tmp_path / "one") as one,
+        Broker.start("two", tmp_path / "two", joins=one) as two,
+    ):
+        admin = AdminClient({"bootstrap.servers": one.bootstrap})
+        new = NewTopic(topic, num_partitions=2, replica_assignment=[[2, 1], [2, 1]])
+        admin.create_topics([new])[topic].result(30)
+        folder = tmp_path / "mirror"
+        folder.mkdir()
+        with RunningAppliance(folder, primary=one.bootstrap, backup=backup.bootstrap, topics=topic) as running:
+            with load(one, topic):
+                eventually(lambda: arrived(backup, f"primary.{topic}") > 100, within_s=30, because="the load flows")
+                two.kill()
+                eventually(
+                    lambda: (
+                        {p.leader for p in admin.list_topics(topic, timeout=10).topics[topic].partitions.values()}
+                        == {1}
+                    ),
+                    within_s=60,
+                    because="the replica on the other broker leads",
+                )
+                before = arrived(backup, f"primary.{topic}")
+                eventually(
+                    lambda: arrived(backup, f"primary.{topic}") > before + 300,
+                    within_s=60,
+                    because="the new leader is read",
+                )
+            equal_after(running, one, backup, topic)
+
+
+def test_what_retention_took_is_counted_with_its_range_and_the_rest_arrives(appliance, primary, backup, topic):
+    remote = f"primary.{topic}"
+    write(primary, topic, rows(40))
+    await_replicated(appliance, primary, topic, remote)
+    assert appliance.stop()[0] == 0
+    write(primary, topic, rows(100, start=40))
+    admin = AdminClient({"bootstrap.servers": primary.bootstrap})
+    where = TopicPartition(topic, 0, 75)
+    admin.delete_records([where])[where].result(30)
+    appliance.start()
+    await_replicated(appliance, primary, topic, remote)
+    eventually(
+        lambda: appliance.value("kafka_mirror_records_lost_total", topic=remote, partition=0) == 35,
+        within_s=20,
+        because="offsets 40 to 74 are counted as lost",
+    )
+    assert f"{topic}-0: offsets 40 to 74 were deleted by the source's retention" in appliance.log.read_text()
+    assert values(backup, remote, 0) == [row[1] for row in [*rows(40), *rows(65, start=75)]]
+
+
+def test_compacted_batches_cross_though_they_have_gaps(primary, backup, topic, tmp_path: Path):
+    create(primary, topic, 2, cleanup_policy="compact", segment_ms="100", min_cleanable_dirty_ratio="0.001",
+           min_compaction_lag_ms="0", max_compaction_lag_ms="100")  # fmt: skip
+    for turn in range(4):
+        write(primary, topic, [(f"k{n % (7 + n // 9)}".encode(), f"{turn}:{n}".encode(), [], turn * 1000 + n)
+                               for n in range(200)], **{"linger.ms": 50})  # fmt: skip
+    time.sleep(0.5)
+    write(primary, topic, [(b"last", b"x", [], 0)])  # rolls the segment: the cleaner leaves the active one alone
+
+    def live() -> int:
+        return len(values(primary, topic, 0))
+
+    eventually(lambda: 0 < live() < 600, within_s=60, every_s=1, because="the cleaner has left gaps")
+    with RunningAppliance(tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=topic) as running:
+        write(primary, topic, [(b"k", b"v", [], 1)], partition=1)
+        await_replicated(running, primary, topic, f"primary.{topic}", 0)
+        await_replicated(running, primary, topic, f"primary.{topic}", 1)
+        assert differences(primary, backup, topic, f"primary.{topic}") == []
+
+
+def each_once_in_order(found: list[bytes | None]) -> list[bytes | None]:
+    """Leave out repeats: what is left must be the source's records in their order."""
+    return list(dict.fromkeys(found))
+
+
+def nothing_lost(primary, backup, topic: str) -> int:
+    """Every record arrived, first copies in order; return how many were repeated."""
+    repeated = 0
+    for partition in (0, 1):
+        sent, got = values(primary, topic, partition), values(backup, f"primary.{topic}", partition)
+        assert each_once_in_order(got) == sent
+        repeated += len(got) - len(sent)
+    return repeated
+
+
+def workers(appliance: RunningAppliance) -> list[int]:
+    """The processes that replicate."""
+    assert appliance.process is not None
+    return [pid for pid, command in descendants(appliance.process.pid).items() if command.endswith("pyspark.worker")]
+
+
+def test_a_killed_worker_loses_nothing_and_the_stream_starts_again(appliance, primary, backup, topic):
+    with load(primary, topic):
+        eventually(lambda: arrived(backup, f"primary.{topic}") > 200, within_s=30, because="the load flows")
+        assert workers(appliance)
+        for pid in workers(appliance):
+            os.kill(pid, signal.SIGKILL)
+        before = arrived(backup, f"primary.{topic}")
+        eventually(lambda: arrived(backup, f"primary.{topic}") > before + 300, within_s=90, because="new workers run")
+    for partition in (0, 1):
+        await_replicated(appliance, primary, topic, f"primary.{topic}", partition)
+    nothing_lost(primary, backup, topic)
+
+
+def test_without_its_jvm_the_appliance_ends_with_an_error_and_the_next_start_loses_nothing(
+    appliance, primary, backup, topic
+):
+    with load(primary, topic):
+        eventually(lambda: arrived(backup, f"primary.{topic}") > 200, within_s=30, because="the load flows")
+        (jvm,) = [pid for pid, command in descendants(appliance.process.pid).items() if "SparkSubmit" in command]
+        os.kill(jvm, signal.SIGKILL)
+        assert appliance.process.wait(60) == 4
+        last = appliance.log.read_text().strip().splitlines()[-1]
+        assert "Spark" in last
+        appliance.start()
+    for partition in (0, 1):
+        await_replicated(appliance, primary, topic, f"primary.{topic}", partition)
+    nothing_lost(primary, backup, topic)
+
+
+def resident_mib(pids: list[int]) -> float:
+    pages = 0
+    for pid in pids:
+        try:
+            pages += int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def test_memory_stays_bounded_whatever_the_backlog(appliance, primary, backup, topic):
+    """300 MB wait on the source, the target is frozen for a while: what is read ahead is not more than the budget."""
+    value = os.urandom(1000)
+    eventually(lambda: workers(appliance), within_s=30, because="the workers are up")
+    backup.pause()
+    try:
+        for partition in (0, 1):
+            write(primary, topic, [(None, value, [], n) for n in range(150_000)], partition, **{"linger.ms": 50})
+        peak = 0.0
+        deadline = time.monotonic() + 8
+        while time.monotonic() < deadline:
+            peak = max([peak, *(resident_mib([pid]) for pid in workers(appliance))])
+            time.sleep(0.1)
+    finally:
+        backup.resume()
+    for partition in (0, 1):
+        await_replicated(appliance, primary, topic, f"primary.{topic}", partition, within_s=120)
+    assert 0 < peak < 400
+    assert [end_offset(backup, f"primary.{topic}", p) for p in (0, 1)] == [150_000, 150_000]

@@ -1,0 +1,224 @@
+"""Every kind of record crosses unchanged: one appliance, two flows in opposite directions, compared record by record."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+from aiokafka.errors import for_code
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from mirror.replication.batches import CODECS, Batch, batches
+from mirror.replication.wire import Source
+from tests.integration.appliance import RunningAppliance
+from tests.integration.records import START_MS, await_replicated, create, differences, end_offset, rows, write
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+BIG = {"linger.ms": 50, "batch.num.messages": 1000}
+BACK = "backup->primary.enabled = true\nbackup->primary.topics = fid-.*\nbackup.consumer.isolation.level = read_committed\n"
+
+
+@pytest.fixture(scope="module")
+def mirror(primary, backup, tmp_path_factory) -> Iterator[RunningAppliance]:
+    """primary->backup reads uncommitted, backup->primary committed; both mirror `fid-...` only."""
+    with RunningAppliance(
+        tmp_path_factory.mktemp("fidelity"),
+        primary=primary.bootstrap,
+        backup=backup.bootstrap,
+        topics="fid-.*",
+        extra=BACK,
+    ) as appliance:
+        yield appliance
+    assert "Traceback" not in appliance.log.read_text()
+
+
+@pytest.fixture
+def topic(topic: str) -> str:
+    return f"fid-{topic}"
+
+
+def stored(cluster, topic: str, partition: int = 0) -> list[Batch]:
+    """Read a topic-partition's batches as the broker keeps them."""
+
+    async def read() -> list[Batch]:
+        source = Source({"bootstrap_servers": cluster.bootstrap})
+        try:
+            await source.open([topic])
+            node, at, found = source.leader(topic, partition), 0, []
+            end = end_offset(cluster, topic, partition)
+            while at < end:
+                wanted = {topic: [(partition, at, 1 << 20)]}
+                (part,) = await source.fetch(
+                    node, wanted, max_wait_ms=500, min_bytes=1, max_bytes=1 << 22, isolation_level=0, cold=False
+                )
+                assert not part.error, for_code(part.error)
+                found += list(batches(part.records))
+                at = found[-1].last_offset + 1
+            return found
+        finally:
+            await source.close()
+
+    return asyncio.run(read())
+
+
+@pytest.mark.parametrize("codec", sorted(CODECS))
+def test_every_codec_crosses_and_is_kept(mirror, primary, backup, topic, codec):
+    create(primary, topic)
+    write(primary, topic, rows(700), **BIG, **{"compression.type": codec})
+    await_replicated(mirror, primary, topic, f"primary.{topic}")
+    assert differences(primary, backup, topic, f"primary.{topic}") == []
+    assert {batch.codec for batch in stored(backup, f"primary.{topic}")} == {CODECS[codec]}
+
+
+def test_whole_batches_stay_whole_and_tiny_ones_are_packed_together(mirror, primary, backup, topic):
+    create(primary, topic, 2)
+    write(primary, topic, rows(4000), partition=0, **{**BIG, "batch.size": 65536})
+    write(primary, topic, rows(600), partition=1, **{"linger.ms": 0, "batch.num.messages": 1})
+    for partition in (0, 1):
+        await_replicated(mirror, primary, topic, f"primary.{topic}", partition)
+    assert differences(primary, backup, topic, f"primary.{topic}") == []
+    sizes = [batch.count for batch in stored(primary, topic)]
+    assert max(sizes) > 1
+    assert [batch.count for batch in stored(backup, f"primary.{topic}")] == sizes
+    assert len(stored(primary, topic, 1)) == 600
+    assert len(stored(backup, f"primary.{topic}", 1)) < 600
+
+
+def test_timestamps_at_both_ends_of_time(mirror, primary, backup, topic):
+    create(primary, topic, message_timestamp_after_max_ms=str(2**63 - 1))
+    times = [0, 1, START_MS, 253_402_300_800_000, 9_999_999_999_999_999, 2**53 + 1]  # the fourth is the year 10000
+    write(primary, topic, [(b"k", str(at).encode(), [], at) for at in times])
+    await_replicated(mirror, primary, topic, f"primary.{topic}")
+    assert differences(primary, backup, topic, f"primary.{topic}") == []
+
+
+def test_the_times_that_the_source_broker_set_become_the_records_times(mirror, primary, backup, topic):
+    """LogAppendTime: the batch's header holds the time and the records do not, so it cannot cross whole."""
+    create(primary, topic, message_timestamp_type="LogAppendTime")
+    write(primary, topic, rows(300), **BIG)
+    await_replicated(mirror, primary, topic, f"primary.{topic}")
+    assert differences(primary, backup, topic, f"primary.{topic}") == []
+    assert all(batch.max_timestamp > START_MS + 300 for batch in stored(backup, f"primary.{topic}"))
+
+
+def transactions(cluster, topic: str) -> None:
+    """Committed, aborted and plain records in turn, the aborted ones 7 in 20."""
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": topic, "log_level": 0})
+    producer.init_transactions(30)
+    for turn in range(20):
+        producer.begin_transaction()
+        for n in range(10):
+            producer.produce(topic, f"{turn}:{n}", "k", 0)
+        producer.flush(30)
+        (producer.abort_transaction if turn % 3 == 1 else producer.commit_transaction)(30)
+    write(cluster, topic, rows(20))
+
+
+def test_read_committed_leaves_out_what_was_aborted(mirror, primary, backup, topic):
+    create(backup, topic)
+    transactions(backup, topic)
+    await_replicated(mirror, backup, topic, f"backup.{topic}")
+    assert differences(backup, primary, topic, f"backup.{topic}") == []
+    assert sum(batch.count for batch in stored(primary, f"backup.{topic}")) == 13 * 10 + 20
+
+
+def test_read_uncommitted_takes_aborted_records_too_as_mirrormaker_does(mirror, primary, backup, topic):
+    create(primary, topic)
+    transactions(primary, topic)
+    await_replicated(mirror, primary, topic, f"primary.{topic}")
+    assert differences(primary, backup, topic, f"primary.{topic}", isolation="read_uncommitted") == []
+    assert sum(batch.count for batch in stored(backup, f"primary.{topic}")) == 20 * 10 + 20
+
+
+def test_an_open_transaction_holds_only_its_own_partition(mirror, primary, backup, topic):
+    create(backup, topic, 2)
+    producer = Producer({"bootstrap.servers": backup.bootstrap, "transactional.id": topic, "log_level": 0})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic, b"open", partition=0)
+    assert producer.flush(30) == 0
+    write(backup, topic, rows(10), partition=0)
+    write(backup, topic, rows(10), partition=1)
+    await_replicated(mirror, backup, topic, f"backup.{topic}", 1)
+    assert end_offset(primary, f"backup.{topic}", 0) == 0
+    producer.commit_transaction(30)
+    await_replicated(mirror, backup, topic, f"backup.{topic}", 0)
+    assert differences(backup, primary, topic, f"backup.{topic}") == []
+
+
+def test_what_is_mirrored_does_not_come_back(mirror, primary, backup, topic):
+    """Both directions match this topic on both clusters; neither mirrors the other's remote topic."""
+    create(primary, topic)
+    create(backup, topic)
+    write(primary, topic, rows(30))
+    write(backup, topic, rows(40))
+    await_replicated(mirror, primary, topic, f"primary.{topic}")
+    await_replicated(mirror, backup, topic, f"backup.{topic}")
+    assert differences(primary, backup, topic, f"primary.{topic}") == []
+    assert differences(backup, primary, topic, f"backup.{topic}") == []
+    for cluster in (primary, backup):
+        names = AdminClient({"bootstrap.servers": cluster.bootstrap}).list_topics(timeout=10).topics
+        assert not [name for name in names if topic in name and name.count(".") > 1]
+
+
+def big(count: int, size: int) -> list:
+    """Records that do not compress."""
+    import random
+
+    source = random.Random(1)
+    return [(f"k{n}".encode(), source.randbytes(size), [], START_MS + n) for n in range(count)]
+
+
+def limit(cluster, topic: str, size: int) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    entry = ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    admin.incremental_alter_configs([resource])[resource].result(30)
+
+
+def test_records_near_the_size_limit_cross(mirror, primary, backup, topic):
+    create(primary, topic, max_message_bytes="4000000")
+    write(primary, topic, big(5, 3_900_000), **{"message.max.bytes": 4_000_000})
+    await_replicated(mirror, primary, topic, f"primary.{topic}")
+    assert differences(primary, backup, topic, f"primary.{topic}") == []
+
+
+def test_a_batch_too_large_for_the_target_is_split_until_it_fits(mirror, primary, backup, topic):
+    create(backup, f"primary.{topic}", max_message_bytes="120000")
+    create(primary, topic)
+    write(primary, topic, big(60, 10_000), **{**BIG, "batch.size": 600_000})
+    assert max(len(batch.data) for batch in stored(primary, topic)) > 120_000
+    await_replicated(mirror, primary, topic, f"primary.{topic}")
+    assert differences(primary, backup, topic, f"primary.{topic}") == []
+
+
+def test_a_record_too_large_for_the_target_stops_its_partition_alone_and_goes_on_when_mended(
+    mirror, primary, backup, topic
+):
+    remote = f"primary.{topic}"
+    create(backup, remote, 2, max_message_bytes="50000")
+    create(primary, topic, 2)
+    write(primary, topic, [*rows(5), *big(1, 200_000), *rows(5, start=5)], partition=0)
+    write(primary, topic, rows(50), partition=1)
+    await_replicated(mirror, primary, topic, remote, 1)
+    eventually(
+        lambda: mirror.value("kafka_mirror_partition_paused", topic=remote, partition=0) == 1,
+        within_s=30,
+        because="the partition with the large record is paused",
+    )
+    assert end_offset(backup, remote, 0) == 5
+    assert f"{topic}-0 paused: the target refuses source offset 5 and on: MessageSizeTooLarge" in mirror.log.read_text()
+    write(primary, topic, rows(20, start=50), partition=1)
+    await_replicated(mirror, primary, topic, remote, 1)
+    limit(backup, remote, 1_000_000)
+    await_replicated(mirror, primary, topic, remote, 0, within_s=90)
+    assert differences(primary, backup, topic, remote) == []
+    eventually(
+        lambda: mirror.value("kafka_mirror_partition_paused", topic=remote, partition=0) == 0,
+        within_s=30,
+        because="the partition flows again",
+    )

@@ -1,0 +1,29 @@
+"""Read all values of a topic-partition."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Any
+
+from confluent_kafka import Consumer, TopicPartition
+
+from tests.integration.records import end_offset
+
+
+def values(cluster: Any, topic: str, partition: int) -> list[bytes | None]:
+    """Return every value from the log's start to its present end, as a read_uncommitted reader sees them."""
+    end = end_offset(cluster, topic, partition)
+    options = {"bootstrap.servers": cluster.bootstrap, "group.id": "values", "enable.partition.eof": True,
+               "isolation.level": "read_uncommitted", "auto.offset.reset": "earliest"}  # fmt: skip
+    found: list[bytes | None] = []
+    with closing(Consumer(options)) as consumer:
+        consumer.assign([TopicPartition(topic, partition, 0)])
+        while end:
+            message = consumer.poll(30)
+            assert message is not None, f"{topic}-{partition}: nothing for 30 s before offset {end}"
+            if message.error():  # the end of the partition
+                break
+            found.append(message.value())
+            if message.offset() + 1 >= end:
+                break
+    return found
