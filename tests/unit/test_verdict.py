@@ -1,0 +1,115 @@
+"""Verdicts from histories: each rule, its borders, and what a restart keeps."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metrics.verdict import WINDOW, History, Sample, Status, judge
+
+NOW = 1000.0
+EVERY_S = 5.0
+
+
+def history(positions, ends, lost=None):
+    """Polls 5 s apart, the newest at NOW."""
+    lost = lost or [0] * len(positions)
+    start = NOW - EVERY_S * (len(positions) - 1)
+    return [Sample(start + EVERY_S * n, *values) for n, values in enumerate(zip(positions, ends, lost, strict=True))]
+
+
+def status(positions, ends, lost=None, *, last_report_s=NOW - 1):
+    return judge(history(positions, ends, lost), last_report_s=last_report_s, now_s=NOW).status
+
+
+TEN = range(10)
+CASES = [
+    ("idle: nothing is produced, nothing is behind", [50] * 10, [50] * 10, Status.OK),
+    ("an idle empty partition", [0] * 10, [0] * 10, Status.OK),
+    ("keeps up with a steady load", [100 * n for n in TEN], [100 * n + 3 for n in TEN], Status.OK),
+    ("keeps up, and is sometimes at the end", [100 * n for n in TEN], [100 * n + 3 * (n != 4) for n in TEN], Status.OK),
+    ("catches up a backlog", [100 * n for n in TEN], [5000 + 10 * n for n in TEN], Status.OK),
+    ("falls behind, moving", [10 * n for n in TEN], [50 + 100 * n for n in TEN], Status.WARN),
+    ("lag wavers", [0, 10, 20, 30, 80, 90, 100, 110, 120, 130], [100 + 15 * n for n in TEN], Status.OK),
+    ("stands still with a backlog", [40] * 10, [100] * 10, Status.STALL),
+    ("stands still while more arrives", [40] * 10, [100 + n for n in TEN], Status.STALL),
+    ("stands still, but was at the end in the window", [40] * 10, [40] * 2 + [100] * 8, Status.OK),
+    ("too few polls", [40] * 9, [100] * 9, Status.OK),
+    ("went back", [50, 50, 60, 20, 30, 30, 30, 30, 30, 30], [70] * 10, Status.REWIND),
+    ("went back and came again", [50, 50, 60, 20, 30, 60, 61, 62, 63, 64], [70] * 10, Status.OK),
+    ("went back to where the shorter log ends", [50] * 5 + [20] * 5, [50] * 5 + [20] * 5, Status.REWIND),
+]
+
+
+@pytest.mark.parametrize(
+    ("positions", "ends", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+)
+def test_histories(positions, ends, expected):
+    assert status(positions, ends) == expected
+
+
+def test_lost_records_outrank_everything_and_pass_with_the_window():
+    lost = [0] * 5 + [35] * 5
+    found = judge(history([100] * 10, [100] * 10, lost), last_report_s=NOW, now_s=NOW)
+    assert found.status == Status.LOST
+    assert "35 records" in found.reason
+    assert status([100] * 10, [100] * 10, [35] * 10) == Status.OK
+
+
+def test_a_flow_without_reports_is_stopped_not_stalled():
+    assert status([40] * 10, [100] * 10, last_report_s=NOW - 46) == Status.STOP
+    assert status([40] * 10, [100] * 10, last_report_s=NOW - 44) == Status.STALL
+    assert status([40] * 10, [100] * 10, last_report_s=None) == Status.STOP
+    assert status([100] * 10, [100] * 10, last_report_s=None) == Status.OK
+
+
+def test_an_incomplete_window_says_so():
+    found = judge(history([40] * 3, [100] * 3), last_report_s=None, now_s=NOW)
+    assert (found.status, found.is_complete) == (Status.OK, False)
+    assert "3 of 10 polls" in found.reason
+    assert judge([], last_report_s=None, now_s=NOW).is_complete is False
+
+
+@given(st.lists(st.tuples(st.integers(0, 100), st.integers(0, 200)), min_size=1, max_size=15))
+def test_every_history_has_one_verdict_with_a_reason_and_older_polls_do_not_matter(pairs):
+    samples = [Sample(float(n), position, position + more) for n, (position, more) in enumerate(pairs)]
+    found = judge(samples, last_report_s=0.0, now_s=20.0)
+    assert found.status in Status
+    assert found.reason
+    older = [Sample(-5.0, 10**9, 10**9), *samples]
+    if len(samples) >= WINDOW:
+        assert judge(older, last_report_s=0.0, now_s=20.0) == found
+
+
+def test_a_restart_keeps_the_window(tmp_path):
+    path, key = tmp_path / "history.json", ("a", "b", 'a."t\n', "0")
+    before, after = History(), History()
+    for sample in history([40] * 12, [100] * 12):
+        before.add(key, sample)
+    before.save(path)
+    after.load(path, now_s=NOW, max_age_s=600)
+    assert after.of(key) == before.of(key)
+    assert len(after.of(key)) == WINDOW
+    assert judge(after.of(key), last_report_s=NOW, now_s=NOW).status == Status.STALL
+    old = History()
+    old.load(path, now_s=NOW + 10_000, max_age_s=600)
+    assert old.of(key) == []
+
+
+@pytest.mark.parametrize("damaged", ["", "[", '[[["a"],[[1]]]]', "null", '{"a":1}'])
+def test_a_damaged_file_counts_as_none(tmp_path, damaged):
+    path = tmp_path / "history.json"
+    path.write_text(damaged)
+    found = History()
+    found.load(path, now_s=NOW, max_age_s=600)
+    found.load(tmp_path / "absent.json", now_s=NOW, max_age_s=600)
+    assert found.of(("a",)) == []
+
+
+def test_partitions_that_left_are_forgotten():
+    found = History()
+    for key in (("a",), ("b",)):
+        found.add(key, Sample(1.0, 1, 1))
+    found.keep_only({("a",)})
+    assert (len(found.of(("a",))), found.of(("b",))) == (1, [])
