@@ -79,6 +79,12 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         help="Log-end offset on the source (last stable offset under read_committed), from the poller.",
     ),
     MetricSpec(
+        name="kafka_mirror_source_start_offset",
+        kind="gauge",
+        labels=PARTITION,
+        help="Log-start offset on the source, from the poller: what lies before it retention has deleted.",
+    ),
+    MetricSpec(
         name="kafka_mirror_replicated_offset",
         kind="gauge",
         labels=PARTITION,
@@ -89,6 +95,25 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         kind="gauge",
         labels=PARTITION,
         help="Source log-end offset minus replicated offset, never below 0, from the poller.",
+    ),
+    MetricSpec(
+        name="kafka_mirror_partition_status",
+        kind="gauge",
+        labels=PARTITION,
+        help="Verdict on the last 10 polls: 1 OK, 2 WARN (falls behind), 4 STOP (flow silent), 5 STALL (stands still), "
+        "6 REWIND (position went back), 7 LOST (records deleted before they were copied). Burrow's codes and rules.",
+    ),
+    MetricSpec(
+        name="kafka_mirror_partitions",
+        kind="gauge",
+        labels=(*FLOW, "status"),
+        help="Topic-partitions of the flow with this verdict; every verdict is present, also with 0.",
+    ),
+    MetricSpec(
+        name="kafka_mirror_last_record_timestamp_seconds",
+        kind="gauge",
+        labels=PARTITION,
+        help="Timestamp of the newest record that was replicated, epoch seconds.",
     ),
     MetricSpec(
         name="kafka_mirror_records_lost_total",
@@ -131,6 +156,30 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         kind="counter",
         labels=FLOW,
         help="Lag polls that failed; the offsets and lag of the flow are as old as the last good one.",
+    ),
+    MetricSpec(
+        name="kafka_mirror_last_poll_timestamp_seconds",
+        kind="gauge",
+        labels=FLOW,
+        help="When offsets and lag of the flow were last read, epoch seconds.",
+    ),
+    MetricSpec(
+        name="kafka_mirror_poll_duration_seconds",
+        kind="gauge",
+        labels=FLOW,
+        help="How long the last poll of the flow took.",
+    ),
+    MetricSpec(
+        name="kafka_mirror_cluster_up",
+        kind="gauge",
+        labels=("cluster",),
+        help="1 when the cluster answered the last poll, 0 when it did not.",
+    ),
+    MetricSpec(
+        name="kafka_mirror_query_active",
+        kind="gauge",
+        labels=("query",),
+        help="1 while the streaming query (a lane) runs, 0 when it has ended.",
     ),
 )
 

@@ -20,9 +20,12 @@ class MirrorQueryListener(StreamingQueryListener):
     def __init__(self, recorder: Recorder, *, observed: str) -> None:
         self._recorder = recorder
         self._observed = observed
+        self._names: dict[str, str] = {}  # of queries by id: the event of an end has no name
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name
-        """Nothing to record: progress tells that a query lives."""
+        """Record that a query runs."""
+        self._names[str(event.id)] = event.name
+        self._recorder.query(event.name, is_active=True)
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         """Record the reports of one window."""
@@ -37,7 +40,8 @@ class MirrorQueryListener(StreamingQueryListener):
         """Nothing to record."""
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        """Nothing to record: the appliance watches its queries itself."""
+        """Record that a query has ended; the appliance, which watches its queries itself, starts it again."""
+        self._recorder.query(self._names.get(str(event.id), str(event.id)), is_active=False)
 
 
 def reports(observed: Mapping[str, Any], name: str) -> Iterable[Mapping[str, Any]]:

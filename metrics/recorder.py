@@ -38,6 +38,8 @@ class Recorder(Collector):
             self._set("kafka_mirror_byte_rate", labels, row["bytes"] / seconds)
             self._set("kafka_mirror_partition_paused", labels, 1.0 if row["reason"] else 0.0)
             self._set("kafka_mirror_last_progress_timestamp_seconds", labels[:2], now_s)
+            if row["last_timestamp_ms"] is not None:
+                self._set("kafka_mirror_last_record_timestamp_seconds", labels, row["last_timestamp_ms"] / 1000)
             for column, name in _SPREADS.items():
                 self._spread(name, labels, row, column)
 
@@ -51,13 +53,42 @@ class Recorder(Collector):
         self._set(f"{name}_max", labels, row[f"{column}_max_ms"])
         self._set(f"{name}_avg", labels, row[f"{column}_sum_ms"] / row["records"])
 
-    def lag(self, labels: Labels, *, end_offset: int, replicated: int | None) -> None:
+    def offsets(self, labels: Labels, *, start: int | None, end: int, replicated: int | None) -> None:
         """Take in one poll of a topic-partition; an unknown position leaves no lag, which is not lag 0."""
         with self._lock:
-            self._set("kafka_mirror_source_end_offset", labels, end_offset)
+            self._set("kafka_mirror_source_end_offset", labels, end)
+            if start is not None:
+                self._set("kafka_mirror_source_start_offset", labels, start)
             if replicated is not None:
                 self._set("kafka_mirror_replicated_offset", labels, replicated)
-                self._set("kafka_mirror_lag_records", labels, max(0, end_offset - replicated))
+                self._set("kafka_mirror_lag_records", labels, max(0, end - replicated))
+
+    def status(self, labels: Labels, code: int) -> None:
+        """Take in the verdict on a topic-partition."""
+        with self._lock:
+            self._set("kafka_mirror_partition_status", labels, code)
+
+    def statuses(self, flow: Labels, counts: Mapping[str, int]) -> None:
+        """Take in how many topic-partitions of a flow have each verdict, those of nobody included."""
+        with self._lock:
+            for status, count in counts.items():
+                self._set("kafka_mirror_partitions", (*flow, status), count)
+
+    def polled(self, flow: Labels, *, now_s: float, took_s: float) -> None:
+        """Take in that a flow's offsets were read."""
+        with self._lock:
+            self._set("kafka_mirror_last_poll_timestamp_seconds", flow, now_s)
+            self._set("kafka_mirror_poll_duration_seconds", flow, took_s)
+
+    def cluster(self, alias: str, *, is_up: bool) -> None:
+        """Take in whether a cluster answered."""
+        with self._lock:
+            self._set("kafka_mirror_cluster_up", (alias,), 1.0 if is_up else 0.0)
+
+    def query(self, name: str, *, is_active: bool) -> None:
+        """Take in whether a streaming query runs."""
+        with self._lock:
+            self._set("kafka_mirror_query_active", (name,), 1.0 if is_active else 0.0)
 
     def count(self, name: str, labels: Labels = ()) -> None:
         """Add one to a counter."""

@@ -53,13 +53,16 @@ class Verdict(NamedTuple):
     is_complete: bool
 
 
-def judge(samples: Sequence[Sample], *, last_report_s: float | None, now_s: float, window: int = WINDOW) -> Verdict:
+def judge(
+    samples: Sequence[Sample], *, last_report_s: float, now_s: float, silence_s: float, window: int = WINDOW
+) -> Verdict:
     """Return the verdict of one topic-partition.
 
     Args:
         samples: Its polls in the order of time, the newest last; only the last `window` count.
-        last_report_s: When the flow last reported a finished window, epoch seconds; None: never.
+        last_report_s: When the flow last reported a finished window, or began, epoch seconds.
         now_s: The present, epoch seconds.
+        silence_s: Without a report for longer than this, and than the polls span, the flow has stopped.
         window: Polls that make a complete window.
     """
     if not samples:
@@ -85,10 +88,11 @@ def judge(samples: Sequence[Sample], *, last_report_s: float | None, now_s: floa
         return verdict(Status.OK, f"{last.lag} records behind; {len(samples)} of {window} polls seen, too few to judge")
     if any(sample.lag == 0 for sample in samples):
         return verdict(Status.OK, f"{last.lag} records behind, and caught up within the last {span_s:.0f} s")
-    silent_s = now_s - last_report_s if last_report_s is not None else float("inf")
-    if silent_s > max(span_s, now_s - last.time_s):
-        silence = f"for {silent_s:.0f} s" if last_report_s is not None else "since it started"
-        return verdict(Status.STOP, f"{last.lag} records behind, and the flow has reported nothing {silence}")
+    silent_s = now_s - last_report_s
+    if silent_s > max(span_s, silence_s):
+        return verdict(
+            Status.STOP, f"{last.lag} records behind, and the flow has reported nothing for {silent_s:.0f} s"
+        )
     if last.position == first.position:
         return verdict(Status.STALL, f"stands at offset {last.position} for {span_s:.0f} s, {last.lag} records behind")
     is_never_smaller = all(after.lag >= before.lag for before, after in pairwise(samples))

@@ -107,23 +107,29 @@ class Admin:
 
     def end_offsets(self, wanted: Iterable[tuple[str, int]], *, read_committed: bool) -> dict[tuple[str, int], int]:
         """Return the log-end offset (last stable one under read_committed) of each topic-partition that answers."""
-        request = {
-            TopicPartition(topic, partition): OffsetSpec.latest()  # type: ignore[no-untyped-call]
-            for topic, partition in wanted
-        }
+        return self._offsets(wanted, OffsetSpec.latest(), read_committed=read_committed)  # type: ignore[no-untyped-call]
+
+    def start_offsets(self, wanted: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """Return the log-start offset of each topic-partition that answers."""
+        return self._offsets(wanted, OffsetSpec.earliest(), read_committed=False)  # type: ignore[no-untyped-call]
+
+    def _offsets(
+        self, wanted: Iterable[tuple[str, int]], at: OffsetSpec, *, read_committed: bool
+    ) -> dict[tuple[str, int], int]:
+        request = {TopicPartition(topic, partition): at for topic, partition in wanted}
         if not request:
             return {}
         level = IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED
         answers = self._client.list_offsets(request, isolation_level=level, request_timeout=TIMEOUT_S)
-        ends, failure = {}, None
+        found, failure = {}, None
         for partition, future in answers.items():
             try:
-                ends[partition.topic, partition.partition] = int(future.result().offset)
+                found[partition.topic, partition.partition] = int(future.result().offset)
             except KafkaException as error:
                 failure = error
-        if failure is not None and not ends:
+        if failure is not None and not found:
             raise self._unavailable(failure) from failure
-        return ends
+        return found
 
     def committed(self, group: str, wanted: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """Return a group's committed offset of each topic-partition that has one."""

@@ -19,6 +19,7 @@ from metrics.recorder import Labels, Recorder
 from mirror.admin import Admin
 from mirror.config.settings import Flow, Settings
 from mirror.errors import ClusterUnavailable, SettingsError, StreamTerminated
+from mirror.poller import Poller
 from mirror.replication.datasource import Plan, write_plan
 from mirror.replication.plan import FlowPlan, stop_key
 from mirror.replication.stream import OBSERVED, Lanes, close, session
@@ -64,7 +65,9 @@ class Appliance:
         self.recorder = Recorder()
         self.flows = [_state(flow) for flow in settings.flows]
         self.port = 0
-        self.polls = 0  # lag polls done, good or bad
+        self.poller = Poller(
+            self.recorder, settings.mirror.state_dir / "history.json", window_s=settings.mirror.window_ms / 1000
+        )
 
     def run(self, *, on_started: Callable[[Appliance], None] | None = None) -> None:
         """Replicate until `stop` is called or SIGTERM or SIGINT arrives; then hand every position over and return.
@@ -85,6 +88,7 @@ class Appliance:
             except PortTakenError as error:
                 raise SettingsError(str(error)) from error
             refuse_same_cluster(self.flows)
+            self.poller.load()
             self._refresh(force=True)
             spark = session(mirror.spark, tasks=mirror.lanes * mirror.slots + SPARE_TASKS)
             stack.callback(close, spark)
@@ -158,7 +162,9 @@ class Appliance:
                 log.warning("%s: topics not refreshed: %s", state.flow.name, error)
         if changed or force:
             self._write_plan(is_stopping=False)
-            self.recorder.keep_only([labels for state in self.flows for labels in state.labels().values()])
+            present = [labels for state in self.flows for labels in state.labels().values()]
+            self.recorder.keep_only(present)
+            self.poller.keep_only(present)
 
     def _discover(self, state: FlowState) -> bool:
         """Match topics, prepare the target, and return whether the flow's topic-partitions changed."""
@@ -173,25 +179,9 @@ class Appliance:
         write_plan(self._plan_file, Plan(plans, is_stopping=is_stopping))
 
     def _poll(self) -> None:
-        """Read positions first and log ends after, so that a lag is never negative for want of order."""
         for state in self.flows:
-            if state.plan is None:
-                continue
-            flow = state.flow
-            try:
-                labels = state.labels()
-                wanted = [(p.remote_topic, p.partition) for p in state.plan.partitions]
-                positions = state.target.committed(state.plan.group, wanted)
-                committed_only = flow.consumer.get("isolation.level") == "read_committed"
-                ends = state.source.end_offsets(labels, read_committed=committed_only)
-            except ClusterUnavailable as error:
-                self.recorder.count("kafka_mirror_poll_errors_total", (flow.source.alias, flow.target.alias))
-                log.warning("%s: lag not polled: %s", flow.name, error)
-                continue
-            for key, end in ends.items():
-                remote, partition = labels[key][2], key[1]
-                self.recorder.lag(labels[key], end_offset=end, replicated=positions.get((remote, partition)))
-        self.polls += 1
+            if state.plan is not None:
+                self.poller.poll(state.plan, state.source, state.target, state.labels())
 
     # --- the end ------------------------------------------------------------------------------------------------
 
@@ -207,6 +197,7 @@ class Appliance:
                     log.warning("%s: windows cannot be told to stop: %s", state.flow.name, error)
         if lanes.finish(STOP_WITHIN_S):
             self._poll()
+            self.poller.save()
             log.info("stopped; every position is committed")
         else:
             log.warning("stopped after %.0f s without the windows' own end; the next start repeats at most their last second",

@@ -1,4 +1,4 @@
-"""The command line: `kafka-mirror run|plan|clusters|demo`."""
+"""The command line: `kafka-mirror run|plan|clusters|dashboards|demo`."""
 
 from __future__ import annotations
 
@@ -50,6 +50,10 @@ def _parser() -> argparse.ArgumentParser:
         "--dir", type=Path, default=Path("state/clusters"), help="where they live (default %(default)s)"
     )
     clusters.set_defaults(command=_clusters)
+
+    boards = commands.add_parser("dashboards", help="write the generated rules, or check that they are up to date")
+    boards.add_argument("action", choices=("build", "check"))
+    boards.set_defaults(command=_dashboards)
 
     demo = commands.add_parser("demo", help="mirror between two embedded clusters and watch it")
     demo.add_argument("--seconds", type=float, help="stop after this long, compare both sides and print the verdict")
@@ -121,6 +125,19 @@ def _clusters(parsed: argparse.Namespace) -> int:
 
     (clusters.up if parsed.action == "up" else clusters.down)(parsed.dir)
     return 0
+
+
+def _dashboards(parsed: argparse.Namespace) -> int:
+    from dashboards.build import FOLDER, build, stale
+
+    if parsed.action == "build":
+        for name in build():
+            print(f"{FOLDER / name}")
+        return 0
+    changed = stale()
+    for name in changed:
+        print(f"{FOLDER / name} is not what would be generated; run: kafka-mirror dashboards build", file=sys.stderr)
+    return 1 if changed else 0
 
 
 def _demo(parsed: argparse.Namespace) -> int:

@@ -142,12 +142,12 @@ class _Watcher:
         """Wait until every position has reached its log end."""
         print("\nproduction ended; waiting until everything is replicated ...", flush=True)
         deadline = time.monotonic() + DRAIN_S
-        polled = self._appliance.polls
+        polled = self._appliance.poller.polls
         while time.monotonic() < deadline:
             lags = [self._appliance.recorder.value("kafka_mirror_lag_records", labels) for labels in self._labels()]
             # Two whole polls after the end of production, so that the log ends are final.
             if (
-                self._appliance.polls >= polled + 2
+                self._appliance.poller.polls >= polled + 2
                 and len(self._load.topics)
                 and lags
                 and all(lag == 0 for lag in lags)

@@ -10,6 +10,7 @@ from aiokafka.errors import for_code
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
+from metrics.verdict import Status
 from mirror.replication.batches import CODECS, Batch, batches
 from mirror.replication.wire import Source
 from tests.integration.appliance import RunningAppliance
@@ -214,6 +215,12 @@ def test_a_record_too_large_for_the_target_stops_its_partition_alone_and_goes_on
     assert f"{topic}-0 paused: the target refuses source offset 5 and on: MessageSizeTooLarge" in mirror.log.read_text()
     write(primary, topic, rows(20, start=50), partition=1)
     await_replicated(mirror, primary, topic, remote, 1)
+    eventually(
+        lambda: mirror.value("kafka_mirror_partition_status", topic=remote, partition=0) == Status.STALL,
+        within_s=30,
+        because="a window of polls has seen it stand still",
+    )
+    assert mirror.value("kafka_mirror_partition_status", topic=remote, partition=1) == Status.OK
     limit(backup, remote, 1_000_000)
     await_replicated(mirror, primary, topic, remote, 0, within_s=90)
     assert differences(primary, backup, topic, remote) == []
@@ -222,3 +229,4 @@ def test_a_record_too_large_for_the_target_stops_its_partition_alone_and_goes_on
         within_s=30,
         because="the partition flows again",
     )
+    assert mirror.value("kafka_mirror_partition_status", topic=remote, partition=0) == Status.OK

@@ -46,7 +46,11 @@ def complaints(text: str) -> dict[str, list[str]]:
 def test_promtool_objects_to_nothing_but_the_milliseconds():
     recorder = Recorder()
     recorder.report(report(), now_s=1.0)
-    recorder.lag(("a", "b", "a.t", "0"), end_offset=10, replicated=7)
+    recorder.offsets(("a", "b", "a.t", "0"), start=0, end=10, replicated=7)
+    recorder.statuses(("a", "b"), {"ok": 1, "stall": 0})
+    recorder.polled(("a", "b"), now_s=1.0, took_s=0.1)
+    recorder.cluster("a", is_up=True)
+    recorder.query("lane-0", is_active=True)
     text = exposition(recorder)
     said = complaints(text)
     assert set(said) <= IN_MILLISECONDS

@@ -64,8 +64,8 @@ def test_an_idle_window_leaves_a_gap_in_the_window_values_and_keeps_the_last():
 def test_lag_is_never_negative_and_unknown_is_not_zero():
     recorder = Recorder()
     one, two = ("a", "b", "t", "0"), ("a", "b", "t", "1")
-    recorder.lag(one, end_offset=5, replicated=9)
-    recorder.lag(two, end_offset=5, replicated=None)
+    recorder.offsets(one, start=0, end=5, replicated=9)
+    recorder.offsets(two, start=None, end=5, replicated=None)
     assert recorder.value("kafka_mirror_lag_records", one) == 0
     assert recorder.value("kafka_mirror_lag_records", two) is None
     assert lag_table(recorder, [two]).splitlines()[1].split() == ["a->b", "t", "1", "-", "5", "-", "-", "-", "-"]
@@ -82,7 +82,7 @@ def test_series_of_partitions_that_left_go_away():
 
 def test_hostile_label_values_are_escaped():
     recorder = Recorder()
-    recorder.lag(("a", "b", 'x"} 1\nup{y="\\', "0"), end_offset=1, replicated=1)
+    recorder.offsets(("a", "b", 'x"} 1\nup{y="\\', "0"), start=0, end=1, replicated=1)
     assert 'topic="x\\"} 1\\nup{y=\\"\\\\"' in text(recorder)
 
 
@@ -93,6 +93,16 @@ def test_a_progress_event_that_cannot_be_read_is_counted(caplog):
     assert recorder.value("kafka_mirror_listener_errors_total", ()) == 1
     assert reports({}, "replication") == []
     assert "could not be read" in caplog.text
+
+
+def test_the_listener_tells_which_queries_run():
+    recorder = Recorder()
+    listener = MirrorQueryListener(recorder, observed="replication")
+    listener.onQueryStarted(SimpleNamespace(id="1", name="lane-0"))
+    listener.onQueryStarted(SimpleNamespace(id="2", name="lane-1"))
+    listener.onQueryTerminated(SimpleNamespace(id="1"))
+    active = [recorder.value("kafka_mirror_query_active", (name,)) for name in ("lane-0", "lane-1")]
+    assert active == [0, 1]
 
 
 def test_spread_keeps_last_lowest_highest_and_sum():

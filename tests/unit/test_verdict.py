@@ -20,7 +20,7 @@ def history(positions, ends, lost=None):
 
 
 def status(positions, ends, lost=None, *, last_report_s=NOW - 1):
-    return judge(history(positions, ends, lost), last_report_s=last_report_s, now_s=NOW).status
+    return judge(history(positions, ends, lost), last_report_s=last_report_s, now_s=NOW, silence_s=40).status
 
 
 TEN = range(10)
@@ -51,7 +51,7 @@ def test_histories(positions, ends, expected):
 
 def test_lost_records_outrank_everything_and_pass_with_the_window():
     lost = [0] * 5 + [35] * 5
-    found = judge(history([100] * 10, [100] * 10, lost), last_report_s=NOW, now_s=NOW)
+    found = judge(history([100] * 10, [100] * 10, lost), last_report_s=NOW, now_s=NOW, silence_s=40)
     assert found.status == Status.LOST
     assert "35 records" in found.reason
     assert status([100] * 10, [100] * 10, [35] * 10) == Status.OK
@@ -60,26 +60,26 @@ def test_lost_records_outrank_everything_and_pass_with_the_window():
 def test_a_flow_without_reports_is_stopped_not_stalled():
     assert status([40] * 10, [100] * 10, last_report_s=NOW - 46) == Status.STOP
     assert status([40] * 10, [100] * 10, last_report_s=NOW - 44) == Status.STALL
-    assert status([40] * 10, [100] * 10, last_report_s=None) == Status.STOP
-    assert status([100] * 10, [100] * 10, last_report_s=None) == Status.OK
+    assert status([100] * 10, [100] * 10, last_report_s=NOW - 500) == Status.OK
+    assert judge(history([40] * 10, [100] * 10), last_report_s=NOW - 50, now_s=NOW, silence_s=60).status == Status.STALL
 
 
 def test_an_incomplete_window_says_so():
-    found = judge(history([40] * 3, [100] * 3), last_report_s=None, now_s=NOW)
+    found = judge(history([40] * 3, [100] * 3), last_report_s=0.0, now_s=NOW, silence_s=40)
     assert (found.status, found.is_complete) == (Status.OK, False)
     assert "3 of 10 polls" in found.reason
-    assert judge([], last_report_s=None, now_s=NOW).is_complete is False
+    assert judge([], last_report_s=0.0, now_s=NOW, silence_s=40).is_complete is False
 
 
 @given(st.lists(st.tuples(st.integers(0, 100), st.integers(0, 200)), min_size=1, max_size=15))
 def test_every_history_has_one_verdict_with_a_reason_and_older_polls_do_not_matter(pairs):
     samples = [Sample(float(n), position, position + more) for n, (position, more) in enumerate(pairs)]
-    found = judge(samples, last_report_s=0.0, now_s=20.0)
+    found = judge(samples, last_report_s=0.0, now_s=20.0, silence_s=40)
     assert found.status in Status
     assert found.reason
     older = [Sample(-5.0, 10**9, 10**9), *samples]
     if len(samples) >= WINDOW:
-        assert judge(older, last_report_s=0.0, now_s=20.0) == found
+        assert judge(older, last_report_s=0.0, now_s=20.0, silence_s=40) == found
 
 
 def test_a_restart_keeps_the_window(tmp_path):
@@ -91,7 +91,7 @@ def test_a_restart_keeps_the_window(tmp_path):
     after.load(path, now_s=NOW, max_age_s=600)
     assert after.of(key) == before.of(key)
     assert len(after.of(key)) == WINDOW
-    assert judge(after.of(key), last_report_s=NOW, now_s=NOW).status == Status.STALL
+    assert judge(after.of(key), last_report_s=NOW, now_s=NOW, silence_s=40).status == Status.STALL
     old = History()
     old.load(path, now_s=NOW + 10_000, max_age_s=600)
     assert old.of(key) == []

@@ -1,0 +1,106 @@
+"""Read offsets of both clusters, away from the data path: lag, a verdict per topic-partition, which clusters answer.
+
+Independent of the stream's reports on purpose: a mirror that hangs reports nothing, and its lag must be seen all the same.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from metrics.recorder import Labels, Recorder
+from metrics.verdict import History, Sample, Status, judge
+from mirror.admin import Admin
+from mirror.errors import ClusterUnavailable
+from mirror.replication.plan import FlowPlan
+
+log = logging.getLogger("mirror")
+
+SAVE_EVERY_S = 30.0
+SILENT_WINDOWS = 4  # a report comes each window; a flow that misses this many has stopped
+HISTORY_AGE_S = 600.0  # older polls say nothing about a partition that we see again now
+
+Answer = TypeVar("Answer")
+
+
+class Poller:
+    """Feeds the recorder; keeps the last polls in a file, so that verdicts survive a restart."""
+
+    def __init__(self, recorder: Recorder, history_file: Path, *, window_s: float) -> None:
+        self._recorder = recorder
+        self._file = history_file
+        self._silence_s = SILENT_WINDOWS * window_s
+        self._history = History()
+        self._saved_s = time.monotonic()
+        self._started_s = time.time()
+        self.polls = 0  # done, good or bad
+
+    def load(self) -> None:
+        """Read the polls of the last run."""
+        self._history.load(self._file, now_s=time.time(), max_age_s=HISTORY_AGE_S)
+
+    def keep_only(self, partitions: Collection[Labels]) -> None:
+        """Forget topic-partitions that left their flow."""
+        self._history.keep_only(set(partitions))
+
+    def poll(self, plan: FlowPlan, source: Admin, target: Admin, labels: Mapping[tuple[str, int], Labels]) -> None:
+        """Poll one flow. `labels` maps (source topic, partition) to the labels of its series."""
+        flow = (plan.source, plan.target)
+        began = time.monotonic()
+        try:
+            # Positions first and log ends after: so a lag is never negative for want of order.
+            wanted = [(p.remote_topic, p.partition) for p in plan.partitions]
+            positions = self._asked(target, lambda: target.committed(plan.group, wanted))
+            starts = self._asked(source, lambda: source.start_offsets(labels))
+            committed_only = plan.consumer.get("isolation.level") == "read_committed"
+            ends = self._asked(source, lambda: source.end_offsets(labels, read_committed=committed_only))
+        except ClusterUnavailable as error:
+            self._recorder.count("kafka_mirror_poll_errors_total", flow)
+            log.warning("%s: lag not polled: %s", plan.name, error)
+            return
+        finally:
+            self.polls += 1
+        now_s = time.time()
+        for key, end in ends.items():
+            replicated = positions.get((labels[key][2], key[1]))
+            self._recorder.offsets(labels[key], start=starts.get(key), end=end, replicated=replicated)
+            if replicated is not None:
+                lost = self._recorder.value("kafka_mirror_records_lost_total", labels[key]) or 0
+                self._history.add(labels[key], Sample(now_s, replicated, end, int(lost)))
+        self._judge(flow, labels.values(), now_s)
+        self._recorder.polled(flow, now_s=now_s, took_s=time.monotonic() - began)
+        if time.monotonic() - self._saved_s > SAVE_EVERY_S:
+            self.save()
+
+    def save(self) -> None:
+        """Write the last polls to the file."""
+        self._saved_s = time.monotonic()
+        self._history.save(self._file)
+
+    def _asked(self, cluster: Admin, question: Callable[[], Answer]) -> Answer:
+        try:
+            answer = question()
+        except ClusterUnavailable:
+            self._recorder.cluster(cluster.alias, is_up=False)
+            raise
+        self._recorder.cluster(cluster.alias, is_up=True)
+        return answer
+
+    def _judge(self, flow: tuple[str, str], partitions: Collection[Labels], now_s: float) -> None:
+        last_report_s = self._recorder.value("kafka_mirror_last_progress_timestamp_seconds", flow) or self._started_s
+        counts = Counter(dict.fromkeys(Status, 0))
+        for labels in partitions:
+            verdict = judge(
+                self._history.of(labels), last_report_s=last_report_s, now_s=now_s, silence_s=self._silence_s
+            )
+            counts[verdict.status] += 1
+            before = self._recorder.value("kafka_mirror_partition_status", labels)
+            if verdict.status != (before or Status.OK):
+                say = log.info if verdict.status == Status.OK else log.warning
+                say("%s->%s: %s-%s is %s: %s", *labels, verdict.status.name, verdict.reason)
+            self._recorder.status(labels, verdict.status)
+        self._recorder.statuses(flow, {status.name.lower(): count for status, count in counts.items()})

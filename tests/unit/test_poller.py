@@ -1,0 +1,118 @@
+"""Polls in, lag and verdicts out; the clusters are stand-ins for their answers only."""
+
+from __future__ import annotations
+
+import pytest
+
+from metrics.recorder import Recorder
+from metrics.verdict import Status
+from mirror.errors import ClusterUnavailable
+from mirror.poller import Poller
+from mirror.replication.plan import Assigned, FlowPlan
+
+PLAN = FlowPlan(
+    source="a", target="b", tasks_max=1, consumer={}, producer={}, partitions=(Assigned("t", "a.t", 0, "id"),)
+)
+SERIES = ("a", "b", "a.t", "0")
+LABELS = {("t", 0): SERIES}
+
+
+class Cluster:
+    """Answers as mirror.admin.Admin does."""
+
+    def __init__(self, alias, *, start=0, end=0, position=None):
+        self.alias, self.start, self.end, self.position, self.is_up = alias, start, end, position, True
+
+    def _answer(self, offset, wanted):
+        if not self.is_up:
+            raise ClusterUnavailable(f"cluster {self.alias}: no answer")
+        return {} if offset is None else dict.fromkeys(wanted, offset)
+
+    def committed(self, group, wanted):
+        assert group == "mirror.a->b"
+        return self._answer(self.position, wanted)
+
+    def start_offsets(self, wanted):
+        return self._answer(self.start, wanted)
+
+    def end_offsets(self, wanted, *, read_committed):
+        assert not read_committed
+        return self._answer(self.end, wanted)
+
+
+@pytest.fixture
+def recorder():
+    return Recorder()
+
+
+def poll(poller, source, target, times=1):
+    for _ in range(times):
+        poller.poll(PLAN, source, target, LABELS)
+
+
+def test_a_poll_fills_offsets_lag_status_and_clusters(recorder, tmp_path):
+    poll(Poller(recorder, tmp_path / "h", window_s=1), Cluster("a", start=3, end=10), Cluster("b", position=7))
+    found = {
+        name: recorder.value(f"kafka_mirror_{name}", SERIES)
+        for name in ("source_start_offset", "source_end_offset", "replicated_offset", "lag_records", "partition_status")
+    }
+    assert found == {
+        "source_start_offset": 3, "source_end_offset": 10, "replicated_offset": 7, "lag_records": 3, "partition_status": 1,
+    }  # fmt: skip
+    assert recorder.value("kafka_mirror_partitions", ("a", "b", "ok")) == 1
+    assert recorder.value("kafka_mirror_partitions", ("a", "b", "stall")) == 0
+    assert recorder.value("kafka_mirror_cluster_up", ("a",)) == recorder.value("kafka_mirror_cluster_up", ("b",)) == 1
+
+
+def test_a_partition_that_stands_still_is_told_once_and_its_recovery_too(recorder, tmp_path, caplog):
+    caplog.set_level("INFO")
+    recorder.report(
+        {"source": "a", "target": "b", "topic": "a.t", "partition": 0, "duration_ms": 1.0, "records": 0, "bytes": 0,
+         "lost": 0, "rewinds": 0, "reason": "", "last_timestamp_ms": None, "age_ms": None, "latency_ms": None},
+        now_s=10**11,
+    )  # fmt: skip
+    poller, source, target = (
+        Poller(recorder, tmp_path / "h", window_s=1),
+        Cluster("a", end=10),
+        Cluster("b", position=7),
+    )
+    poll(poller, source, target, times=12)
+    assert recorder.value("kafka_mirror_partition_status", SERIES) == Status.STALL
+    assert [r.message for r in caplog.records] == ["a->b: a.t-0 is STALL: stands at offset 7 for 0 s, 3 records behind"]
+    target.position = 10
+    poll(poller, source, target)
+    assert recorder.value("kafka_mirror_partitions", ("a", "b", "stall")) == 0
+    assert caplog.records[-1].message == "a->b: a.t-0 is OK: everything is replicated"
+
+
+def test_a_cluster_without_an_answer_leaves_the_last_offsets_and_is_counted(recorder, tmp_path):
+    poller, source, target = (
+        Poller(recorder, tmp_path / "h", window_s=1),
+        Cluster("a", end=10),
+        Cluster("b", position=7),
+    )
+    poll(poller, source, target)
+    source.is_up, source.end = False, 99
+    poll(poller, source, target)
+    assert recorder.value("kafka_mirror_cluster_up", ("a",)) == 0
+    assert recorder.value("kafka_mirror_cluster_up", ("b",)) == 1
+    assert recorder.value("kafka_mirror_poll_errors_total", ("a", "b")) == 1
+    assert recorder.value("kafka_mirror_source_end_offset", SERIES) == 10
+    assert poller.polls == 2
+
+
+def test_a_restart_judges_at_once(tmp_path):
+    before = Poller(Recorder(), tmp_path / "h", window_s=1)
+    poll(before, Cluster("a", end=10), Cluster("b", position=7), times=9)
+    before.save()
+    recorder = Recorder()
+    after = Poller(recorder, tmp_path / "h", window_s=1)
+    after.load()
+    poll(after, Cluster("a", end=10), Cluster("b", position=7))
+    assert recorder.value("kafka_mirror_partition_status", SERIES) == Status.STALL
+
+
+def test_an_unknown_position_is_no_verdict(recorder, tmp_path):
+    poll(Poller(recorder, tmp_path / "h", window_s=1), Cluster("a", end=10), Cluster("b"), times=12)
+    assert recorder.value("kafka_mirror_lag_records", SERIES) is None
+    assert recorder.value("kafka_mirror_partition_status", SERIES) == Status.OK

@@ -1,0 +1,185 @@
+"""The rules by promtool: each alert fires, stays silent where it must, and reads only families that exist."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from dashboards.build import FOLDER, build, files, stale
+from dashboards.rules import alerts, recording
+from metrics.catalogue import BY_NAME
+
+ROOT = Path(__file__).resolve().parents[2]
+needs_promtool = pytest.mark.skipif(
+    shutil.which("promtool") is None, reason="promtool (Debian: prometheus) is not installed"
+)
+
+PARTITION = '{source="a",target="b",topic="a.t",partition="0"}'
+FLOW = '{source="a",target="b"}'
+K = "kafka_mirror_"
+UP = {'up{job="kafka-mirror"}': "1x180"}
+
+
+def moving(lag: str, copied: str = "0+600x180", produced: str = "0+600x180") -> dict[str, str]:
+    """One topic-partition, a sample a minute: its lag, records copied, and log-end offset."""
+    return {
+        f"{K}lag_records{PARTITION}": lag,
+        f"{K}record_count_total{PARTITION}": copied,
+        f"{K}source_end_offset{PARTITION}": produced,
+    }
+
+
+# alert, what happens, series (a sample a minute), minute, does it fire
+SCENES = [
+    ("KafkaMirrorDown", "no target at all", {}, 5, True),
+    ("KafkaMirrorDown", "the only one is down", {'up{job="kafka-mirror"}': "1x10 0x20"}, 15, True),
+    ("KafkaMirrorDown", "one of two is up", {**UP, 'up{job="kafka-mirror",instance="2"}': "0x60"}, 30, False),
+    ("KafkaMirrorDown", "a blip of two minutes", {'up{job="kafka-mirror"}': "1x10 0x1 1x60"}, 12, False),
+    ("KafkaMirrorQueryDown", "a lane has ended", {f'{K}query_active{{query="lane-0"}}': "1x5 0x20"}, 10, True),
+    ("KafkaMirrorQueryDown", "it came back", {f'{K}query_active{{query="lane-0"}}': "1x5 0 1x20"}, 8, False),
+    ("KafkaMirrorStopped", "silent with lag",
+     {f"{K}last_progress_timestamp_seconds{FLOW}": "0x60", f"{K}lag_records{PARTITION}": "9x60"}, 20, True),
+    ("KafkaMirrorStopped", "silent, nothing waits",
+     {f"{K}last_progress_timestamp_seconds{FLOW}": "0x60", f"{K}lag_records{PARTITION}": "0x60"}, 20, False),
+    ("KafkaMirrorStopped", "reports come",
+     {f"{K}last_progress_timestamp_seconds{FLOW}": "0+60x60", f"{K}lag_records{PARTITION}": "9x60"}, 20, False),
+    ("KafkaMirrorStalled", "nothing copied, behind", moving("9x60", copied="7x60"), 30, True),
+    ("KafkaMirrorStalled", "idle: nothing waits", moving("0x60", copied="7x60"), 30, False),
+    ("KafkaMirrorStalled", "slow, but it copies", moving("9x60", copied="0+1x60"), 30, False),
+    ("KafkaMirrorStalled", "a restart sets the counter back", moving("9x60", copied="100+10x14 0+10x60"), 30, False),
+    ("KafkaMirrorStalled", "it flows again", moving("9x20 0x60", copied="7x20 8+9x60"), 55, False),
+    ("KafkaMirrorRecordsLost", "lost", {f"{K}records_lost_total{PARTITION}": "0x10 35x20"}, 12, True),
+    ("KafkaMirrorRecordsLost", "still told half an hour later", {f"{K}records_lost_total{PARTITION}": "0x10 35x90"}, 45, True),
+    ("KafkaMirrorRecordsLost", "lost long ago", {f"{K}records_lost_total{PARTITION}": "35x180"}, 100, False),
+    ("KafkaMirrorClusterUnreachable", "no answer", {f'{K}cluster_up{{cluster="a"}}': "1x5 0x20"}, 12, True),
+    ("KafkaMirrorClusterUnreachable", "a blip", {f'{K}cluster_up{{cluster="a"}}': "1x5 0x1 1x20"}, 8, False),
+    ("KafkaMirrorPartitionPaused", "paused", {f"{K}partition_paused{PARTITION}": "1x20"}, 10, True),
+    ("KafkaMirrorPartitionPaused", "a short pause", {f"{K}partition_paused{PARTITION}": "0x5 1x2 0x20"}, 9, False),
+    ("KafkaMirrorLagIncreasing", "grows and grows", moving("100+200x120"), 60, True),
+    ("KafkaMirrorLagIncreasing", "high and steady", moving("90000x120"), 60, False),
+    ("KafkaMirrorLagIncreasing", "live traffic with its usual second", moving("5+0.01x120"), 60, False),
+    ("KafkaMirrorLagIncreasing", "shrinks", moving("90000-100x120"), 60, False),
+    ("KafkaMirrorLagIncreasing", "a burst, then level", moving("0x20 50000-10000x5 0x60"), 40, False),
+    ("KafkaMirrorCatchUpTooSlow", "one record a second too fast", moving("90000-1x120", copied="0+601x120"), 60, True),
+    ("KafkaMirrorCatchUpTooSlow", "catches up soon", moving("90000-60000x120", copied="0+60600x120"), 40, False),
+    ("KafkaMirrorCatchUpTooSlow", "live traffic with its usual second", moving("10x120"), 60, False),
+    ("KafkaMirrorLagDataStale", "not polled", {f"{K}last_poll_timestamp_seconds{FLOW}": "0x60"}, 20, True),
+    ("KafkaMirrorLagDataStale", "polled", {f"{K}last_poll_timestamp_seconds{FLOW}": "0+60x60"}, 20, False),
+    ("KafkaMirrorListenerErrors", "an error", {f"{K}listener_errors_total": "0x5 1x20"}, 8, True),
+    ("KafkaMirrorListenerErrors", "none", {f"{K}listener_errors_total": "0x60"}, 30, False),
+    ("KafkaMirrorOffsetRewind", "rewound", {f"{K}offset_rewinds_total{PARTITION}": "0x5 1x20"}, 8, True),
+    ("KafkaMirrorOffsetRewind", "never", {f"{K}offset_rewinds_total{PARTITION}": "0x60"}, 30, False),
+]  # fmt: skip
+
+
+def promtool(*arguments: str) -> str:
+    found = subprocess.run(["promtool", *arguments], capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout + found.stderr
+    return found.stdout
+
+
+@needs_promtool
+def test_promtool_accepts_the_rules(tmp_path):
+    build(tmp_path)
+    said = promtool("check", "rules", str(tmp_path / "kafka-mirror.rules.yml"))
+    assert f"{len(alerts()) + len(recording())} rules found" in said
+
+
+@needs_promtool
+@pytest.mark.parametrize(
+    ("alert", "series", "minute", "fires"),
+    [(alert, series, minute, fires) for alert, _, series, minute, fires in SCENES],
+    ids=[f"{alert}: {what}" for alert, what, *_ in SCENES],
+)
+def test_alerts_fire_and_stay_silent(alert, series, minute, fires, tmp_path):
+    build(tmp_path)
+    firing = f'count(ALERTS{{alertname="{alert}",alertstate="firing"}}) or vector(0)'
+    case = {
+        "rule_files": ["kafka-mirror.rules.yml"],
+        "evaluation_interval": "1m",
+        "tests": [
+            {
+                "interval": "1m",
+                "input_series": [{"series": name, "values": values} for name, values in series.items()],
+                "promql_expr_test": [
+                    {"expr": firing, "eval_time": f"{minute}m", "exp_samples": [{"labels": "{}", "value": int(fires)}]}
+                ],
+            }
+        ],
+    }
+    (tmp_path / "case.yml").write_text(yaml.safe_dump(case))
+    promtool("test", "rules", str(tmp_path / "case.yml"))
+
+
+@needs_promtool
+def test_promtool_accepts_the_configuration_and_finds_the_rules():
+    said = promtool("check", "config", str(ROOT / "dashboards" / "prometheus" / "prometheus.yml"))
+    assert f"{len(alerts()) + len(recording())} rules found" in said
+
+
+def test_the_alertmanager_example_silences_by_alerts_that_exist():
+    config = yaml.safe_load((ROOT / "dashboards" / "prometheus" / "alertmanager.yml").read_text())
+    names = {alert.name for alert in alerts()}
+    asked: set[str] = set()
+    for rule in config["inhibit_rules"]:
+        for matcher in [*rule["source_matchers"], *rule["target_matchers"]]:
+            label, pattern = re.fullmatch(r'(\w+) (?:=|=~|!=) "(.*)"', matcher).groups()
+            if label == "alertname":
+                hit = {name for name in names if re.fullmatch(pattern, name)}
+                assert hit, pattern
+                asked |= hit
+    assert asked == names - {"KafkaMirrorRecordsLost", "KafkaMirrorListenerErrors", "KafkaMirrorOffsetRewind"}
+
+
+@pytest.mark.skipif(shutil.which("amtool") is None, reason="amtool (Debian: prometheus-alertmanager) is not installed")
+def test_amtool_accepts_the_example():
+    config = ROOT / "dashboards" / "prometheus" / "alertmanager.yml"
+    found = subprocess.run(["amtool", "check-config", str(config)], capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert "4 inhibit rules" in found.stdout
+
+
+def test_every_alert_has_scenes_of_both_kinds():
+    for alert in alerts():
+        assert {fires for name, *_, fires in SCENES if name == alert.name} == {True, False}, alert.name
+
+
+def test_rules_read_families_of_the_catalogue_and_recorded_ones_only():
+    known = set(BY_NAME) | set(recording())
+    for expr in [*recording().values(), *(alert.expr for alert in alerts())]:
+        named = set(re.findall(r"[a-z_:]*kafka_mirror_[a-z0-9_:]+", expr))
+        assert named <= known or named == set(), named - known
+
+
+def test_counters_are_read_by_their_increase_and_gauges_are_not():
+    for expr in [*recording().values(), *(alert.expr for alert in alerts())]:
+        for name in set(BY_NAME) & set(re.findall(r"kafka_mirror_[a-z0-9_]+", expr)):
+            inside = re.findall(rf"(\w+)\({name}\[", expr)
+            if BY_NAME[name].kind == "counter":
+                assert inside
+                assert set(inside) <= {"rate", "increase"}
+            else:
+                assert not {"rate", "increase"} & set(inside)
+
+
+def test_every_alert_has_a_section_in_the_runbook_and_every_section_an_alert():
+    page = (ROOT / "docs" / "runbook.md").read_text()
+    assert re.findall(r"^## (\w+)$", page, re.MULTILINE) == [alert.name for alert in alerts()]
+    for section in re.split(r"^## ", page, flags=re.MULTILINE)[1:]:
+        for part in ("Meaning", "Impact", "First look", "Causes", "Fix", "Fail over?"):
+            assert f"**{part}" in section, (section.split("\n")[0], part)
+
+
+def test_generated_files_are_what_the_generator_writes(tmp_path):
+    assert stale() == [], "run kafka-mirror dashboards build"
+    assert stale(tmp_path / "absent") == list(files())
+    build(tmp_path)
+    (tmp_path / "old.json").write_text("{}")
+    (tmp_path / "kafka-mirror.rules.yml").write_text("")
+    assert stale(tmp_path) == ["kafka-mirror.rules.yml", "old.json"]
+    assert FOLDER.name == "generated"
