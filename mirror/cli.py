@@ -109,7 +109,9 @@ def _load(parsed: argparse.Namespace):  # type: ignore[no-untyped-def]
 
     settings = load(parsed.file, options=_options(parsed), targets=parsed.clusters)
     if settings.ignored:
-        logging.getLogger("mirror").warning("not honoured yet, and ignored: %s", ", ".join(settings.ignored))
+        why = settings.ignored_why
+        named = ", ".join(f"{key} ({why[key]})" if key in why else key for key in settings.ignored)
+        logging.getLogger("mirror").warning("without effect: %s", named)
     return settings
 
 

@@ -1,12 +1,14 @@
-"""The live table of a running appliance: flow, topic, partition, offset, log end, lag, rate, age, latency. Pure."""
+"""The live table of a running appliance: flow, topic, partition, offset, log end, lag, rate, age, latency, verdict. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from metrics.recorder import Labels, Recorder
+from metrics.verdict import Status
 
-COLUMNS = ("flow", "topic", "partition", "offset", "log end", "lag", "rec/s", "age ms", "latency ms")
+COLUMNS = ("flow", "topic", "partition", "offset", "log end", "lag", "rec/s", "age ms", "latency ms", "status")
+_WORDS = (0, 1, len(COLUMNS) - 1)  # set flush left
 _VALUES = (
     "kafka_mirror_replicated_offset",
     "kafka_mirror_source_end_offset",
@@ -23,13 +25,15 @@ def lag_table(recorder: Recorder, partitions: Iterable[Labels]) -> str:
     for labels in sorted(partitions, key=lambda labels: (*labels[:3], int(labels[3]))):
         source, target, topic, partition = labels
         values = (_show(recorder.value(name, labels)) for name in _VALUES)
-        rows.append((f"{source}->{target}", topic, partition, *values))  # type: ignore[arg-type]
+        code = recorder.value("kafka_mirror_partition_status", labels)
+        status = "-" if code is None else Status(int(code)).name
+        rows.append((f"{source}->{target}", topic, partition, *values, status))  # type: ignore[arg-type]
     widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
     return "\n".join(
         "  ".join(
-            cell.ljust(width) if column < 2 else cell.rjust(width)
+            cell.ljust(width) if column in _WORDS else cell.rjust(width)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
+        ).rstrip()
         for row in rows
     )
 

@@ -68,7 +68,10 @@ def test_lag_is_never_negative_and_unknown_is_not_zero():
     recorder.offsets(two, start=None, end=5, replicated=None)
     assert recorder.value("kafka_mirror_lag_records", one) == 0
     assert recorder.value("kafka_mirror_lag_records", two) is None
-    assert lag_table(recorder, [two]).splitlines()[1].split() == ["a->b", "t", "1", "-", "5", "-", "-", "-", "-"]
+    recorder.status(one, 5)
+    first, second = (line.split() for line in lag_table(recorder, [one, two]).splitlines()[1:])
+    assert first == ["a->b", "t", "0", "9", "5", "0", "-", "-", "-", "STALL"]
+    assert second == ["a->b", "t", "1", "-", "5", "-", "-", "-", "-", "-"]
 
 
 def test_series_of_partitions_that_left_go_away():
