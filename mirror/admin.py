@@ -148,12 +148,17 @@ class Admin:
                 time.sleep(0.2)
         return {(p.topic, p.partition): p.offset for p in found if p.error is None and p.offset >= 0}
 
-    def commit(self, group: str, topic: str, partition: int, offset: int) -> None:
-        """Commit one offset of a group without members."""
+    def commit(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Commit an offset per topic-partition for a group without members; none may be left out by the broker."""
         try:
-            self._reader(group).commit(offsets=[TopicPartition(topic, partition, offset)], asynchronous=False)
+            answers = self._reader(group).commit(
+                offsets=[TopicPartition(*where, offset) for where, offset in offsets.items()], asynchronous=False
+            )
         except KafkaException as error:
             raise self._unavailable(error) from error
+        refused = next((answer.error for answer in answers or () if answer.error is not None), None)
+        if refused is not None:
+            raise self._unavailable(KafkaException(refused))
 
     def _reader(self, group: str) -> Consumer:
         """Return a consumer that never joins the group.

@@ -66,7 +66,10 @@ class Appliance:
         self.flows = [_state(flow) for flow in settings.flows]
         self.port = 0
         self.poller = Poller(
-            self.recorder, settings.mirror.state_dir / "history.json", window_s=settings.mirror.window_ms / 1000
+            self.recorder,
+            settings.mirror.state_dir / "history.json",
+            window_s=settings.mirror.window_ms / 1000,
+            publishes=settings.mirror.source_group_enabled,
         )
 
     def run(self, *, on_started: Callable[[Appliance], None] | None = None) -> None:
@@ -192,7 +195,7 @@ class Appliance:
         for state in self.flows:
             if state.plan is not None:
                 try:
-                    state.target.commit(state.plan.group, state.plan.baton_topic, stop_key(), lanes.run_id)
+                    state.target.commit(state.plan.group, {(state.plan.baton_topic, stop_key()): lanes.run_id})
                 except ClusterUnavailable as error:
                     log.warning("%s: windows cannot be told to stop: %s", state.flow.name, error)
         if lanes.finish(STOP_WITHIN_S):

@@ -73,6 +73,11 @@ def _file_options(command: argparse.ArgumentParser) -> None:
     own.add_argument("--slots", metavar="N", help="tasks per window (default: the cores)")
     own.add_argument("--poll-interval-ms", metavar="MS", help="how often offsets and lag are read (default 5000)")
     own.add_argument(
+        "--source-group-enabled",
+        metavar="BOOL",
+        help="commit positions on the source too, for lag tools (default true)",
+    )
+    own.add_argument(
         "--spark", action="append", default=[], metavar="KEY=VALUE", help="spark.KEY for Spark; repeatable"
     )
 
@@ -85,6 +90,7 @@ def _options(parsed: argparse.Namespace) -> dict[str, str]:
         "mirror.lanes": parsed.lanes,
         "mirror.slots": parsed.slots,
         "mirror.poll.interval.ms": parsed.poll_interval_ms,
+        "mirror.source.group.enabled": parsed.source_group_enabled,
     }
     options = {key: value for key, value in named.items() if value is not None}
     for setting in parsed.spark:

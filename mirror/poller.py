@@ -30,11 +30,16 @@ Answer = TypeVar("Answer")
 class Poller:
     """Feeds the recorder; keeps the last polls in a file, so that verdicts survive a restart."""
 
-    def __init__(self, recorder: Recorder, history_file: Path, *, window_s: float) -> None:
+    def __init__(self, recorder: Recorder, history_file: Path, *, window_s: float, publishes: bool = False) -> None:
         self._recorder = recorder
         self._file = history_file
         self._silence_s = SILENT_WINDOWS * window_s
         self._history = History()
+        self._publishes = publishes
+        self._published: dict[
+            str, dict[tuple[str, int], int]
+        ] = {}  # by flow: positions on the source as last committed
+        self._unpublished: set[str] = set()  # flows whose positions the source refuses; said once
         self._saved_s = time.monotonic()
         self._started_s = time.time()
         self.polls = 0  # done, good or bad
@@ -71,6 +76,10 @@ class Poller:
             if replicated is not None:
                 lost = self._recorder.value("kafka_mirror_records_lost_total", labels[key]) or 0
                 self._history.add(labels[key], Sample(now_s, replicated, end, int(lost)))
+        if self._publishes:
+            self._publish(
+                plan, source, {key: positions[at] for key in labels if (at := (labels[key][2], key[1])) in positions}
+            )
         self._judge(flow, labels.values(), now_s)
         self._recorder.polled(flow, now_s=now_s, took_s=time.monotonic() - began)
         if time.monotonic() - self._saved_s > SAVE_EVERY_S:
@@ -80,6 +89,20 @@ class Poller:
         """Write the last polls to the file."""
         self._saved_s = time.monotonic()
         self._history.save(self._file)
+
+    def _publish(self, plan: FlowPlan, source: Admin, positions: dict[tuple[str, int], int]) -> None:
+        """Commit positions to a group on the source, where every lag tool looks; nothing depends on them."""
+        if not positions or positions == self._published.get(plan.name):
+            return
+        try:
+            source.commit(plan.group, positions)
+        except ClusterUnavailable as error:
+            if plan.name not in self._unpublished:
+                log.warning("%s: positions are not shown to lag tools on %s: %s", plan.name, source.alias, error)
+            self._unpublished.add(plan.name)
+            return
+        self._unpublished.discard(plan.name)
+        self._published[plan.name] = positions
 
     def _asked(self, cluster: Admin, question: Callable[[], Answer]) -> Answer:
         try:

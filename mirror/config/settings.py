@@ -27,6 +27,7 @@ _OWN_KEYS = (
     "mirror.lanes",
     "mirror.slots",
     "mirror.poll.interval.ms",
+    "mirror.source.group.enabled",
 )
 _SPARK = "mirror.spark."
 
@@ -80,6 +81,7 @@ class Mirror:
     lanes: int = 2  # 1 or 2
     slots: int = 1  # load() puts the number of processors here unless the file says otherwise
     poll_interval_s: float = 5.0
+    source_group_enabled: bool = True  # commit positions to a group on the source too, for every lag tool
     spark: Mapping[str, str] = Properties()  # mirror.spark.X as spark.X
 
     def __post_init__(self) -> None:
@@ -258,6 +260,7 @@ def _mirror(own: Layer) -> Mirror:
     if state and (not values.text(state) or "\0" in state.value):
         raise refusal(state, "is no path; expected a directory. Name one or leave the key out.")
     lanes = own.get("mirror.lanes")
+    source_group = own.get("mirror.source.group.enabled")
     poll_ms = _positive(own, "mirror.poll.interval.ms", 5_000)
     spark = {key.removeprefix("mirror."): values.text(entry) for key, entry in own.items() if key.startswith(_SPARK)}
     return Mirror(
@@ -267,6 +270,7 @@ def _mirror(own: Layer) -> Mirror:
         lanes=values.integer(lanes, least=1, most=2) if lanes else 2,
         slots=_positive(own, "mirror.slots", os.cpu_count() or 1),
         poll_interval_s=poll_ms / 1000,
+        source_group_enabled=values.boolean(source_group) if source_group else True,
         spark=spark,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +12,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from metrics.verdict import Status
+from mirror.local import jars
 from mirror.replication.batches import CODECS, Batch, batches
 from mirror.replication.wire import Source
 from tests.integration.appliance import RunningAppliance
@@ -230,3 +232,24 @@ def test_a_record_too_large_for_the_target_stops_its_partition_alone_and_goes_on
         because="the partition flows again",
     )
     assert mirror.value("kafka_mirror_partition_status", topic=remote, partition=0) == Status.OK
+
+
+def test_kafkas_own_tool_shows_the_mirrors_lag_on_the_source(mirror, primary, backup, topic):
+    """`kafka-consumer-groups --describe` on the source: our group, source topics, lag 0 where all is copied."""
+    create(primary, topic, 2)
+    write(primary, topic, rows(30), partition=1)
+    await_replicated(mirror, primary, topic, f"primary.{topic}", 1)
+
+    def shown() -> dict[int, list[str]]:
+        tool = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+        command = [jars.java(), "-cp", jars.classpath(jars.resolve()), tool, "--bootstrap-server", primary.bootstrap]
+        command += ["--describe", "--group", "mirror.primary->backup"]
+        printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        fields = [line.split() for line in printed.splitlines() if topic in line]
+        return {int(field[2]): field[3:6] for field in fields}
+
+    eventually(
+        lambda: shown() == {0: ["0", "0", "0"], 1: ["30", "30", "0"]},
+        within_s=30,
+        because="positions reach the source with the next poll",
+    )

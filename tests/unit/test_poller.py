@@ -22,6 +22,8 @@ class Cluster:
 
     def __init__(self, alias, *, start=0, end=0, position=None):
         self.alias, self.start, self.end, self.position, self.is_up = alias, start, end, position, True
+        self.commits: list[dict] = []
+        self.may_commit = True
 
     def _answer(self, offset, wanted):
         if not self.is_up:
@@ -31,6 +33,12 @@ class Cluster:
     def committed(self, group, wanted):
         assert group == "mirror.a->b"
         return self._answer(self.position, wanted)
+
+    def commit(self, group, offsets):
+        assert group == "mirror.a->b"
+        if not self.may_commit:
+            raise ClusterUnavailable(f"cluster {self.alias}: Group authorization failed")
+        self.commits.append(offsets)
 
     def start_offsets(self, wanted):
         return self._answer(self.start, wanted)
@@ -116,3 +124,29 @@ def test_an_unknown_position_is_no_verdict(recorder, tmp_path):
     poll(Poller(recorder, tmp_path / "h", window_s=1), Cluster("a", end=10), Cluster("b"), times=12)
     assert recorder.value("kafka_mirror_lag_records", SERIES) is None
     assert recorder.value("kafka_mirror_partition_status", SERIES) == Status.OK
+
+
+def test_positions_are_published_on_the_source_when_they_move(recorder, tmp_path):
+    poller = Poller(recorder, tmp_path / "h", window_s=1, publishes=True)
+    source, target = Cluster("a", end=10), Cluster("b", position=7)
+    poll(poller, source, target, times=3)
+    target.position = 9
+    poll(poller, source, target, times=2)
+    assert source.commits == [{("t", 0): 7}, {("t", 0): 9}]
+    quiet = Cluster("a", end=10)
+    poll(Poller(recorder, tmp_path / "h", window_s=1), quiet, target)
+    assert quiet.commits == []
+
+
+def test_a_source_that_refuses_the_group_costs_one_warning(recorder, tmp_path, caplog):
+    poller = Poller(recorder, tmp_path / "h", window_s=1, publishes=True)
+    source, target = Cluster("a", end=10), Cluster("b", position=7)
+    source.may_commit = False
+    poll(poller, source, target, times=5)
+    assert [r.message for r in caplog.records] == [
+        "a->b: positions are not shown to lag tools on a: cluster a: Group authorization failed"
+    ]
+    assert recorder.value("kafka_mirror_lag_records", SERIES) == 3
+    source.may_commit = True
+    poll(poller, source, target)
+    assert source.commits == [{("t", 0): 7}]

@@ -67,6 +67,7 @@ def test_defaults(settings):
     assert flow.producer == flow.target_admin == {"bootstrap.servers": "b1:9092"}
     mirror = loaded.mirror
     assert (mirror.metrics_listen, mirror.state_dir, mirror.window_ms) == (("127.0.0.1", 9404), Path("state"), 10_000)
+    assert mirror.source_group_enabled is True
     assert (mirror.lanes, mirror.slots, mirror.poll_interval_s, mirror.spark) == (2, os.cpu_count(), 5.0, {})
     assert loaded.ignored == ()
 
