@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from confluent_kafka import (
@@ -58,6 +59,7 @@ class Admin:
         self._options: dict[str, Any] = {**confluent_options(java_options)}
         self._client = AdminClient(self._options, logger=_quiet())
         self._readers: dict[str, Consumer] = {}
+        self._objections: dict[str, str] = {}
 
     def cluster_id(self) -> str:
         """Return the cluster's own id."""
@@ -160,6 +162,20 @@ class Admin:
         if refused is not None:
             raise self._unavailable(KafkaException(refused))
 
+    def publish(self, group: str, offsets: Mapping[tuple[str, int], int]) -> str:
+        """Commit offsets without waiting: a dead cluster must not hold up its caller.
+
+        Returns:
+            What the broker objected to the last offsets that it answered, "" when it took them.
+        """
+        reader = self._reader(group)  # serves the answers so far
+        reader.commit(offsets=[TopicPartition(*where, offset) for where, offset in offsets.items()], asynchronous=True)
+        return self._objections.get(group, "")
+
+    def _answered(self, group: str, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
+        refused = error or next((p.error for p in partitions if p.error is not None), None)
+        self._objections[group] = refused.str() if refused is not None else ""
+
     def _reader(self, group: str) -> Consumer:
         """Return a consumer that never joins the group.
 
@@ -168,7 +184,8 @@ class Admin:
         """
         reader = self._readers.get(group)
         if reader is None:
-            options = {**self._options, "group.id": group, "enable.auto.commit": False}
+            options = {**self._options, "group.id": group, "enable.auto.commit": False,
+                       "on_commit": partial(self._answered, group)}  # fmt: skip
             reader = self._readers[group] = Consumer(options, logger=_quiet())
         reader.poll(0)  # serves the client's own events, which would pile up
         return reader

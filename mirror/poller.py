@@ -36,9 +36,7 @@ class Poller:
         self._silence_s = SILENT_WINDOWS * window_s
         self._history = History()
         self._publishes = publishes
-        self._published: dict[
-            str, dict[tuple[str, int], int]
-        ] = {}  # by flow: positions on the source as last committed
+        self._published: dict[str, dict[tuple[str, int], int]] = {}  # by flow: what the source has
         self._unpublished: set[str] = set()  # flows whose positions the source refuses; said once
         self._saved_s = time.monotonic()
         self._started_s = time.time()
@@ -86,23 +84,24 @@ class Poller:
             self.save()
 
     def save(self) -> None:
-        """Write the last polls to the file."""
+        """Write the last polls to the file; without it only the next start is blind for a window."""
         self._saved_s = time.monotonic()
-        self._history.save(self._file)
+        try:
+            self._history.save(self._file)
+        except OSError as error:
+            log.warning("the last polls cannot be kept in %s: %s", self._file, error)
 
     def _publish(self, plan: FlowPlan, source: Admin, positions: dict[tuple[str, int], int]) -> None:
         """Commit positions to a group on the source, where every lag tool looks; nothing depends on them."""
         if not positions or positions == self._published.get(plan.name):
             return
-        try:
-            source.commit(plan.group, positions)
-        except ClusterUnavailable as error:
-            if plan.name not in self._unpublished:
-                log.warning("%s: positions are not shown to lag tools on %s: %s", plan.name, source.alias, error)
-            self._unpublished.add(plan.name)
-            return
-        self._unpublished.discard(plan.name)
+        objection = source.publish(plan.group, positions)
         self._published[plan.name] = positions
+        if objection and plan.name not in self._unpublished:
+            log.warning("%s: positions are not shown to lag tools on %s: %s", plan.name, source.alias, objection)
+            self._unpublished.add(plan.name)
+        elif not objection:
+            self._unpublished.discard(plan.name)
 
     def _asked(self, cluster: Admin, question: Callable[[], Answer]) -> Answer:
         try:

@@ -8,6 +8,8 @@ from typing import Any
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from mirror.admin import Admin
+from mirror.errors import ClusterUnavailable
 from mirror.local.compare import compare
 from tests.integration.appliance import RunningAppliance
 from tests.waiting import eventually
@@ -57,10 +59,16 @@ def differences(source: Any, target: Any, topic: str, remote: str, *, isolation:
 
 def end_offset(cluster: Any, topic: str, partition: int, *, isolation: str = "read_uncommitted") -> int:
     """Log-end offset (last stable offset under read_committed)."""
-    from mirror.admin import Admin
-
     admin = Admin("test", {"bootstrap.servers": cluster.bootstrap})
-    return admin.end_offsets([(topic, partition)], read_committed=isolation == "read_committed")[topic, partition]
+
+    def asked() -> tuple[int]:
+        try:
+            found = admin.end_offsets([(topic, partition)], read_committed=isolation == "read_committed")
+        except ClusterUnavailable as error:  # a leader that has just changed is refused for a moment
+            raise AssertionError(str(error)) from error
+        return (found[topic, partition],)  # a tuple is true, an end of 0 is not
+
+    return eventually(asked, within_s=20, because=f"the leader of {topic}-{partition} tells its end")[0]
 
 
 def replicated(
