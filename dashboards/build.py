@@ -39,11 +39,7 @@ def build(folder: Path = FOLDER) -> list[str]:
 def stale(folder: Path = FOLDER) -> list[str]:
     """Return the names of files that are missing or not what `build` writes, and of files it does not write."""
     made = files()
-    changed = [
-        name for name, text in made.items() if not (folder / name).is_file() or (folder / name).read_text() != text
-    ]
-    return (
-        changed + sorted(path.name for path in folder.iterdir() if path.name not in made)
-        if folder.is_dir()
-        else list(made)
-    )
+    if not folder.is_dir():
+        return list(made)
+    present = {path.name: path.read_text() for path in folder.iterdir()}
+    return [name for name, text in made.items() if present.get(name) != text] + sorted(present.keys() - made.keys())

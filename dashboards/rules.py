@@ -13,7 +13,14 @@ from metrics.catalogue import BY_NAME
 JOB = "kafka-mirror"
 RUNBOOK = "docs/runbook.md"
 FLOW = "source, target"
-TOPIC = "source, target, topic"
+COPIED = "source_target_topic:kafka_mirror_record_count:rate5m"
+COPIED_BYTES = "source_target:kafka_mirror_byte_count:rate5m"
+LAG = "source_target_topic:kafka_mirror_lag_records:sum"
+PRODUCED = "source_target_topic:kafka_mirror_produced:deriv5m"
+# How a description names what an alert is about
+THE_FLOW = "{{ $labels.source }}->{{ $labels.target }}"
+THE_TOPIC = f"{THE_FLOW}: {{{{ $labels.topic }}}}"
+THE_PARTITION = f"{THE_TOPIC}-{{{{ $labels.partition }}}}"
 
 
 def metric(short: str) -> str:
@@ -54,20 +61,16 @@ def recording() -> dict[str, str]:
     count, size, lag = metric("record_count_total"), metric("byte_count_total"), metric("lag_records")
     produced = metric("source_end_offset")
     return {
-        "source_target_topic:kafka_mirror_record_count:rate5m": f"sum without (partition) (rate({count}[5m]))",
-        "source_target:kafka_mirror_byte_count:rate5m": f"sum without (partition, topic) (rate({size}[5m]))",
-        "source_target_topic:kafka_mirror_lag_records:sum": f"sum without (partition) ({lag})",
+        COPIED: f"sum without (partition) (rate({count}[5m]))",
+        COPIED_BYTES: f"sum without (partition, topic) (rate({size}[5m]))",
+        LAG: f"sum without (partition) ({lag})",
         # An end offset only grows, but is no counter to us: deriv, because a truncated log must not look like a burst.
-        "source_target_topic:kafka_mirror_produced:deriv5m": (
-            f"sum without (partition) (clamp_min(deriv({produced}[5m]), 0))"
-        ),
+        PRODUCED: (f"sum without (partition) (clamp_min(deriv({produced}[5m]), 0))"),
     }
 
 
 def alerts() -> list[Alert]:
     """Return the alerts, those that mean "nothing is mirrored" first."""
-    lag = "source_target_topic:kafka_mirror_lag_records:sum"
-    copied = "source_target_topic:kafka_mirror_record_count:rate5m"
     return [
         Alert(
             name="KafkaMirrorDown",
@@ -94,7 +97,7 @@ def alerts() -> list[Alert]:
             lasts="2m",
             severity="critical",
             summary="A flow has reported nothing for five minutes and records wait.",
-            description="{{ $labels.source }}->{{ $labels.target }}: last report {{ $value | humanizeDuration }} ago.",
+            description=f"{THE_FLOW}: last report {{{{ $value | humanizeDuration }}}} ago.",
         ),
         Alert(
             name="KafkaMirrorStalled",
@@ -107,7 +110,7 @@ def alerts() -> list[Alert]:
             severity="critical",
             summary="A topic-partition stands still while records wait.",
             description=(
-                "{{ $labels.source }}->{{ $labels.target }}: nothing of {{ $labels.topic }}-{{ $labels.partition }} "
+                f"{THE_FLOW}: nothing of {{{{ $labels.topic }}}}-{{{{ $labels.partition }}}} "
                 "was copied in 10 minutes, and it was behind all the time."
             ),
         ),
@@ -119,8 +122,7 @@ def alerts() -> list[Alert]:
             severity="critical",
             summary="Records were deleted at the source before they were mirrored.",
             description=(
-                "{{ $labels.source }}->{{ $labels.target }}: {{ $labels.topic }}-{{ $labels.partition }} lost about "
-                "{{ $value | humanize }} records; the log has the exact range."
+                f"{THE_PARTITION} lost about {{{{ $value | humanize }}}} records; the log has the exact range."
             ),
         ),
         Alert(
@@ -137,36 +139,27 @@ def alerts() -> list[Alert]:
             lasts="5m",
             severity="warning",
             summary="A topic-partition rests after an error; the others flow.",
-            description=(
-                "{{ $labels.source }}->{{ $labels.target }}: {{ $labels.topic }}-{{ $labels.partition }} is tried again "
-                "with growing pauses; the log has the reason."
-            ),
+            description=(f"{THE_PARTITION} is tried again with growing pauses; the log has the reason."),
         ),
         Alert(
             name="KafkaMirrorLagIncreasing",
-            expr=(f"(deriv({lag}[15m]) > 0)\nand (min_over_time({lag}[15m]) > 0)\nand ({lag} > 60 * {copied})"),
+            expr=(f"(deriv({LAG}[15m]) > 0)\nand (min_over_time({LAG}[15m]) > 0)\nand ({LAG} > 60 * {COPIED})"),
             lasts="15m",
             keeps="10m",
             severity="warning",
             summary="A topic falls behind more and more.",
             description=(
-                "{{ $labels.source }}->{{ $labels.target }}: {{ $labels.topic }} was behind for 15 minutes without a "
+                f"{THE_TOPIC} was behind for 15 minutes without a "
                 "break, by more than a minute of copying, and its lag still grows."
             ),
         ),
         Alert(
             name="KafkaMirrorCatchUpTooSlow",
-            expr=(
-                f"({lag} / clamp_min({copied} - source_target_topic:kafka_mirror_produced:deriv5m, 0.001) > 3600)\n"
-                f"and ({lag} > 10 * {copied})"
-            ),
+            expr=(f"({LAG} / clamp_min({COPIED} - {PRODUCED}, 0.001) > 3600)\nand ({LAG} > 10 * {COPIED})"),
             lasts="15m",
             severity="warning",
             summary="At its present rate a topic needs more than an hour to catch up.",
-            description=(
-                "{{ $labels.source }}->{{ $labels.target }}: {{ $labels.topic }} would be level in "
-                "{{ $value | humanizeDuration }}."
-            ),
+            description=(f"{THE_TOPIC} would be level in {{{{ $value | humanizeDuration }}}}."),
         ),
         Alert(
             name="KafkaMirrorLagDataStale",
@@ -174,7 +167,7 @@ def alerts() -> list[Alert]:
             lasts="5m",
             severity="warning",
             summary="Lag is not measured any more.",
-            description="{{ $labels.source }}->{{ $labels.target }}: offsets were last read {{ $value | humanizeDuration }} ago.",
+            description=f"{THE_FLOW}: offsets were last read {{{{ $value | humanizeDuration }}}} ago.",
         ),
         Alert(
             name="KafkaMirrorListenerErrors",
@@ -191,7 +184,7 @@ def alerts() -> list[Alert]:
             keeps="30m",
             severity="info",
             summary="A position moved because the source's log was truncated or its topic made anew.",
-            description="{{ $labels.source }}->{{ $labels.target }}: {{ $labels.topic }}-{{ $labels.partition }}.",
+            description=f"{THE_PARTITION}.",
         ),
     ]
 

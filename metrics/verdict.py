@@ -9,9 +9,8 @@ a verdict of their own.
 from __future__ import annotations
 
 import json
-import os
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from enum import IntEnum
 from itertools import pairwise
 from pathlib import Path
@@ -122,16 +121,17 @@ class History:
         """Return the polls of one topic-partition, oldest first."""
         return list(self._samples.get(key, ()))
 
-    def keep_only(self, keys: Mapping[Key, object] | set[Key]) -> None:
+    def keep_only(self, keys: Collection[Key]) -> None:
         """Forget topic-partitions that left their flow."""
-        self._samples = {key: samples for key, samples in self._samples.items() if key in keys}
+        wanted = set(keys)
+        self._samples = {key: samples for key, samples in self._samples.items() if key in wanted}
 
     def save(self, path: Path) -> None:
         """Write to a file, all or nothing."""
         rows = [[list(key), [list(sample) for sample in samples]] for key, samples in self._samples.items()]
         partial = path.with_suffix(".partial")
         partial.write_text(json.dumps(rows, separators=(",", ":")))
-        os.replace(partial, path)  # noqa: PTH105 - pathlib's replace is the same call
+        partial.replace(path)
 
     def load(self, path: Path, *, now_s: float, max_age_s: float) -> None:
         """Read what `save` wrote; polls older than `max_age_s` say nothing about now. A damaged file counts as none."""

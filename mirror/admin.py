@@ -59,7 +59,7 @@ class Admin:
         self._options: dict[str, Any] = {**confluent_options(java_options)}
         self._client = AdminClient(self._options, logger=_quiet())
         self._readers: dict[str, Consumer] = {}
-        self._objections: dict[str, str] = {}
+        self._objections: dict[str, KafkaError | None] = {}  # by group: what the last answered commit met
 
     def cluster_id(self) -> str:
         """Return the cluster's own id."""
@@ -151,16 +151,19 @@ class Admin:
         return {(p.topic, p.partition): p.offset for p in found if p.error is None and p.offset >= 0}
 
     def commit(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
-        """Commit an offset per topic-partition for a group without members; none may be left out by the broker."""
-        try:
-            answers = self._reader(group).commit(
-                offsets=[TopicPartition(*where, offset) for where, offset in offsets.items()], asynchronous=False
-            )
-        except KafkaException as error:
-            raise self._unavailable(error) from error
-        refused = next((answer.error for answer in answers or () if answer.error is not None), None)
-        if refused is not None:
-            raise self._unavailable(KafkaException(refused))
+        """Commit an offset per topic-partition for a group without members, and wait a bounded time for the answer.
+
+        Not librdkafka's own waiting commit, which waits for a dead cluster without end.
+        """
+        self._objections.pop(group, None)
+        self.publish(group, offsets)
+        deadline = time.monotonic() + COORDINATOR_S
+        while group not in self._objections:
+            if time.monotonic() > deadline:
+                raise self._unavailable(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
+            self._reader(group).poll(0.05)
+        if self._objections[group] is not None:
+            raise self._unavailable(KafkaException(self._objections[group]))
 
     def publish(self, group: str, offsets: Mapping[tuple[str, int], int]) -> str:
         """Commit offsets without waiting: a dead cluster must not hold up its caller.
@@ -169,12 +172,17 @@ class Admin:
             What the broker objected to the last offsets that it answered, "" when it took them.
         """
         reader = self._reader(group)  # serves the answers so far
-        reader.commit(offsets=[TopicPartition(*where, offset) for where, offset in offsets.items()], asynchronous=True)
-        return self._objections.get(group, "")
+        try:
+            reader.commit(
+                offsets=[TopicPartition(*where, offset) for where, offset in offsets.items()], asynchronous=True
+            )
+        except KafkaException as error:
+            self._objections[group] = error.args[0]
+        objection = self._objections.get(group)
+        return objection.str() if objection is not None else ""
 
     def _answered(self, group: str, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
-        refused = error or next((p.error for p in partitions if p.error is not None), None)
-        self._objections[group] = refused.str() if refused is not None else ""
+        self._objections[group] = error or next((p.error for p in partitions if p.error is not None), None)
 
     def _reader(self, group: str) -> Consumer:
         """Return a consumer that never joins the group.

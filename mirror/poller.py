@@ -48,7 +48,7 @@ class Poller:
 
     def keep_only(self, partitions: Collection[Labels]) -> None:
         """Forget topic-partitions that left their flow."""
-        self._history.keep_only(set(partitions))
+        self._history.keep_only(partitions)
 
     def poll(self, plan: FlowPlan, source: Admin, target: Admin, labels: Mapping[tuple[str, int], Labels]) -> None:
         """Poll one flow. `labels` maps (source topic, partition) to the labels of its series."""
@@ -64,9 +64,8 @@ class Poller:
         except ClusterUnavailable as error:
             self._recorder.count("kafka_mirror_poll_errors_total", flow)
             log.warning("%s: lag not polled: %s", plan.name, error)
-            return
-        finally:
             self.polls += 1
+            return
         now_s = time.time()
         for key, end in ends.items():
             replicated = positions.get((labels[key][2], key[1]))
@@ -82,6 +81,7 @@ class Poller:
         self._recorder.polled(flow, now_s=now_s, took_s=time.monotonic() - began)
         if time.monotonic() - self._saved_s > SAVE_EVERY_S:
             self.save()
+        self.polls += 1  # last: who counts polls finds what they brought
 
     def save(self) -> None:
         """Write the last polls to the file; without it only the next start is blind for a window."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from confluent_kafka import Producer
@@ -57,13 +57,13 @@ def differences(source: Any, target: Any, topic: str, remote: str, *, isolation:
     return compare(source.bootstrap, target.bootstrap, {topic: remote}, isolation=isolation).differences
 
 
-def end_offset(cluster: Any, topic: str, partition: int, *, isolation: str = "read_uncommitted") -> int:
-    """Log-end offset (last stable offset under read_committed)."""
+def end_offset(cluster: Any, topic: str, partition: int) -> int:
+    """Log-end offset."""
     admin = Admin("test", {"bootstrap.servers": cluster.bootstrap})
 
     def asked() -> tuple[int]:
         try:
-            found = admin.end_offsets([(topic, partition)], read_committed=isolation == "read_committed")
+            found = admin.end_offsets([(topic, partition)], read_committed=False)
         except ClusterUnavailable as error:  # a leader that has just changed is refused for a moment
             raise AssertionError(str(error)) from error
         return (found[topic, partition],)  # a tuple is true, an end of 0 is not
@@ -71,20 +71,13 @@ def end_offset(cluster: Any, topic: str, partition: int, *, isolation: str = "re
     return eventually(asked, within_s=20, because=f"the leader of {topic}-{partition} tells its end")[0]
 
 
-def replicated(
-    appliance: RunningAppliance, cluster: Any, topic: str, remote: str, partition: int = 0
-) -> Callable[[], bool]:
-    """Return a check: the committed position of the topic-partition has reached the source's present end."""
-    end = end_offset(cluster, topic, partition)
-    return lambda: appliance.value("kafka_mirror_replicated_offset", topic=remote, partition=partition) == end
-
-
 def await_replicated(
     appliance: RunningAppliance, cluster: Any, topic: str, remote: str, partition: int = 0, within_s: float = 60
 ) -> None:
     """Wait until the position has reached the source's present end."""
+    end = end_offset(cluster, topic, partition)
     eventually(
-        replicated(appliance, cluster, topic, remote, partition),
+        lambda: appliance.value("kafka_mirror_replicated_offset", topic=remote, partition=partition) == end,
         within_s=within_s,
         because=f"{topic}-{partition} is replicated to its end",
     )
