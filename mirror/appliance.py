@@ -19,7 +19,9 @@ from metrics.recorder import Labels, Recorder
 from mirror.admin import Admin
 from mirror.config.settings import Flow, Settings
 from mirror.errors import ClusterUnavailable, SettingsError, StreamTerminated
+from mirror.local.jars import cache_folder, java
 from mirror.poller import Poller
+from mirror.replication.class_archive import ClassArchive
 from mirror.replication.datasource import Plan, write_plan
 from mirror.replication.plan import FlowPlan, stop_key
 from mirror.replication.stream import OBSERVED, Lanes, close, session
@@ -93,8 +95,9 @@ class Appliance:
             refuse_same_cluster(self.flows)
             self.poller.load()
             self._refresh(force=True)
-            spark = session(mirror.spark, tasks=mirror.lanes * mirror.slots + SPARE_TASKS)
-            stack.callback(close, spark)
+            archive = ClassArchive(cache_folder(), java())
+            spark = session(mirror.spark, archive, tasks=mirror.lanes * mirror.slots + SPARE_TASKS)
+            stack.callback(close, spark, archive)
             self._on_signals()  # after Spark, which installs a handler of its own
             spark.streams.addListener(MirrorQueryListener(self.recorder, observed=OBSERVED))
             lanes = Lanes(

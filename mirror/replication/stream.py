@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import subprocess
 import sys
 import threading
 import time
@@ -13,17 +14,22 @@ from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import collect_list, struct
 
 from mirror.errors import StreamTerminated
+from mirror.replication.class_archive import ClassArchive
 from mirror.replication.datasource import NAME, ReplicationSource
 from mirror.replication.plan import window_at
 
 OBSERVED = "replication"
+JVM_END_S = 20.0  # at its end the first one writes its class archive
+_JVM_OPTIONS = "spark.driver.extraJavaOptions"
 _DEFAULTS = {
     "spark.driver.memory": "512m",  # Spark refuses less than 450 MiB
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -Xms64m -Xmn48m -XX:TieredStopAtLevel=1 -XX:MaxMetaspaceSize=256m "
+    _JVM_OPTIONS: "-XX:+UseSerialGC -Xms40m -Xmn24m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20 "
+    "-XX:TieredStopAtLevel=1 -XX:MaxMetaspaceSize=256m "
     f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}",
     "spark.python.daemon.module": "mirror.replication.worker_daemon",
     "spark.ui.enabled": "false",
@@ -41,26 +47,39 @@ _DEFAULTS = {
 }
 
 
-def session(settings: Mapping[str, str], *, tasks: int) -> SparkSession:
+def session(settings: Mapping[str, str], archive: ClassArchive, *, tasks: int) -> SparkSession:
     """Start Spark with room for `tasks` at once; they wait for networks, so they may outnumber the cores."""
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    # Two Python processes would look for data sources in installed packages; Spark leaves that out without this Python.
+    os.environ["PYSPARK_DRIVER_PYTHON"] = "no-search-for-data-sources"
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     root = str(Path(__file__).resolve().parents[2])
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if root not in paths:  # the workers import what we imported, from where we did
         os.environ["PYTHONPATH"] = os.pathsep.join([root, *filter(None, paths)])
     builder = SparkSession.builder.appName("kafka-mirror").master(f"local[{tasks},4]")
-    for key, value in {**_DEFAULTS, **settings}.items():
+    defaults = {**_DEFAULTS, _JVM_OPTIONS: f"{_DEFAULTS[_JVM_OPTIONS]} {archive.jvm_option()}"}
+    for key, value in {**defaults, **settings}.items():
         builder = builder.config(key, value)
     spark: SparkSession = builder.getOrCreate()
     spark.dataSource.register(ReplicationSource)
     return spark
 
 
-def close(spark: SparkSession) -> None:
-    """Stop Spark; nothing is left to stop when its JVM is gone."""
+def close(spark: SparkSession, archive: ClassArchive) -> None:
+    """Stop Spark and its JVM; nothing is left to stop when that is gone."""
     with contextlib.suppress(Py4JError, OSError):
         spark.stop()
+    gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
+    jvm = getattr(gateway, "proc", None)
+    if gateway is None or jvm is None:  # a gateway that somebody else started
+        return
+    with contextlib.suppress(Py4JError, OSError):
+        gateway.shutdown()
+        jvm.stdin.close()  # what the JVM waits for
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        if jvm.wait(JVM_END_S) == 0:
+            archive.keep()
 
 
 class Lanes:

@@ -1,0 +1,60 @@
+"""The class-data archive: written once, used when whole, never in the way."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from mirror.replication.class_archive import ABANDONED_S, ClassArchive
+
+
+def a_java(folder: Path) -> str:
+    program = folder / "jdk" / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.touch()
+    modules = folder / "jdk" / "lib" / "modules"
+    modules.parent.mkdir()
+    modules.touch()
+    return str(program)
+
+
+def written(option: str) -> Path:
+    return Path(option.split()[0].partition("=")[2])
+
+
+def test_the_first_run_writes_it_and_the_second_uses_it(tmp_path):
+    java, cache = a_java(tmp_path), tmp_path / "cache"
+    first = ClassArchive(cache, java)
+    option = first.jvm_option()
+    assert option.startswith("-XX:ArchiveClassesAtExit=")
+    written(option).write_text("classes")
+    assert ClassArchive(cache, java).jvm_option().startswith("-XX:ArchiveClassesAtExit=")  # not before it is kept
+    first.keep()
+    assert ClassArchive(cache, java).jvm_option() == f"-XX:SharedArchiveFile={next(cache.glob('*.jsa'))}"
+
+
+def test_another_java_gets_another(tmp_path):
+    java, cache = a_java(tmp_path), tmp_path / "cache"
+    first = ClassArchive(cache, java)
+    written(first.jvm_option()).write_text("classes")
+    first.keep()
+    os.utime(tmp_path / "jdk" / "lib" / "modules", (1, 1))
+    assert ClassArchive(cache, java).jvm_option().startswith("-XX:ArchiveClassesAtExit=")
+
+
+def test_what_killed_runs_left_is_removed(tmp_path):
+    old, new = tmp_path / "spark-1.partial", tmp_path / "spark-2.partial"
+    old.touch()
+    new.touch()
+    os.utime(old, (time.time() - ABANDONED_S - 1,) * 2)
+    ClassArchive(tmp_path, "/usr/bin/java").jvm_option()
+    assert not old.exists()
+    assert new.exists()
+
+
+def test_it_does_without_where_it_cannot_be_kept(tmp_path):
+    (tmp_path / "file").touch()
+    archive = ClassArchive(tmp_path / "file" / "cache", "/usr/bin/java")
+    assert archive.jvm_option() == ""
+    archive.keep()  # nothing was written; nothing to keep, and no error
