@@ -17,6 +17,11 @@ COPIED = "source_target_topic:kafka_mirror_record_count:rate5m"
 COPIED_BYTES = "source_target:kafka_mirror_byte_count:rate5m"
 LAG = "source_target_topic:kafka_mirror_lag_records:sum"
 PRODUCED = "source_target_topic:kafka_mirror_produced:deriv5m"
+LAG_SECONDS = "source_target_topic:kafka_mirror_lag_seconds:max"
+FRESH = "source_target:kafka_mirror_partitions_fresh:ratio"
+LATENCY_P99 = "source_target:kafka_mirror_replication_latency_seconds:p99_5m"
+FRESH_S = 60  # a topic-partition is fresh when its first unreplicated record waits no longer
+OBJECTIVE = 0.999  # of topic-partitions are fresh, over 30 days
 # How a description names what an alert is about
 THE_FLOW = "{{ $labels.source }}->{{ $labels.target }}"
 THE_TOPIC = f"{THE_FLOW}: {{{{ $labels.topic }}}}"
@@ -40,8 +45,8 @@ class Alert:
     description: str
     keeps: str = ""
 
-    def rule(self) -> dict[str, Any]:
-        """Return the rule as Prometheus reads it."""
+    def rule(self, runbook: str) -> dict[str, Any]:
+        """Return the rule as Prometheus reads it; `runbook` is the address of the page with a section for each alert."""
         return {
             "alert": self.name,
             "expr": self.expr,
@@ -51,7 +56,7 @@ class Alert:
             "annotations": {
                 "summary": self.summary,
                 "description": self.description,
-                "runbook_url": f"{RUNBOOK}#{self.name.lower()}",
+                "runbook_url": f"{runbook}#{self.name.lower()}",
             },
         }
 
@@ -65,8 +70,26 @@ def recording() -> dict[str, str]:
         COPIED_BYTES: f"sum without (partition, topic) (rate({size}[5m]))",
         LAG: f"sum without (partition) ({lag})",
         # An end offset only grows, but is no counter to us: deriv, because a truncated log must not look like a burst.
-        PRODUCED: (f"sum without (partition) (clamp_min(deriv({produced}[5m]), 0))"),
+        PRODUCED: f"sum without (partition) (clamp_min(deriv({produced}[5m]), 0))",
+        LAG_SECONDS: f"max without (partition) ({metric('lag_seconds')})",
+        # Polled, not counted from records that arrived: a mirror at a standstill is not fresh, but has no latency at all.
+        FRESH: f"avg without (partition, topic) ({metric('lag_seconds')} <= bool {FRESH_S})",
+        LATENCY_P99: (
+            f"histogram_quantile(0.99, sum without (topic) (rate({metric('replication_latency_seconds')}_bucket[5m])))"
+        ),
     }
+
+
+def burns(factor: float, *windows: str) -> str:
+    """Return the condition that the freshness budget burns `factor` times too fast, over each of the windows."""
+    allowed = f"{factor * (1 - OBJECTIVE):.4g}"
+    return "(" + " and ".join(f"(1 - avg_over_time({FRESH}[{window}]) > {allowed})" for window in windows) + ")"
+
+
+def retention_within(seconds: int) -> str:
+    """Return the condition that deletion comes this near, on a topic that is behind: short retention alone is no risk."""
+    on = f"on ({FLOW}, topic)"
+    return f"({metric('retention_headroom_seconds')} < {seconds})\nand {on} ({LAG_SECONDS} > 300)"
 
 
 def alerts() -> list[Alert]:
@@ -126,6 +149,22 @@ def alerts() -> list[Alert]:
             ),
         ),
         Alert(
+            name="KafkaMirrorRetentionImminent",
+            expr=retention_within(1800),
+            lasts="5m",
+            severity="critical",
+            summary="Within half an hour the source may delete records that are not mirrored.",
+            description=f"{THE_TOPIC}: in {{{{ $value | humanizeDuration }}}} retention may reach the first record that waits.",
+        ),
+        Alert(
+            name="KafkaMirrorFreshnessBurnsFast",
+            expr=f"{burns(14.4, '1h', '5m')}\nor {burns(6, '6h', '30m')}",
+            lasts="2m",
+            severity="critical",
+            summary="The month's freshness budget is gone within days at this pace.",
+            description=f"{THE_FLOW}: {{{{ $value | humanizePercentage }}}} of it was more than {FRESH_S} s behind.",
+        ),
+        Alert(
             name="KafkaMirrorClusterUnreachable",
             expr=f"{metric('cluster_up')} == 0",
             lasts="3m",
@@ -162,6 +201,34 @@ def alerts() -> list[Alert]:
             description=(f"{THE_TOPIC} would be level in {{{{ $value | humanizeDuration }}}}."),
         ),
         Alert(
+            name="KafkaMirrorRetentionAtRisk",
+            expr=retention_within(7200),
+            lasts="5m",
+            severity="warning",
+            summary="Within two hours the source may delete records that are not mirrored.",
+            description=f"{THE_TOPIC}: in {{{{ $value | humanizeDuration }}}} retention may reach the first record that waits.",
+        ),
+        Alert(
+            name="KafkaMirrorFreshnessBurnsSlowly",
+            expr=f"{burns(3, '1d', '2h')}\nor {burns(1, '3d', '6h')}",
+            lasts="1h",
+            severity="warning",
+            summary="The month's freshness budget will not last at this pace.",
+            description=f"{THE_FLOW}: {{{{ $value | humanizePercentage }}}} of it was more than {FRESH_S} s behind.",
+        ),
+        Alert(
+            name="KafkaMirrorHandoversFail",
+            expr=(
+                f"(increase({metric('takeovers_total')}[30m]) > 1)\n"
+                f"or (increase({metric('late_handovers_total')}[30m]) > 10)"
+            ),
+            lasts="0m",
+            keeps="10m",
+            severity="warning",
+            summary="Windows wait for each other: records are copied in bursts.",
+            description=f"{THE_FLOW}, slot {{{{ $labels.slot }}}}: {{{{ $value | humanize }}}} windows in half an hour.",
+        ),
+        Alert(
             name="KafkaMirrorLagDataStale",
             expr=f"time() - {metric('last_poll_timestamp_seconds')} > 60",
             lasts="5m",
@@ -178,6 +245,14 @@ def alerts() -> list[Alert]:
             description="{{ $labels.instance }} failed to read progress events; the log has the error.",
         ),
         Alert(
+            name="KafkaMirrorSeriesLimitReached",
+            expr=f"{metric('dropped_series')} > 0",
+            lasts="10m",
+            severity="warning",
+            summary="There are more series than the cap allows: partitions are folded into their topics.",
+            description="{{ $labels.instance }} leaves out {{ $value | humanize }} series.",
+        ),
+        Alert(
             name="KafkaMirrorOffsetRewind",
             expr=f"increase({metric('offset_rewinds_total')}[10m]) > 0",
             lasts="0m",
@@ -189,14 +264,14 @@ def alerts() -> list[Alert]:
     ]
 
 
-def rules() -> dict[str, Any]:
-    """Return the content of the rules file."""
+def rules(runbook: str = RUNBOOK) -> dict[str, Any]:
+    """Return the content of the rules file; `runbook` is where alerts point to."""
     return {
         "groups": [
             {
                 "name": "kafka-mirror-recording",
                 "rules": [{"record": name, "expr": expr} for name, expr in recording().items()],
             },
-            {"name": "kafka-mirror-alerts", "rules": [alert.rule() for alert in alerts()]},
+            {"name": "kafka-mirror-alerts", "rules": [alert.rule(runbook) for alert in alerts()]},
         ]
     }

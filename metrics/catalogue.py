@@ -1,4 +1,8 @@
-"""Every metric family: name, type, labels, help. Exporter, docs, boards and tests all read this list."""
+"""Every metric family: name, type, labels, unit, help. Exposition, docs, boards, rules and tests all read this list.
+
+Its order is the order of importance: under a cap on series the families of topic-partitions fold into one series per
+topic from the last to the first (metrics.cap).
+"""
 
 from __future__ import annotations
 
@@ -6,181 +10,386 @@ from dataclasses import dataclass
 from typing import Literal
 
 PARTITION = ("source", "target", "topic", "partition")
+TOPIC = ("source", "target", "topic")
+SLOT = ("source", "target", "slot")
 FLOW = ("source", "target")
+
+# Upper bounds. 30 and 60 s are bounds because freshness objectives are usually one of them.
+RECORD_SECONDS = (0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0)
+PHASE_SECONDS = (0.005, 0.02, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 12.5, 15.0, 30.0, 60.0)
+
+Fold = Literal["", "sum", "max", "min"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricSpec:
-    """One metric family. `mm2` is MirrorMaker's attribute of the same meaning, "" where it has none."""
+    """One metric family.
+
+    `mm2` is MirrorMaker's attribute of the same meaning, "" where it has none; `example` a query worth asking. `fold`
+    is how a family of topic-partitions becomes one series per topic; with "" it has no meaning per topic.
+    """
 
     name: str
-    kind: Literal["counter", "gauge"]
+    kind: Literal["counter", "gauge", "histogram"]
     labels: tuple[str, ...]
+    unit: str
     help: str
+    example: str
     mm2: str = ""
+    fold: Fold = ""
+    bounds: tuple[float, ...] = ()
+
+
+_PARTS: tuple[tuple[str, str, Fold], ...] = (
+    ("", "Newest record.", "max"),
+    ("_min", "Smallest of the last window that replicated records.", "min"),
+    ("_max", "Largest of the last window that replicated records.", "max"),
+    ("_avg", "Average of the last window that replicated records.", ""),
+)
 
 
 def _spread(name: str, what: str) -> tuple[MetricSpec, ...]:
-    mm2 = name.removeprefix("kafka_mirror_").replace("_", "-")
-    from_header = "Milliseconds; from the record batch's first and largest timestamp where it crosses whole."
-    return (
-        MetricSpec(name=name, kind="gauge", labels=PARTITION, help=f"{what} Newest record. {from_header}", mm2=mm2),
-        *(
-            MetricSpec(
-                name=f"{name}_{part}",
-                kind="gauge",
-                labels=PARTITION,
-                help=f"{what} {word} of the last window that replicated records. {from_header}",
-                mm2=f"{mm2}-{part}",
-            )
-            for part, word in (("min", "Smallest"), ("max", "Largest"), ("avg", "Average"))
-        ),
+    return tuple(
+        MetricSpec(
+            name=name + part,
+            kind="gauge",
+            labels=PARTITION,
+            unit="milliseconds",
+            help=f"{what} {which} From the record batch's first and largest timestamp where it crosses whole.",
+            example=f"max by (topic) ({name}{part})",
+            mm2=f"{name}{part}".removeprefix("kafka_mirror_").replace("_", "-"),
+            fold=fold,
+        )
+        for part, which, fold in _PARTS
     )
 
 
 CATALOGUE: tuple[MetricSpec, ...] = (
     MetricSpec(
-        name="kafka_mirror_record_count_total",
-        kind="counter",
-        labels=PARTITION,
-        help="Records that the target acknowledged. Label topic is the name on the target.",
-        mm2="record-count",
-    ),
-    MetricSpec(
-        name="kafka_mirror_byte_count_total",
-        kind="counter",
-        labels=PARTITION,
-        help="Bytes of record batches as written to the target, compressed as they are (MirrorMaker counts values only).",
-        mm2="byte-count",
-    ),
-    MetricSpec(
-        name="kafka_mirror_record_rate",
-        kind="gauge",
-        labels=PARTITION,
-        help="Records per second over the last window.",
-        mm2="record-rate",
-    ),
-    MetricSpec(
-        name="kafka_mirror_byte_rate",
-        kind="gauge",
-        labels=PARTITION,
-        help="Bytes of record batches per second over the last window.",
-        mm2="byte-rate",
-    ),
-    *_spread("kafka_mirror_record_age_ms", "Wall clock minus record timestamp when the record was read at the source."),
-    *_spread(
-        "kafka_mirror_replication_latency_ms",
-        "Wall clock minus record timestamp when the target acknowledged the record.",
-    ),
-    MetricSpec(
-        name="kafka_mirror_source_end_offset",
-        kind="gauge",
-        labels=PARTITION,
-        help="Log-end offset on the source (last stable offset under read_committed), from the poller.",
-    ),
-    MetricSpec(
-        name="kafka_mirror_source_start_offset",
-        kind="gauge",
-        labels=PARTITION,
-        help="Log-start offset on the source, from the poller: what lies before it retention has deleted.",
-    ),
-    MetricSpec(
-        name="kafka_mirror_replicated_offset",
-        kind="gauge",
-        labels=PARTITION,
-        help="Next source offset to replicate, as committed on the target, from the poller.",
-    ),
-    MetricSpec(
-        name="kafka_mirror_lag_records",
-        kind="gauge",
-        labels=PARTITION,
-        help="Source log-end offset minus replicated offset, never below 0, from the poller.",
-    ),
-    MetricSpec(
-        name="kafka_mirror_partition_status",
-        kind="gauge",
-        labels=PARTITION,
-        help="Verdict on the last 10 polls: 1 OK, 2 WARN (falls behind), 4 STOP (flow silent), 5 STALL (stands still), "
-        "6 REWIND (position went back), 7 LOST (records deleted before they were copied). Burrow's codes and rules.",
-    ),
-    MetricSpec(
         name="kafka_mirror_partitions",
         kind="gauge",
         labels=(*FLOW, "status"),
+        unit="topic-partitions",
         help="Topic-partitions of the flow with this verdict; every verdict is present, also with 0.",
-    ),
-    MetricSpec(
-        name="kafka_mirror_last_record_timestamp_seconds",
-        kind="gauge",
-        labels=PARTITION,
-        help="Timestamp of the newest record that was replicated, epoch seconds.",
-    ),
-    MetricSpec(
-        name="kafka_mirror_records_lost_total",
-        kind="counter",
-        labels=PARTITION,
-        help="Source offsets that retention deleted before they were replicated.",
-    ),
-    MetricSpec(
-        name="kafka_mirror_offset_rewinds_total",
-        kind="counter",
-        labels=PARTITION,
-        help="Times the position had to move because the source's log was truncated or its topic created anew.",
-    ),
-    MetricSpec(
-        name="kafka_mirror_partition_paused",
-        kind="gauge",
-        labels=PARTITION,
-        help="1 while the topic-partition ended its last window paused by an error (the log says why), else 0.",
-    ),
-    MetricSpec(
-        name="kafka_mirror_last_progress_timestamp_seconds",
-        kind="gauge",
-        labels=FLOW,
-        help="When the last replication reports of the flow arrived, epoch seconds.",
-    ),
-    MetricSpec(
-        name="kafka_mirror_query_restarts_total",
-        kind="counter",
-        labels=(),
-        help="Streaming queries that ended with an error and were started again.",
-    ),
-    MetricSpec(
-        name="kafka_mirror_listener_errors_total",
-        kind="counter",
-        labels=(),
-        help="Progress events that our listener failed to read.",
-    ),
-    MetricSpec(
-        name="kafka_mirror_poll_errors_total",
-        kind="counter",
-        labels=FLOW,
-        help="Lag polls that failed; the offsets and lag of the flow are as old as the last good one.",
-    ),
-    MetricSpec(
-        name="kafka_mirror_last_poll_timestamp_seconds",
-        kind="gauge",
-        labels=FLOW,
-        help="When offsets and lag of the flow were last read, epoch seconds.",
-    ),
-    MetricSpec(
-        name="kafka_mirror_poll_duration_seconds",
-        kind="gauge",
-        labels=FLOW,
-        help="How long the last poll of the flow took.",
+        example='sum by (source, target) (kafka_mirror_partitions{status!="ok"})',
     ),
     MetricSpec(
         name="kafka_mirror_cluster_up",
         kind="gauge",
         labels=("cluster",),
+        unit="0 or 1",
         help="1 when the cluster answered the last poll, 0 when it did not.",
+        example="kafka_mirror_cluster_up == 0",
     ),
     MetricSpec(
         name="kafka_mirror_query_active",
         kind="gauge",
         labels=("query",),
+        unit="0 or 1",
         help="1 while the streaming query (a lane) runs, 0 when it has ended.",
+        example="min(kafka_mirror_query_active)",
     ),
+    MetricSpec(
+        name="kafka_mirror_query_restarts_total",
+        kind="counter",
+        labels=(),
+        unit="restarts",
+        help="Streaming queries that ended with an error and were started again.",
+        example="increase(kafka_mirror_query_restarts_total[1h])",
+    ),
+    MetricSpec(
+        name="kafka_mirror_last_progress_timestamp_seconds",
+        kind="gauge",
+        labels=FLOW,
+        unit="epoch seconds",
+        help="When the last replication reports of the flow arrived.",
+        example="time() - kafka_mirror_last_progress_timestamp_seconds",
+    ),
+    MetricSpec(
+        name="kafka_mirror_last_poll_timestamp_seconds",
+        kind="gauge",
+        labels=FLOW,
+        unit="epoch seconds",
+        help="When offsets and lag of the flow were last read.",
+        example="time() - kafka_mirror_last_poll_timestamp_seconds",
+    ),
+    MetricSpec(
+        name="kafka_mirror_poll_duration_seconds",
+        kind="gauge",
+        labels=FLOW,
+        unit="seconds",
+        help="How long the last poll of the flow took.",
+        example="max(kafka_mirror_poll_duration_seconds)",
+    ),
+    MetricSpec(
+        name="kafka_mirror_poll_errors_total",
+        kind="counter",
+        labels=FLOW,
+        unit="polls",
+        help="Lag polls that failed; the offsets and lag of the flow are as old as the last good one.",
+        example="increase(kafka_mirror_poll_errors_total[15m])",
+    ),
+    MetricSpec(
+        name="kafka_mirror_windows_total",
+        kind="counter",
+        labels=SLOT,
+        unit="windows",
+        help="Windows that the slot has served for the flow.",
+        example="rate(kafka_mirror_windows_total[5m]) * 60",
+    ),
+    MetricSpec(
+        name="kafka_mirror_turn_wait_seconds",
+        kind="gauge",
+        labels=SLOT,
+        unit="seconds",
+        help="How long the last window waited for its predecessor's turn, from its start on. Nothing is copied meanwhile.",
+        example="max by (source, target) (kafka_mirror_turn_wait_seconds)",
+    ),
+    MetricSpec(
+        name="kafka_mirror_late_handovers_total",
+        kind="counter",
+        labels=SLOT,
+        unit="windows",
+        help="Windows that took their turn more than a second behind their start, from a predecessor that was there.",
+        example="increase(kafka_mirror_late_handovers_total[1h])",
+    ),
+    MetricSpec(
+        name="kafka_mirror_takeovers_total",
+        kind="counter",
+        labels=SLOT,
+        unit="windows",
+        help="Windows that took the turn of a predecessor which never released it (its process is gone, or hangs).",
+        example="increase(kafka_mirror_takeovers_total[1h])",
+    ),
+    MetricSpec(
+        name="kafka_mirror_batch_duration_seconds",
+        kind="histogram",
+        labels=("query", "phase"),
+        unit="seconds",
+        help="Spark's micro-batches by phase. addBatch is the window itself; the others are what Spark adds to it.",
+        example="histogram_quantile(0.99, sum by (phase, le) (rate(kafka_mirror_batch_duration_seconds_bucket[10m])))",
+        bounds=PHASE_SECONDS,
+    ),
+    MetricSpec(
+        name="kafka_mirror_listener_events_total",
+        kind="counter",
+        labels=("event",),
+        unit="events",
+        help="Events that Spark told our listener of: started, progress, idle, terminated.",
+        example="rate(kafka_mirror_listener_events_total[5m])",
+    ),
+    MetricSpec(
+        name="kafka_mirror_listener_errors_total",
+        kind="counter",
+        labels=(),
+        unit="events",
+        help="Progress events that our listener failed to read.",
+        example="increase(kafka_mirror_listener_errors_total[1h])",
+    ),
+    MetricSpec(
+        name="kafka_mirror_exposed_series",
+        kind="gauge",
+        labels=(),
+        unit="series",
+        help="Series of this answer, under mirror.metrics.max.series.",
+        example="kafka_mirror_exposed_series",
+    ),
+    MetricSpec(
+        name="kafka_mirror_dropped_series",
+        kind="gauge",
+        labels=(),
+        unit="series",
+        help="Series that the cap on series folded into their topics or left out of this answer.",
+        example="kafka_mirror_dropped_series > 0",
+    ),
+    MetricSpec(
+        name="kafka_mirror_build_info",
+        kind="gauge",
+        labels=("version", "python", "spark"),
+        unit="1",
+        help="Always 1; the labels say what runs.",
+        example="count by (version) (kafka_mirror_build_info)",
+    ),
+    MetricSpec(
+        name="kafka_mirror_retention_headroom_seconds",
+        kind="gauge",
+        labels=TOPIC,
+        unit="seconds",
+        help="How long until the source's retention may delete the first record that is not replicated, the nearest of all "
+        "partitions; from retention.ms, and from how fast the log start moves. Absent where nothing is deleted by age or size.",
+        example="kafka_mirror_retention_headroom_seconds < 7200",
+    ),
+    MetricSpec(
+        name="kafka_mirror_replication_latency_seconds",
+        kind="histogram",
+        labels=TOPIC,
+        unit="seconds",
+        help="Wall clock minus record timestamp when the target acknowledged the record. The records of a batch that crosses "
+        "whole are spread evenly between its first and its largest timestamp.",
+        example="histogram_quantile(0.99, sum by (topic, le) (rate(kafka_mirror_replication_latency_seconds_bucket[5m])))",
+        bounds=RECORD_SECONDS,
+    ),
+    MetricSpec(
+        name="kafka_mirror_record_age_seconds",
+        kind="histogram",
+        labels=TOPIC,
+        unit="seconds",
+        help="Wall clock minus record timestamp when the record was read at the source; batches as for the latency.",
+        example="histogram_quantile(0.5, sum by (topic, le) (rate(kafka_mirror_record_age_seconds_bucket[5m])))",
+        bounds=RECORD_SECONDS,
+    ),
+    MetricSpec(
+        name="kafka_mirror_topic_info",
+        kind="gauge",
+        labels=(*TOPIC, "source_topic"),
+        unit="1",
+        help="Always 1; joins the name on the target (topic) with the name on the source.",
+        example="kafka_mirror_lag_records * on (source, target, topic) group_left (source_topic) kafka_mirror_topic_info",
+    ),
+    MetricSpec(
+        name="kafka_mirror_lag_records",
+        kind="gauge",
+        labels=PARTITION,
+        unit="records",
+        help="Source log-end offset minus replicated offset, never below 0, from the poller.",
+        example="topk(10, kafka_mirror_lag_records)",
+        fold="sum",
+    ),
+    MetricSpec(
+        name="kafka_mirror_lag_seconds",
+        kind="gauge",
+        labels=PARTITION,
+        unit="seconds",
+        help="Now minus the timestamp of the first record that is not replicated, read from the source; 0 when all are. Where "
+        "many partitions lag they are read in turn, and until its turn a partition counts from an older record.",
+        example="max by (source, target) (kafka_mirror_lag_seconds)",
+        fold="max",
+    ),
+    MetricSpec(
+        name="kafka_mirror_partition_status",
+        kind="gauge",
+        labels=PARTITION,
+        unit="code",
+        help="Verdict on the last 10 polls: 1 OK, 2 WARN (falls behind), 4 STOP (flow silent), 5 STALL (stands still), "
+        "6 REWIND (position went back), 7 LOST (records deleted before they were copied). Burrow's codes and rules.",
+        example="kafka_mirror_partition_status > 1",
+        fold="max",
+    ),
+    MetricSpec(
+        name="kafka_mirror_partition_paused",
+        kind="gauge",
+        labels=PARTITION,
+        unit="0 or 1",
+        help="1 while the topic-partition ended its last window paused by an error (the log says why), else 0.",
+        example="sum by (topic) (kafka_mirror_partition_paused)",
+        fold="max",
+    ),
+    MetricSpec(
+        name="kafka_mirror_records_lost_total",
+        kind="counter",
+        labels=PARTITION,
+        unit="offsets",
+        help="Source offsets that retention deleted before they were replicated.",
+        example="increase(kafka_mirror_records_lost_total[1d]) > 0",
+        fold="sum",
+    ),
+    MetricSpec(
+        name="kafka_mirror_offset_rewinds_total",
+        kind="counter",
+        labels=PARTITION,
+        unit="rewinds",
+        help="Times the position had to move because the source's log was truncated or its topic created anew.",
+        example="increase(kafka_mirror_offset_rewinds_total[1d]) > 0",
+        fold="sum",
+    ),
+    MetricSpec(
+        name="kafka_mirror_record_count_total",
+        kind="counter",
+        labels=PARTITION,
+        unit="records",
+        help="Records that the target acknowledged. Label topic is the name on the target.",
+        example="sum by (topic) (rate(kafka_mirror_record_count_total[5m]))",
+        mm2="record-count",
+        fold="sum",
+    ),
+    MetricSpec(
+        name="kafka_mirror_byte_count_total",
+        kind="counter",
+        labels=PARTITION,
+        unit="bytes",
+        help="Bytes of record batches as written to the target, compressed as they are (MirrorMaker counts values only).",
+        example="sum by (source, target) (rate(kafka_mirror_byte_count_total[5m]))",
+        mm2="byte-count",
+        fold="sum",
+    ),
+    MetricSpec(
+        name="kafka_mirror_last_record_timestamp_seconds",
+        kind="gauge",
+        labels=PARTITION,
+        unit="epoch seconds",
+        help="Timestamp of the newest record that was replicated.",
+        example="time() - max by (topic) (kafka_mirror_last_record_timestamp_seconds)",
+        fold="max",
+    ),
+    MetricSpec(
+        name="kafka_mirror_source_end_offset",
+        kind="gauge",
+        labels=PARTITION,
+        unit="offset",
+        help="Log-end offset on the source (last stable offset under read_committed), from the poller.",
+        example="sum by (topic) (deriv(kafka_mirror_source_end_offset[5m]))",
+        fold="sum",
+    ),
+    MetricSpec(
+        name="kafka_mirror_replicated_offset",
+        kind="gauge",
+        labels=PARTITION,
+        unit="offset",
+        help="Next source offset to replicate, as committed on the target, from the poller.",
+        example="kafka_mirror_source_end_offset - kafka_mirror_replicated_offset",
+        fold="sum",
+    ),
+    MetricSpec(
+        name="kafka_mirror_source_start_offset",
+        kind="gauge",
+        labels=PARTITION,
+        unit="offset",
+        help="Log-start offset on the source, from the poller: what lies before it retention has deleted.",
+        example="kafka_mirror_replicated_offset - kafka_mirror_source_start_offset",
+        fold="sum",
+    ),
+    MetricSpec(
+        name="kafka_mirror_record_rate",
+        kind="gauge",
+        labels=PARTITION,
+        unit="records per second",
+        help="Records per second over the last window.",
+        example="sum by (topic) (kafka_mirror_record_rate)",
+        mm2="record-rate",
+        fold="sum",
+    ),
+    MetricSpec(
+        name="kafka_mirror_byte_rate",
+        kind="gauge",
+        labels=PARTITION,
+        unit="bytes per second",
+        help="Bytes of record batches per second over the last window.",
+        example="sum by (topic) (kafka_mirror_byte_rate)",
+        mm2="byte-rate",
+        fold="sum",
+    ),
+    *_spread(
+        "kafka_mirror_replication_latency_ms",
+        "Wall clock minus record timestamp when the target acknowledged the record.",
+    ),
+    *_spread("kafka_mirror_record_age_ms", "Wall clock minus record timestamp when the record was read at the source."),
 )
 
 BY_NAME = {spec.name: spec for spec in CATALOGUE}
+
+
+def series_names(spec: MetricSpec) -> tuple[str, ...]:
+    """Return the names that the family's series have: a histogram has three."""
+    if spec.kind == "histogram":
+        return tuple(f"{spec.name}_{part}" for part in ("bucket", "count", "sum"))
+    return (spec.name,)

@@ -24,24 +24,33 @@ class MirrorQueryListener(StreamingQueryListener):
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name
         """Record that a query runs."""
+        self._count("started")
         self._names[str(event.id)] = event.name
         self._recorder.query(event.name, is_active=True)
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-        """Record the reports of one window."""
+        """Record the reports of one window, and what Spark took for it."""
+        self._count("progress")
         try:
             for row in reports(event.progress.observedMetrics, self._observed):
                 self._recorder.report(row, now_s=time.time())
+            for phase, took_ms in event.progress.durationMs.items():
+                self._recorder.phase(event.progress.name, phase, took_ms / 1000)
         except Exception:
             self._recorder.count("kafka_mirror_listener_errors_total")
             log.exception("a progress event could not be read")
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        """Nothing to record."""
+        """Record that there was nothing to do (the appliance is stopping)."""
+        self._count("idle")
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
         """Record that a query has ended; the appliance, which watches its queries itself, starts it again."""
+        self._count("terminated")
         self._recorder.query(self._names.get(str(event.id), str(event.id)), is_active=False)
+
+    def _count(self, event: str) -> None:
+        self._recorder.count("kafka_mirror_listener_events_total", (event,))
 
 
 def reports(observed: Mapping[str, Any], name: str) -> Iterable[Mapping[str, Any]]:

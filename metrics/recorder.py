@@ -1,29 +1,43 @@
-"""Keep the newest value of every series, and hand them to prometheus-client. Thread-safe; knows no Spark, no Kafka."""
+"""Keep the newest value of every series. Thread-safe; knows no Spark, no Kafka, no exposition format."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
-
+from metrics.cap import Histogram, Labels, Value
 from metrics.catalogue import BY_NAME, CATALOGUE
 
-Labels = tuple[str, ...]
+LATE_S = 1.0  # a turn taken this long behind a window's start is a late hand-over
 _SPREADS = {"age": "kafka_mirror_record_age_ms", "latency": "kafka_mirror_replication_latency_ms"}
+_HISTOGRAMS = {"age": "kafka_mirror_record_age_seconds", "latency": "kafka_mirror_replication_latency_seconds"}
 
 
-class Recorder(Collector):
-    """Takes in replication reports and lag polls; `collect` is what a scrape sees."""
+class Recorder:
+    """Takes in replication reports, polls and Spark's events; `snapshot` is what a scrape sees."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._series: dict[str, dict[Labels, float]] = {spec.name: {} for spec in CATALOGUE}
+        self._series: dict[str, dict[Labels, Any]] = {spec.name: {} for spec in CATALOGUE}
         for spec in CATALOGUE:
-            if not spec.labels and spec.kind == "counter":
+            if not spec.labels:
                 self._series[spec.name][()] = 0.0
+
+    def snapshot(self) -> dict[str, dict[Labels, Value]]:
+        """Return every family's series by the family's name."""
+        with self._lock:
+            copied: dict[str, dict[Labels, Value]] = {name: dict(series) for name, series in self._series.items()}
+            for spec in CATALOGUE:
+                if spec.kind == "histogram":
+                    copied[spec.name] = {
+                        labels: Histogram(list(histogram.counts), histogram.total)
+                        for labels, histogram in self._series[spec.name].items()
+                    }
+        return copied
+
+    # --- what the stream reports -----------------------------------------------------------------------------
 
     def report(self, row: Mapping[str, Any], *, now_s: float) -> None:
         """Take in one replication report (columns: mirror.replication.reports.SCHEMA)."""
@@ -42,6 +56,10 @@ class Recorder(Collector):
                 self._set("kafka_mirror_last_record_timestamp_seconds", labels, row["last_timestamp_ms"] / 1000)
             for column, name in _SPREADS.items():
                 self._spread(name, labels, row, column)
+            for column, name in _HISTOGRAMS.items():
+                self._distribution(name, labels[:3], row[f"{column}_counts"], row[f"{column}_sum_ms"] / 1000)
+            if row["turn_wait_ms"] is not None:  # one row of each slot and window tells of the turn
+                self._turn((*labels[:2], str(row["slot"])), row)
 
     def _spread(self, name: str, labels: Labels, row: Mapping[str, Any], column: str) -> None:
         if row[f"{column}_ms"] is None:  # an idle window measured nothing: a gap says so, the last value stays
@@ -53,6 +71,33 @@ class Recorder(Collector):
         self._set(f"{name}_max", labels, row[f"{column}_max_ms"])
         self._set(f"{name}_avg", labels, row[f"{column}_sum_ms"] / row["records"])
 
+    def _distribution(self, name: str, labels: Labels, counts: Sequence[int], total: float) -> None:
+        histogram = self._histogram(name, labels)
+        histogram.counts = [have + more for have, more in zip(histogram.counts, counts, strict=True)]
+        histogram.total += total
+
+    def _turn(self, slot: Labels, row: Mapping[str, Any]) -> None:
+        self._add("kafka_mirror_windows_total", slot, 1)
+        self._add("kafka_mirror_takeovers_total", slot, row["takeovers"])
+        late = row["takeovers"] == 0 and row["turn_wait_ms"] > LATE_S * 1000
+        self._add("kafka_mirror_late_handovers_total", slot, 1 if late else 0)
+        self._set("kafka_mirror_turn_wait_seconds", slot, row["turn_wait_ms"] / 1000)
+
+    def phase(self, query: str, phase: str, seconds: float) -> None:
+        """Take in how long one phase of a query's micro-batch took."""
+        with self._lock:
+            name = "kafka_mirror_batch_duration_seconds"
+            histogram = self._histogram(name, (query, phase))
+            histogram.counts[bisect_left(BY_NAME[name].bounds, seconds)] += 1
+            histogram.total += seconds
+
+    def query(self, name: str, *, is_active: bool) -> None:
+        """Take in whether a streaming query runs."""
+        with self._lock:
+            self._set("kafka_mirror_query_active", (name,), 1.0 if is_active else 0.0)
+
+    # --- what polls find ---------------------------------------------------------------------------------------
+
     def offsets(self, labels: Labels, *, start: int | None, end: int, replicated: int | None) -> None:
         """Take in one poll of a topic-partition; an unknown position leaves no lag, which is not lag 0."""
         with self._lock:
@@ -62,6 +107,22 @@ class Recorder(Collector):
             if replicated is not None:
                 self._set("kafka_mirror_replicated_offset", labels, replicated)
                 self._set("kafka_mirror_lag_records", labels, max(0, end - replicated))
+
+    def lag_seconds(self, labels: Labels, seconds: float | None) -> None:
+        """Take in how long the first record that is not replicated waits; None while that is not known."""
+        with self._lock:
+            if seconds is None:
+                self._series["kafka_mirror_lag_seconds"].pop(labels, None)
+            else:
+                self._set("kafka_mirror_lag_seconds", labels, max(0.0, seconds))
+
+    def headroom(self, topic: Labels, seconds: float | None) -> None:
+        """Take in how long retention leaves the topic's first record that is not replicated; None when for ever."""
+        with self._lock:
+            if seconds is None:
+                self._series["kafka_mirror_retention_headroom_seconds"].pop(topic, None)
+            else:
+                self._set("kafka_mirror_retention_headroom_seconds", topic, seconds)
 
     def status(self, labels: Labels, code: int) -> None:
         """Take in the verdict on a topic-partition."""
@@ -85,10 +146,12 @@ class Recorder(Collector):
         with self._lock:
             self._set("kafka_mirror_cluster_up", (alias,), 1.0 if is_up else 0.0)
 
-    def query(self, name: str, *, is_active: bool) -> None:
-        """Take in whether a streaming query runs."""
+    # --- what is mirrored at all -------------------------------------------------------------------------------
+
+    def info(self, name: str, labels: Labels) -> None:
+        """Take in a fact that the labels of a constant 1 tell."""
         with self._lock:
-            self._set("kafka_mirror_query_active", (name,), 1.0 if is_active else 0.0)
+            self._set(name, labels, 1.0)
 
     def count(self, name: str, labels: Labels = ()) -> None:
         """Add one to a counter."""
@@ -96,18 +159,22 @@ class Recorder(Collector):
             self._add(name, labels, 1)
 
     def keep_only(self, partitions: Collection[Labels]) -> None:
-        """Remove the series of topic-partitions that left their flow."""
-        wanted = set(partitions)
+        """Remove the series of topic-partitions that left their flow, and of topics of which none is left."""
+        wanted, topics = set(partitions), {labels[:3] for labels in partitions}
         with self._lock:
             for name, series in self._series.items():
-                if "partition" in BY_NAME[name].labels:
-                    for labels in [labels for labels in series if labels not in wanted]:
+                names = BY_NAME[name].labels
+                if "topic" in names:
+                    is_partition = "partition" in names
+                    gone = [key for key in series if (key not in wanted if is_partition else key[:3] not in topics)]
+                    for labels in gone:
                         del series[labels]
 
     def value(self, name: str, labels: Labels) -> float | None:
-        """Return one series' value, None when it does not exist."""
+        """Return one series' value (not of a histogram), None when it does not exist."""
         with self._lock:
-            return self._series[name].get(labels)
+            found: float | None = self._series[name].get(labels)
+            return found
 
     def _add(self, name: str, labels: Labels, amount: float) -> None:
         self._series[name][labels] = self._series[name].get(labels, 0.0) + amount
@@ -115,13 +182,8 @@ class Recorder(Collector):
     def _set(self, name: str, labels: Labels, value: float) -> None:
         self._series[name][labels] = value
 
-    def collect(self) -> Iterator[Metric]:
-        """Yield every family with its series."""
-        with self._lock:
-            snapshot = {name: dict(series) for name, series in self._series.items()}
-        for spec in CATALOGUE:
-            kind = CounterMetricFamily if spec.kind == "counter" else GaugeMetricFamily
-            family = kind(spec.name.removesuffix("_total"), spec.help, labels=spec.labels)
-            for labels, value in sorted(snapshot[spec.name].items()):
-                family.add_metric(labels, value)
-            yield family
+    def _histogram(self, name: str, labels: Labels) -> Histogram:
+        found: Histogram | None = self._series[name].get(labels)
+        if found is None:
+            found = self._series[name][labels] = Histogram([0] * (len(BY_NAME[name].bounds) + 1))
+        return found

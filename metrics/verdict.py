@@ -31,12 +31,13 @@ class Status(IntEnum):
 
 
 class Sample(NamedTuple):
-    """One poll: epoch seconds, next source offset to replicate, log-end offset, source offsets lost so far."""
+    """One poll: epoch seconds, next source offset to replicate, log-end offset, source offsets lost so far, log start."""
 
     time_s: float
     position: int
     end: int
     lost: int = 0
+    start: int = 0
 
     @property
     def lag(self) -> int:
@@ -138,9 +139,9 @@ class History:
         try:
             rows = json.loads(path.read_text())
             for key, samples in rows:
-                for time_s, position, end, lost in samples:
+                for time_s, *offsets in samples:
                     if now_s - time_s <= max_age_s:
-                        self.add(tuple(key), Sample(float(time_s), int(position), int(end), int(lost)))
+                        self.add(tuple(key), Sample(float(time_s), *map(int, offsets)))
         except FileNotFoundError:
             return
         except (ValueError, TypeError):

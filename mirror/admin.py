@@ -20,8 +20,11 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, NewPartitions, NewTopic, OffsetSpec
 
+from metrics.headroom import Retention
 from mirror.config.clients import confluent_options
 from mirror.errors import ClusterUnavailable
+
+log = logging.getLogger("mirror")
 
 TIMEOUT_S = 15.0
 COORDINATOR_S = 5.0
@@ -95,6 +98,22 @@ class Admin:
             for name, entry in entries.items()
             if entry.source == own and not entry.is_read_only and not entry.is_sensitive and entry.value is not None
         }
+
+    def retention(self, topics: Iterable[str]) -> dict[str, Retention]:
+        """Return what each topic's records are deleted by, brokers' defaults included; none for those that do not answer."""
+        wanted = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
+        answers = self._client.describe_configs(wanted, request_timeout=TIMEOUT_S) if wanted else {}
+        found = {}
+        for resource, future in answers.items():
+            try:
+                entries = future.result()
+            except KafkaException as error:
+                log.debug("cluster %s: no settings of topic %s: %s", self.alias, resource.name, error)
+                continue
+            deletes = "delete" in str(entries["cleanup.policy"].value)
+            limits = (int(entries[key].value) if deletes else -1 for key in ("retention.ms", "retention.bytes"))
+            found[resource.name] = Retention(*limits)
+        return found
 
     def create(self, topic: str, *, partitions: int, replication_factor: int, configs: Mapping[str, str]) -> str:
         """Create a topic; return what the broker objected, "" when the topic is there now."""

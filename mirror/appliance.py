@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import logging
+import platform
 import signal
 import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry
-
+from metrics.cap import Labels
 from metrics.exporter import PortTakenError, serve
+from metrics.exposition import exposition
 from metrics.listener import MirrorQueryListener
-from metrics.recorder import Labels, Recorder
+from metrics.recorder import Recorder
+from mirror import __version__
 from mirror.admin import Admin
 from mirror.config.settings import Flow, Settings
 from mirror.errors import ClusterUnavailable, SettingsError, StreamTerminated
@@ -85,15 +88,15 @@ class Appliance:
         mirror = self._mirror
         mirror.state_dir.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
-            registry = CollectorRegistry()
-            registry.register(self.recorder)
             try:
                 host, port = mirror.metrics_listen
-                self.port = stack.enter_context(serve(registry, host, port, is_ready=lambda: self._is_ready))
+                self.port = stack.enter_context(serve(self._exposition, host, port, is_ready=lambda: self._is_ready))
             except PortTakenError as error:
                 raise SettingsError(str(error)) from error
+            self.recorder.info("kafka_mirror_build_info", (__version__, platform.python_version(), version("pyspark")))
             refuse_same_cluster(self.flows)
             self.poller.load()
+            stack.callback(self.poller.close)
             self._refresh(force=True)
             archive = ClassArchive(cache_folder(), java())
             spark = session(mirror.spark, archive, tasks=mirror.lanes * mirror.slots + SPARE_TASKS)
@@ -117,6 +120,12 @@ class Appliance:
                 self._watch(lanes)
             self._is_ready = False
             self._finish(lanes)
+
+    def _exposition(self) -> str:
+        mirror = self._mirror
+        return exposition(
+            self.recorder.snapshot(), max_series=mirror.metrics_max_series, strimzi_names=mirror.metrics_strimzi_names
+        )
 
     @property
     def is_stopping(self) -> bool:
@@ -169,6 +178,10 @@ class Appliance:
         if changed or force:
             self._write_plan(is_stopping=False)
             present = [labels for state in self.flows for labels in state.labels().values()]
+            for state in self.flows:
+                for topic in state.topics:
+                    flow = (state.flow.source.alias, state.flow.target.alias)
+                    self.recorder.info("kafka_mirror_topic_info", (*flow, topic.remote, topic.source.name))
             self.recorder.keep_only(present)
             self.poller.keep_only(present)
 

@@ -51,8 +51,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     clusters.set_defaults(command=_clusters)
 
-    boards = commands.add_parser("dashboards", help="write the generated rules, or check that they are up to date")
+    boards = commands.add_parser(
+        "dashboards", help="write the generated boards, rules and docs/metrics.md, or check that they are up to date"
+    )
     boards.add_argument("action", choices=("build", "check"))
+    boards.add_argument("--out", type=Path, metavar="DIR", help="folder to write below (default: the project's)")
+    boards.add_argument(
+        "--runbook-url", metavar="URL", help="where alerts and boards link to (default: docs/runbook.md)"
+    )
     boards.set_defaults(command=_dashboards)
 
     demo = commands.add_parser("demo", help="mirror between two embedded clusters and watch it")
@@ -67,6 +73,16 @@ def _file_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--clusters", nargs="+", metavar="ALIAS", default=[], help="only flows into these targets")
     own = command.add_argument_group("settings of the appliance (each also a key mirror.* of the file)")
     own.add_argument("--metrics-listen", metavar="HOST:PORT", help="where /metrics is served (default 127.0.0.1:9404)")
+    own.add_argument(
+        "--metrics-max-series",
+        metavar="N",
+        help="series that one scrape may bring; beyond it partitions fold (default 250000)",
+    )
+    own.add_argument(
+        "--metrics-strimzi-names",
+        metavar="BOOL",
+        help="also serve MirrorMaker's measures under Strimzi's names (default false)",
+    )
     own.add_argument("--state-dir", metavar="DIR", help="Spark's checkpoint location and the plan (default state)")
     own.add_argument("--window-ms", metavar="MS", help="length of a micro-batch (default 10000)")
     own.add_argument("--lanes", metavar="N", help="streaming queries taking turns, 1 or 2 (default 2)")
@@ -85,6 +101,8 @@ def _file_options(command: argparse.ArgumentParser) -> None:
 def _options(parsed: argparse.Namespace) -> dict[str, str]:
     named = {
         "mirror.metrics.listen": parsed.metrics_listen,
+        "mirror.metrics.max.series": parsed.metrics_max_series,
+        "mirror.metrics.strimzi.names": parsed.metrics_strimzi_names,
         "mirror.state.dir": parsed.state_dir,
         "mirror.window.ms": parsed.window_ms,
         "mirror.lanes": parsed.lanes,
@@ -136,15 +154,17 @@ def _clusters(parsed: argparse.Namespace) -> int:
 
 
 def _dashboards(parsed: argparse.Namespace) -> int:
-    from dashboards.build import FOLDER, build, stale
+    from dashboards.build import ROOT, build, stale
+    from dashboards.rules import RUNBOOK
 
+    root = parsed.out or ROOT
     if parsed.action == "build":
-        for name in build():
-            print(f"{FOLDER / name}")
+        for name in build(root, runbook=parsed.runbook_url or RUNBOOK):
+            print(root / name if parsed.out else name)
         return 0
-    changed = stale()
+    changed = stale(root)
     for name in changed:
-        print(f"{FOLDER / name} is not what would be generated; run: kafka-mirror dashboards build", file=sys.stderr)
+        print(f"{name} is not what would be generated; run: kafka-mirror dashboards build", file=sys.stderr)
     return 1 if changed else 0
 
 

@@ -1,4 +1,4 @@
-"""Read offsets of both clusters, away from the data path: lag, a verdict per topic-partition, which clusters answer.
+"""Read both clusters, away from the data path: lag in records and seconds, headroom, a verdict per topic-partition.
 
 Independent of the stream's reports on purpose: a mirror that hangs reports nothing, and its lag must be seen all the same.
 """
@@ -12,32 +12,50 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from metrics.recorder import Labels, Recorder
+from metrics.cap import Labels
+from metrics.headroom import Retention, headroom
+from metrics.recorder import Recorder
 from metrics.verdict import History, Sample, Status, judge
 from mirror.admin import Admin
 from mirror.errors import ClusterUnavailable
+from mirror.first_unreplicated import FirstUnreplicated
 from mirror.replication.plan import FlowPlan
 
 log = logging.getLogger("mirror")
 
 SAVE_EVERY_S = 30.0
 SILENT_WINDOWS = 4  # a report comes each window; a flow that misses this many has stopped
+RETENTION_EVERY_S = 300.0
 HISTORY_AGE_S = 600.0  # older polls say nothing about a partition that we see again now
 
+Key = tuple[str, int]  # source topic, partition
 Answer = TypeVar("Answer")
 
 
 class Poller:
     """Feeds the recorder; keeps the last polls in a file, so that verdicts survive a restart."""
 
-    def __init__(self, recorder: Recorder, history_file: Path, *, window_s: float, publishes: bool = False) -> None:
+    def __init__(
+        self,
+        recorder: Recorder,
+        history_file: Path,
+        *,
+        window_s: float,
+        publishes: bool = False,
+        reads: Callable[[FlowPlan], FirstUnreplicated] = FirstUnreplicated,
+    ) -> None:
         self._recorder = recorder
         self._file = history_file
         self._silence_s = SILENT_WINDOWS * window_s
         self._history = History()
         self._publishes = publishes
-        self._published: dict[str, dict[tuple[str, int], int]] = {}  # by flow: what the source has
+        self._positions: dict[str, dict[Key, int]] = {}  # by flow: of the last poll that the target answered
+        self._published: dict[str, dict[Key, int]] = {}  # by flow: what the source has
         self._unpublished: set[str] = set()  # flows whose positions the source refuses; said once
+        self._reads = reads
+        self._readers: dict[str, FirstUnreplicated] = {}  # by flow
+        self._retention: dict[str, dict[str, Retention]] = {}  # by flow and source topic
+        self._retention_at_s: dict[str, float] = {}
         self._saved_s = time.monotonic()
         self._started_s = time.time()
         self.polls = 0  # done, good or bad
@@ -50,38 +68,65 @@ class Poller:
         """Forget topic-partitions that left their flow."""
         self._history.keep_only(partitions)
 
-    def poll(self, plan: FlowPlan, source: Admin, target: Admin, labels: Mapping[tuple[str, int], Labels]) -> None:
-        """Poll one flow. `labels` maps (source topic, partition) to the labels of its series."""
+    def poll(self, plan: FlowPlan, source: Admin, target: Admin, labels: Mapping[Key, Labels]) -> None:
+        """Poll one flow. `labels` maps (source topic, partition) to the labels of its series.
+
+        While the target does not answer, positions are those of the last poll, for nothing can commit there; so the lag
+        is seen to grow. While the source does not, nothing new is known.
+        """
         flow = (plan.source, plan.target)
         began = time.monotonic()
+        failures: list[ClusterUnavailable] = []
+        # Positions first and log ends after: so a lag is never negative for want of order.
         try:
-            # Positions first and log ends after: so a lag is never negative for want of order.
-            wanted = [(p.remote_topic, p.partition) for p in plan.partitions]
-            positions = self._asked(target, lambda: target.committed(plan.group, wanted))
+            found = self._asked(
+                target, lambda: target.committed(plan.group, [(p.remote_topic, p.partition) for p in plan.partitions])
+            )
+            self._positions[plan.name] = {key: found[at] for key in labels if (at := (labels[key][2], key[1])) in found}
+        except ClusterUnavailable as error:
+            failures.append(error)
+        positions = self._positions.get(plan.name, {})
+        try:
             starts = self._asked(source, lambda: source.start_offsets(labels))
             committed_only = plan.consumer.get("isolation.level") == "read_committed"
             ends = self._asked(source, lambda: source.end_offsets(labels, read_committed=committed_only))
         except ClusterUnavailable as error:
+            failures.append(error)
+        else:
+            lagging = self._take_in(labels, positions, starts, ends)
+            self._time_lag(plan, source, labels, lagging, positions.keys() & ends.keys())
+            if self._publishes:
+                self._publish(plan, source, positions)
+        self._judge(flow, labels.values(), time.time())
+        for failure in failures:
             self._recorder.count("kafka_mirror_poll_errors_total", flow)
-            log.warning("%s: lag not polled: %s", plan.name, error)
-            self.polls += 1
-            return
-        now_s = time.time()
-        for key, end in ends.items():
-            replicated = positions.get((labels[key][2], key[1]))
-            self._recorder.offsets(labels[key], start=starts.get(key), end=end, replicated=replicated)
-            if replicated is not None:
-                lost = self._recorder.value("kafka_mirror_records_lost_total", labels[key]) or 0
-                self._history.add(labels[key], Sample(now_s, replicated, end, int(lost)))
-        if self._publishes:
-            self._publish(
-                plan, source, {key: positions[at] for key in labels if (at := (labels[key][2], key[1])) in positions}
-            )
-        self._judge(flow, labels.values(), now_s)
-        self._recorder.polled(flow, now_s=now_s, took_s=time.monotonic() - began)
+            log.warning("%s: lag not polled: %s", plan.name, failure)
+        if not failures:
+            self._recorder.polled(flow, now_s=time.time(), took_s=time.monotonic() - began)
         if time.monotonic() - self._saved_s > SAVE_EVERY_S:
             self.save()
         self.polls += 1  # last: who counts polls finds what they brought
+
+    def _take_in(
+        self,
+        labels: Mapping[Key, Labels],
+        positions: Mapping[Key, int],
+        starts: Mapping[Key, int],
+        ends: Mapping[Key, int],
+    ) -> dict[Key, int]:
+        """Record offsets; return where the topic-partitions that lag go on."""
+        lagging = {}
+        now_s = time.time()
+        for key, end in ends.items():
+            replicated = positions.get(key)
+            self._recorder.offsets(labels[key], start=starts.get(key), end=end, replicated=replicated)
+            if replicated is not None:
+                lost = self._recorder.value("kafka_mirror_records_lost_total", labels[key]) or 0
+                start = starts.get(key, 0)
+                self._history.add(labels[key], Sample(now_s, replicated, end, int(lost), start))
+                if end > replicated:
+                    lagging[key] = max(replicated, start)
+        return lagging
 
     def save(self) -> None:
         """Write the last polls to the file; without it only the next start is blind for a window."""
@@ -91,7 +136,49 @@ class Poller:
         except OSError as error:
             log.warning("the last polls cannot be kept in %s: %s", self._file, error)
 
-    def _publish(self, plan: FlowPlan, source: Admin, positions: dict[tuple[str, int], int]) -> None:
+    def close(self) -> None:
+        """Close the connections of its own."""
+        for reader in self._readers.values():
+            reader.close()
+
+    def _time_lag(
+        self,
+        plan: FlowPlan,
+        source: Admin,
+        labels: Mapping[Key, Labels],
+        lagging: Mapping[Key, int],
+        known: Collection[Key],
+    ) -> None:
+        """Record how long each topic-partition's next record waits, and how long retention still leaves it."""
+        reader = self._readers.get(plan.name)
+        if reader is None:
+            reader = self._readers[plan.name] = self._reads(plan)
+        timestamps = reader.timestamps(lagging)
+        retention = self._retention_of(plan, source)
+        now_ms = time.time() * 1000
+        nearest: dict[Labels, float | None] = {labels[key][:3]: None for key in known}
+        for key in known:
+            lag_s = (now_ms - timestamps[key]) / 1000 if key in timestamps else None if key in lagging else 0.0
+            self._recorder.lag_seconds(labels[key], lag_s)
+            left = headroom(retention.get(key[0], Retention()), self._history.of(labels[key]), lag_s or 0.0)
+            topic = labels[key][:3]
+            so_far = nearest[topic]
+            nearest[topic] = left if so_far is None else so_far if left is None else min(so_far, left)
+        for topic, left in nearest.items():
+            self._recorder.headroom(topic, left)
+
+    def _retention_of(self, plan: FlowPlan, source: Admin) -> dict[str, Retention]:
+        """Return the source topics' retention, asked again from time to time and when topics appear."""
+        topics = {assigned.topic for assigned in plan.partitions}
+        known = self._retention.get(plan.name, {})
+        is_due = time.monotonic() - self._retention_at_s.get(plan.name, float("-inf")) > RETENTION_EVERY_S
+        if is_due or not topics <= known.keys():
+            # A topic that does not answer is not asked for at each poll.
+            known = self._retention[plan.name] = {**dict.fromkeys(topics, Retention()), **source.retention(topics)}
+            self._retention_at_s[plan.name] = time.monotonic()
+        return known
+
+    def _publish(self, plan: FlowPlan, source: Admin, positions: dict[Key, int]) -> None:
         """Commit positions to a group on the source, where every lag tool looks; nothing depends on them."""
         if not positions or positions == self._published.get(plan.name):
             return

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from metrics.recorder import Labels, Recorder
+from metrics.cap import Labels
+from metrics.recorder import Recorder
 from metrics.verdict import Status
 
 COLUMNS = ("flow", "topic", "partition", "offset", "log end", "lag", "rec/s", "age ms", "latency ms", "status")

@@ -22,6 +22,8 @@ DEFAULT_EXCLUDE = (r"mm2.*\.internal", r".*\.replica", r"__.*")  # MirrorMaker 4
 MAX_REPLICATION_FACTOR = 32_767  # a 16-bit field of the CreateTopics request
 _OWN_KEYS = (
     "mirror.metrics.listen",
+    "mirror.metrics.max.series",
+    "mirror.metrics.strimzi.names",
     "mirror.state.dir",
     "mirror.window.ms",
     "mirror.lanes",
@@ -76,6 +78,8 @@ class Mirror:
     """This program's own settings, the `mirror.*` keys."""
 
     metrics_listen: tuple[str, int] = ("127.0.0.1", 9404)
+    metrics_max_series: int = 250_000
+    metrics_strimzi_names: bool = False  # also serve MirrorMaker's measures under the names of Strimzi's exporter rules
     state_dir: Path = Path("state")
     window_ms: int = 10_000
     lanes: int = 2  # 1 or 2
@@ -260,11 +264,14 @@ def _mirror(own: Layer) -> Mirror:
     if state and (not values.text(state) or "\0" in state.value):
         raise refusal(state, "is no path; expected a directory. Name one or leave the key out.")
     lanes = own.get("mirror.lanes")
+    strimzi_names = own.get("mirror.metrics.strimzi.names")
     source_group = own.get("mirror.source.group.enabled")
     poll_ms = _positive(own, "mirror.poll.interval.ms", 5_000)
     spark = {key.removeprefix("mirror."): values.text(entry) for key, entry in own.items() if key.startswith(_SPARK)}
     return Mirror(
         metrics_listen=values.host_port(listen) if listen else ("127.0.0.1", 9404),
+        metrics_max_series=_positive(own, "mirror.metrics.max.series", 250_000),
+        metrics_strimzi_names=values.boolean(strimzi_names) if strimzi_names else False,
         state_dir=Path(values.text(state)) if state else Path("state"),
         window_ms=_positive(own, "mirror.window.ms", 10_000),
         lanes=values.integer(lanes, least=1, most=2) if lanes else 2,

@@ -125,9 +125,9 @@ def batches(data: bytes) -> Iterator[Batch]:
 
 def _legacy(view: memoryview, base: int, magic: int) -> Batch:
     """Describe a magic 0 or 1 message set; its offset field holds the *last* offset of a compressed wrapper."""
-    records = list(_records(view))
-    first = records[0].offset if records else base
-    return Batch(view, magic, first, base, 0, NO_TIMESTAMP, NO_TIMESTAMP, -1, len(records))
+    found = list(records(view))
+    first = found[0].offset if found else base
+    return Batch(view, magic, first, base, 0, NO_TIMESTAMP, NO_TIMESTAMP, -1, len(found))
 
 
 def whole(batch: Batch, codec: int | None) -> Outgoing:
@@ -188,7 +188,7 @@ def rebatch(sources: Iterable[Batch], position: int, *, codec: int | None, max_b
     done: list[Outgoing] = []
     builder = _Builder(codec, max_bytes)
     for batch in sources:
-        for record in _records(batch.data):
+        for record in records(batch.data):
             if record.offset < position:
                 continue
             if not builder.append(record):
@@ -237,7 +237,8 @@ class _Builder:
         )
 
 
-def _records(data: memoryview) -> Iterator[Any]:
+def records(data: memoryview) -> Iterator[Any]:
+    """Yield the records of batches, decoded by aiokafka (offset, timestamp in epoch ms, key, value, headers)."""
     reader = MemoryRecords(bytes(data))
     while reader.has_next():
         yield from reader.next_batch()
@@ -254,7 +255,7 @@ def halves(outgoing: Outgoing, position: int) -> list[Outgoing]:
     codec = HEADER.unpack_from(outgoing.data)[5] & _CODEC_BITS
     middle = outgoing.count // 2
     parts = [_Builder(codec, 1 << 30), _Builder(codec, 1 << 30)]
-    for index, record in enumerate(_records(memoryview(outgoing.data))):
+    for index, record in enumerate(records(memoryview(outgoing.data))):
         parts[index >= middle].append(record)
     first, second = (part.build() for part in parts)
     return [replace(first, next_offset=position + middle), replace(second, next_offset=outgoing.next_offset)]
@@ -262,7 +263,7 @@ def halves(outgoing: Outgoing, position: int) -> list[Outgoing]:
 
 def is_abort(batch: Batch) -> bool:
     """Tell whether a control batch ends its transaction by an abort."""
-    for record in _records(batch.data):
+    for record in records(batch.data):
         return bool(ControlRecord.parse(record.key) == ABORT_MARKER)
     return False
 

@@ -2,39 +2,60 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
 
+from metrics.catalogue import RECORD_SECONDS
+
+BOUNDS_MS = tuple(bound * 1000 for bound in RECORD_SECONDS)
 SCHEMA = (
     "source string, target string, topic string, source_topic string, partition int, "
     "window_id bigint, slot int, duration_ms double, "
     "records bigint, bytes bigint, position bigint, last_timestamp_ms double, "
     "age_ms double, age_min_ms double, age_max_ms double, age_sum_ms double, "
+    "age_counts array<bigint>, "
     "latency_ms double, latency_min_ms double, latency_max_ms double, latency_sum_ms double, "
-    "lost bigint, rewinds bigint, reason string"
+    "latency_counts array<bigint>, "
+    "lost bigint, rewinds bigint, reason string, "
+    "turn_wait_ms double, takeovers bigint"  # of the slot: in one row of each window, null and 0 in the others
 )
 
 
 @dataclass(slots=True)
 class Spread:
-    """Last, smallest, largest and summed value of a measure in ms; `last` is None before the first one."""
+    """Last, smallest, largest and summed value of a measure in ms; `last` is None before the first one.
+
+    `counts` are the values between BOUNDS_MS, the last count those above all of them.
+    """
 
     last: float | None = None
     low: float = field(default=float("inf"))
     high: float = field(default=float("-inf"))
     total: float = 0.0
+    counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS_MS) + 1))
 
-    def add(self, low: float, high: float, total: float) -> None:
+    def add(self, low: float, high: float, total: float, count: int) -> None:
         """Take in one batch: its smallest, largest and summed value; the smallest belongs to the newest record."""
         self.last = low
         self.low = min(self.low, low)
         self.high = max(self.high, high)
         self.total += total
+        first, last = bisect_left(BOUNDS_MS, low), bisect_left(BOUNDS_MS, high)
+        if first == last:
+            self.counts[first] += count
+            return
+        below = 0
+        for bucket in range(first, last):
+            upto = round(count * (BOUNDS_MS[bucket] - low) / (high - low))
+            self.counts[bucket] += upto - below
+            below = upto
+        self.counts[last] += count - below
 
-    def columns(self) -> tuple[float | None, float | None, float | None, float]:
-        """Return (last, min, max, sum); the first three are None when nothing was measured."""
+    def columns(self) -> tuple[float | None, float | None, float | None, float, list[int]]:
+        """Return (last, min, max, sum, counts); the first three are None when nothing was measured."""
         if self.last is None:
-            return None, None, None, 0.0
-        return self.last, self.low, self.high, self.total
+            return None, None, None, 0.0, self.counts
+        return self.last, self.low, self.high, self.total, self.counts
 
 
 @dataclass(slots=True)

@@ -352,8 +352,8 @@ class FlowRunner:
         tally.bytes += len(outgoing.data)
         low, high, total = outgoing.min_timestamp, outgoing.max_timestamp, outgoing.sum_timestamp
         tally.last_timestamp_ms = float(high)  # Arrow refuses integers above 2^53 for a double
-        tally.age.add(read_ms - high, read_ms - low, read_ms * outgoing.count - total)
-        tally.latency.add(acked_ms - high, acked_ms - low, acked_ms * outgoing.count - total)
+        tally.age.add(read_ms - high, read_ms - low, read_ms * outgoing.count - total, outgoing.count)
+        tally.latency.add(acked_ms - high, acked_ms - low, acked_ms * outgoing.count - total, outgoing.count)
 
     def _refused(self, partition: Partition, outgoing: Outgoing, error: BaseException) -> None:
         assigned = partition.assigned

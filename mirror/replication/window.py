@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mirror.config.clients import aiokafka_options, fetch_options, produce_options
 from mirror.replication.plan import (
@@ -42,8 +42,17 @@ class Connections:
 _open: dict[str, Connections] = {}
 
 
-async def serve(plan: FlowPlan, window: Window) -> list[Partition]:
-    """Serve one window of one flow and return its topic-partitions with what was replicated.
+@dataclass(slots=True)
+class Served:
+    """What a window did for a flow: nothing when its turn never came."""
+
+    partitions: list[Partition] = field(default_factory=list)
+    turn_wait_ms: float = 0.0  # from the window's start, or ours where we began later with no predecessor to wait for
+    takeovers: int = 0  # 1 when the predecessor was taken for dead
+
+
+async def serve(plan: FlowPlan, window: Window) -> Served:
+    """Serve one window of one flow.
 
     A network failure ends nothing: it is retried until the window is over, and what could not be done is left
     to the next window, which finds the positions on the target.
@@ -56,7 +65,7 @@ async def serve(plan: FlowPlan, window: Window) -> list[Partition]:
     except TimeoutError:
         log.exception("%s: slot %d hung past its window and was given up", plan.name, window.slot)
         await _forget(plan.name)
-        return []
+        return Served()
     finally:
         connections = _open.get(plan.name)
         if connections is not None and connections.is_dirty:
@@ -81,17 +90,14 @@ class FlowWindow:
         self._fetch = fetch_options(plan.consumer)
         self._produce = produce_options(plan.producer)
         self._stop = asyncio.Event()
-        self._partitions: list[Partition] = []
+        self._served = Served()
 
-    async def run(self) -> list[Partition]:
-        """Run all steps; return the topic-partitions served, empty when the turn never came."""
+    async def run(self) -> Served:
+        """Run all steps; what is returned is empty when the turn never came."""
         connections = await self._retried("connect", self._warm)
-        if connections is None:
-            return []
-        if not await self._take_turn(connections):
-            return []
-        await self._replicate(connections)
-        return self._partitions
+        if connections is not None and await self._take_turn(connections):
+            await self._replicate(connections)
+        return self._served
 
     async def _retried(self, what: str, step):  # type: ignore[no-untyped-def]
         delay = 0.2
@@ -133,14 +139,19 @@ class FlowWindow:
             await asyncio.sleep(max(0.0, min(0.5, (window.start_ms - now_ms()) / 1000)))
             if now_ms() < window.start_ms - 100 and await self._is_stopped(connections):
                 return False
-        started = time.monotonic()
+        started, asked_ms, waited = time.monotonic(), now_ms(), False
         while now_ms() < give_up_ms:
             try:
                 offsets = await connections.target.committed(plan.group, [stop, turn])
                 if offsets.get(stop, (None,))[0] == window.run_id:
                     return False
                 if self._is_free(offsets.get(turn, (None, ""))):
-                    return await self._begin(connections)
+                    await self._begin(connections)
+                    self._served.turn_wait_ms = now_ms() - (
+                        window.start_ms if waited else max(asked_ms, window.start_ms)
+                    )
+                    return True
+                waited = True
             except NETWORK as error:
                 log.warning("%s: slot %d cannot read its turn (%s)", plan.name, window.slot, error or repr(error))
                 await asyncio.sleep(0.2)
@@ -155,24 +166,26 @@ class FlowWindow:
         # A turn held by an earlier run belongs to a process that is gone: one process runs a file at a time.
         if baton.is_released or metadata != str(self._window.run_id):
             return True
+        if baton.window == self._window.number:
+            return True  # our own commit, whose answer was lost
         dead_ms = (baton.window + 1) * self._window.window_ms + (2 * GRACE_S + DEAD_S) * 1000
         if now_ms() > dead_ms:
             log.warning("%s: window %d of slot %d never released its turn, taking over",
                         self._plan.name, baton.window, self._window.slot)  # fmt: skip
+            self._served.takeovers = 1
             return True
         return False
 
-    async def _begin(self, connections: Connections) -> bool:
+    async def _begin(self, connections: Connections) -> None:
         """Read the positions and hold the turn, in that order, the positions of new partitions in the same commit."""
         plan, target = self._plan, connections.target
         keys = [(p.remote_topic, p.partition) for p in plan.partitions]
         found = await target.committed(plan.group, keys)
-        self._partitions = []
+        self._served.partitions = []
         for assigned in plan.partitions:
             offset, metadata = found.get((assigned.remote_topic, assigned.partition), (None, ""))
-            self._partitions.append(await self._placed(connections.source, assigned, offset, metadata))
+            self._served.partitions.append(await self._placed(connections.source, assigned, offset, metadata))
         await self._commit(target, Baton(self._window.number, is_released=False))
-        return True
 
     async def _placed(self, source: Source, assigned: Assigned, offset: int | None, metadata: str) -> Partition:
         rewinds = 0
@@ -199,7 +212,7 @@ class FlowWindow:
     # --- replicating and handing over -------------------------------------------------------------------------
 
     async def _replicate(self, connections: Connections) -> None:
-        runner = FlowRunner(self._plan.name, connections.source, connections.target, self._partitions,
+        runner = FlowRunner(self._plan.name, connections.source, connections.target, self._served.partitions,
                             fetch=self._fetch, produce=self._produce)  # fmt: skip
         keeper = asyncio.create_task(self._keep(connections))
         try:
@@ -253,7 +266,7 @@ class FlowWindow:
         """Commit what was acknowledged since the last commit, and the turn with it in the same write."""
         offsets: dict[tuple[str, int], tuple[int, str]] = {}
         written = []
-        for partition in self._partitions:
+        for partition in self._served.partitions:
             # Every window's first and last commit writes all: a quiet position must not expire.
             if partition.acked != partition.committed:
                 assigned = partition.assigned

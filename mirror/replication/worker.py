@@ -13,7 +13,7 @@ import uvloop
 from mirror.logs import log_to_stderr
 from mirror.replication.plan import FlowPlan, Window
 from mirror.replication.runner import Partition
-from mirror.replication.window import serve
+from mirror.replication.window import Served, serve
 
 _loops: dict[int, asyncio.AbstractEventLoop] = {}  # by process: never shared across a fork
 
@@ -29,12 +29,14 @@ def serve_slot(window: Window, flows: tuple[FlowPlan, ...]) -> Iterator[tuple[ob
     started = time.time()
     served = loop.run_until_complete(_serve_all(window, flows))
     duration_ms = (time.time() - max(started, window.start_ms / 1000)) * 1000
-    for flow, partitions in zip(flows, served, strict=True):
-        for partition in partitions:
-            yield _row(flow, window, partition, duration_ms)
+    for flow, done in zip(flows, served, strict=True):
+        turn: tuple[float | None, int] = (done.turn_wait_ms, done.takeovers)
+        for partition in done.partitions:
+            yield (*_row(flow, window, partition, duration_ms), *turn)
+            turn = (None, 0)
 
 
-async def _serve_all(window: Window, flows: tuple[FlowPlan, ...]) -> list[list[Partition]]:
+async def _serve_all(window: Window, flows: tuple[FlowPlan, ...]) -> list[Served]:
     """Serve every flow of the slot beside the others: a dead cluster holds up its own flows only."""
     return await asyncio.gather(*(serve(flow, window) for flow in flows))
 

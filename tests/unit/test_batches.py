@@ -9,6 +9,7 @@ from aiokafka.record.memory_records import MemoryRecords
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mirror.first_unreplicated import first_timestamp
 from mirror.replication import batches as b
 
 RECORDS = st.lists(
@@ -151,3 +152,11 @@ def test_the_transactional_bit_is_cleared_when_our_producer_is_not_transactional
     assert not sent.is_transactional
     (sent,) = b.batches(b.stamped(batch.data, 1, 0, 0, transactional=True))
     assert sent.is_transactional
+
+
+def test_the_first_timestamp_at_a_position_is_exact_also_inside_a_batch():
+    records = [(1000 + n, b"k", b"v", []) for n in range(5)]
+    data = build(records, base=10) + build([(5000, b"k", b"v", [])], base=15)
+    assert [first_timestamp(data, position) for position in (10, 12, 14, 15)] == [1000, 1002, 1004, 5000]
+    assert first_timestamp(data, 16) is None
+    assert first_timestamp(b"", 0) is None

@@ -4,32 +4,54 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import urllib.request
+from collections.abc import Mapping
 
 import pytest
-from prometheus_client import CollectorRegistry
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
 
-from metrics.catalogue import CATALOGUE
-from metrics.exporter import serve
+from metrics.cap import Histogram, capped
+from metrics.catalogue import CATALOGUE, PARTITION, SLOT, TOPIC
+from metrics.exposition import STRIMZI, exposition
 from metrics.recorder import Recorder
-from tests.unit.test_metrics import report
+from tests.unit.test_metrics import counts, report, text
 
 # MirrorMaker's measures are in milliseconds and keep their names; Prometheus' convention is seconds.
 IN_MILLISECONDS = {spec.name for spec in CATALOGUE if "_ms" in spec.name}
 
-pytestmark = pytest.mark.skipif(
+needs_promtool = pytest.mark.skipif(
     shutil.which("promtool") is None, reason="promtool (Debian: prometheus) is not installed"
 )
 
 
-def exposition(recorder: Recorder) -> str:
-    registry = CollectorRegistry()
-    registry.register(recorder)
-    with (
-        serve(registry, "127.0.0.1", 0, is_ready=lambda: True) as port,
-        urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer,
-    ):
-        return str(answer.read().decode())
+def full(*, topics: int = 1, partitions: int = 1) -> dict[str, dict[tuple[str, ...], float | Histogram]]:
+    """A snapshot with a value for every family of the catalogue."""
+    places = [("a", "b", f"a.t{topic}", str(part)) for topic in range(topics) for part in range(partitions)]
+    snapshot: dict[str, dict[tuple[str, ...], float | Histogram]] = {}
+    for spec in CATALOGUE:
+        if spec.labels == PARTITION:
+            keys = places
+        elif spec.labels[:3] == TOPIC:
+            keys = [(*place[:3], *("t" for _ in spec.labels[3:])) for place in places]
+        elif spec.labels[:2] == SLOT[:2]:
+            keys = [("a", "b", *("x" for _ in spec.labels[2:]))]
+        else:
+            keys = [tuple("x" for _ in spec.labels)]
+        snapshot[spec.name] = {
+            key: Histogram([1] * (len(spec.bounds) + 1), 2.5) if spec.kind == "histogram" else float(at)
+            for at, key in enumerate(dict.fromkeys(keys))
+        }
+    return snapshot
+
+
+def samples(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    """Every sample as Prometheus' Python parser reads it."""
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
 
 
 def complaints(text: str) -> dict[str, list[str]]:
@@ -43,24 +65,100 @@ def complaints(text: str) -> dict[str, list[str]]:
     return said
 
 
+@needs_promtool
 def test_promtool_objects_to_nothing_but_the_milliseconds():
-    recorder = Recorder()
-    recorder.report(report(), now_s=1.0)
-    recorder.offsets(("a", "b", "a.t", "0"), start=0, end=10, replicated=7)
-    recorder.statuses(("a", "b"), {"ok": 1, "stall": 0})
-    recorder.polled(("a", "b"), now_s=1.0, took_s=0.1)
-    recorder.cluster("a", is_up=True)
-    recorder.query("lane-0", is_active=True)
-    text = exposition(recorder)
+    text = exposition(full(), max_series=10**6)
+    for spec in CATALOGUE:
+        assert f"# TYPE {spec.name} {spec.kind}\n" in text
     said = complaints(text)
     assert set(said) <= IN_MILLISECONDS
     assert {name for name in said if f"# HELP {name} " not in text} == set()
 
 
+@needs_promtool
 @pytest.mark.parametrize("name", ['a"} 1\nup 0\n', "x\\", "a\nb", '"', "\u2028", "é"])
 def test_a_hostile_topic_name_stays_one_label(name):
     recorder = Recorder()
     recorder.report(report(topic=name), now_s=1.0)
-    text = exposition(recorder)
-    assert set(complaints(text)) <= IN_MILLISECONDS
-    assert not [line for line in text.split("\n") if line.startswith("up ")]
+    written = text(recorder)
+    assert set(complaints(written)) <= IN_MILLISECONDS
+    assert not [line for line in written.split("\n") if line.startswith("up ")]
+
+
+@given(
+    topic=st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\r")),
+    value=st.floats(allow_nan=False),
+)
+def test_what_is_written_is_what_a_parser_reads(topic, value):
+    snapshot: Mapping = {spec.name: {} for spec in CATALOGUE} | {
+        "kafka_mirror_lag_records": {("a", "b", topic, "0"): value}
+    }
+    labels = (("partition", "0"), ("source", "a"), ("target", "b"), ("topic", topic))
+    assert samples(exposition(snapshot, max_series=10))["kafka_mirror_lag_records", labels] == value
+
+
+def test_a_histogram_is_read_as_cumulative_buckets_with_count_and_sum():
+    recorder = Recorder()
+    recorder.report(report() | {"age_counts": counts(b0=1, b3=2, b13=1), "age_sum_ms": 5000.0}, now_s=1.0)
+    found = {key: value for key, value in samples(text(recorder)).items() if "record_age_seconds" in key[0]}
+    by_bound = {dict(labels)["le"]: value for (name, labels), value in found.items() if name.endswith("_bucket")}
+    assert [by_bound[bound] for bound in ("0.25", "1.0", "2.5", "3600.0", "+Inf")] == [1, 1, 3, 3, 4]
+    assert [value for (name, _), value in found.items() if name.endswith(("_count", "_sum"))] == [4, 5]
+
+
+def test_strimzi_names_are_served_when_asked_for():
+    name = f"{STRIMZI}replication_latency_ms_max"
+    labels = (("partition", "0"), ("source", "a"), ("target", "b"), ("topic", "a.t0"))
+    assert (name, labels) in samples(exposition(full(), max_series=10**6, strimzi_names=True))
+    assert STRIMZI not in exposition(full(), max_series=10**6)
+
+
+# --- the cap --------------------------------------------------------------------------------------------------------
+
+
+def sizes(families):
+    return {family.spec.name: family.size() for family in families}
+
+
+def test_below_the_cap_nothing_is_dropped():
+    families, dropped = capped(full(topics=3, partitions=4), 10**6)
+    assert dropped == 0
+    assert sizes(families)["kafka_mirror_lag_records"] == 12
+
+
+def test_the_last_families_fold_first_and_the_counts_add_up():
+    snapshot = full(topics=2, partitions=50)
+    whole, _ = capped(snapshot, 10**6)
+    limit = sum(sizes(whole).values()) - 300
+    families, dropped = capped(snapshot, limit)
+    left = sizes(families)
+    assert left["kafka_mirror_record_age_ms_avg"] == 0  # an average of averages would mean nothing
+    assert left["kafka_mirror_record_age_ms_max"] == 2
+    assert left["kafka_mirror_lag_records"] == 100
+    assert sum(left.values()) + dropped == sum(sizes(whole).values())
+    assert sum(left.values()) <= limit
+
+
+def test_folded_values_are_sums_or_worst_cases():
+    families, _ = capped(full(topics=1, partitions=3), 0)
+    whole, _ = capped(full(topics=1, partitions=3), 10**6)
+    saved = sum(2 if spec.fold else 3 for spec in CATALOGUE if spec.labels == PARTITION)
+    found, _ = capped(full(topics=1, partitions=3), sum(sizes(whole).values()) - saved)
+    folded = {family.spec.name: family.series for family in found if family.labels == TOPIC}
+    assert folded["kafka_mirror_record_count_total"] == {("a", "b", "a.t0"): 0 + 1 + 2}
+    assert folded["kafka_mirror_record_age_ms"] == {("a", "b", "a.t0"): 2}
+    assert folded["kafka_mirror_record_age_ms_min"] == {("a", "b", "a.t0"): 0}
+    assert sizes(families)["kafka_mirror_lag_records"] == 0  # with no room at all, topics give way too
+    assert sizes(families)["kafka_mirror_partitions"] == 1  # what concerns a flow never does
+
+
+def test_what_was_dropped_is_told():
+    told = samples(exposition(full(topics=100, partitions=10), max_series=8000))
+    own = [name for name, _ in told if name.startswith("kafka_mirror")]
+    assert told["kafka_mirror_exposed_series", ()] == len(own) <= 8000
+    assert told["kafka_mirror_dropped_series", ()] > 15_000
+
+
+def test_a_tenants_ten_thousand_topics_do_not_swamp_the_scrape():
+    written = exposition(full(topics=10_000), max_series=50_000)
+    assert len(written.splitlines()) < 50_000 + 3 * len(CATALOGUE) + 200

@@ -52,7 +52,7 @@ def test_the_clients_have_one_door_each():
     }
     assert users["aiokafka"] <= {f"mirror/replication/{name}.py" for name in ("batches", "runner", "wire")}
     assert users["pyspark"] <= {
-        *(f"mirror/replication/{name}.py" for name in ("datasource", "stream", "worker_daemon")),
+        *(f"mirror/replication/{name}.py" for name in ("class_archive", "datasource", "stream", "worker_daemon")),
         "metrics/listener.py",
         "mirror/local/jars.py",
     }

@@ -1,16 +1,16 @@
 """Reports in, exposition text out."""
 
-import re
+import gzip
 import urllib.error
 import urllib.request
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from prometheus_client import CollectorRegistry, generate_latest
 
-from metrics.catalogue import CATALOGUE
+from metrics.cap import Histogram
+from metrics.catalogue import CATALOGUE, RECORD_SECONDS
 from metrics.exporter import PortTakenError, serve
+from metrics.exposition import exposition
 from metrics.listener import MirrorQueryListener, reports
 from metrics.recorder import Recorder
 from mirror.replication.reports import SCHEMA, Spread
@@ -19,16 +19,22 @@ from mirror.table import lag_table
 COLUMNS = [column.split()[0] for column in SCHEMA.split(", ")]
 
 
-def report(topic="a.t", partition=0, *, records=4, reason=""):
+BUCKETS = len(RECORD_SECONDS) + 1
+
+
+def counts(**at):
+    """Counts by bucket, given as b0=4, b13=1."""
+    return [at.get(f"b{bucket}", 0) for bucket in range(BUCKETS)]
+
+
+def report(topic="a.t", partition=0, *, records=4, reason="", turn=(None, 0)):
     values = ("a", "b", topic, "t", partition, 5, 0, 2000.0, records, 400, 10, 99.0,
-              1.0, 1.0, 3.0, 8.0, 2.0, 2.0, 4.0, 12.0, 0, 0, reason)  # fmt: skip
+              1.0, 1.0, 3.0, 8.0, counts(b0=records), 2.0, 2.0, 4.0, 12.0, counts(b0=records), 0, 0, reason, *turn)  # fmt: skip
     return dict(zip(COLUMNS, values, strict=True))
 
 
 def text(recorder):
-    registry = CollectorRegistry()
-    registry.register(recorder)
-    return generate_latest(registry).decode()
+    return exposition(recorder.snapshot(), max_series=10**6)
 
 
 def test_each_series_is_independent():
@@ -53,7 +59,8 @@ def test_each_series_is_independent():
 def test_an_idle_window_leaves_a_gap_in_the_window_values_and_keeps_the_last():
     recorder = Recorder()
     recorder.report(report(), now_s=1.0)
-    idle = report(records=0) | {c: None for c in COLUMNS if c.startswith(("age_", "latency_")) and "sum" not in c}
+    unmeasured = [c for c in COLUMNS if c.startswith(("age_", "latency_")) and not c.endswith(("sum_ms", "counts"))]
+    idle = report(records=0) | dict.fromkeys(unmeasured)
     recorder.report(idle, now_s=2.0)
     labels = ("a", "b", "a.t", "0")
     assert recorder.value("kafka_mirror_record_age_ms", labels) == 1.0
@@ -90,7 +97,7 @@ def test_hostile_label_values_are_escaped():
 
 
 def test_a_progress_event_that_cannot_be_read_is_counted(caplog):
-    event = SimpleNamespace(progress=SimpleNamespace(observedMetrics={"replication": {"nothing": 1}}))
+    event = SimpleNamespace(progress=SimpleNamespace(name="lane-0", observedMetrics={"replication": {"nothing": 1}}))
     recorder = Recorder()
     MirrorQueryListener(recorder, observed="replication").onQueryProgress(event)
     assert recorder.value("kafka_mirror_listener_errors_total", ()) == 1
@@ -108,12 +115,58 @@ def test_the_listener_tells_which_queries_run():
     assert active == [0, 1]
 
 
+def test_the_listener_takes_in_the_phases_of_a_batch_and_counts_its_events():
+    recorder = Recorder()
+    progress = SimpleNamespace(name="lane-0", observedMetrics={}, durationMs={"addBatch": 10_100, "walCommit": 12})
+    listener = MirrorQueryListener(recorder, observed="replication")
+    listener.onQueryProgress(SimpleNamespace(progress=progress))
+    listener.onQueryIdle(SimpleNamespace())
+    phases = recorder.snapshot()["kafka_mirror_batch_duration_seconds"]
+    assert {key: histogram.total for key, histogram in phases.items()} == {
+        ("lane-0", "addBatch"): 10.1, ("lane-0", "walCommit"): 0.012,
+    }  # fmt: skip
+    assert 'kafka_mirror_batch_duration_seconds_bucket{le="12.5",phase="addBatch",query="lane-0"} 1' in text(recorder)
+    assert 'kafka_mirror_batch_duration_seconds_bucket{le="10.0",phase="addBatch",query="lane-0"} 0' in text(recorder)
+    assert recorder.value("kafka_mirror_listener_events_total", ("progress",)) == 1
+    assert recorder.value("kafka_mirror_listener_events_total", ("idle",)) == 1
+
+
 def test_spread_keeps_last_lowest_highest_and_sum():
     spread = Spread()
-    assert spread.columns() == (None, None, None, 0.0)
-    spread.add(5, 9, 14)
-    spread.add(-2, 3, 1)
-    assert spread.columns() == (-2, -2, 9, 15)
+    assert spread.columns() == (None, None, None, 0.0, counts())
+    spread.add(5, 9, 14, 2)
+    spread.add(-2, 3, 1, 2)
+    assert spread.columns() == (-2, -2, 9, 15, counts(b0=4))
+
+
+def test_a_batch_is_spread_evenly_over_the_buckets_between_its_first_and_last_value():
+    spread = Spread()
+    spread.add(0, 1000, 0, 100)  # bounds 250, 500 and 1000 ms
+    assert spread.counts == counts(b0=25, b1=25, b2=50)
+    spread.add(4_000_000, 4_000_000, 0, 3)
+    assert spread.counts == counts(b0=25, b1=25, b2=50, b13=3)
+    spread.add(499, 4_000_000, 0, 1)  # one record between two far bounds is still one
+    assert sum(spread.counts) == 104
+
+
+def test_a_topics_histogram_adds_up_its_partitions():
+    recorder = Recorder()
+    recorder.report(report(), now_s=1.0)
+    recorder.report(report(partition=1) | {"latency_counts": counts(b13=4), "latency_sum_ms": 16_000_000.0}, now_s=1.0)
+    found = recorder.snapshot()["kafka_mirror_replication_latency_seconds"]
+    assert found == {("a", "b", "a.t"): Histogram(counts(b0=4, b13=4), 16000.012)}
+    assert 'latency_seconds_bucket{le="+Inf",source="a",target="b",topic="a.t"} 8' in text(recorder)
+    assert 'latency_seconds_bucket{le="3600.0",source="a",target="b",topic="a.t"} 4' in text(recorder)
+
+
+def test_the_turn_is_told_once_a_window_and_late_ones_are_counted():
+    recorder = Recorder()
+    slot = ("a", "b", "0")
+    for turn in ((30.0, 0), (None, 0), (1500.0, 0), (15_000.0, 1)):
+        recorder.report(report(turn=turn), now_s=1.0)
+    values = [recorder.value(f"kafka_mirror_{name}_total", slot) for name in ("windows", "late_handovers", "takeovers")]
+    assert values == [3, 1, 1]
+    assert recorder.value("kafka_mirror_turn_wait_seconds", slot) == 15
 
 
 def test_names_are_unique_and_end_as_their_kind_wants():
@@ -124,7 +177,7 @@ def test_names_are_unique_and_end_as_their_kind_wants():
 
 def test_metrics_and_readiness_over_http():
     is_ready = False
-    with serve(CollectorRegistry(), "127.0.0.1", 0, is_ready=lambda: is_ready) as port:
+    with serve(lambda: "up 1\n", "127.0.0.1", 0, is_ready=lambda: is_ready) as port:
         with pytest.raises(urllib.error.HTTPError, match="503") as refused:
             urllib.request.urlopen(f"http://127.0.0.1:{port}/ready")
         refused.value.close()
@@ -132,14 +185,23 @@ def test_metrics_and_readiness_over_http():
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/ready") as answer:
             assert answer.read() == b"ready\n"
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
-            assert answer.headers["Content-Type"].startswith("text/plain")
+            assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+            assert answer.read() == b"up 1\n"
+        asked = urllib.request.Request(f"http://127.0.0.1:{port}/metrics", headers={"Accept-Encoding": "gzip"})
+        with urllib.request.urlopen(asked) as answer:
+            assert gzip.decompress(answer.read()) == b"up 1\n"
         with pytest.raises(PortTakenError, match=rf"127\.0\.0\.1:{port}"), serve(
-            CollectorRegistry(), "127.0.0.1", port, is_ready=lambda: True
+            str, "127.0.0.1", port, is_ready=lambda: True
         ):  # fmt: skip
             pass
 
 
-def test_every_metric_is_documented_and_nothing_else():
-    page = (Path(__file__).resolve().parents[2] / "docs" / "metrics.md").read_text()
-    assert re.findall(r"^\| `(kafka_mirror_\w+)`", page, re.MULTILINE) == [spec.name for spec in CATALOGUE]
-    assert all(spec.help in page for spec in CATALOGUE)
+def test_a_scrape_that_fails_says_so_and_logs_why(caplog):
+    def broken():
+        raise ValueError("no text today")
+
+    with serve(broken, "127.0.0.1", 0, is_ready=lambda: True) as port:
+        with pytest.raises(urllib.error.HTTPError, match="500") as refused:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics")
+        refused.value.close()
+    assert "no text today" in caplog.text

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
+from metrics.headroom import Retention
 from metrics.recorder import Recorder
 from metrics.verdict import Status
 from mirror.errors import ClusterUnavailable
-from mirror.poller import Poller
+from mirror.poller import Poller as RealPoller
 from mirror.replication.plan import Assigned, FlowPlan
+from tests.unit.test_metrics import report
 
 PLAN = FlowPlan(
     source="a", target="b", tasks_max=1, consumer={}, producer={}, partitions=(Assigned("t", "a.t", 0, "id"),)
@@ -24,6 +28,7 @@ class Cluster:
         self.alias, self.start, self.end, self.position, self.is_up = alias, start, end, position, True
         self.commits: list[dict] = []
         self.may_commit = True
+        self.keeps = Retention()
 
     def _answer(self, offset, wanted):
         if not self.is_up:
@@ -39,12 +44,34 @@ class Cluster:
         self.commits.append(offsets)
         return "" if self.may_commit else "Group authorization failed"
 
+    def retention(self, topics):
+        return dict.fromkeys(topics, self.keeps)
+
     def start_offsets(self, wanted):
         return self._answer(self.start, wanted)
 
     def end_offsets(self, wanted, *, read_committed):
         assert not read_committed
         return self._answer(self.end, wanted)
+
+
+class Reader:
+    """Answers as mirror.first_unreplicated.FirstUnreplicated does: every record was written `ago_s` ago."""
+
+    ago_s: float | None = 60.0
+
+    def __init__(self, plan):
+        assert plan.name == "a->b"
+
+    def timestamps(self, lagging):
+        return {} if self.ago_s is None else dict.fromkeys(lagging, (time.time() - self.ago_s) * 1000)
+
+    def close(self):
+        pass
+
+
+def Poller(recorder, file, *, reads=Reader, **options):  # noqa: N802 - stands for the class
+    return RealPoller(recorder, file, reads=reads, window_s=1, **options)
 
 
 @pytest.fixture
@@ -58,7 +85,7 @@ def poll(poller, source, target, times=1):
 
 
 def test_a_poll_fills_offsets_lag_status_and_clusters(recorder, tmp_path):
-    poll(Poller(recorder, tmp_path / "h", window_s=1), Cluster("a", start=3, end=10), Cluster("b", position=7))
+    poll(Poller(recorder, tmp_path / "h"), Cluster("a", start=3, end=10), Cluster("b", position=7))
     found = {
         name: recorder.value(f"kafka_mirror_{name}", SERIES)
         for name in ("source_start_offset", "source_end_offset", "replicated_offset", "lag_records", "partition_status")
@@ -73,13 +100,9 @@ def test_a_poll_fills_offsets_lag_status_and_clusters(recorder, tmp_path):
 
 def test_a_partition_that_stands_still_is_told_once_and_its_recovery_too(recorder, tmp_path, caplog):
     caplog.set_level("INFO")
-    recorder.report(
-        {"source": "a", "target": "b", "topic": "a.t", "partition": 0, "duration_ms": 1.0, "records": 0, "bytes": 0,
-         "lost": 0, "rewinds": 0, "reason": "", "last_timestamp_ms": None, "age_ms": None, "latency_ms": None},
-        now_s=10**11,
-    )  # fmt: skip
+    recorder.report(report(), now_s=10**11)
     poller, source, target = (
-        Poller(recorder, tmp_path / "h", window_s=1),
+        Poller(recorder, tmp_path / "h"),
         Cluster("a", end=10),
         Cluster("b", position=7),
     )
@@ -94,7 +117,7 @@ def test_a_partition_that_stands_still_is_told_once_and_its_recovery_too(recorde
 
 def test_a_cluster_without_an_answer_leaves_the_last_offsets_and_is_counted(recorder, tmp_path):
     poller, source, target = (
-        Poller(recorder, tmp_path / "h", window_s=1),
+        Poller(recorder, tmp_path / "h"),
         Cluster("a", end=10),
         Cluster("b", position=7),
     )
@@ -108,37 +131,51 @@ def test_a_cluster_without_an_answer_leaves_the_last_offsets_and_is_counted(reco
     assert poller.polls == 2
 
 
+def test_while_the_target_is_silent_lag_grows_from_the_last_positions(recorder, tmp_path):
+    poller, source, target = Poller(recorder, tmp_path / "h"), Cluster("a", end=10), Cluster("b", position=7)
+    poll(poller, source, target)
+    polled_s = recorder.value("kafka_mirror_last_poll_timestamp_seconds", ("a", "b"))
+    target.is_up, source.end = False, 99
+    poll(poller, source, target, times=10)
+    assert recorder.value("kafka_mirror_lag_records", SERIES) == 92
+    assert recorder.value("kafka_mirror_cluster_up", ("b",)) == 0
+    assert recorder.value("kafka_mirror_partition_status", SERIES) == Status.STALL
+    assert (
+        recorder.value("kafka_mirror_last_poll_timestamp_seconds", ("a", "b")) == polled_s
+    )  # and the poll is not a good one
+
+
 def test_a_restart_judges_at_once(tmp_path):
-    before = Poller(Recorder(), tmp_path / "h", window_s=1)
+    before = Poller(Recorder(), tmp_path / "h")
     poll(before, Cluster("a", end=10), Cluster("b", position=7), times=9)
     before.save()
     recorder = Recorder()
-    after = Poller(recorder, tmp_path / "h", window_s=1)
+    after = Poller(recorder, tmp_path / "h")
     after.load()
     poll(after, Cluster("a", end=10), Cluster("b", position=7))
     assert recorder.value("kafka_mirror_partition_status", SERIES) == Status.STALL
 
 
 def test_an_unknown_position_is_no_verdict(recorder, tmp_path):
-    poll(Poller(recorder, tmp_path / "h", window_s=1), Cluster("a", end=10), Cluster("b"), times=12)
+    poll(Poller(recorder, tmp_path / "h"), Cluster("a", end=10), Cluster("b"), times=12)
     assert recorder.value("kafka_mirror_lag_records", SERIES) is None
     assert recorder.value("kafka_mirror_partition_status", SERIES) == Status.OK
 
 
 def test_positions_are_published_on_the_source_when_they_move(recorder, tmp_path):
-    poller = Poller(recorder, tmp_path / "h", window_s=1, publishes=True)
+    poller = Poller(recorder, tmp_path / "h", publishes=True)
     source, target = Cluster("a", end=10), Cluster("b", position=7)
     poll(poller, source, target, times=3)
     target.position = 9
     poll(poller, source, target, times=2)
     assert source.commits == [{("t", 0): 7}, {("t", 0): 9}]
     quiet = Cluster("a", end=10)
-    poll(Poller(recorder, tmp_path / "h", window_s=1), quiet, target)
+    poll(Poller(recorder, tmp_path / "h"), quiet, target)
     assert quiet.commits == []
 
 
 def test_a_source_that_refuses_the_group_costs_one_warning(recorder, tmp_path, caplog):
-    poller = Poller(recorder, tmp_path / "h", window_s=1, publishes=True)
+    poller = Poller(recorder, tmp_path / "h", publishes=True)
     source, target = Cluster("a", end=10), Cluster("b", position=7)
     source.may_commit = False
     for position in range(5):
@@ -151,7 +188,33 @@ def test_a_source_that_refuses_the_group_costs_one_warning(recorder, tmp_path, c
 
 
 def test_a_full_or_missing_disk_costs_the_history_only(recorder, tmp_path, caplog):
-    poller = Poller(recorder, tmp_path / "absent" / "h", window_s=1)
+    poller = Poller(recorder, tmp_path / "absent" / "h")
     poll(poller, Cluster("a", end=10), Cluster("b", position=7))
     poller.save()
     assert "cannot be kept" in caplog.text
+
+
+def test_time_lag_and_headroom_come_from_the_first_unreplicated_record(recorder, tmp_path):
+    source = Cluster("a", end=10)
+    source.keeps = Retention(ms=3_600_000)
+    poll(Poller(recorder, tmp_path / "h"), source, Cluster("b", position=7))
+    assert recorder.value("kafka_mirror_lag_seconds", SERIES) == pytest.approx(60, abs=2)
+    assert recorder.value("kafka_mirror_retention_headroom_seconds", SERIES[:3]) == pytest.approx(3540, abs=2)
+
+
+def test_a_level_partition_lags_no_second_and_has_all_its_retention(recorder, tmp_path):
+    source = Cluster("a", end=10)
+    source.keeps = Retention(ms=3_600_000)
+    poll(Poller(recorder, tmp_path / "h"), source, Cluster("b", position=10))
+    assert recorder.value("kafka_mirror_lag_seconds", SERIES) == 0
+    assert recorder.value("kafka_mirror_retention_headroom_seconds", SERIES[:3]) == 3600
+
+
+def test_an_unread_record_leaves_no_time_lag_which_is_not_zero(recorder, tmp_path):
+    class Silent(Reader):
+        ago_s = None
+
+    poll(Poller(recorder, tmp_path / "h", reads=Silent), Cluster("a", end=10), Cluster("b", position=7))
+    assert recorder.value("kafka_mirror_lag_records", SERIES) == 3
+    assert recorder.value("kafka_mirror_lag_seconds", SERIES) is None
+    assert recorder.value("kafka_mirror_retention_headroom_seconds", SERIES[:3]) is None

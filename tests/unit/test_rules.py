@@ -12,7 +12,7 @@ import yaml
 
 from dashboards.build import FOLDER, build, files, stale
 from dashboards.rules import alerts, recording
-from metrics.catalogue import BY_NAME
+from metrics.catalogue import BY_NAME, CATALOGUE, series_names
 
 ROOT = Path(__file__).resolve().parents[2]
 needs_promtool = pytest.mark.skipif(
@@ -21,6 +21,7 @@ needs_promtool = pytest.mark.skipif(
 
 PARTITION = '{source="a",target="b",topic="a.t",partition="0"}'
 FLOW = '{source="a",target="b"}'
+RULES = f"{FOLDER}/kafka-mirror.rules.yml"
 K = "kafka_mirror_"
 UP = {'up{job="kafka-mirror"}': "1x180"}
 
@@ -32,6 +33,23 @@ def moving(lag: str, copied: str = "0+600x180", produced: str = "0+600x180") -> 
         f"{K}record_count_total{PARTITION}": copied,
         f"{K}source_end_offset{PARTITION}": produced,
     }
+
+
+SLOT = '{source="a",target="b",slot="0"}'
+BLIPS = " ".join(["90x1 0x97"] * 16)  # two minutes late in every hundred
+
+
+def expiring(headroom: str, lag: str) -> dict[str, str]:
+    """One topic: how long retention leaves its first waiting record, and how long that waits already."""
+    return {
+        f'{K}retention_headroom_seconds{{source="a",target="b",topic="a.t"}}': headroom,
+        f"{K}lag_seconds{PARTITION}": lag,
+    }
+
+
+def behind(lag: str, partition: str) -> dict[str, str]:
+    """One topic-partition's lag in seconds."""
+    return {f'{K}lag_seconds{{source="a",target="b",topic="a.t",partition="{partition}"}}': lag}
 
 
 # alert, what happens, series (a sample a minute), minute, does it fire
@@ -56,6 +74,25 @@ SCENES = [
     ("KafkaMirrorRecordsLost", "lost", {f"{K}records_lost_total{PARTITION}": "0x10 35x20"}, 12, True),
     ("KafkaMirrorRecordsLost", "still told half an hour later", {f"{K}records_lost_total{PARTITION}": "0x10 35x90"}, 45, True),
     ("KafkaMirrorRecordsLost", "lost long ago", {f"{K}records_lost_total{PARTITION}": "35x180"}, 100, False),
+    ("KafkaMirrorRetentionImminent", "20 minutes left, behind", expiring("1200x60", "4000x60"), 20, True),
+    ("KafkaMirrorRetentionImminent", "an hour left", expiring("3600x60", "4000x60"), 20, False),
+    ("KafkaMirrorRetentionImminent", "kept for 20 minutes only, level", expiring("1200x60", "1x60"), 20, False),
+    ("KafkaMirrorRetentionAtRisk", "an hour left, behind", expiring("3600x60", "4000x60"), 20, True),
+    ("KafkaMirrorRetentionAtRisk", "a day left", expiring("86400x60", "4000x60"), 20, False),
+    ("KafkaMirrorRetentionAtRisk", "kept for an hour only, level", expiring("3600x60", "1x60"), 20, False),
+    ("KafkaMirrorRetentionAtRisk", "it catches up", expiring("3600x10 86400x60", "4000x10 1x60"), 25, False),
+    ("KafkaMirrorFreshnessBurnsFast", "one of two is behind", {**behind("90x90", "0"), **behind("0x90", "1")}, 70, True),
+    ("KafkaMirrorFreshnessBurnsFast", "all are fresh", {**behind("59x90", "0"), **behind("0x90", "1")}, 70, False),
+    ("KafkaMirrorFreshnessBurnsFast", "behind, and fresh again for 40 minutes", behind("90x60 0x60", "0"), 100, False),
+    ("KafkaMirrorFreshnessBurnsSlowly", "one percent late all day", behind(BLIPS, "0"), 1500, True),
+    ("KafkaMirrorFreshnessBurnsSlowly", "fresh all day", behind("1x1500", "0"), 1500, False),
+    ("KafkaMirrorFreshnessBurnsSlowly", "one bad hour long ago", behind("90x60 0x1500", "0"), 1500, False),
+    ("KafkaMirrorHandoversFail", "predecessors hang", {f"{K}takeovers_total{SLOT}": "0x5 0+1x30"}, 12, True),
+    ("KafkaMirrorHandoversFail", "every third is late", {f"{K}late_handovers_total{SLOT}": "0+1x60"}, 30, True),
+    ("KafkaMirrorHandoversFail", "one late window", {f"{K}late_handovers_total{SLOT}": "0x5 1x60"}, 30, False),
+    ("KafkaMirrorHandoversFail", "one take-over after a kill", {f"{K}takeovers_total{SLOT}": "0x5 1x60"}, 12, False),
+    ("KafkaMirrorSeriesLimitReached", "folded", {f"{K}dropped_series": "500x30"}, 15, True),
+    ("KafkaMirrorSeriesLimitReached", "all exposed", {f"{K}dropped_series": "0x30"}, 15, False),
     ("KafkaMirrorClusterUnreachable", "no answer", {f'{K}cluster_up{{cluster="a"}}': "1x5 0x20"}, 12, True),
     ("KafkaMirrorClusterUnreachable", "a blip", {f'{K}cluster_up{{cluster="a"}}': "1x5 0x1 1x20"}, 8, False),
     ("KafkaMirrorPartitionPaused", "paused", {f"{K}partition_paused{PARTITION}": "1x20"}, 10, True),
@@ -84,9 +121,8 @@ def promtool(*arguments: str) -> str:
 
 
 @needs_promtool
-def test_promtool_accepts_the_rules(tmp_path):
-    build(tmp_path)
-    said = promtool("check", "rules", str(tmp_path / "kafka-mirror.rules.yml"))
+def test_promtool_accepts_the_rules():
+    said = promtool("check", "rules", str(ROOT / RULES))
     assert f"{len(alerts()) + len(recording())} rules found" in said
 
 
@@ -97,10 +133,9 @@ def test_promtool_accepts_the_rules(tmp_path):
     ids=[f"{alert}: {what}" for alert, what, *_ in SCENES],
 )
 def test_alerts_fire_and_stay_silent(alert, series, minute, fires, tmp_path):
-    build(tmp_path)
     firing = f'count(ALERTS{{alertname="{alert}",alertstate="firing"}}) or vector(0)'
     case = {
-        "rule_files": ["kafka-mirror.rules.yml"],
+        "rule_files": [str(ROOT / RULES)],
         "evaluation_interval": "1m",
         "tests": [
             {
@@ -133,7 +168,9 @@ def test_the_alertmanager_example_silences_by_alerts_that_exist():
                 hit = {name for name in names if re.fullmatch(pattern, name)}
                 assert hit, pattern
                 asked |= hit
-    assert asked == names - {"KafkaMirrorRecordsLost", "KafkaMirrorListenerErrors", "KafkaMirrorOffsetRewind"}
+    assert asked == names - {
+        "KafkaMirrorRecordsLost", "KafkaMirrorListenerErrors", "KafkaMirrorOffsetRewind", "KafkaMirrorSeriesLimitReached",
+    }  # fmt: skip
 
 
 @pytest.mark.skipif(shutil.which("amtool") is None, reason="amtool (Debian: prometheus-alertmanager) is not installed")
@@ -141,7 +178,7 @@ def test_amtool_accepts_the_example():
     config = ROOT / "dashboards" / "prometheus" / "alertmanager.yml"
     found = subprocess.run(["amtool", "check-config", str(config)], capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stdout + found.stderr
-    assert "4 inhibit rules" in found.stdout
+    assert "5 inhibit rules" in found.stdout
 
 
 def test_every_alert_has_scenes_of_both_kinds():
@@ -150,7 +187,7 @@ def test_every_alert_has_scenes_of_both_kinds():
 
 
 def test_rules_read_families_of_the_catalogue_and_recorded_ones_only():
-    known = set(BY_NAME) | set(recording())
+    known = {name for spec in CATALOGUE for name in series_names(spec)} | set(recording())
     for expr in [*recording().values(), *(alert.expr for alert in alerts())]:
         named = set(re.findall(r"[a-z_:]*kafka_mirror_[a-z0-9_:]+", expr))
         assert named <= known or named == set(), named - known
@@ -179,7 +216,6 @@ def test_generated_files_are_what_the_generator_writes(tmp_path):
     assert stale() == [], "run kafka-mirror dashboards build"
     assert stale(tmp_path / "absent") == list(files())
     build(tmp_path)
-    (tmp_path / "old.json").write_text("{}")
-    (tmp_path / "kafka-mirror.rules.yml").write_text("")
-    assert stale(tmp_path) == ["kafka-mirror.rules.yml", "old.json"]
-    assert FOLDER.name == "generated"
+    (tmp_path / FOLDER / "old.json").write_text("{}")
+    (tmp_path / RULES).write_text("")
+    assert stale(tmp_path) == [RULES, f"{FOLDER}/old.json"]

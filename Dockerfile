@@ -1,0 +1,21 @@
+FROM python:3.11-slim-bookworm
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends openjdk-17-jre-headless procps \
+ && rm -rf /var/lib/apt/lists/*
+WORKDIR /opt/kafka-mirror
+COPY pyproject.toml README.md LICENSE ./
+COPY mirror mirror
+COPY metrics metrics
+COPY dashboards dashboards
+COPY app app
+RUN pip install --no-cache-dir . \
+ && useradd --system --create-home --home-dir /var/lib/kafka-mirror mirror
+USER mirror
+VOLUME /var/lib/kafka-mirror
+WORKDIR /var/lib/kafka-mirror
+EXPOSE 9404
+HEALTHCHECK --interval=10s --start-period=60s \
+  CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:9404/ready', timeout=2)"]
+STOPSIGNAL SIGTERM
+ENTRYPOINT ["kafka-mirror"]
+CMD ["--help"]

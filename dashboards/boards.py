@@ -1,0 +1,341 @@
+"""The boards: few, linked, one question each. Only layout and words here; the queries are in dashboards/queries.py."""
+
+from __future__ import annotations
+
+from dashboards import queries as q
+from dashboards.panels import BAD, GOOD, INFO, WARN, Board, Panel, Query, Row, lines, none_wanted, stat
+from dashboards.rules import FRESH_S, OBJECTIVE
+
+BEHIND = ((None, GOOD), (30.0, WARN), (float(FRESH_S), BAD))
+SHARE = ((None, BAD), (0.99, WARN), (OBJECTIVE, GOOD))
+HEADROOM = ((None, BAD), (1800.0, WARN), (7200.0, GOOD))
+FLOW = "{{source}}->{{target}}"
+TOPIC = "{{topic}}"
+PARTITION = "{{topic}}-{{partition}}"
+NO_DELETION = "topics whose retention deletes nothing have no headroom"
+NO_ALERT = "nothing fires while all is well"
+
+
+def boards() -> tuple[Board, ...]:
+    """Return all boards, the one to open first first."""
+    return overview(), topic(), failover(), engine(), slo(), parity()
+
+
+def overview() -> Board:
+    """Return the board that an on-call opens first."""
+    return Board(
+        uid="kafka-mirror-overview",
+        title="Kafka mirror: overview",
+        question="Is anything behind, what, and since when?",
+        rows=(
+            Row(
+                "Verdict",
+                (
+                    stat(
+                        "Fresh", f"Share of topic-partitions whose first unreplicated record waits no longer than {FRESH_S} s.",
+                        q.fresh_ratio(), "percentunit", SHARE,
+                    ),
+                    stat("Not OK", "Topic-partitions with a verdict other than OK.", q.partitions_not_ok(), "short",
+                         none_wanted()),
+                    stat("Time lag", "How long the longest waiting record waits.", q.lag_seconds_max(), "s", BEHIND),
+                    stat("Records waiting", "Produced at the source, not yet on the target.", q.lag_records_total(), "short",
+                         ((None, INFO),)),
+                    stat("Lanes and clusters down", "Streaming queries that have ended, and clusters that do not answer.",
+                         f"{q.queries_down()} + {q.clusters_down()}", "short", none_wanted()),
+                    stat("Alerts", "Alerts of the mirror that fire now.", q.alerts_firing(), "short", none_wanted()),
+                ),
+            ),
+            Row(
+                "Flows",
+                (
+                    lines("Time lag", "How long the longest waiting record of each flow waits.", "s",
+                          Query(q.lag_seconds_by_flow(), FLOW)),
+                    lines("Records waiting", "Log ends at the source minus replicated offsets.", "short",
+                          Query(q.lag_records_by_flow(), FLOW)),
+                    Panel(kind="stack", title="Topic-partitions by verdict", unit="short",
+                          description="WARN falls behind, STALL stands, STOP is silent, REWIND went back, LOST deleted.",
+                          queries=(Query(q.partitions_by_status(), "{{status}}"),)),
+                    lines("Records in and copied", "Per second: produced at the source, acknowledged by the target.", "cps",
+                          Query(q.produced(), f"{FLOW} produced"), Query(q.copied(), f"{FLOW} copied")),
+                    lines("Bytes copied", "Record batches as written to the target, compressed as they are.", "Bps",
+                          Query(q.copied_bytes(), FLOW)),
+                    lines("Replication latency", "From a record's timestamp to the target's acknowledgement. Silent when "
+                          "nothing arrives: read it beside the time lag.", "s",
+                          Query(q.quantile(0.5, "replication_latency_seconds"), "p50"),
+                          Query(q.quantile(0.99, "replication_latency_seconds"), "p99")),
+                ),
+            ),
+            Row(
+                "Where to look",
+                (
+                    Panel(kind="table", title="The 20 topic-partitions that lag longest", unit="short", width=16, height=10,
+                          description="A click on a topic opens its board; on a partition the lag inspector.",
+                          queries=(Query(q.worst("lag_seconds", 20), column="time lag s"),
+                                   Query(q.of_the_worst("lag_records", 20), column="records waiting"),
+                                   Query(q.of_the_worst("partition_status", 20), column="status")),
+                          hidden=("instance", "job")),
+                    lines("Retention headroom, the five nearest", "Until the source may delete the first record that waits.", "s",
+                          Query(q.headroom(), TOPIC), may_be_empty=NO_DELETION),
+                ),
+            ),
+        ),
+    )  # fmt: skip
+
+
+def topic() -> Board:
+    """Return the board of one or more topics."""
+    return Board(
+        uid="kafka-mirror-topic",
+        title="Kafka mirror: topic",
+        question="What happens in this topic, partition by partition?",
+        variables=("topic", "partition"),
+        rows=(
+            Row(
+                "Now",
+                (
+                    stat("Time lag", "How long the longest waiting record waits.", q.lag_seconds_max(q.PARTITION), "s", BEHIND),
+                    stat("Records waiting", "Not yet on the target.", q.lag_records_total(q.PARTITION), "short", ((None, INFO),)),
+                    stat("Paused", "Topic-partitions that rest after an error.", q.paused(), "short", none_wanted()),
+                    stat("Lost", "Records that retention deleted before they were copied, in the time shown.",
+                         q.lost(where=q.PARTITION), "short", none_wanted()),
+                    stat("Rewinds", "Positions that had to move, in the time shown.", q.rewinds(q.PARTITION), "short",
+                         none_wanted(WARN)),
+                    stat("Headroom", "How long until the source may delete the first record that waits.",
+                         f"min({q.headroom_by_topic()})", "s", HEADROOM, may_be_empty=NO_DELETION),
+                ),
+            ),
+            Row(
+                "Lag and rate",
+                (
+                    lines("Time lag, the five worst", "Now minus the timestamp of the first record that is not replicated.", "s",
+                          Query(q.worst("lag_seconds", 5, q.PARTITION), PARTITION)),
+                    lines("Records waiting, the five worst", "Source log end minus replicated offset.", "short",
+                          Query(q.worst("lag_records", 5, q.PARTITION), PARTITION)),
+                    lines("Time to catch up", "At the present rates; a gap where the topic is not catching up.", "s",
+                          Query(q.catch_up_seconds(), TOPIC), may_be_empty="level topics need not catch up"),
+                    lines("Records in and copied", "Per second.", "cps",
+                          Query(q.produced("topic", q.TOPIC), f"{TOPIC} produced"),
+                          Query(q.copied("topic", q.TOPIC), f"{TOPIC} copied")),
+                    lines("Bytes copied", "Record batches as written to the target.", "Bps",
+                          Query(q.copied_bytes("topic", q.TOPIC), TOPIC)),
+                    lines("Retention headroom", "How long until the source may delete the first record that waits.", "s",
+                          Query(q.headroom_by_topic(), TOPIC), may_be_empty=NO_DELETION),
+                ),
+            ),
+            Row(
+                "Latency",
+                (
+                    lines("Age when read", "MirrorMaker's record-age-ms of the last windows: smallest, average, largest.", "ms",
+                          Query(q.band("record_age_ms", "min"), "min"), Query(q.band("record_age_ms", "avg"), "avg"),
+                          Query(q.band("record_age_ms", "max"), "max"), may_be_empty="nothing was copied lately"),
+                    lines("Latency when acknowledged", "MirrorMaker's replication-latency-ms of the last windows.", "ms",
+                          Query(q.band("replication_latency_ms", "min"), "min"),
+                          Query(q.band("replication_latency_ms", "avg"), "avg"),
+                          Query(q.band("replication_latency_ms", "max"), "max"), may_be_empty="nothing was copied lately"),
+                    Panel(kind="heatmap", title="Latency of records", unit="s",
+                          description="How many records a second arrive with which latency.",
+                          queries=(Query(q.heat("replication_latency_seconds"), "{{le}}"),)),
+                ),
+            ),
+            Row(
+                "Partitions",
+                (
+                    Panel(kind="statuses", title="Verdict of each topic-partition", unit="short", width=24,
+                          description="The 20 worst: 1 OK, 2 WARN, 4 STOP, 5 STALL, 6 REWIND, 7 LOST.",
+                          queries=(Query(q.status_of_partitions(), PARTITION),)),
+                ),
+            ),
+        ),
+    )  # fmt: skip
+
+
+def failover() -> Board:
+    """Return the board to read before a fail-over."""
+    return Board(
+        uid="kafka-mirror-failover",
+        title="Kafka mirror: fail-over",
+        question="If we fail over now, what is missing on the target?",
+        variables=("topic",),
+        rows=(
+            Row(
+                "If the source were gone now",
+                (
+                    stat("Seconds missing", "The longest waiting record of all topics.", q.lag_seconds_max(q.TOPIC), "s", BEHIND),
+                    stat("Records missing", "Produced at the source, not on the target.", q.lag_records_total(q.TOPIC), "short",
+                         ((None, GOOD), (1, WARN))),
+                    stat("Topics behind", f"Topics with a record that waits longer than {FRESH_S} s.", q.topics_behind(), "short",
+                         none_wanted()),
+                    stat("Lost for good", "Records that retention deleted before they were copied, in the time shown.",
+                         q.lost(where=q.TOPIC), "short", none_wanted()),
+                    stat("Age of these numbers", "When offsets were last read: older than a minute, do not trust them.",
+                         f"max({q.poll_age()})", "s", BEHIND),
+                    stat("Clusters down", "Clusters that do not answer the mirror.", q.clusters_down(), "short", none_wanted()),
+                ),
+            ),
+            Row(
+                "By topic",
+                (
+                    Panel(kind="table", title="What is missing", unit="short", width=24, height=10,
+                          description="Seconds and records missing by topic, and how old its newest record on the target is.",
+                          queries=(Query(q.lag_seconds_by_topic(), column="seconds missing"),
+                                   Query(q.lag_records_by_topic(), column="records missing"),
+                                   Query(q.silence_by_topic(), column="newest record is s old")),
+                          hidden=()),
+                    lines("Seconds missing", "By topic.", "s", Query(f"topk(5, {q.lag_seconds_by_topic()})", TOPIC), width=12),
+                    lines("Records missing", "By topic.", "short", Query(f"topk(5, {q.lag_records_by_topic()})", TOPIC),
+                          width=12),
+                ),
+            ),
+        ),
+    )  # fmt: skip
+
+
+def engine() -> Board:
+    """Return the board of the appliance itself."""
+    return Board(
+        uid="kafka-mirror-engine",
+        title="Kafka mirror: engine",
+        question="Is the appliance itself well, and what does it cost?",
+        rows=(
+            Row(
+                "Spark",
+                (
+                    lines("Lanes running", "1 while a streaming query runs.", "short", Query(q.query_active(), "{{query}}")),
+                    lines("Length of windows", "Mean of Spark's addBatch: the window's own length, and what it overruns.", "s",
+                          Query(q.window_seconds(), "{{query}}")),
+                    lines("What Spark adds, p99", "Phases of a micro-batch beside the window itself.", "s",
+                          Query(q.phase_p99(), "{{phase}}")),
+                    lines("Listener events", "What Spark tells the listener, per second; no progress means no counts.", "cps",
+                          Query(q.listener_events(), "{{event}}")),
+                    lines("Report age", "How old the newest replication report of a flow is: about a window.", "s",
+                          Query(q.report_age(), FLOW)),
+                    stat("Restarts", "Streaming queries started again, in the time shown.", q.restarts(), "short",
+                         none_wanted(WARN)),
+                    stat("Unread events", "Progress events that the listener failed to read.", q.listener_errors(), "short",
+                         none_wanted()),
+                ),
+            ),
+            Row(
+                "Slots",
+                (
+                    lines("Windows served per minute", "By slot; one that falls to 0 is served by nobody.", "short",
+                          Query(q.windows_per_minute(), f"{FLOW} slot {{{{slot}}}}")),
+                    lines("Wait for the turn", "Nothing of the slot is copied while its window waits for its predecessor.", "s",
+                          Query(q.turn_wait(), f"{FLOW} slot {{{{slot}}}}")),
+                    lines("Late hand-overs and take-overs", "Windows that began a second late, or whose predecessor hung.",
+                          "short", Query(q.handovers("late_handovers_total"), f"{FLOW} slot {{{{slot}}}} late"),
+                          Query(q.handovers("takeovers_total"), f"{FLOW} slot {{{{slot}}}} take-over")),
+                ),
+            ),
+            Row(
+                "Collector",
+                (
+                    lines("Poll", "What reading offsets costs, and how old the last ones are.", "s",
+                          Query(q.poll_seconds(), f"{FLOW} took"), Query(q.poll_age(), f"{FLOW} age")),
+                    lines("Failed polls", "Lag is as old as the last good one.", "short", Query(q.poll_errors(), FLOW),
+                          may_be_empty="no poll has failed yet"),
+                    lines("Clusters", "1 while a cluster answers.", "short", Query(q.cluster_up(), "{{cluster}}")),
+                ),
+            ),
+            Row(
+                "Cost",
+                (
+                    lines("Scrape", "What Prometheus waits for /metrics.", "s", Query(q.scrape_seconds(), "{{instance}}")),
+                    lines("Series", "Exposed, and folded away by the cap.", "short",
+                          Query(q.series("exposed_series"), "exposed"),
+                          Query(q.series("dropped_series"), "dropped")),
+                    lines("Driver's processor", "Of its Python process; Spark's JVM and workers are beside it.", "percentunit",
+                          Query(q.driver_cpu(), "{{instance}}")),
+                    lines("Driver's memory", "Resident memory of the driver's Python process.", "bytes",
+                          Query(q.driver_memory(), "{{instance}}")),
+                    Panel(kind="table", title="What runs", description="Versions of the appliances that are scraped.",
+                          unit="short", width=16, queries=(Query(q.builds(), column="appliances"),)),
+                ),
+            ),
+        ),
+    )  # fmt: skip
+
+
+def slo() -> Board:
+    """Return the board of the freshness objective."""
+    return Board(
+        uid="kafka-mirror-slo",
+        title="Kafka mirror: objective",
+        question=f"Are {OBJECTIVE:.1%} of topic-partitions fresh, and if not, when did we lose it?",
+        rows=(
+            Row(
+                "Budget",
+                (
+                    stat("Fresh now", f"Share of topic-partitions not more than {FRESH_S} s behind.", q.fresh_ratio(),
+                         "percentunit", SHARE),
+                    stat("Budget left", "Of 30 days; below 0 it is overspent.", q.budget_left(), "percentunit",
+                         ((None, BAD), (0.0, WARN), (0.5, GOOD))),
+                    stat("Burn, 1 h", "1 is the allowance; above 14.4 somebody is woken.", f"max({q.burn('1h')})", "short",
+                         ((None, GOOD), (1.0, WARN), (14.4, BAD))),
+                    stat("Burn, 6 h", "Above 6 somebody is woken.", f"max({q.burn('6h')})", "short",
+                         ((None, GOOD), (1.0, WARN), (6.0, BAD))),
+                    stat("Burn, 1 d", "Above 3 is a warning.", f"max({q.burn('1d')})", "short",
+                         ((None, GOOD), (1.0, WARN), (3.0, BAD))),
+                    stat("Burn, 3 d", "Above 1 is a warning.", f"max({q.burn('3d')})", "short", ((None, GOOD), (1.0, WARN))),
+                ),
+            ),
+            Row(
+                "When",
+                (
+                    lines("Fresh topic-partitions", "By flow.", "percentunit", Query(q.fresh_by_flow(), FLOW), width=12),
+                    lines("Burn rate", "Over an hour and six: how many times faster than allowed.", "short",
+                          Query(q.burn("1h"), f"{FLOW} 1 h"), Query(q.burn("6h"), f"{FLOW} 6 h"), width=12),
+                    lines("Latency, p99", "The second view: only of records that arrived.", "s",
+                          Query(q.latency_p99_by_flow(), FLOW), width=12, may_be_empty="nothing was copied lately"),
+                    Panel(kind="stack", title="Alerts", description="Firing, by name.", unit="short", width=12,
+                          queries=(Query(q.alerts_by_name(), "{{alertname}}"),), may_be_empty=NO_ALERT),
+                ),
+            ),
+        ),
+    )  # fmt: skip
+
+
+def parity() -> Board:
+    """Return the board for people who come from MirrorMaker 2: its measures, in the order its users know."""
+
+    def table(title: str, short: str) -> Panel:
+        parts = ("", "_avg", "_min", "_max")
+        return Panel(
+            kind="table", title=title, unit="ms", width=24,
+            description=f"MirrorMaker's {short.replace('_', '-')} by topic-partition: last, average, smallest, largest.",
+            queries=tuple(
+                Query(f"topk(20, {q.of(short + part, q.TOPIC)})", column=f"{part.lstrip('_') or 'now'} ms") for part in parts
+            ),
+            hidden=("instance", "job"), may_be_empty="nothing was copied lately",
+        )  # fmt: skip
+
+    return Board(
+        uid="kafka-mirror-mm2",
+        title="Kafka mirror: as MirrorMaker 2",
+        question="Where is what I used to read on the MirrorMaker 2 board?",
+        variables=("topic",),
+        rows=(
+            Row(
+                "As MirrorMaker 2 shows it",
+                (
+                    stat("Record rate", "MirrorMaker's record-rate, all topics.", f"sum({q.of('record_rate', q.TOPIC)})", "cps",
+                         ((None, INFO),)),
+                    stat("Byte rate", "MirrorMaker's byte-rate, all topics; of whole batches, compressed as they are.",
+                         f"sum({q.of('byte_rate', q.TOPIC)})", "Bps", ((None, INFO),)),
+                    stat("Record count", "MirrorMaker's record-count, in the time shown.",
+                         f"sum(increase({q.of('record_count_total', q.TOPIC)}[$__range]))", "short", ((None, INFO),)),
+                    stat("Consumer lag", "Records that wait; in MirrorMaker the lag of its consumer.",
+                         f"sum({q.of('lag_records', q.TOPIC)})", "short", ((None, INFO),)),
+                    stat("Replication latency", "MirrorMaker's replication-latency-ms, the largest of the last windows.",
+                         f"max({q.of('replication_latency_ms', q.TOPIC)})", "ms", ((None, INFO),)),
+                    stat("Record age", "MirrorMaker's record-age-ms, the largest of the last windows.",
+                         f"max({q.of('record_age_ms', q.TOPIC)})", "ms", ((None, INFO),)),
+                    lines("Consumer lag", "Records that wait, the five worst topic-partitions.", "short",
+                          Query(q.worst("lag_records", 5, q.TOPIC), PARTITION), width=12),
+                    lines("Bytes per second", "By topic.", "Bps", Query(q.copied_bytes("topic", q.TOPIC), TOPIC), width=12),
+                    table("Record age", "record_age_ms"),
+                    table("Replication latency", "replication_latency_ms"),
+                ),
+            ),
+        ),
+    )  # fmt: skip

@@ -1,0 +1,328 @@
+"""Boards as Grafana reads them, by grafanalib; the only module that knows either. Pure.
+
+grafanalib writes a schema of 2017 around panels of today: its nulls and dead keys are cleaned away, and what it has no class
+for (heatmaps and status histories of today) are panels of ours in its frame.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attr
+from grafanalib import core
+
+from dashboards.panels import WIDTH, Board, Panel, Query, Row
+from dashboards.queries import restarts_now
+from dashboards.rules import RUNBOOK, metric
+
+SCHEMA = 39  # Grafana 10.4 and newer take it as it is
+SOURCE = {"type": "prometheus", "uid": "${datasource}"}
+TAG = "kafka-mirror"
+INSPECTOR = "http://localhost:8501"
+STATUSES = {1: ("OK", "green"), 2: ("WARN", "yellow"), 4: ("STOP", "red"), 5: ("STALL", "red"), 6: ("REWIND", "purple"),
+            7: ("LOST", "dark-red")}  # fmt: skip
+_DEAD = frozenset((
+    "rows", "sharedCrosshair", "style", "hideControls", "gnetId", "step", "intervalFactor", "metric", "target", "hide",
+    "interval", "maxDataPoints", "error", "cacheTimeout", "timeFrom", "timeShift", "transparent", "repeat", "span",
+    "iteration", "__inputs", "version",
+))  # fmt: skip
+_VARIABLES = {
+    "source": f"label_values({metric('partitions')}, source)",
+    "target": f'label_values({metric("partitions")}{{source=~"$source"}}, target)',
+    "topic": f'label_values({metric("lag_records")}{{source=~"$source",target=~"$target"}}, topic)',
+    "partition": f'label_values({metric("lag_records")}{{source=~"$source",target=~"$target",topic=~"$topic"}}, partition)',
+}
+
+
+@attr.s
+class _Plain(core.Panel):
+    """A panel whose kind grafanalib has no class for."""
+
+    kind: str = attr.ib(default="")
+    options: dict[str, Any] = attr.ib(factory=dict)
+    fields: dict[str, Any] = attr.ib(factory=dict)
+
+    def to_json_data(self) -> dict[str, Any]:
+        """Return the panel as grafanalib's encoder takes it."""
+        made: dict[str, Any] = self.panel_json(
+            {"type": self.kind, "options": self.options, "fieldConfig": {"defaults": self.fields, "overrides": []}}
+        )
+        return made
+
+
+def board_json(board: Board, runbook: str = RUNBOOK) -> dict[str, Any]:
+    """Return one board's JSON; the same on every machine."""
+    dashboard = core.Dashboard(
+        title=board.title,
+        uid=board.uid,
+        description=board.question,
+        tags=[TAG],
+        editable=False,
+        schemaVersion=SCHEMA,
+        refresh="30s",
+        time=core.Time("now-1h", "now"),
+        timezone="browser",
+        panels=_laid_out(board.rows),
+        templating=core.Templating(list=_templates(board)),
+        annotations=core.Annotations(list=_annotations()),
+        links=_links(board, runbook),
+    )
+    one_crosshair = {"graphTooltip": 1}
+    return {**_clean(_encoded(dashboard)), **one_crosshair}
+
+
+def _encoded(value: Any) -> Any:
+    """Return plain JSON values of what grafanalib's objects say of themselves."""
+    if hasattr(value, "to_json_data"):
+        return _encoded(value.to_json_data())
+    if isinstance(value, dict):
+        return {key: _encoded(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_encoded(each) for each in value]
+    return value
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, dict):
+        is_step = value.keys() == {"color", "value"}  # of thresholds: the lowest one begins at null
+        return {key: _clean(each) for key, each in value.items() if is_step or (each is not None and key not in _DEAD)}
+    if isinstance(value, list):
+        return [_clean(each) for each in value]
+    return value
+
+
+def _laid_out(rows: tuple[Row, ...]) -> list[Any]:
+    """Return panels with their places: from left to right, a new line where the width is full, a heading per row."""
+    made: list[Any] = []
+    y = 0
+    for row in rows:
+        made.append(core.RowPanel(title=row.title, gridPos=core.GridPos(h=1, w=WIDTH, x=0, y=y), id=len(made) + 1))
+        y, x, height = y + 1, 0, 0
+        for panel in row.panels:
+            if x + panel.width > WIDTH:
+                y, x, height = y + height, 0, 0
+            place = core.GridPos(h=panel.height, w=panel.width, x=x, y=y)
+            made.append(_panel(panel, place, len(made) + 1))
+            x, height = x + panel.width, max(height, panel.height)
+        y += height
+    return made
+
+
+# --- panels ----------------------------------------------------------------------------------------------------------
+
+
+def _panel(panel: Panel, place: core.GridPos, number: int) -> Any:
+    common = {
+        "title": panel.title,
+        "description": panel.description,
+        "dataSource": SOURCE,
+        "gridPos": place,
+        "id": number,
+        "targets": [_target(panel, query, letter) for query, letter in zip(panel.queries, "ABCDEFGH", strict=False)],
+    }
+    return {
+        "stat": _stat,
+        "lines": _lines,
+        "stack": _lines,
+        "table": _table,
+        "heatmap": _heatmap,
+        "statuses": _statuses,
+    }[panel.kind](panel, common)
+
+
+def _target(panel: Panel, query: Query, letter: str) -> core.Target:
+    is_now = panel.kind in ("stat", "table")
+    return core.Target(
+        expr=query.expr,
+        legendFormat=query.legend,
+        refId=letter,
+        datasource=SOURCE,
+        instant=is_now,
+        format={"table": "table", "heatmap": "heatmap"}.get(panel.kind, "time_series"),
+    )
+
+
+def _stat(panel: Panel, common: dict[str, Any]) -> core.Stat:
+    return core.Stat(
+        **common,
+        format=panel.unit,
+        reduceCalc="lastNotNull",
+        colorMode="value",
+        graphMode="none",
+        textMode="value",
+        noValue="no data",
+        thresholds=[{"color": color, "value": value} for value, color in panel.steps],
+        extraJson={"fieldConfig": {"defaults": {"color": {"mode": "thresholds"}}}},
+    )
+
+
+def _lines(panel: Panel, common: dict[str, Any]) -> core.TimeSeries:
+    is_stacked = panel.kind == "stack"
+    return core.TimeSeries(
+        **common,
+        unit=panel.unit,
+        lineWidth=1,
+        fillOpacity=30 if is_stacked else 5,
+        stacking={"mode": "normal" if is_stacked else "none", "group": "A"},
+        showPoints="never",
+        tooltipMode="multi",
+        tooltipSort="desc",
+        legendDisplayMode="list",
+        legendPlacement="bottom",
+        valueMin=0,
+        extraJson={"fieldConfig": {"defaults": {"color": {"mode": "palette-classic"}}, "overrides": _verdict_colours()}}
+        if "{{status}}" in panel.queries[0].legend
+        else {"fieldConfig": {"defaults": {"color": {"mode": "palette-classic"}}}},
+    )
+
+
+def _verdict_colours() -> list[dict[str, Any]]:
+    return [
+        {
+            "matcher": {"id": "byName", "options": word.lower()},
+            "properties": [{"id": "color", "value": {"mode": "fixed", "fixedColor": color}}],
+        }
+        for word, color in STATUSES.values()
+    ]
+
+
+def _table(panel: Panel, common: dict[str, Any]) -> core.Table:
+    renamed = {f"Value #{letter}": query.column for query, letter in zip(panel.queries, "ABCDEFGH", strict=False)}
+    renamed |= {"Value": panel.queries[0].column}  # a lone query's column has no letter
+    organize = {"excludeByName": dict.fromkeys(("Time", "__name__", *panel.hidden), True), "renameByName": renamed}
+    return core.Table(
+        **common,
+        unit=panel.unit,
+        filterable=True,
+        transformations=[{"id": "merge", "options": {}}, {"id": "organize", "options": organize}],
+        sortBy=[core.TableSortByField(displayName=panel.queries[0].column, desc=True)],
+        overrides=[_linked("topic", "Board of this topic", _topic_url()), _linked("partition", "Lag inspector", _inspector_url()),
+                   _worded_status()],
+        extraJson={"fieldConfig": {"defaults": {"decimals": 0, "custom": {"align": "auto"}}}},
+    )  # fmt: skip
+
+
+def _linked(column: str, title: str, url: str) -> dict[str, Any]:
+    return {
+        "matcher": {"id": "byName", "options": column},
+        "properties": [{"id": "links", "value": [{"title": title, "url": url, "targetBlank": False}]}],
+    }
+
+
+def _worded_status() -> dict[str, Any]:
+    return {
+        "matcher": {"id": "byName", "options": "status"},
+        "properties": [
+            {"id": "mappings", "value": _mappings()},
+            {"id": "custom.cellOptions", "value": {"type": "color-text"}},
+        ],
+    }
+
+
+def _mappings() -> list[dict[str, Any]]:
+    options = {
+        str(code): {"text": word, "color": color, "index": at}
+        for at, (code, (word, color)) in enumerate(STATUSES.items())
+    }
+    return [{"type": "value", "options": options}]
+
+
+def _topic_url() -> str:
+    of_row = "".join(f"&var-{label}=${{__data.fields.{label}}}" for label in ("source", "target", "topic"))
+    return f"/d/kafka-mirror-topic?var-datasource=${{datasource}}{of_row}&${{__url_time_range}}"
+
+
+def _inspector_url() -> str:
+    labels = ("source", "target", "topic", "partition")
+    return "${inspector}/lag?" + "&".join(f"{label}=${{__data.fields.{label}}}" for label in labels)
+
+
+def _heatmap(panel: Panel, common: dict[str, Any]) -> _Plain:
+    options = {
+        "calculate": False,
+        "yAxis": {"unit": panel.unit},
+        "color": {"mode": "scheme", "scheme": "Blues", "steps": 32},
+        "cellGap": 1,
+        "filterValues": {"le": 1e-9},
+        "tooltip": {"mode": "single", "yHistogram": False},
+        "legend": {"show": True},
+    }
+    return _Plain(**common, kind="heatmap", options=options, fields={"custom": {}})
+
+
+def _statuses(panel: Panel, common: dict[str, Any]) -> _Plain:
+    options = {
+        "showValue": "never",
+        "rowHeight": 0.8,
+        "colWidth": 0.9,
+        "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True},
+        "tooltip": {"mode": "single", "sort": "none"},
+    }
+    fields = {"unit": panel.unit, "mappings": _mappings(), "custom": {"fillOpacity": 80, "lineWidth": 0}}
+    return _Plain(**common, kind="status-history", options=options, fields=fields)
+
+
+# --- the frame -------------------------------------------------------------------------------------------------------
+
+
+def _templates(board: Board) -> list[dict[str, Any]]:
+    """Return the board's variables; each of its queries asks for those before it."""
+    datasource = {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus", "hide": 0}
+    names = ("source", "target", *board.variables)
+    inspector = {
+        "name": "inspector", "label": "Lag inspector", "type": "textbox", "query": INSPECTOR, "hide": 2,
+        "current": {"text": INSPECTOR, "value": INSPECTOR},
+    }  # fmt: skip
+    return [datasource, *(_variable(name) for name in names), inspector]
+
+
+def _variable(name: str) -> dict[str, Any]:
+    query = _VARIABLES[name]
+    return {
+        "name": name,
+        "label": name.capitalize(),
+        "type": "query",
+        "datasource": SOURCE,
+        "definition": query,
+        "query": {"query": query, "refId": "Variable"},
+        "refresh": 2,  # when the time range changes
+        "multi": True,
+        "includeAll": True,
+        "allValue": ".+",
+        "current": {"text": "All", "value": "$__all"},
+        "sort": 3 if name == "partition" else 1,
+    }
+
+
+def _annotations() -> list[dict[str, Any]]:
+    def of(name: str, expr: str, color: str, title: str) -> dict[str, Any]:
+        return {
+            "name": name,
+            "datasource": SOURCE,
+            "enable": True,
+            "expr": expr,
+            "iconColor": color,
+            "titleFormat": title,
+            "textFormat": "{{source}}->{{target}} {{topic}}",
+        }
+
+    return [
+        of("Alerts", 'ALERTS{alertname=~"KafkaMirror.*",alertstate="firing"}', "red", "{{alertname}}"),
+        of("Query restarts", restarts_now(), "orange", "query restarted"),
+        of(
+            "Deploys",
+            f"{metric('build_info')} unless {metric('build_info')} offset 5m",
+            "blue",
+            "version {{version}} appeared",
+        ),
+    ]
+
+
+def _links(board: Board, runbook: str) -> list[dict[str, Any]]:
+    keep = {"includeVars": True, "keepTime": True, "targetBlank": False, "asDropdown": False}
+    return [
+        {"title": "Boards", "type": "dashboards", "tags": [TAG], "icon": "external link", **keep, "asDropdown": True},
+        {"title": "Lag inspector", "type": "link", "url": "${inspector}", "icon": "external link", "tags": [], **keep,
+         "includeVars": False},
+        {"title": "Runbook", "type": "link", "url": runbook, "icon": "doc", "tags": [], **keep, "includeVars": False},
+    ]  # fmt: skip

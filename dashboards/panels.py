@@ -1,0 +1,98 @@
+"""What a board consists of, in our own words; dashboards/grafana.py turns it into Grafana's. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+WIDTH = 24  # columns of Grafana's grid
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One PromQL expression. `legend` is Grafana's template; `column` names the value in a table."""
+
+    expr: str
+    legend: str = ""
+    column: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    """One panel. `unit` is Grafana's id; `steps` are (from value, colour), the first one's value is the lowest.
+
+    `may_be_empty` says why a healthy mirror may have nothing to show here, so that a check can tell it from a typing error.
+    """
+
+    kind: Literal["stat", "lines", "stack", "table", "heatmap", "statuses"]
+    title: str
+    description: str
+    queries: tuple[Query, ...]
+    unit: str
+    width: int = 8
+    height: int = 8
+    steps: tuple[tuple[float | None, str], ...] = ()
+    hidden: tuple[str, ...] = ()  # labels that a table leaves out
+    may_be_empty: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Panels under one heading, set from left to right."""
+
+    title: str
+    panels: tuple[Panel, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Board:
+    """One board, which answers one question. `variables` beside datasource, source and target."""
+
+    uid: str
+    title: str
+    question: str
+    rows: tuple[Row, ...]
+    variables: tuple[str, ...] = field(default=())
+
+
+GOOD, BAD, WARN, INFO = "green", "red", "orange", "blue"
+
+
+def stat(
+    title: str,
+    description: str,
+    query: str,
+    unit: str,
+    steps: tuple[tuple[float | None, str], ...],
+    may_be_empty: str = "",
+) -> Panel:
+    """Return a single number, coloured by its steps."""
+    return Panel(
+        kind="stat",
+        title=title,
+        description=description,
+        queries=(Query(query),),
+        unit=unit,
+        width=4,
+        height=4,
+        steps=steps,
+        may_be_empty=may_be_empty,
+    )
+
+
+def lines(title: str, description: str, unit: str, *queries: Query, width: int = 8, may_be_empty: str = "") -> Panel:
+    """Return lines over time."""
+    return Panel(
+        kind="lines",
+        title=title,
+        description=description,
+        queries=queries,
+        unit=unit,
+        width=width,
+        may_be_empty=may_be_empty,
+    )
+
+
+def none_wanted(bad: str = BAD) -> tuple[tuple[float | None, str], ...]:
+    """Return steps for a count that should be zero."""
+    return ((None, GOOD), (1, bad))

@@ -1,0 +1,321 @@
+"""The questions that boards ask Prometheus, as named functions over the catalogue. Pure.
+
+`$source`, `$target`, `$topic` and `$partition` are the boards' variables; `metric` refuses a name that the catalogue lacks.
+"""
+
+from __future__ import annotations
+
+from dashboards.rules import COPIED, FRESH, JOB, LAG, LATENCY_P99, OBJECTIVE, PRODUCED, metric
+
+FLOW = 'source=~"$source",target=~"$target"'
+TOPIC = f'{FLOW},topic=~"$topic"'
+PARTITION = f'{TOPIC},partition=~"$partition"'
+EVERY = "$__rate_interval"
+
+
+def of(short: str, where: str = FLOW, *, also: str = "") -> str:
+    """Return a selector of one family."""
+    return f"{metric(short)}{{{where}{',' + also if also else ''}}}"
+
+
+def recorded(name: str, where: str = FLOW) -> str:
+    """Return a selector of a recorded series."""
+    return f"{name}{{{where}}}"
+
+
+# --- is it well? ---------------------------------------------------------------------------------------------------
+
+
+def fresh_ratio() -> str:
+    """Share of topic-partitions whose first unreplicated record waits no longer than the objective's 60 s."""
+    return f"avg({recorded(FRESH)})"
+
+
+def partitions_not_ok() -> str:
+    """Topic-partitions with a verdict other than OK."""
+    not_ok = 'status!="ok"'
+    return f"sum({of('partitions', also=not_ok)})"
+
+
+def partitions_by_status() -> str:
+    """Topic-partitions by verdict."""
+    return f"sum by (status) ({of('partitions')})"
+
+
+def queries_down() -> str:
+    """Streaming queries that have ended."""
+    return f"sum(1 - {metric('query_active')})"
+
+
+def clusters_down() -> str:
+    """Clusters that do not answer."""
+    return f"sum(1 - {metric('cluster_up')})"
+
+
+def cluster_up() -> str:
+    """Which clusters answer."""
+    return f"min by (cluster) ({metric('cluster_up')})"
+
+
+def alerts_firing() -> str:
+    """Alerts of this project that fire."""
+    return 'count(ALERTS{alertname=~"KafkaMirror.*",alertstate="firing"}) or vector(0)'
+
+
+def alerts_by_name() -> str:
+    """Firing alerts by name and severity."""
+    return 'count by (alertname, severity) (ALERTS{alertname=~"KafkaMirror.*",alertstate="firing"})'
+
+
+# --- how far behind? -------------------------------------------------------------------------------------------------
+
+
+def lag_seconds_max(where: str = FLOW) -> str:
+    """How long the longest waiting record waits."""
+    return f"max({of('lag_seconds', where)})"
+
+
+def lag_seconds_by_flow() -> str:
+    """The same by flow."""
+    return f"max by (source, target) ({of('lag_seconds')})"
+
+
+def lag_seconds_by_topic() -> str:
+    """The same by topic."""
+    return f"max by (source, target, topic) ({of('lag_seconds', TOPIC)})"
+
+
+def lag_records_total(where: str = FLOW) -> str:
+    """Records that wait."""
+    return f"sum({of('lag_records', where)})"
+
+
+def lag_records_by_flow() -> str:
+    """The same by flow."""
+    return f"sum by (source, target) ({of('lag_records')})"
+
+
+def lag_records_by_topic() -> str:
+    """The same by topic."""
+    return f"sum by (source, target, topic) ({of('lag_records', TOPIC)})"
+
+
+def worst(short: str, count: int, where: str = FLOW) -> str:
+    """The series of a family with the largest values."""
+    return f"topk({count}, {of(short, where)})"
+
+
+def of_the_worst(short: str, count: int) -> str:
+    """Another family of the topic-partitions that lag longest."""
+    on = "on (source, target, topic, partition)"
+    return f"{of(short)} and {on} topk({count}, {of('lag_seconds')})"
+
+
+def topics_behind() -> str:
+    """Topics with a record that waits longer than the objective's 60 s."""
+    return f"count({lag_seconds_by_topic()} > 60) or vector(0)"
+
+
+def headroom(count: int = 5, where: str = FLOW) -> str:
+    """Topics whose first unreplicated record retention may delete soonest."""
+    return f"bottomk({count}, {of('retention_headroom_seconds', where)})"
+
+
+def headroom_by_topic() -> str:
+    """Retention headroom by topic."""
+    return f"min by (source, target, topic) ({of('retention_headroom_seconds', TOPIC)})"
+
+
+def lost(window: str = "$__range", where: str = FLOW) -> str:
+    """Records that retention deleted before they were copied."""
+    return f"sum(increase({of('records_lost_total', where)}[{window}]))"
+
+
+def rewinds(where: str = FLOW) -> str:
+    """Positions that had to move."""
+    return f"sum(increase({of('offset_rewinds_total', where)}[$__range]))"
+
+
+def silence_by_topic() -> str:
+    """How old the newest replicated record of a topic is."""
+    return f"time() - max by (source, target, topic) ({of('last_record_timestamp_seconds', TOPIC)})"
+
+
+# --- how much, how fast? ---------------------------------------------------------------------------------------------
+
+
+def produced(by: str = "source, target", where: str = FLOW) -> str:
+    """Records per second that the source takes in."""
+    return f"sum by ({by}) ({recorded(PRODUCED, where)})"
+
+
+def copied(by: str = "source, target", where: str = FLOW) -> str:
+    """Records per second that the target acknowledged."""
+    return f"sum by ({by}) (rate({of('record_count_total', where)}[{EVERY}]))"
+
+
+def copied_bytes(by: str = "source, target", where: str = FLOW) -> str:
+    """Bytes per second that the target acknowledged."""
+    return f"sum by ({by}) (rate({of('byte_count_total', where)}[{EVERY}]))"
+
+
+def catch_up_seconds() -> str:
+    """How long until level at the present rates; nothing where a topic is not catching up."""
+    rate = f"({recorded(COPIED, TOPIC)} - {recorded(PRODUCED, TOPIC)} > 0)"
+    return f"{recorded(LAG, TOPIC)} / {rate}"
+
+
+def quantile(share: float, short: str, where: str = FLOW) -> str:
+    """A quantile over all records of a histogram."""
+    return f"histogram_quantile({share}, sum by (le) (rate({metric(short)}_bucket{{{where}}}[{EVERY}])))"
+
+
+def mean(short: str, where: str = FLOW) -> str:
+    """The mean over all records of a histogram: no average of averages."""
+    by = f"{{{where}}}[{EVERY}]"
+    return f"sum(rate({metric(short)}_sum{by})) / sum(rate({metric(short)}_count{by}))"
+
+
+def latency_p99_by_flow() -> str:
+    """The recorded 99th percentile of replication latency."""
+    return f"max by (source, target) ({recorded(LATENCY_P99)})"
+
+
+def heat(short: str, where: str = TOPIC) -> str:
+    """A histogram's buckets over time."""
+    return f"sum by (le) (rate({metric(short)}_bucket{{{where}}}[{EVERY}]))"
+
+
+def status_of_partitions() -> str:
+    """The worst partitions' verdicts over time."""
+    return f"topk(20, {of('partition_status', PARTITION)})"
+
+
+def band(short: str, part: str, where: str = PARTITION) -> str:
+    """Smallest, average or largest of MirrorMaker's measures over the partitions shown."""
+    function = {"min": "min", "avg": "avg", "max": "max"}[part]
+    return f"{function}({of(f'{short}_{part}', where)})"
+
+
+def paused(where: str = TOPIC) -> str:
+    """Topic-partitions that rest after an error."""
+    return f"sum({of('partition_paused', where)})"
+
+
+# --- is the engine well? ---------------------------------------------------------------------------------------------
+
+
+def phase_p99() -> str:
+    """Spark's phases around the window, 99th percentile."""
+    bucket = f'{metric("batch_duration_seconds")}_bucket{{phase!~"addBatch|triggerExecution"}}'
+    return f"histogram_quantile(0.99, sum by (phase, le) (rate({bucket}[10m])))"
+
+
+def window_seconds() -> str:
+    """How long windows take, mean."""
+    by = '{phase="addBatch"}[10m]'
+    name = metric("batch_duration_seconds")
+    return f"sum by (query) (rate({name}_sum{by})) / sum by (query) (rate({name}_count{by}))"
+
+
+def windows_per_minute() -> str:
+    """Windows served by slot: each slot serves every window."""
+    return f"60 * sum by (source, target, slot) (rate({of('windows_total')}[5m]))"
+
+
+def turn_wait() -> str:
+    """How long windows wait for their turn."""
+    return f"max by (source, target, slot) ({of('turn_wait_seconds')})"
+
+
+def handovers(short: str) -> str:
+    """Late hand-overs or take-overs."""
+    return f"sum by (source, target, slot) (increase({of(short)}[{EVERY}]))"
+
+
+def restarts() -> str:
+    """Streaming queries started again."""
+    return f"sum(increase({metric('query_restarts_total')}[$__range]))"
+
+
+def restarts_now() -> str:
+    """Restarts as marks in time."""
+    return f"changes({metric('query_restarts_total')}[1m]) > 0"
+
+
+def query_active() -> str:
+    """Which streaming queries run."""
+    return f"min by (query) ({metric('query_active')})"
+
+
+def listener_events() -> str:
+    """What Spark tells the listener."""
+    return f"sum by (event) (rate({metric('listener_events_total')}[{EVERY}]))"
+
+
+def listener_errors() -> str:
+    """Progress events that were not understood."""
+    return f"sum(increase({metric('listener_errors_total')}[$__range]))"
+
+
+def poll_seconds() -> str:
+    """What a lag poll costs."""
+    return f"max by (source, target) ({of('poll_duration_seconds')})"
+
+
+def poll_age() -> str:
+    """How old lag is."""
+    return f"time() - max by (source, target) ({of('last_poll_timestamp_seconds')})"
+
+
+def report_age() -> str:
+    """How old the newest replication report is."""
+    return f"time() - max by (source, target) ({of('last_progress_timestamp_seconds')})"
+
+
+def poll_errors() -> str:
+    """Lag polls that failed."""
+    return f"sum by (source, target) (increase({of('poll_errors_total')}[{EVERY}]))"
+
+
+def series(short: str) -> str:
+    """Series exposed, or folded away by the cap."""
+    return f"sum({metric(short)})"
+
+
+def scrape_seconds() -> str:
+    """What a scrape takes."""
+    return f'max by (instance) (scrape_duration_seconds{{job="{JOB}"}})'
+
+
+def driver_cpu() -> str:
+    """Processor time of the driver's Python process."""
+    return f'rate(process_cpu_seconds_total{{job="{JOB}"}}[{EVERY}])'
+
+
+def driver_memory() -> str:
+    """Resident memory of the driver's Python process."""
+    return f'process_resident_memory_bytes{{job="{JOB}"}}'
+
+
+def builds() -> str:
+    """What runs where."""
+    return f"count by (version, spark, python) ({metric('build_info')})"
+
+
+# --- is the objective kept? ------------------------------------------------------------------------------------------
+
+
+def budget_left() -> str:
+    """Share of the month's freshness budget that is left; below 0 it is overspent."""
+    return f"1 - (1 - avg(avg_over_time({recorded(FRESH)}[30d]))) / {1 - OBJECTIVE:.4g}"
+
+
+def burn(window: str) -> str:
+    """How many times too fast the budget burns over a window."""
+    return f"(1 - avg by (source, target) (avg_over_time({recorded(FRESH)}[{window}]))) / {1 - OBJECTIVE:.4g}"
+
+
+def fresh_by_flow() -> str:
+    """Share of fresh topic-partitions by flow."""
+    return f"avg by (source, target) ({recorded(FRESH)})"

@@ -1,0 +1,76 @@
+"""A bound on what one scrape can bring: partitions fold into their topics, and topics give way. Pure.
+
+A tenant who creates ten thousand topics must not exhaust the memory of the Prometheus that watches everybody.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from metrics.catalogue import CATALOGUE, PARTITION, MetricSpec
+
+Labels = tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Histogram:
+    """Counts by bucket (each value counts once), the last one above all bounds, and the sum of the values."""
+
+    counts: list[int]
+    total: float = 0.0
+
+
+Value = float | Histogram
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One family's series in a scrape. `labels` are the catalogue's, or without the partition once folded."""
+
+    spec: MetricSpec
+    labels: tuple[str, ...]
+    series: Mapping[Labels, Value] = field(default_factory=dict)
+
+    def size(self) -> int:
+        """Lines that this family takes in an exposition."""
+        return len(self.series) * (len(self.spec.bounds) + 3 if self.spec.kind == "histogram" else 1)
+
+
+def capped(snapshot: Mapping[str, Mapping[Labels, Value]], max_series: int) -> tuple[list[Family], int]:
+    """Return the families in the catalogue's order, at most `max_series` lines, and how many series gave way.
+
+    From the catalogue's last family to its first: those of topic-partitions become one series per topic; if that is not
+    enough, those of topics are left out. What concerns a flow or the appliance itself always stays.
+    """
+    families = [Family(spec, spec.labels, snapshot[spec.name]) for spec in CATALOGUE]
+    size = full = sum(family.size() for family in families)
+    for at in reversed(range(len(families))):
+        if size <= max_series:
+            break
+        if families[at].labels == PARTITION:
+            before, families[at] = families[at], _folded(families[at])
+            size += families[at].size() - before.size()
+    for at in reversed(range(len(families))):
+        if size <= max_series:
+            break
+        if "topic" in families[at].labels:
+            size -= families[at].size()
+            families[at] = Family(families[at].spec, families[at].labels)
+    return families, full - size
+
+
+_FOLDS: dict[str, Callable[[Any, Any], Any]] = {"sum": operator.add, "max": max, "min": min}
+
+
+def _folded(family: Family) -> Family:
+    spec = family.spec
+    folded: dict[Labels, Value] = {}
+    if spec.fold:
+        together = _FOLDS[spec.fold]
+        for labels, value in family.series.items():
+            topic = labels[:-1]
+            folded[topic] = together(folded[topic], value) if topic in folded else value
+    return Family(spec, spec.labels[:-1], folded)

@@ -1,0 +1,127 @@
+"""A real Prometheus on a free loopback port, with the very configuration and rules that docker-compose.yml mounts."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from mirror.errors import MirrorError
+from mirror.local.broker import free_port
+
+CONFIGURATION = Path(__file__).resolve().parents[2] / "dashboards"
+READY_S = 30.0
+TIMEOUT_S = 15.0
+
+
+class Prometheus:
+    """A server that answers queries. `url` is its address."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def query(self, expr: str, *, at_s: float | None = None) -> list[dict[str, Any]]:
+        """Return the result of an instant query: `metric` and `value` of each series.
+
+        Raises:
+            MirrorError: the server refuses the query; its message says why and where.
+        """
+        return self._result("query", {"query": expr, **({"time": str(at_s)} if at_s is not None else {})})
+
+    def query_range(self, expr: str, *, start_s: float, end_s: float, step_s: float) -> list[dict[str, Any]]:
+        """Return the result of a range query: `metric` and `values` of each series."""
+        asked = {"query": expr, "start": str(start_s), "end": str(end_s), "step": str(step_s)}
+        return self._result("query_range", asked)
+
+    def alerts(self) -> dict[str, str]:
+        """Return the alerts that are pending or firing, by name; firing wins."""
+        states: dict[str, str] = {}
+        for alert in self._get("/api/v1/alerts")["data"]["alerts"]:
+            name = alert["labels"]["alertname"]
+            if states.get(name) != "firing":
+                states[name] = alert["state"]
+        return states
+
+    def _result(self, what: str, asked: dict[str, str]) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self._get(f"/api/v1/{what}?{urllib.parse.urlencode(asked)}")["data"]["result"]
+        return found
+
+    def _get(self, path: str) -> Any:
+        try:
+            with urllib.request.urlopen(self.url + path, timeout=TIMEOUT_S) as answer:  # noqa: S310 - our own server
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            with error:
+                said = error.read().decode(errors="replace")
+            raise MirrorError(f"Prometheus at {self.url} refuses {path}: {said.strip()}") from error
+        except (urllib.error.URLError, TimeoutError) as error:
+            raise MirrorError(f"Prometheus at {self.url} does not answer: {error}") from error
+
+
+def is_installed() -> bool:
+    """Tell whether there is a Prometheus to start."""
+    return shutil.which("prometheus") is not None
+
+
+def configured(folder: Path, targets: list[str]) -> Path:
+    """Copy the configuration, scraping `targets` (host:port) and telling no Alertmanager; return its main file."""
+    shutil.copytree(CONFIGURATION / "prometheus", folder / "prometheus")
+    (folder / "generated").mkdir()
+    shutil.copy(CONFIGURATION / "generated" / "kafka-mirror.rules.yml", folder / "generated")
+    (folder / "prometheus" / "targets" / "mirror.yml").write_text(json.dumps([{"targets": targets}]))
+    (folder / "prometheus" / "targets" / "alertmanager.yml").write_text("[]")
+    return folder / "prometheus" / "prometheus.yml"
+
+
+@contextmanager
+def running(file: Path, data: Path) -> Iterator[Prometheus]:
+    """Run a server with this configuration file, keeping its data in `data`, until the context ends.
+
+    Raises:
+        MirrorError: it is not installed, or does not come up; the message has its last words.
+    """
+    program = shutil.which("prometheus")
+    if program is None:
+        raise MirrorError("no Prometheus found on the PATH. Install it (Debian: apt-get install prometheus).")
+    port = free_port()
+    server = Prometheus(f"http://127.0.0.1:{port}")
+    log = data.with_suffix(".log")
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [program, f"--config.file={file}", f"--storage.tsdb.path={data}", f"--web.listen-address=127.0.0.1:{port}"],
+            stdout=out,
+            stderr=out,
+        )
+    try:
+        _await_ready(server, process, log)
+        yield server
+    finally:
+        process.terminate()
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _await_ready(server: Prometheus, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + READY_S
+    while True:
+        try:
+            with urllib.request.urlopen(f"{server.url}/-/ready", timeout=2):  # noqa: S310 - our own server
+                return
+        except (urllib.error.URLError, TimeoutError) as error:
+            if isinstance(error, urllib.error.HTTPError):
+                error.close()
+            if process.poll() is not None or time.monotonic() > deadline:
+                last = log.read_text(errors="replace").strip().splitlines()[-1:]
+                raise MirrorError(f"Prometheus did not start: {' '.join(last)}") from error
+            time.sleep(0.1)
