@@ -24,8 +24,9 @@ STATUSES = {1: ("OK", "green"), 2: ("WARN", "yellow"), 4: ("STOP", "red"), 5: ("
 _DEAD = frozenset((
     "rows", "sharedCrosshair", "style", "hideControls", "gnetId", "step", "intervalFactor", "metric", "target", "hide",
     "interval", "maxDataPoints", "error", "cacheTimeout", "timeFrom", "timeShift", "transparent", "repeat", "span",
-    "iteration", "__inputs", "version",
+    "iteration", "__inputs", "version", "time_options",
 ))  # fmt: skip
+_DEAD_IN_PANELS = frozenset(("editable", "hideTimeOverride", "color", "columns", "fontSize", "mappings"))
 _VARIABLES = {
     "source": f"label_values({metric('partitions')}, source)",
     "target": f'label_values({metric("partitions")}{{source=~"$source"}}, target)',
@@ -67,8 +68,19 @@ def board_json(board: Board, runbook: str = RUNBOOK) -> dict[str, Any]:
         annotations=core.Annotations(list=_annotations()),
         links=_links(board, runbook),
     )
-    one_crosshair = {"graphTooltip": 1}
-    return {**_clean(_encoded(dashboard)), **one_crosshair}
+    made: dict[str, Any] = _clean(_encoded(dashboard))
+    made["graphTooltip"] = 1  # one crosshair over all panels
+    made["panels"] = [_pruned(panel) for panel in made["panels"]]
+    return made
+
+
+def _pruned(panel: dict[str, Any]) -> dict[str, Any]:
+    """Return a panel without what grafanalib puts at its top level and Grafana's schema does not know there."""
+    if panel["type"] == "row":
+        return {key: panel[key] for key in ("collapsed", "gridPos", "id", "panels", "title", "type")}
+    kept = {key: value for key, value in panel.items() if key not in _DEAD_IN_PANELS}
+    kept["targets"] = [{key: value for key, value in target.items() if key != "query"} for target in panel["targets"]]
+    return kept
 
 
 def _encoded(value: Any) -> Any:
@@ -170,9 +182,13 @@ def _lines(panel: Panel, common: dict[str, Any]) -> core.TimeSeries:
         legendDisplayMode="list",
         legendPlacement="bottom",
         valueMin=0,
-        extraJson={"fieldConfig": {"defaults": {"color": {"mode": "palette-classic"}}, "overrides": _verdict_colours()}}
-        if "{{status}}" in panel.queries[0].legend
-        else {"fieldConfig": {"defaults": {"color": {"mode": "palette-classic"}}}},
+        extraJson={
+            "fieldConfig": {
+                "defaults": {"color": {"mode": "palette-classic"}},
+                "overrides": _verdict_colours() if panel.queries[0].legend == "{{status}}" else [],
+            },
+            "options": {"legend": {"showLegend": True}},
+        },
     )
 
 
@@ -241,7 +257,14 @@ def _heatmap(panel: Panel, common: dict[str, Any]) -> _Plain:
     options = {
         "calculate": False,
         "yAxis": {"unit": panel.unit},
-        "color": {"mode": "scheme", "scheme": "Blues", "steps": 32},
+        "color": {
+            "mode": "scheme",
+            "scheme": "Blues",
+            "steps": 32,
+            "exponent": 0.5,
+            "fill": "dark-blue",
+            "reverse": False,
+        },
         "cellGap": 1,
         "filterValues": {"le": 1e-9},
         "tooltip": {"mode": "single", "yHistogram": False},
@@ -255,7 +278,7 @@ def _statuses(panel: Panel, common: dict[str, Any]) -> _Plain:
         "showValue": "never",
         "rowHeight": 0.8,
         "colWidth": 0.9,
-        "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True},
+        "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True, "calcs": []},
         "tooltip": {"mode": "single", "sort": "none"},
     }
     fields = {"unit": panel.unit, "mappings": _mappings(), "custom": {"fillOpacity": 80, "lineWidth": 0}}
@@ -319,10 +342,22 @@ def _annotations() -> list[dict[str, Any]]:
 
 
 def _links(board: Board, runbook: str) -> list[dict[str, Any]]:
-    keep = {"includeVars": True, "keepTime": True, "targetBlank": False, "asDropdown": False}
+    keep = {"keepTime": True, "targetBlank": False}
+
+    def link(title: str, url: str, icon: str, tooltip: str) -> dict[str, Any]:
+        aside = {"type": "link", "tags": [], "includeVars": False, "asDropdown": False, **keep}
+        return {"title": title, "url": url, "icon": icon, "tooltip": tooltip, **aside}
+
+    others = {
+        "type": "dashboards",
+        "tags": [TAG],
+        "icon": "external link",
+        "tooltip": "The other boards, same flow and time",
+    }
     return [
-        {"title": "Boards", "type": "dashboards", "tags": [TAG], "icon": "external link", **keep, "asDropdown": True},
-        {"title": "Lag inspector", "type": "link", "url": "${inspector}", "icon": "external link", "tags": [], **keep,
-         "includeVars": False},
-        {"title": "Runbook", "type": "link", "url": runbook, "icon": "doc", "tags": [], **keep, "includeVars": False},
-    ]  # fmt: skip
+        {"title": "Boards", **others, "includeVars": True, "asDropdown": True, **keep},
+        link(
+            "Lag inspector", "${inspector}", "external link", "Every topic-partition, and why its verdict is what it is"
+        ),
+        link("Runbook", runbook, "doc", "What each alert means and what to do"),
+    ]
