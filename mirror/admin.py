@@ -27,6 +27,7 @@ from mirror.errors import ClusterUnavailable
 log = logging.getLogger("mirror")
 
 TIMEOUT_S = 15.0
+OFFSETS_S = 5.0  # offsets are polled again and again: a cluster that takes longer counts as down
 COORDINATOR_S = 5.0
 _COORDINATOR_MOVES = (
     KafkaError.NOT_COORDINATOR,
@@ -141,7 +142,7 @@ class Admin:
         if not request:
             return {}
         level = IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED
-        answers = self._client.list_offsets(request, isolation_level=level, request_timeout=TIMEOUT_S)
+        answers = self._client.list_offsets(request, isolation_level=level, request_timeout=OFFSETS_S)
         found, failure = {}, None
         for partition, future in answers.items():
             try:
@@ -160,7 +161,7 @@ class Admin:
         deadline = time.monotonic() + COORDINATOR_S
         while True:
             try:
-                found = self._reader(group).committed(asked, timeout=TIMEOUT_S)
+                found = self._reader(group).committed(asked, timeout=OFFSETS_S)
                 break
             except KafkaException as error:
                 # A cluster's first group, or one whose coordinator moves, is answered a moment later.

@@ -33,6 +33,7 @@ from mirror.topics import Matched, ensure_batons, ensure_remote, flow_plan, matc
 log = logging.getLogger("mirror")
 
 STOP_WITHIN_S = 25.0
+POLL_ENDS_S = 6.0  # a poll that runs asks two clusters; the rest of the round is left out
 SPARE_TASKS = 2
 RESTARTS_BEFORE_GIVING_UP = 10
 
@@ -48,14 +49,21 @@ class FlowState:
     plan: FlowPlan | None = None
     refresh_at_s: float = 0.0
 
+    @property
+    def name(self) -> tuple[str, str]:
+        """Aliases of source and target: the labels of the flow's own series."""
+        return self.flow.source.alias, self.flow.target.alias
+
     def labels(self) -> dict[tuple[str, int], Labels]:
         """Return the metric labels of each topic-partition of the source."""
-        partitions = self.plan.partitions if self.plan else ()
-        flow = self.flow
-        return {
-            (p.topic, p.partition): (flow.source.alias, flow.target.alias, p.remote_topic, str(p.partition))
-            for p in partitions
-        }
+        return labels_of(self.plan) if self.plan is not None else {}
+
+
+def labels_of(plan: FlowPlan) -> dict[tuple[str, int], Labels]:
+    """Return the metric labels of each topic-partition of a plan, by source topic and partition."""
+    return {
+        (p.topic, p.partition): (plan.source, plan.target, p.remote_topic, str(p.partition)) for p in plan.partitions
+    }
 
 
 class Appliance:
@@ -96,7 +104,6 @@ class Appliance:
             self.recorder.info("kafka_mirror_build_info", (__version__, platform.python_version(), version("pyspark")))
             refuse_same_cluster(self.flows)
             self.poller.load()
-            stack.callback(self.poller.close)
             self._refresh(force=True)
             archive = ClassArchive(cache_folder(), java())
             spark = session(mirror.spark, archive, tasks=mirror.lanes * mirror.slots + SPARE_TASKS)
@@ -111,15 +118,17 @@ class Appliance:
                 slots=mirror.slots,
                 window_ms=mirror.window_ms,
             )
+            polling = threading.Thread(target=self._poll_on, name="poller", daemon=True)
             if not self._stop.is_set():
                 lanes.start()
+                polling.start()
                 self._is_ready = True
                 log.info("replicating %s; metrics on http://%s:%d/metrics", self._summary(), host, self.port)
                 if on_started is not None:
                     on_started(self)
                 self._watch(lanes)
             self._is_ready = False
-            self._finish(lanes)
+            self._finish(lanes, polling)
 
     def _exposition(self) -> str:
         mirror = self._mirror
@@ -150,7 +159,6 @@ class Appliance:
     # --- while it runs ------------------------------------------------------------------------------------------
 
     def _watch(self, lanes: Lanes) -> None:
-        poll_at = 0.0
         while not self._stop.wait(0.2):
             for ended in lanes.revive():
                 self.recorder.count("kafka_mirror_query_restarts_total")
@@ -158,9 +166,6 @@ class Appliance:
                 if lanes.restarts > RESTARTS_BEFORE_GIVING_UP:
                     raise StreamTerminated(f"{ended}; given up after {lanes.restarts} restarts")
             self._refresh()
-            if time.monotonic() >= poll_at:
-                self._poll()
-                poll_at = time.monotonic() + self._mirror.poll_interval_s
 
     def _refresh(self, *, force: bool = False) -> None:
         """Follow new topics and grown partitions of the flows whose interval is over; tell the planner."""
@@ -177,13 +182,6 @@ class Appliance:
                 log.warning("%s: topics not refreshed: %s", state.flow.name, error)
         if changed or force:
             self._write_plan(is_stopping=False)
-            present = [labels for state in self.flows for labels in state.labels().values()]
-            for state in self.flows:
-                for topic in state.topics:
-                    flow = (state.flow.source.alias, state.flow.target.alias)
-                    self.recorder.info("kafka_mirror_topic_info", (*flow, topic.remote, topic.source.name))
-            self.recorder.keep_only(present)
-            self.poller.keep_only(present)
 
     def _discover(self, state: FlowState) -> bool:
         """Match topics, prepare the target, and return whether the flow's topic-partitions changed."""
@@ -197,14 +195,36 @@ class Appliance:
         plans = tuple(state.plan for state in self.flows if state.plan is not None)
         write_plan(self._plan_file, Plan(plans, is_stopping=is_stopping))
 
-    def _poll(self) -> None:
-        for state in self.flows:
-            if state.plan is not None:
-                self.poller.poll(state.plan, state.source, state.target, state.labels())
+    def _poll_on(self) -> None:
+        """Poll until the appliance stops; a thread of its own, for a cluster that hangs also holds up `_refresh`."""
+        while True:
+            self._forget_the_gone()
+            for state in self.flows:
+                if self._stop.is_set():
+                    return
+                try:
+                    self._poll(state)
+                except Exception:
+                    log.exception("%s: a poll failed", state.flow.name)
+                    self.recorder.count("kafka_mirror_poll_errors_total", state.name)
+            if self._stop.wait(self._mirror.poll_interval_s):
+                return
+
+    def _forget_the_gone(self) -> None:
+        present = [labels for state in self.flows for labels in state.labels().values()]
+        self.recorder.keep_only(present)
+        self.poller.keep_only(present)
+
+    def _poll(self, state: FlowState) -> None:
+        plan = state.plan
+        if plan is not None:
+            for assigned in plan.partitions:
+                self.recorder.info("kafka_mirror_topic_info", (*state.name, assigned.remote_topic, assigned.topic))
+            self.poller.poll(plan, state.source, state.target, labels_of(plan))
 
     # --- the end ------------------------------------------------------------------------------------------------
 
-    def _finish(self, lanes: Lanes) -> None:
+    def _finish(self, lanes: Lanes, polling: threading.Thread) -> None:
         """Let the running windows end themselves: everything in flight acknowledged, positions committed."""
         log.info("stopping: running windows hand over their positions")
         self._write_plan(is_stopping=True)
@@ -214,9 +234,14 @@ class Appliance:
                     state.target.commit(state.plan.group, {(state.plan.baton_topic, stop_key()): lanes.run_id})
                 except ClusterUnavailable as error:
                     log.warning("%s: windows cannot be told to stop: %s", state.flow.name, error)
-        if lanes.finish(STOP_WITHIN_S):
-            self._poll()
+        is_in_time = lanes.finish(STOP_WITHIN_S)
+        polling.join(POLL_ENDS_S)
+        if not polling.is_alive():
+            for state in self.flows if is_in_time else ():
+                self._poll(state)
             self.poller.save()
+            self.poller.close()
+        if is_in_time:
             log.info("stopped; every position is committed")
         else:
             log.warning("stopped after %.0f s without the windows' own end; the next start repeats at most their last second",

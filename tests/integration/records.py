@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from confluent_kafka import Producer
@@ -81,3 +83,36 @@ def await_replicated(
         within_s=within_s,
         because=f"{topic}-{partition} is replicated to its end",
     )
+
+
+@contextmanager
+def load(cluster, topic: str, *, partitions: int = 2, rate: int = 300) -> Iterator[None]:
+    """Write numbered records all the while; they outlast a broker's restart, none twice."""
+    stop = threading.Event()
+    failures: list[object] = []
+
+    def run() -> None:
+        producer = Producer(
+            {"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True, "log_level": 0,
+             "message.timeout.ms": 120_000}, error_cb=lambda _: None,
+        )  # fmt: skip
+        n = 0
+        while not stop.wait(0.05):
+            for _ in range(rate // 20):
+                producer.produce(
+                    topic, str(n).encode(), f"k{n % 50}", n % partitions,
+                    on_delivery=lambda error, _: failures.append(error) if error else None,
+                )  # fmt: skip
+                n += 1
+            producer.poll(0)
+        if producer.flush(90):
+            failures.append("records left")
+
+    thread = threading.Thread(target=run, name="load")
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(120)
+    assert not failures, failures[0]

@@ -4,56 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from mirror.local.broker import Broker
 from tests.integration.appliance import RunningAppliance, descendants
-from tests.integration.records import await_replicated, create, differences, end_offset, rows, write
+from tests.integration.records import await_replicated, create, differences, end_offset, load, rows, write
 from tests.integration.values import values
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
-
-
-@contextmanager
-def load(cluster, topic: str, *, partitions: int = 2, rate: int = 300) -> Iterator[None]:
-    """Write numbered records all the while; they outlast a broker's restart, none twice."""
-    stop = threading.Event()
-    failures: list[object] = []
-
-    def run() -> None:
-        producer = Producer(
-            {"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True, "log_level": 0,
-             "message.timeout.ms": 120_000}, error_cb=lambda _: None,
-        )  # fmt: skip
-        n = 0
-        while not stop.wait(0.05):
-            for _ in range(rate // 20):
-                producer.produce(
-                    topic, str(n).encode(), f"k{n % 50}", n % partitions,
-                    on_delivery=lambda error, _: failures.append(error) if error else None,
-                )  # fmt: skip
-                n += 1
-            producer.poll(0)
-        if producer.flush(90):
-            failures.append("records left")
-
-    thread = threading.Thread(target=run, name="load")
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join(120)
-    assert not failures, failures[0]
 
 
 def arrived(cluster, topic: str) -> int:

@@ -1,0 +1,107 @@
+"""Stores for Prometheus as if an appliance had been scraped for an hour and a half: healthy, stalled, its source down.
+
+The series come from the recorder and the exposition themselves, so that no name or label can be other than the real ones.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Literal
+
+from metrics.cap import Labels
+from metrics.exposition import exposition
+from metrics.recorder import Recorder
+from metrics.verdict import Status
+from tests.unit.test_metrics import counts, report
+
+Scenario = Literal["healthy", "stalled", "source down"]
+
+STEP_S = 15
+LENGTH_S = 5400
+BROKEN_FOR_S = 1800  # stalled, or without a source, for the last half hour
+RATE = 10  # records per second and partition
+RETENTION_S = 7200.0
+PLACES: tuple[Labels, ...] = tuple(("a", "b", topic, part) for topic in ("a.t", "a.u") for part in ("0", "1"))
+STALLED = PLACES[0]
+
+
+class World:
+    """A mirror of two topics with two partitions each, by the tick."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.recorder = Recorder()
+        self._scenario = scenario
+        self._ends = dict.fromkeys(PLACES, 0)
+        self._positions = dict.fromkeys(PLACES, 0)
+        self.recorder.info("kafka_mirror_build_info", ("0.1.0", "3.11", "4.3"))
+        for place in PLACES:
+            self.recorder.info("kafka_mirror_topic_info", (*place[:3], place[2].removeprefix("a.")))
+        self.recorder.count("kafka_mirror_listener_events_total", ("started",))
+
+    def tick(self, now_s: float, broken_for_s: float) -> None:
+        """Pass one step; `broken_for_s` is 0 while all is well."""
+        recorder, scenario = self.recorder, self._scenario
+        source_up = not (scenario == "source down" and broken_for_s)
+        for number, place in enumerate(PLACES):
+            stands = scenario == "stalled" and place == STALLED and broken_for_s > 0
+            self._ends[place] += RATE * STEP_S if source_up else 0
+            before = self._positions[place]
+            self._positions[place] = before if stands else self._ends[place]
+            copied = self._positions[place] - before
+            row = report(place[2], int(place[3]), records=copied, reason="too large" if stands else "")
+            turn = {"turn_wait_ms": 12.0} if number % 2 == 0 else {}
+            row |= {"slot": int(place[3]), "latency_counts": counts(b0=copied), "age_counts": counts(b0=copied), **turn}
+            if not copied:
+                measured = (name for name in row if name.startswith(("age_", "latency_")))
+                row |= {name: None for name in measured if name.endswith("_ms") and "sum" not in name}
+            recorder.report(row, now_s=now_s)
+            if source_up:
+                waits = broken_for_s if stands else 0.0
+                recorder.offsets(place, start=0, end=self._ends[place], replicated=self._positions[place])
+                recorder.lag_seconds(place, waits)
+                recorder.headroom(place[:3], RETENTION_S - broken_for_s if stands else RETENTION_S)
+            recorder.status(place, Status.STALL if stands else Status.OK)
+        stalled = int(scenario == "stalled" and broken_for_s > 0)
+        kinds = {"ok": 4 - stalled, "warn": 0, "stop": 0, "stall": stalled, "rewind": 0, "lost": 0}
+        recorder.statuses(("a", "b"), kinds)
+        recorder.cluster("a", is_up=source_up)
+        recorder.cluster("b", is_up=True)
+        if source_up:
+            recorder.polled(("a", "b"), now_s=now_s, took_s=0.05)
+        else:
+            recorder.count("kafka_mirror_poll_errors_total", ("a", "b"))
+        for lane in ("lane-0", "lane-1"):
+            recorder.query(lane, is_active=True)
+            recorder.phase(lane, "addBatch", 10.05)
+            recorder.phase(lane, "walCommit", 0.02)
+            recorder.count("kafka_mirror_listener_events_total", ("progress",))
+
+    def text(self) -> str:
+        return exposition(self.recorder.snapshot(), max_series=10**6)
+
+
+def seed(data: Path, scenario: Scenario, *, now_s: float) -> None:
+    """Write a store that ends at `now_s`."""
+    world = World(scenario)
+    lines = []
+    for at in range(0, LENGTH_S + 1, STEP_S):
+        left_s = LENGTH_S - at
+        time_s = now_s - left_s
+        world.tick(time_s, max(0, BROKEN_FOR_S - left_s))
+        scraped = [line for line in world.text().splitlines() if not line.startswith("#")]
+        # What the client library counts of this very process is as good as any; what Prometheus itself adds is made up.
+        lines += [f"{_of_the_job(line)} {time_s:.3f}" for line in [*scraped, "up 1", "scrape_duration_seconds 0.02"]]
+    text = data.with_suffix(".txt")
+    text.write_text("\n".join([*lines, "# EOF", ""]))
+    subprocess.run(
+        ["promtool", "tsdb", "create-blocks-from", "openmetrics", str(text), str(data)], check=True, capture_output=True
+    )
+
+
+def _of_the_job(line: str) -> str:
+    """Add the labels that Prometheus gives to what it scrapes."""
+    series, _, value = line.rpartition(" ")
+    name, brace, labels = series.partition("{")
+    own = 'instance="mirror:9404",job="kafka-mirror"'
+    return f"{name}{{{labels[:-1]},{own}}} {value}" if brace else f"{name}{{{own}}} {value}"

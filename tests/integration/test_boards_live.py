@@ -1,0 +1,123 @@
+"""Every query of every board, asked of a real Prometheus: over seeded stores, and beside a running appliance."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from dashboards.boards import boards
+from dashboards.panels import Panel
+from mirror.local import prometheus
+from mirror.local.prometheus import Prometheus
+from tests.integration.seeds import BROKEN_FOR_S, Scenario, seed
+from tests.unit.test_boards import filled_in
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("prometheus") is None, reason="prometheus (Debian: prometheus) is not installed"
+)
+PANELS = [(board, panel) for board in boards() for row in board.rows for panel in row.panels]
+RULES_READY = 'count({__name__=~"source_target.*"})'
+
+
+@contextmanager
+def store(folder: Path, scenario: Scenario) -> Iterator[Prometheus]:
+    """A Prometheus over a seeded store, with the rules of the project evaluated each second."""
+    seed(folder / "data", scenario, now_s=time.time())
+    file = prometheus.configured(folder, [])
+    file.write_text(file.read_text().replace("evaluation_interval: 15s", "evaluation_interval: 1s"))
+    with prometheus.running(file, folder / "data") as server:
+        eventually(lambda: len(server.query(RULES_READY)) > 0, within_s=30, because="the recording rules are evaluated")
+        yield server
+
+
+def answers(server: Prometheus, panel: Panel) -> list[list[float]]:
+    """The values of each query of a panel; Grafana's variables chosen as All."""
+    return [[float(series["value"][1]) for series in server.query(filled_in(query.expr))] for query in panel.queries]
+
+
+def empty_panels(server: Prometheus) -> list[str]:
+    """Panels with a query that finds nothing."""
+    return [
+        f"{board.uid}: {panel.title}: {query.expr}"
+        for (board, panel) in PANELS
+        for query, found in zip(panel.queries, answers(server, panel), strict=True)
+        if not found and not panel.may_be_empty
+    ]
+
+
+def number(server: Prometheus, title: str, uid: str = "kafka-mirror-overview") -> float:
+    """What a single-number panel shows."""
+    (panel,) = [p for board, p in PANELS if board.uid == uid and p.title == title and p.kind == "stat"]
+    ((value,),) = answers(server, panel)
+    return value
+
+
+def test_a_healthy_mirror_fills_every_panel(tmp_path):
+    with store(tmp_path, "healthy") as server:
+        assert empty_panels(server) == []
+        assert number(server, "Fresh") == 1
+        assert number(server, "Not OK") == number(server, "Lanes and clusters down") == number(server, "Alerts") == 0
+        assert number(server, "Time lag") == 0
+        copied, produced = (server.query(filled_in(query))[0]["value"][1] for query in _rates())
+        assert float(copied) == pytest.approx(40, rel=0.1)
+        assert float(produced) == pytest.approx(40, rel=0.1)
+
+
+def _rates() -> tuple[str, str]:
+    (panel,) = [p for board, p in PANELS if board.uid == "kafka-mirror-overview" and p.title == "Records in and copied"]
+    produced, copied = panel.queries
+    return copied.expr, produced.expr
+
+
+def test_a_stalled_partition_is_seen_on_every_board_that_should_show_it(tmp_path):
+    with store(tmp_path, "stalled") as server:
+        assert empty_panels(server) == []
+        assert number(server, "Fresh") == 0.75
+        assert number(server, "Not OK") == 1
+        assert number(server, "Time lag") == pytest.approx(BROKEN_FOR_S, abs=30)
+        assert number(server, "Records waiting") == pytest.approx(BROKEN_FOR_S * 10, rel=0.05)
+        assert number(server, "Paused", "kafka-mirror-topic") == 1
+        assert number(server, "Topics behind", "kafka-mirror-failover") == 1
+        assert number(server, "Burn, 1 h", "kafka-mirror-slo") > 14.4
+        worst = server.query(filled_in(_worst().queries[0].expr))
+        assert max(worst, key=lambda series: float(series["value"][1]))["metric"]["topic"] == "a.t"
+
+
+def _worst() -> Panel:
+    (panel,) = [p for _, p in PANELS if p.title.startswith("The 20 topic-partitions")]
+    return panel
+
+
+def test_a_source_that_is_down_is_seen_and_its_numbers_are_told_to_be_old(tmp_path):
+    with store(tmp_path, "source down") as server:
+        assert empty_panels(server) == []
+        assert number(server, "Lanes and clusters down") == 1
+        assert number(server, "Clusters down", "kafka-mirror-failover") == 1
+        assert number(server, "Age of these numbers", "kafka-mirror-failover") == pytest.approx(BROKEN_FOR_S, abs=60)
+
+
+def test_a_typing_error_in_a_query_would_be_seen(tmp_path):
+    """The check above can fail: a metric that does not exist leaves its panel empty."""
+    with store(tmp_path, "healthy") as server:
+        assert server.query("kafka_mirror_lag_secnds") == []
+        with pytest.raises(Exception, match="parse error"):
+            server.query("sum(kafka_mirror_lag_seconds")
+
+
+def test_every_variable_of_the_boards_lists_something(tmp_path):
+    from dashboards.grafana import board_json
+
+    with store(tmp_path, "healthy") as server:
+        for board in boards():
+            for variable in board_json(board)["templating"]["list"]:
+                if variable["type"] == "query":
+                    selector, label = re.fullmatch(r"label_values\((.+), (\w+)\)", variable["definition"]).groups()
+                    assert server.query(f"count by ({label}) ({filled_in(selector)})"), json.dumps(variable)
