@@ -54,10 +54,13 @@ def _parser() -> argparse.ArgumentParser:
     boards = commands.add_parser(
         "dashboards", help="write the generated boards, rules and docs/metrics.md, or check that they are up to date"
     )
-    boards.add_argument("action", choices=("build", "check"))
+    boards.add_argument("action", choices=("build", "check", "preview"))
     boards.add_argument("--out", type=Path, metavar="DIR", help="folder to write below (default: the project's)")
     boards.add_argument(
         "--runbook-url", metavar="URL", help="where alerts and boards link to (default: docs/runbook.md)"
+    )
+    boards.add_argument(
+        "--prometheus", metavar="URL", default="http://127.0.0.1:9090", help="preview asks it (default %(default)s)"
     )
     boards.set_defaults(command=_dashboards)
 
@@ -157,6 +160,15 @@ def _dashboards(parsed: argparse.Namespace) -> int:
     from dashboards.build import ROOT, build, stale
     from dashboards.rules import RUNBOOK
 
+    if parsed.action == "preview":
+        from dashboards.preview import preview
+        from mirror.local.prometheus import Prometheus
+
+        page = (parsed.out or Path()) / "preview.html"
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_text(preview(Prometheus(parsed.prometheus)))
+        print(page)
+        return 0
     root = parsed.out or ROOT
     if parsed.action == "build":
         for name in build(root, runbook=parsed.runbook_url or RUNBOOK):

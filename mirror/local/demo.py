@@ -7,16 +7,18 @@ import sys
 import tempfile
 import threading
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from mirror.appliance import Appliance
 from mirror.config.settings import load
-from mirror.local import jars
+from mirror.local import jars, prometheus
 from mirror.local.broker import Broker
 from mirror.local.compare import compare
 from mirror.local.latency import LatencyProbe, percentiles
 from mirror.local.load import Load
+from mirror.local.prometheus import Prometheus
 from mirror.table import lag_table
 
 log = logging.getLogger("mirror")
@@ -59,11 +61,31 @@ def demo(*, seconds: float | None, rate: int) -> int:
         appliance = Appliance(load(file))
         watcher = _Watcher(appliance, primary, backup, producing, seconds)
         print("starting Spark ...", flush=True)
+
+        def started(running: Appliance) -> None:
+            if prometheus.is_installed():
+                _show_prometheus(stack.enter_context(_watched(folder, running.port)))
+            watcher.start()
+
         try:
-            appliance.run(on_started=lambda _: watcher.start())
+            appliance.run(on_started=started)
         finally:
             watcher.join()
         return watcher.verdict()
+
+
+@contextmanager
+def _watched(folder: Path, port: int) -> Iterator[Prometheus]:
+    """Run a Prometheus with the project's rules beside the demo."""
+    home = folder / "watch"
+    home.mkdir()
+    with prometheus.running(prometheus.configured(home, [f"127.0.0.1:{port}"], every="5s"), home / "data") as server:
+        yield server
+
+
+def _show_prometheus(server: Prometheus) -> None:
+    print(f"Prometheus: {server.url}/alerts (the rules), {server.url}/graph (queries: docs/metrics.md)")
+    print(f"boards without a Grafana: kafka-mirror dashboards preview --prometheus {server.url}", flush=True)
 
 
 def _port() -> int:

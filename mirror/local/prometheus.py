@@ -26,7 +26,9 @@ class Prometheus:
     """A server that answers queries. `url` is its address."""
 
     def __init__(self, url: str) -> None:
-        self.url = url
+        if not url.startswith(("http://", "https://")):
+            raise MirrorError(f'"{url}" is no address of a Prometheus. Write one like http://127.0.0.1:9090.')
+        self.url = url.rstrip("/")
 
     def query(self, expr: str, *, at_s: float | None = None) -> list[dict[str, Any]]:
         """Return the result of an instant query: `metric` and `value` of each series.
@@ -71,14 +73,22 @@ def is_installed() -> bool:
     return shutil.which("prometheus") is not None
 
 
-def configured(folder: Path, targets: list[str]) -> Path:
-    """Copy the configuration, scraping `targets` (host:port) and telling no Alertmanager; return its main file."""
+def configured(folder: Path, targets: list[str], *, every: str = "15s") -> Path:
+    """Copy the configuration, scraping `targets` (host:port) and telling no Alertmanager; return its main file.
+
+    Args:
+        folder: Where to; must exist and hold none yet.
+        targets: Who is scraped.
+        every: How often is scraped and rules are evaluated, as Prometheus writes durations.
+    """
     shutil.copytree(CONFIGURATION / "prometheus", folder / "prometheus")
     (folder / "generated").mkdir()
     shutil.copy(CONFIGURATION / "generated" / "kafka-mirror.rules.yml", folder / "generated")
     (folder / "prometheus" / "targets" / "mirror.yml").write_text(json.dumps([{"targets": targets}]))
     (folder / "prometheus" / "targets" / "alertmanager.yml").write_text("[]")
-    return folder / "prometheus" / "prometheus.yml"
+    file = folder / "prometheus" / "prometheus.yml"
+    file.write_text(file.read_text().replace("_interval: 15s", f"_interval: {every}"))
+    return file
 
 
 @contextmanager

@@ -68,8 +68,7 @@ def states(address: str) -> dict[str, str]:
 @contextmanager
 def watched(folder: Path, port: int, told: str) -> Iterator[Prometheus]:
     """A Prometheus that scrapes the appliance each second and evaluates the paced rules."""
-    file = prometheus.configured(folder, [f"127.0.0.1:{port}"])
-    file.write_text(file.read_text().replace(": 15s", ": 1s"))
+    file = prometheus.configured(folder, [f"127.0.0.1:{port}"], every="1s")
     (file.parent / "targets" / "alertmanager.yml").write_text(json.dumps([{"targets": [told]}]))
     rules = folder / "generated" / "kafka-mirror.rules.yml"
     rules.write_text(paced(rules.read_text()))

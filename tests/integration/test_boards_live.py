@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import shutil
@@ -14,27 +15,31 @@ import pytest
 
 from dashboards.boards import boards
 from dashboards.panels import Panel
+from dashboards.preview import filled_in, preview
+from dashboards.rules import recording
 from mirror.local import prometheus
 from mirror.local.prometheus import Prometheus
 from tests.integration.seeds import BROKEN_FOR_S, Scenario, seed
-from tests.unit.test_boards import filled_in
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.skipif(
     shutil.which("prometheus") is None, reason="prometheus (Debian: prometheus) is not installed"
 )
 PANELS = [(board, panel) for board in boards() for row in board.rows for panel in row.panels]
-RULES_READY = 'count({__name__=~"source_target.*"})'
+RECORDED = 'count by (__name__) ({__name__=~"source_target.*"})'
 
 
 @contextmanager
 def store(folder: Path, scenario: Scenario) -> Iterator[Prometheus]:
     """A Prometheus over a seeded store, with the rules of the project evaluated each second."""
     seed(folder / "data", scenario, now_s=time.time())
-    file = prometheus.configured(folder, [])
-    file.write_text(file.read_text().replace("evaluation_interval: 15s", "evaluation_interval: 1s"))
+    file = prometheus.configured(folder, [], every="1s")
     with prometheus.running(file, folder / "data") as server:
-        eventually(lambda: len(server.query(RULES_READY)) > 0, within_s=30, because="the recording rules are evaluated")
+        eventually(
+            lambda: len(server.query(RECORDED)) == len(recording()),
+            within_s=30,
+            because="the recording rules are evaluated",
+        )
         yield server
 
 
@@ -94,6 +99,16 @@ def test_a_stalled_partition_is_seen_on_every_board_that_should_show_it(tmp_path
 def _worst() -> Panel:
     (panel,) = [p for _, p in PANELS if p.title.startswith("The 20 topic-partitions")]
     return panel
+
+
+def test_the_preview_shows_every_panel_and_says_what_it_is(tmp_path):
+    with store(tmp_path, "stalled") as server:
+        page = preview(server)
+    assert "Preview, not Grafana" in page
+    for _, panel in PANELS:
+        assert f"<h4>{html.escape(panel.title)}</h4>" in page
+    assert "<td>a.t-0</td><td>STALL</td>" in page
+    assert page.count('class="empty"') <= sum(bool(panel.may_be_empty) for _, panel in PANELS)
 
 
 def test_a_source_that_is_down_is_seen_and_its_numbers_are_told_to_be_old(tmp_path):

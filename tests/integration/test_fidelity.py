@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -204,7 +206,8 @@ def test_a_record_too_large_for_the_target_stops_its_partition_alone_and_goes_on
 ):
     remote = f"primary.{topic}"
     create(backup, remote, 2, max_message_bytes="50000")
-    create(primary, topic, 2)
+    kept_s = 100 * 365 * 86400
+    create(primary, topic, 2, retention_ms=str(kept_s * 1000))
     write(primary, topic, [*rows(5), *big(1, 200_000), *rows(5, start=5)], partition=0)
     write(primary, topic, rows(50), partition=1)
     await_replicated(mirror, primary, topic, remote, 1)
@@ -223,6 +226,14 @@ def test_a_record_too_large_for_the_target_stops_its_partition_alone_and_goes_on
         because="a window of polls has seen it stand still",
     )
     assert mirror.value("kafka_mirror_partition_status", topic=remote, partition=1) == Status.OK
+    written_s = big(1, 200_000)[0][3] / 1000
+    waits_s = mirror.value("kafka_mirror_lag_seconds", topic=remote, partition=0)
+    assert waits_s == pytest.approx(time.time() - written_s, abs=5)
+    assert mirror.value("kafka_mirror_lag_seconds", topic=remote, partition=1) == 0
+    left = re.search(
+        rf'^kafka_mirror_retention_headroom_seconds{{.*"{remote}"}} (\S+)$', mirror.exposition(), re.MULTILINE
+    )
+    assert float(left[1]) == pytest.approx(kept_s - waits_s, abs=5)
     limit(backup, remote, 1_000_000)
     await_replicated(mirror, primary, topic, remote, 0, within_s=90)
     assert differences(primary, backup, topic, remote) == []

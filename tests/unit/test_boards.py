@@ -18,6 +18,7 @@ from dashboards.boards import boards
 from dashboards.build import ROOT
 from dashboards.grafana import board_json
 from dashboards.panels import WIDTH
+from dashboards.preview import filled_in
 from dashboards.rules import alerts, recording
 from metrics.catalogue import BY_NAME, CATALOGUE, series_names
 
@@ -48,13 +49,6 @@ def panels(uid: str) -> list[dict[str, Any]]:
 
 def expressions(uid: str) -> list[tuple[str, str]]:
     return [(panel["title"], target["expr"]) for panel in panels(uid) for target in panel["targets"]]
-
-
-def filled_in(expr: str) -> str:
-    """A query with every variable replaced, as Grafana would."""
-    for name in ("source", "target", "topic", "partition"):
-        expr = expr.replace(f"${name}", ".+")
-    return expr.replace("$__rate_interval", "1m").replace("$__range", "1h")
 
 
 def missing(made: Any, known: Any, path: str = "") -> set[str]:
