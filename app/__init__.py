@@ -1,1 +1,1 @@
-"""The lag inspector."""
+"""The lag inspector: a read-only Streamlit app over mirror.lag."""

@@ -10,7 +10,7 @@ import yaml
 from dashboards.boards import boards
 from dashboards.grafana import board_json
 from dashboards.metrics_page import metrics_page
-from dashboards.rules import RUNBOOK, rules
+from dashboards.rules import GRAFANA, RUNBOOK, rules
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = "dashboards/generated"
@@ -27,15 +27,16 @@ _Dumper.add_representer(
 )
 
 
-def files(runbook: str = RUNBOOK) -> dict[str, str]:
+def files(runbook: str = RUNBOOK, grafana: str = GRAFANA) -> dict[str, str]:
     """Return every generated file's path (from the project's root) and text: the same bytes on every machine.
 
     Args:
         runbook: Address of the runbook, for the links of alerts and boards.
+        grafana: Address of Grafana, for the links of alerts.
     """
     return {
         f"{FOLDER}/kafka-mirror.rules.yml": HEAD
-        + yaml.dump(rules(runbook), Dumper=_Dumper, sort_keys=False, width=1000),
+        + yaml.dump(rules(runbook, grafana), Dumper=_Dumper, sort_keys=False, width=1000),
         **{
             f"{FOLDER}/{board.uid}.json": json.dumps(board_json(board, runbook), indent=1, sort_keys=True) + "\n"
             for board in boards()
@@ -44,9 +45,9 @@ def files(runbook: str = RUNBOOK) -> dict[str, str]:
     }
 
 
-def build(root: Path = ROOT, *, runbook: str = RUNBOOK) -> list[str]:
+def build(root: Path = ROOT, *, runbook: str = RUNBOOK, grafana: str = GRAFANA) -> list[str]:
     """Write all files; return their paths."""
-    made = files(runbook)
+    made = files(runbook, grafana)
     for name, text in made.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)

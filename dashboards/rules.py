@@ -12,6 +12,7 @@ from metrics.catalogue import BY_NAME
 
 JOB = "kafka-mirror"
 RUNBOOK = "docs/runbook.md"
+GRAFANA = "http://localhost:3000"
 FLOW = "source, target"
 COPIED = "source_target_topic:kafka_mirror_record_count:rate5m"
 COPIED_BYTES = "source_target:kafka_mirror_byte_count:rate5m"
@@ -45,7 +46,7 @@ class Alert:
     description: str
     keeps: str = ""
 
-    def rule(self, runbook: str) -> dict[str, Any]:
+    def rule(self, runbook: str, grafana: str) -> dict[str, Any]:
         """Return the rule as Prometheus reads it; `runbook` is the address of the page with a section for each alert."""
         return {
             "alert": self.name,
@@ -57,8 +58,18 @@ class Alert:
                 "summary": self.summary,
                 "description": self.description,
                 "runbook_url": f"{runbook}#{self.name.lower()}",
+                "dashboard_url": grafana + self._board(),
             },
         }
+
+    def _board(self) -> str:
+        """Return the path of the board that shows what the alert is about: the topic's, the flow's, or the engine's."""
+        of_flow = "var-source={{ $labels.source }}&var-target={{ $labels.target }}"
+        if "$labels.topic" in self.description:
+            return f"/d/kafka-mirror-topic?{of_flow}&var-topic={{{{ $labels.topic }}}}"
+        return (
+            f"/d/kafka-mirror-overview?{of_flow}" if "$labels.source" in self.description else "/d/kafka-mirror-engine"
+        )
 
 
 def recording() -> dict[str, str]:
@@ -264,14 +275,14 @@ def alerts() -> list[Alert]:
     ]
 
 
-def rules(runbook: str = RUNBOOK) -> dict[str, Any]:
-    """Return the content of the rules file; `runbook` is where alerts point to."""
+def rules(runbook: str = RUNBOOK, grafana: str = GRAFANA) -> dict[str, Any]:
+    """Return the content of the rules file; `runbook` and `grafana` are the addresses that alerts point to."""
     return {
         "groups": [
             {
                 "name": "kafka-mirror-recording",
                 "rules": [{"record": name, "expr": expr} for name, expr in recording().items()],
             },
-            {"name": "kafka-mirror-alerts", "rules": [alert.rule(runbook) for alert in alerts()]},
+            {"name": "kafka-mirror-alerts", "rules": [alert.rule(runbook, grafana) for alert in alerts()]},
         ]
     }

@@ -14,6 +14,7 @@ from prometheus_client import REGISTRY, generate_latest
 from metrics.cap import Family, Histogram, Labels, Value, capped
 
 STRIMZI = "kafka_connect_mirror_mirrorsourceconnector_"
+STRIMZI_LAG = "kafka_consumer_fetch_manager_records_lag"
 
 
 def exposition(snapshot: Mapping[str, Mapping[Labels, Value]], *, max_series: int, strimzi_names: bool = False) -> str:
@@ -61,14 +62,31 @@ def _histogram(family: Family, labels: Labels, histogram: Histogram) -> str:
 
 
 def _strimzi(families: Iterable[Family], rendered: dict[tuple[tuple[str, ...], Labels], str]) -> Iterator[str]:
-    for family in families:
+    by_name = {family.spec.name: family for family in families}
+    for family in by_name.values():
         if not family.spec.mm2 or family.labels != family.spec.labels:
             continue
         name = STRIMZI + family.spec.mm2.replace("-", "_")
         yield f"# HELP {name} MirrorMaker's {family.spec.mm2}; the same as {family.spec.name}.\n# TYPE {name} gauge\n"
         for labels, value in family.series.items():
-            assert not isinstance(value, Histogram)  # MirrorMaker has none
-            yield f"{name}{_braces(family.labels, labels, rendered)} {_number(value)}\n"
+            yield f"{name}{_braces(family.labels, labels, rendered)} {_number(_single(value))}\n"
+    yield from _strimzi_lag(by_name["kafka_mirror_lag_records"], by_name["kafka_mirror_topic_info"])
+
+
+def _strimzi_lag(lag: Family, topics: Family) -> Iterator[str]:
+    """Write lag as boards know it from MirrorMaker's own consumer, whose topic is the one on the source."""
+    if lag.labels != lag.spec.labels:
+        return
+    source_topics = {labels[:3]: labels[3] for labels in topics.series}
+    yield f"# HELP {STRIMZI_LAG} The same as {lag.spec.name}, by the topic's name on the source.\n# TYPE {STRIMZI_LAG} gauge\n"
+    for (source, target, topic, partition), value in lag.series.items():
+        labels = (f"{source}->{target}", source_topics.get((source, target, topic), topic), partition)
+        yield f"{STRIMZI_LAG}{_rendered(('clientid', 'topic', 'partition'), labels)} {_number(_single(value))}\n"
+
+
+def _single(value: Value) -> float:
+    assert not isinstance(value, Histogram)  # MirrorMaker has none
+    return value
 
 
 def _braces(names: tuple[str, ...], labels: Labels, rendered: dict[tuple[tuple[str, ...], Labels], str]) -> str:

@@ -235,5 +235,6 @@ class Admin:
     def _unavailable(self, error: KafkaException) -> ClusterUnavailable:
         return ClusterUnavailable(
             f"cluster {self.alias} ({self._servers}): no answer ({error.args[0].str()}). "
-            "Is it up, and reachable from here?"
+            "Is it up, and reachable from here?",
+            cluster=self.alias,
         )

@@ -1,4 +1,4 @@
-"""The command line: `kafka-mirror run|plan|clusters|dashboards|demo`."""
+"""The command line: `kafka-mirror run|plan|lag|app|clusters|dashboards|demo`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,22 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from mirror.errors import MirrorError
+from mirror.errors import MirrorError, SettingsError
 from mirror.logs import log_to_stderr
 
 RUN_HELP = """\
 Replicate every enabled flow of FILE (a connect-mirror-maker.properties, as MirrorMaker 2 reads it) until Ctrl-C or
 SIGTERM. Positions are kept on the target cluster, so a start goes on where the last run ended."""
+
+LAG_HELP = """\
+Print offset, log end and lag of the mirror's own flows and of every consumer group on its clusters, in the columns and
+widths of Kafka's consumer offset checker. Asks the clusters themselves: the appliance need not run. Reads only."""
+LAG_EXAMPLES = """\
+examples:
+  kafka-mirror lag mirror.properties --wide --only-lagging      what is behind, since when, and why
+  kafka-mirror lag mirror.properties --group 'a->b' --watch     one flow, again every 5 seconds
+  kafka-mirror lag mirror.properties --fail-over-lag 0          in a script: exit 1 unless everything is on the target
+exit codes: 0 printed, 1 further behind than --fail-over-lag allows, 2 settings, 3 a cluster did not answer"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -44,6 +54,18 @@ def _parser() -> argparse.ArgumentParser:
     for command in (run, plan):
         _file_options(command)
 
+    lag = commands.add_parser(
+        "lag", help="print lag as Kafka's consumer offset checker did", description=LAG_HELP, epilog=LAG_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    _lag_options(lag)
+    lag.set_defaults(command=_lag)
+
+    app = commands.add_parser("app", help="serve the lag inspector, a page to look at lag")
+    app.add_argument("file", type=Path, metavar="FILE", help="the connect-mirror-maker.properties of the mirror")
+    app.add_argument("--listen", metavar="HOST:PORT", default="127.0.0.1:8501", help="where (default %(default)s)")
+    app.set_defaults(command=_app)
+
     clusters = commands.add_parser("clusters", help="start or stop a pair of embedded Kafka clusters for development")
     clusters.add_argument("action", choices=("up", "down"))
     clusters.add_argument(
@@ -60,6 +82,9 @@ def _parser() -> argparse.ArgumentParser:
         "--runbook-url", metavar="URL", help="where alerts and boards link to (default: docs/runbook.md)"
     )
     boards.add_argument(
+        "--grafana-url", metavar="URL", help="where alerts find the boards (default: http://localhost:3000)"
+    )
+    boards.add_argument(
         "--prometheus", metavar="URL", default="http://127.0.0.1:9090", help="preview asks it (default %(default)s)"
     )
     boards.set_defaults(command=_dashboards)
@@ -69,6 +94,32 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--rate", type=int, default=500, help="records per second to produce (default %(default)s)")
     demo.set_defaults(command=_demo)
     return parser
+
+
+def _lag_options(lag: argparse.ArgumentParser) -> None:
+    lag.add_argument("file", type=Path, metavar="FILE", help="the connect-mirror-maker.properties of the mirror")
+    lag.add_argument("--clusters", nargs="+", metavar="ALIAS", default=[], help="only flows into these targets")
+    lag.add_argument(
+        "--group", type=_names, default=[], metavar="NAME[,NAME]", help="only these groups; a flow's is a->b"
+    )
+    lag.add_argument("--topic", type=_names, default=[], metavar="NAME[,NAME]", help="only these topics")
+    lag.add_argument("--only-lagging", action="store_true", help="leave out what is level")
+    lag.add_argument(
+        "--wide", action="store_true", help="also time lag, status with its reason, rate, time until level"
+    )
+    shape = lag.add_mutually_exclusive_group()
+    shape.add_argument("--json", action="store_true", help="print JSON")
+    shape.add_argument("--csv", action="store_true", help="print CSV")
+    shape.add_argument(
+        "--watch", type=float, nargs="?", const=5.0, metavar="SECONDS", help="again every 5 seconds, or so many"
+    )
+    lag.add_argument(
+        "--fail-over-lag", type=int, metavar="N", help="exit with 1 when a lag is above N, or is not known"
+    )
+
+
+def _names(text: str) -> list[str]:
+    return [name for name in text.split(",") if name]
 
 
 def _file_options(command: argparse.ArgumentParser) -> None:
@@ -149,6 +200,24 @@ def _plan(parsed: argparse.Namespace) -> int:
     return 0
 
 
+def _lag(parsed: argparse.Namespace) -> int:
+    from mirror.config.settings import load
+    from mirror.lag.command import lag
+
+    return lag(load(parsed.file, options={}, targets=parsed.clusters), parsed)
+
+
+def _app(parsed: argparse.Namespace) -> int:
+    from app.serve import serve
+    from mirror.config.settings import load
+
+    load(parsed.file, options={}, targets=[])  # a bad file is told here, in one line
+    host, _, port = parsed.listen.rpartition(":")
+    if not host or not port.isdigit():
+        raise SettingsError(f'--listen: "{parsed.listen}" is no address. Write HOST:PORT, such as 127.0.0.1:8501.')
+    serve(parsed.file, host, int(port))
+
+
 def _clusters(parsed: argparse.Namespace) -> int:
     from mirror.local import clusters
 
@@ -158,7 +227,7 @@ def _clusters(parsed: argparse.Namespace) -> int:
 
 def _dashboards(parsed: argparse.Namespace) -> int:
     from dashboards.build import ROOT, build, stale
-    from dashboards.rules import RUNBOOK
+    from dashboards.rules import GRAFANA, RUNBOOK
 
     if parsed.action == "preview":
         from dashboards.preview import preview
@@ -171,7 +240,7 @@ def _dashboards(parsed: argparse.Namespace) -> int:
         return 0
     root = parsed.out or ROOT
     if parsed.action == "build":
-        for name in build(root, runbook=parsed.runbook_url or RUNBOOK):
+        for name in build(root, runbook=parsed.runbook_url or RUNBOOK, grafana=parsed.grafana_url or GRAFANA):
             print(root / name if parsed.out else name)
         return 0
     changed = stale(root)

@@ -21,10 +21,14 @@ class SettingsError(MirrorError):
 
 
 class ClusterUnavailable(MirrorError):
-    """A cluster did not answer in time."""
+    """A cluster, known by its alias, did not answer in time."""
 
     retriable = True
     exit_code = EXIT_CLUSTER
+
+    def __init__(self, message: str, *, cluster: str = "") -> None:
+        super().__init__(message)
+        self.cluster = cluster
 
 
 class StreamTerminated(MirrorError):

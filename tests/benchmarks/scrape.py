@@ -18,12 +18,13 @@ from metrics.recorder import Recorder
 from tests.unit.test_metrics import report
 
 
-def filled(partitions: int) -> Recorder:
-    """A recorder as a mirror of this many topic-partitions, 20 to a topic, fills it."""
+def filled(partitions: int, *, per_topic: int = 20) -> Recorder:
+    """A recorder as a mirror of this many topic-partitions fills it."""
     recorder = Recorder()
     for number in range(partitions):
-        place = ("a", "b", f"a.topic-{number // 20:05d}", str(number % 20))
-        recorder.report(report(place[2], number % 20) | {"last_timestamp_ms": 1.0}, now_s=1.0)
+        topic, partition = divmod(number, per_topic)
+        place = ("a", "b", f"a.topic-{topic:05d}", str(partition))
+        recorder.report(report(place[2], partition) | {"last_timestamp_ms": 1.0}, now_s=1.0)
         recorder.offsets(place, start=0, end=1_000_000 + number, replicated=999_000)
         recorder.lag_seconds(place, 1.5)
         recorder.status(place, 1)

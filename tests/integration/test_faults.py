@@ -10,7 +10,16 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from mirror.local.broker import Broker
 from tests.integration.appliance import RunningAppliance, descendants
@@ -89,6 +98,62 @@ def test_a_moved_leader_is_followed(tmp_path: Path, backup, topic):
                     because="the new leader is read",
                 )
             equal_after(running, one, backup, topic)
+
+
+GUARDED = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+}
+
+
+def acl(topic: str, operation: AclOperation, permission: AclPermissionType) -> AclBinding:
+    return AclBinding(
+        ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:ANONYMOUS", "*", operation, permission
+    )
+
+
+@pytest.mark.parametrize(("side", "denied"), [("source", AclOperation.READ), ("target", AclOperation.WRITE)])
+def test_a_topic_that_is_denied_rests_alone_with_the_reason_until_it_is_granted(
+    tmp_path, primary, backup, topic, side, denied
+):
+    other = f"{topic}-other"
+    with Broker.start("guarded", tmp_path / "guarded", overrides=GUARDED) as guarded:
+        source, target = (guarded, backup) if side == "source" else (primary, guarded)
+        name = topic if side == "source" else f"primary.{topic}"
+        admin = AdminClient({"bootstrap.servers": guarded.bootstrap})
+        acls = [
+            acl(name, AclOperation.ALL, AclPermissionType.ALLOW),  # once a topic has an ACL, nothing else is granted
+            acl(name, denied, AclPermissionType.DENY),
+        ]
+        for each in (topic, other):
+            create(source, each)
+            write(source, each, rows(20))
+        for done in admin.create_acls(acls).values():
+            done.result(30)
+        folder = tmp_path / "mirror"
+        folder.mkdir()
+        with RunningAppliance(
+            folder, primary=source.bootstrap, backup=target.bootstrap, topics=f"{topic}.*"
+        ) as running:
+            await_replicated(running, source, other, f"primary.{other}")
+            eventually(
+                lambda: running.value("kafka_mirror_partition_paused", topic=f"primary.{topic}", partition=0) == 1,
+                within_s=30,
+                because="the denied topic rests",
+            )
+            assert "TopicAuthorizationFailed" in running.log.read_text()
+            for done in admin.delete_acls([_as_filter(each) for each in acls]).values():
+                done.result(30)
+            await_replicated(running, source, topic, f"primary.{topic}", within_s=90)
+            for each in (topic, other):
+                assert differences(source, target, each, f"primary.{each}") == []
+
+
+def _as_filter(binding: AclBinding) -> AclBindingFilter:
+    return AclBindingFilter(
+        binding.restype, binding.name, binding.resource_pattern_type, binding.principal, binding.host,
+        binding.operation, binding.permission_type,
+    )  # fmt: skip
 
 
 def test_what_retention_took_is_counted_with_its_range_and_the_rest_arrives(appliance, primary, backup, topic):

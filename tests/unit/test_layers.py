@@ -50,7 +50,8 @@ def test_the_clients_have_one_door_each():
         }
         for client in ("aiokafka", "pyspark")
     }
-    assert users["aiokafka"] <= {f"mirror/replication/{name}.py" for name in ("batches", "runner", "wire")}
+    replication = (f"mirror/replication/{name}.py" for name in ("batches", "runner", "wire"))
+    assert users["aiokafka"] <= {*replication, "mirror/groups.py"}
     assert users["pyspark"] <= {
         *(f"mirror/replication/{name}.py" for name in ("class_archive", "datasource", "stream", "worker_daemon")),
         "metrics/listener.py",

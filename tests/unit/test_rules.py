@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from dashboards.build import FOLDER, build, files, stale
-from dashboards.rules import alerts, recording
+from dashboards.rules import alerts, recording, rules
 from metrics.catalogue import BY_NAME, CATALOGUE, series_names
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -73,6 +73,7 @@ SCENES = [
     ("KafkaMirrorStalled", "it flows again", moving("9x20 0x60", copied="7x20 8+9x60"), 55, False),
     ("KafkaMirrorRecordsLost", "lost", {f"{K}records_lost_total{PARTITION}": "0x10 35x20"}, 12, True),
     ("KafkaMirrorRecordsLost", "still told half an hour later", {f"{K}records_lost_total{PARTITION}": "0x10 35x90"}, 45, True),
+    ("KafkaMirrorRecordsLost", "the counter back at 0", {f"{K}records_lost_total{PARTITION}": "5x100 0x9"}, 105, False),
     ("KafkaMirrorRecordsLost", "lost long ago", {f"{K}records_lost_total{PARTITION}": "35x180"}, 100, False),
     ("KafkaMirrorRetentionImminent", "20 minutes left, behind", expiring("1200x60", "4000x60"), 20, True),
     ("KafkaMirrorRetentionImminent", "an hour left", expiring("3600x60", "4000x60"), 20, False),
@@ -202,6 +203,16 @@ def test_counters_are_read_by_their_increase_and_gauges_are_not():
                 assert set(inside) <= {"rate", "increase"}
             else:
                 assert not {"rate", "increase"} & set(inside)
+
+
+def test_alerts_point_to_the_runbook_and_to_the_board_of_what_they_are_about():
+    made = rules("https://wiki/mirror", "https://grafana")["groups"][1]["rules"]
+    links = {rule["alert"]: rule["annotations"] for rule in made}
+    assert links["KafkaMirrorStalled"]["runbook_url"] == "https://wiki/mirror#kafkamirrorstalled"
+    boards = {name: url["dashboard_url"].partition("?")[0] for name, url in links.items()}
+    assert boards["KafkaMirrorStalled"] == "https://grafana/d/kafka-mirror-topic"
+    assert boards["KafkaMirrorStopped"] == "https://grafana/d/kafka-mirror-overview"
+    assert boards["KafkaMirrorQueryDown"] == "https://grafana/d/kafka-mirror-engine"
 
 
 def test_every_alert_has_a_section_in_the_runbook_and_every_section_an_alert():

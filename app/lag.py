@@ -1,0 +1,63 @@
+"""Page: every group and topic-partition, filtered and ordered as the address says. Where alerts and boards land."""
+
+from __future__ import annotations
+
+import time
+
+import streamlit as st
+
+from app.session import live
+from app.tables import link, narrowed, table, worst_first
+from metrics.verdict import Status
+from mirror.lag.rows import Snapshot
+from mirror.lag.text import checker_text, csv_text, json_text
+
+TEXTS = ("source", "target", "group", "topic", "partition", "search")
+
+
+def page() -> None:
+    """Draw the page."""
+    st.title("Lag")
+    columns = st.columns([2, 2, 1, 2, 1, 1])
+    columns[0].text_input("Group", key="group", bind="query-params", placeholder="a->b, or a consumer group")
+    columns[1].text_input("Topic", key="topic", bind="query-params", placeholder="on either side")
+    columns[2].text_input("Partition", key="partition", bind="query-params")
+    columns[3].text_input("Search", key="search", bind="query-params", placeholder="part of any name")
+    columns[4].selectbox("Status", ["", *(status.name for status in Status)], key="status", bind="query-params")
+    columns[5].toggle("Only lagging", key="only_lagging", bind="query-params")
+    live(_draw)
+
+
+def _draw(snapshot: Snapshot) -> None:
+    state, given = st.session_state, st.query_params
+    rows = worst_first(
+        narrowed(
+            snapshot.rows,
+            **{name: str(state.get(name) or given.get(name) or "") for name in TEXTS},
+            status=state.get("status") or "",
+            only_lagging=bool(state.get("only_lagging")),
+        )
+    )
+    st.caption(f"{len(rows):,} of {len(snapshot.rows):,} rows")
+    chosen = st.dataframe(
+        table(rows),
+        hide_index=True,
+        key="rows",
+        on_select="rerun",
+        selection_mode="single-row",
+        alt="Offsets, log ends and lag of groups by topic-partition, worst first",
+    )
+    for number in chosen.selection.rows[:1]:
+        if number < len(rows):
+            st.link_button(
+                "Why? The chosen topic-partition in detail", link("partition", rows[number]), icon=":material/search:"
+            )
+    exports = st.columns(6)
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    exports[0].download_button("CSV", csv_text(rows), f"lag-{stamp}.csv", "text/csv", on_click="ignore")
+    exports[1].download_button(
+        "JSON", json_text(snapshot, rows), f"lag-{stamp}.json", "application/json", on_click="ignore"
+    )
+    exports[2].download_button(
+        "Checker's text", checker_text(rows), f"lag-{stamp}.txt", "text/plain", on_click="ignore"
+    )

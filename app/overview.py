@@ -1,0 +1,46 @@
+"""Page: is anything behind, what, and why?"""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from app.session import live, plain
+from app.tables import MEANING, link, shown, summaries, table, worst_first
+from mirror.lag.rows import Snapshot
+from mirror.lag.text import duration
+
+WORST = 10
+
+
+def page() -> None:
+    """Draw the page."""
+    st.title("Is the mirror level?")
+    live(_draw)
+
+
+def _draw(snapshot: Snapshot) -> None:
+    flows = summaries(snapshot)
+    if not flows:
+        st.info("No flow has topic-partitions yet: does a topic match, and does the appliance run?")
+    for flow in flows:
+        st.subheader(f"{shown(flow.worst)} {plain(flow.name)}", anchor=False)
+        st.write(f"{MEANING[flow.worst].capitalize()}.")
+        columns = st.columns(4)
+        columns[0].metric("Topic-partitions", f"{flow.partitions:,}")
+        columns[1].metric("Fresh", "unknown" if flow.fresh is None else f"{flow.fresh:.1%}")
+        columns[2].metric("Records waiting", f"{flow.lag:,}")
+        columns[3].metric("Longest wait", duration(flow.lag_seconds) or "0 s")
+    flow_rows = [row for row in snapshot.rows if row.is_flow and (row.lag != 0 or row.status > 1)]
+    if flow_rows:
+        worst = worst_first(flow_rows)[:WORST]
+        st.subheader(f"The {len(worst)} worst topic-partitions", anchor=False)
+        st.dataframe(
+            table(worst).assign(Details=[link("partition", row) for row in worst]),
+            hide_index=True,
+            column_config={"Details": st.column_config.LinkColumn("Details", display_text="why?")},
+            alt="The topic-partitions with the worst verdicts, and a link to the reason for each",
+        )
+    elif flows:
+        st.success("Everything is on the target.", icon=":material/check_circle:")
+    answers = [f"{plain(alias)} {'answers' if is_up else 'does not answer'}" for alias, is_up in snapshot.clusters]
+    st.caption(f"Clusters: {', '.join(answers)}.")

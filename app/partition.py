@@ -1,0 +1,64 @@
+"""Page: one group in one topic-partition: why its verdict is what it is, with the window that it rests on drawn."""
+
+from __future__ import annotations
+
+import time
+
+import streamlit as st
+
+from app.session import live, plain, watch
+from app.tables import MEANING, narrowed, shown, window_table, worst_first
+from metrics.verdict import WINDOW
+from mirror.lag.rows import LagRow, Snapshot
+from mirror.lag.text import duration
+
+FIELDS = (("group", "Group"), ("cluster", "Cluster"), ("topic", "Topic"), ("partition", "Partition"))
+
+
+def page() -> None:
+    """Draw the page."""
+    st.title("One topic-partition")
+    for column, (key, label) in zip(st.columns(len(FIELDS)), FIELDS, strict=True):
+        column.text_input(label, key=f"one_{key}", value=st.query_params.get(key, ""))
+    live(_draw)
+
+
+def _draw(snapshot: Snapshot) -> None:
+    group, cluster, topic, partition = (str(st.session_state.get(f"one_{key}") or "") for key, _ in FIELDS)
+    fitting = narrowed(snapshot.rows, group=group, topic=topic, partition=partition)
+    rows = [row for row in worst_first(fitting) if not cluster or row.cluster == cluster]
+    if not rows:
+        st.info("No such topic-partition now. Names are exact here; the page Lag searches.")
+        return
+    if len(rows) > 1:
+        st.caption(f"{len(rows)} rows fit; this is the worst of them.")
+    _one(rows[0])
+
+
+def _one(row: LagRow) -> None:
+    st.subheader(f"{shown(row.status)} {plain(row.group)}: {plain(row.topic)}-{row.partition}", anchor=False)
+    st.write(f"**Why:** {plain(row.reason) or 'nothing is known yet'}. {row.status.name} means: {MEANING[row.status]}.")
+    columns = st.columns(6)
+    columns[0].metric("Offset", "unknown" if row.offset is None else f"{row.offset:,}")
+    columns[1].metric("Log end", "unknown" if row.log_end is None else f"{row.log_end:,}")
+    columns[2].metric("Lag", "unknown" if row.lag is None else f"{row.lag:,}")
+    columns[3].metric("First record waits", duration(row.lag_seconds) or "unknown")
+    columns[4].metric("Records/s", "unknown" if row.records_per_s is None else f"{row.records_per_s:,.1f}")
+    columns[5].metric("Level in", duration(row.level_in_s) or ("level" if row.lag == 0 else "not catching up"))
+    if row.lag_seconds:
+        written = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(time.time() - row.lag_seconds))
+        st.write(f"The first record that is not on the target was written at {written}.")
+    samples = watch().window(row)
+    frame = window_table(samples)
+    st.caption(f"The verdict rests on {len(samples)} of {WINDOW} polls.")
+    st.line_chart(
+        frame, x="seconds", y=["position", "log end"], x_label="seconds before the newest poll", y_label="offset"
+    )
+    st.dataframe(
+        frame, hide_index=True, alt="The polls of the window: seconds before the newest, position, log end, lag"
+    )
+    if row.is_flow:
+        st.write("Kafka's own tool shows the same:")
+        st.code(
+            f"kafka-consumer-groups.sh --bootstrap-server ... --describe --group 'mirror.{row.group}'", language=None
+        )

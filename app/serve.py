@@ -1,0 +1,54 @@
+"""`kafka-mirror app`: hand over to Streamlit, bound to loopback, without uploads, statistics or outside requests."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from mirror.errors import SettingsError
+
+OPTIONS = {
+    "server.headless": "true",
+    "server.enableXsrfProtection": "true",
+    "server.maxUploadSize": "1",  # MB; no page takes uploads
+    "server.fileWatcherType": "none",
+    "browser.gatherUsageStats": "false",
+    "client.toolbarMode": "minimal",
+    "client.showErrorDetails": "none",
+    "theme.light.primaryColor": "#1a56b0",
+    "theme.dark.primaryColor": "#8ab4f8",
+}
+
+
+def command(file: Path, host: str, port: int) -> list[str]:
+    """Return the command that serves the app."""
+    own = {"server.address": host, "server.port": str(port)}
+    options = [f"--{key}={value}" for key, value in {**OPTIONS, **own}.items()]
+    return [
+        sys.executable,
+        "-m",
+        "streamlit",
+        "run",
+        str(Path(__file__).with_name("main.py")),
+        *options,
+        "--",
+        str(file.resolve()),
+    ]
+
+
+def serve(file: Path, host: str, port: int) -> NoReturn:
+    """Become the app's process, so that signals reach it.
+
+    Raises:
+        SettingsError: there is no such file.
+    """
+    if not file.is_file():
+        raise SettingsError(f"{file}: no such file. Name the connect-mirror-maker.properties of the mirror.")
+    root = str(Path(__file__).resolve().parents[1])
+    paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+    print(f"lag inspector: http://{host}:{port}", flush=True)
+    arguments = command(file, host, port)
+    os.execv(arguments[0], arguments)  # noqa: S606 - no shell

@@ -1,0 +1,55 @@
+"""What every page shares: the watch over the clusters, the refresh that a viewer chose, banners. The rim to Streamlit."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import streamlit as st
+
+from app.watch import Watch
+from mirror.config.settings import Settings, load
+from mirror.lag.inspector import Inspector
+from mirror.lag.rows import Snapshot
+
+REFRESH = {"2 s": 2, "5 s": 5, "15 s": 15, "60 s": 60, "off": None}
+
+
+@st.cache_resource(show_spinner="Reading the clusters ...")
+def settings() -> Settings:
+    """Return the settings of the file that the app was started with."""
+    return load(Path(sys.argv[-1]), options={}, targets=[])
+
+
+@st.cache_resource(show_spinner="Reading the clusters ...")
+def watch() -> Watch:
+    """Return the one poller of this process."""
+    found = settings()
+    return Watch(Inspector(found), every_s=found.mirror.poll_interval_s)
+
+
+def live(draw: Callable[[Snapshot], None]) -> None:
+    """Draw with the newest snapshot now and again at the chosen interval; only this part of the page is drawn anew."""
+    every = REFRESH[st.session_state.get("refresh") or "5 s"]
+
+    def drawn() -> None:
+        snapshot = watch().latest()
+        banners(snapshot)
+        draw(snapshot)
+
+    st.fragment(drawn, run_every=every)()
+
+
+def banners(snapshot: Snapshot) -> None:
+    """Say how old the numbers are, and what is missing from them."""
+    now_s = time.time()
+    for sentence in watch().trouble(snapshot, now_s):
+        st.warning(plain(sentence), icon=":material/warning:")
+    st.caption(f"Read {now_s - snapshot.time_s:.0f} s ago, every {watch().every_s:g} s; this page only reads.")
+
+
+def plain(text: str) -> str:
+    """Return a text that Markdown leaves as it is: ids are chosen by strangers."""
+    return "".join(f"\\{char}" if char in "\\`*_{}[]()<>#+-.!|$:~" else char for char in text)

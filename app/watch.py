@@ -1,0 +1,66 @@
+"""One poller for all viewers, whatever their number: pages read the latest snapshot and never ask Kafka themselves."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import Protocol
+
+from metrics.verdict import Sample
+from mirror.lag.rows import LagRow, Snapshot
+
+log = logging.getLogger("mirror")
+
+STALE_INTERVALS = 3
+
+
+class Polled(Protocol):
+    """What is polled: mirror.lag.inspector.Inspector, or a test's own."""
+
+    def poll(self) -> Snapshot:
+        """Return what is there now."""
+
+    def window(self, row: LagRow) -> list[Sample]:
+        """Return the polls that a row's verdict rests on."""
+
+
+class Watch:
+    """Polls in a thread of its own, as long as the process lives."""
+
+    def __init__(self, polled: Polled, *, every_s: float) -> None:
+        self._polled = polled
+        self.every_s = every_s
+        self._latest: Snapshot | None = None
+        self._failure = ""
+        self._first = threading.Event()
+        threading.Thread(target=self._run, name="inspector", daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                self._latest = self._polled.poll()
+                self._failure = ""
+            except Exception as error:
+                log.exception("a poll failed")
+                self._failure = f"The last poll failed: {type(error).__name__}. The log has the reason."
+            self._first.set()
+            time.sleep(self.every_s)
+
+    def latest(self, *, wait_s: float = 20.0) -> Snapshot:
+        """Return the newest snapshot; the very first caller waits for one, at most `wait_s`."""
+        self._first.wait(wait_s)
+        return self._latest or Snapshot(time_s=time.time(), rows=(), problems=("The clusters have not answered yet.",))
+
+    def window(self, row: LagRow) -> list[Sample]:
+        """Return the polls that a row's verdict rests on, oldest first."""
+        return self._polled.window(row)
+
+    def trouble(self, snapshot: Snapshot, now_s: float) -> list[str]:
+        """Return sentences on what a viewer must know before trusting the numbers."""
+        said = [self._failure] if self._failure else []
+        said += snapshot.problems
+        age_s = now_s - snapshot.time_s
+        if age_s > STALE_INTERVALS * self.every_s + 5:
+            said.append(f"These numbers are {age_s:.0f} s old: the poll hangs, or a cluster answers slowly.")
+        return said

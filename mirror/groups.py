@@ -1,0 +1,94 @@
+"""The consumer groups of one cluster, read only: their offsets, and who owns which topic-partition.
+
+By aiokafka's admin client: librdkafka's crashes the process on group offsets while a coordinator is not ready
+(docs/adr/0004).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
+from aiokafka.errors import KafkaError
+
+from mirror.config.clients import aiokafka_options
+from mirror.errors import ClusterUnavailable
+
+WITHIN_S = 15.0
+AT_ONCE = 16  # groups asked for at the same time
+
+Place = tuple[str, int]  # topic, partition
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One consumer group: state as the broker calls it, committed offsets, owners ("client id/host") by place."""
+
+    name: str
+    state: str
+    offsets: Mapping[Place, int] = field(default_factory=dict)
+    owners: Mapping[Place, str] = field(default_factory=dict)
+
+
+class Groups:
+    """Reads one cluster's groups; keeps nothing between calls."""
+
+    def __init__(self, alias: str, java_options: Mapping[str, str]) -> None:
+        self.alias = alias
+        self._java_options = java_options
+
+    def read(self) -> list[Group]:
+        """Return every consumer group with its offsets.
+
+        Raises:
+            ClusterUnavailable: the cluster did not answer, or refuses.
+        """
+        try:
+            return asyncio.run(asyncio.wait_for(self._read(), WITHIN_S))
+        except (KafkaError, OSError, TimeoutError) as error:
+            raise ClusterUnavailable(
+                f"cluster {self.alias}: its consumer groups cannot be read ({error or type(error).__name__}). "
+                "Is it up, and may this client describe groups?",
+                cluster=self.alias,
+            ) from error
+
+    async def _read(self) -> list[Group]:
+        client = AIOKafkaAdminClient(**aiokafka_options(self._java_options))
+        try:
+            await client.start()
+            listed = sorted({name for name, kind in await client.list_consumer_groups() if kind in ("consumer", "")})
+            turns = asyncio.Semaphore(AT_ONCE)
+
+            async def one(name: str) -> Group:
+                async with turns:
+                    return await _group(client, name)
+
+            return list(await asyncio.gather(*(one(name) for name in listed)))
+        finally:
+            await client.close()
+
+
+async def _group(client: AIOKafkaAdminClient, name: str) -> Group:
+    coordinator = await client.find_coordinator(name)
+    found = await client.list_consumer_group_offsets(name, coordinator)
+    offsets = {(place.topic, place.partition): at.offset for place, at in found.items() if at.offset >= 0}
+    (response,) = await client.describe_consumer_groups([name], coordinator)
+    ((_, _, state, _, _, members, *_),) = response.groups
+    owners = {
+        (topic, partition): f"{member[1]}/{member[2].lstrip('/')}"
+        for member in members
+        for topic, partitions in _assigned(member[-1])
+        for partition in partitions
+    }
+    return Group(name, state, offsets, owners)
+
+
+def _assigned(assignment: bytes) -> list[tuple[str, list[int]]]:
+    """Return the topics and partitions of a member; of one that has another protocol, or none yet, nothing."""
+    if not assignment:
+        return []
+    decoded: list[tuple[str, list[int]]] = ConsumerProtocolMemberAssignment.decode(assignment).assignment
+    return decoded

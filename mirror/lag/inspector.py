@@ -1,0 +1,190 @@
+"""Poll the clusters of a settings file for everything that the lag inspector shows. Works with the appliance down."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from metrics.verdict import History, Sample, Verdict, judge
+from mirror.admin import Admin
+from mirror.config.settings import Cluster, Flow, Settings
+from mirror.errors import ClusterUnavailable
+from mirror.first_unreplicated import FirstUnreplicated
+from mirror.groups import Group, Groups
+from mirror.lag.rows import LagRow, Snapshot, pace
+from mirror.poller import HISTORY_AGE_S
+from mirror.replication.plan import FlowPlan
+from mirror.topics import flow_plan, matched
+
+log = logging.getLogger("mirror")
+
+READY_S = 2.0
+OUR_GROUPS = "mirror."  # the mirror's own positions, which the flows' rows already are
+
+Key = tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Found:
+    """What one poll has brought so far."""
+
+    rows: list[LagRow] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    down: set[str] = field(default_factory=set)
+
+    def ask(self, question: Callable[[], Iterable[LagRow]]) -> None:
+        """Take in an answer, or the sentence on why there is none."""
+        try:
+            self.rows += question()
+        except ClusterUnavailable as error:
+            self.problems.append(str(error))
+            self.down.add(error.cluster)
+
+
+class Inspector:
+    """Reads only; one `poll` at a time, from whichever thread."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._history = History()
+        self._lock = threading.Lock()
+        clusters = {end.alias: end for flow in settings.flows for end in (flow.source, flow.target)}
+        self._admins = {alias: Admin(alias, _admin_options(settings.flows, end)) for alias, end in clusters.items()}
+        self._groups = {alias: Groups(alias, _admin_options(settings.flows, end)) for alias, end in clusters.items()}
+        self._readers: dict[str, FirstUnreplicated] = {}
+        # The appliance keeps its polls: with them verdicts are there at once.
+        self._history.load(settings.mirror.state_dir / "history.json", now_s=time.time(), max_age_s=HISTORY_AGE_S)
+
+    def poll(self) -> Snapshot:
+        """Return what is there now; a cluster that does not answer costs its rows and leaves a sentence."""
+        with self._lock:
+            now_s = time.time()
+            found = _Found()
+            for flow in self._settings.flows:
+                found.ask(partial(self._flow, flow, now_s))
+            for alias in self._admins:
+                found.ask(partial(self._consumers, alias, now_s))
+            return Snapshot(
+                time_s=now_s,
+                rows=tuple(found.rows),
+                problems=tuple(dict.fromkeys(found.problems)),
+                clusters=tuple((alias, alias not in found.down) for alias in self._admins),
+            )
+
+    def window(self, row: LagRow) -> list[Sample]:
+        """Return the polls that a row's verdict rests on, oldest first."""
+        topic = row.remote_topic if row.is_flow else row.topic
+        return self._history.of(_key(row.group, row.cluster, topic, row.partition, is_flow=row.is_flow))
+
+    def close(self) -> None:
+        """Close the connections."""
+        for reader in self._readers.values():
+            reader.close()
+
+    # --- the mirror's own flows ----------------------------------------------------------------------------------
+
+    def _flow(self, flow: Flow, now_s: float) -> list[LagRow]:
+        source, target = self._admins[flow.source.alias], self._admins[flow.target.alias]
+        remote = {name: topic.partitions for name, topic in target.topics().items()}
+        plan = flow_plan(flow, matched(flow, source.topics()), remote)
+        found = target.committed(plan.group, [(p.remote_topic, p.partition) for p in plan.partitions])
+        places = [(p.topic, p.partition) for p in plan.partitions]
+        committed_only = flow.consumer.get("isolation.level") == "read_committed"
+        starts, ends = source.start_offsets(places), source.end_offsets(places, read_committed=committed_only)
+        positions = {
+            (p.topic, p.partition): found[at] for p in plan.partitions if (at := (p.remote_topic, p.partition)) in found
+        }
+        lagging = {
+            place: max(offset, starts.get(place, 0))
+            for place, offset in positions.items()
+            if ends.get(place, 0) > offset
+        }
+        timestamps = self._reader(plan).timestamps(lagging)
+        owner = self._owner()
+        rows = []
+        for assigned in plan.partitions:
+            place = (assigned.topic, assigned.partition)
+            offset, end = positions.get(place), ends.get(place)
+            key = _key(flow.name, flow.source.alias, assigned.remote_topic, assigned.partition, is_flow=True)
+            verdict, rate, level_in_s = self._judged(key, offset, end, now_s)
+            waits_s = max(0.0, now_s - timestamps[place] / 1000) if place in timestamps else None
+            rows.append(
+                LagRow(
+                    group=flow.name, cluster=flow.source.alias, topic=assigned.topic, partition=assigned.partition,
+                    offset=offset, log_end=end, owner=owner, is_flow=True, remote_topic=assigned.remote_topic,
+                    lag_seconds=0.0 if offset is not None and end is not None and end <= offset else waits_s,
+                    status=verdict.status, reason=verdict.reason, records_per_s=rate, level_in_s=level_in_s,
+                )
+            )  # fmt: skip
+        return rows
+
+    def _reader(self, plan: FlowPlan) -> FirstUnreplicated:
+        reader = self._readers.get(plan.name)
+        if reader is None:
+            reader = self._readers[plan.name] = FirstUnreplicated(plan)
+        return reader
+
+    def _owner(self) -> str:
+        """Return where the appliance of this file answers, "" when it does not."""
+        host, port = self._settings.mirror.metrics_listen
+        address = f"{'127.0.0.1' if host in ('0.0.0.0', '') else host}:{port}"  # noqa: S104 - compared, not bound
+        try:
+            with urllib.request.urlopen(f"http://{address}/ready", timeout=READY_S):
+                return address
+        except urllib.error.HTTPError as error:
+            error.close()
+        except (urllib.error.URLError, TimeoutError) as error:
+            log.debug("the appliance at %s does not answer: %s", address, error)
+        return ""
+
+    # --- everybody's groups --------------------------------------------------------------------------------------
+
+    def _consumers(self, alias: str, now_s: float) -> list[LagRow]:
+        groups = [group for group in self._groups[alias].read() if not group.name.startswith(OUR_GROUPS)]
+        places = sorted({place for group in groups for place in (*group.offsets, *group.owners)})
+        ends = self._admins[alias].end_offsets(places, read_committed=False)
+        return [row for group in groups for row in self._of_group(alias, group, ends, now_s)]
+
+    def _of_group(
+        self, alias: str, group: Group, ends: Mapping[tuple[str, int], int], now_s: float
+    ) -> Iterator[LagRow]:
+        for place in sorted({*group.offsets, *group.owners}):
+            offset, end = group.offsets.get(place), ends.get(place)
+            verdict, rate, level_in_s = self._judged(_key(group.name, alias, *place, is_flow=False), offset, end, now_s)
+            yield LagRow(
+                group=group.name, cluster=alias, topic=place[0], partition=place[1], offset=offset, log_end=end,
+                owner=group.owners.get(place, ""), status=verdict.status, reason=verdict.reason,
+                records_per_s=rate, level_in_s=level_in_s,
+            )  # fmt: skip
+
+    def _judged(
+        self, key: Key, offset: int | None, end: int | None, now_s: float
+    ) -> tuple[Verdict, float | None, float | None]:
+        if offset is not None and end is not None:
+            self._history.add(key, Sample(now_s, offset, end))
+        samples = self._history.of(key)
+        # Whether the appliance still reports only its own metrics can tell: here a silent flow is one that stands still.
+        return judge(samples, last_report_s=now_s, now_s=now_s, silence_s=float("inf")), *pace(samples)
+
+
+def _key(group: str, cluster: str, topic: str, partition: int, *, is_flow: bool) -> Key:
+    """Return a row's key in the history; a flow's is what the appliance keeps its own polls by."""
+    source, arrow, target = group.partition("->")
+    if is_flow and arrow:
+        return source, target, topic, str(partition)
+    return "group", cluster, group, topic, str(partition)
+
+
+def _admin_options(flows: tuple[Flow, ...], cluster: Cluster) -> Mapping[str, str]:
+    """Return the control-plane client's settings for a cluster, as the first flow that has it says."""
+    return next(
+        flow.source_admin if flow.source.alias == cluster.alias else flow.target_admin
+        for flow in flows
+        if cluster.alias in (flow.source.alias, flow.target.alias)
+    )

@@ -1,0 +1,71 @@
+"""What the lag inspector and `kafka-mirror lag` show: rows, and the snapshot they come in. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from metrics.verdict import Sample, Status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LagRow:
+    """One group's place in one topic-partition.
+
+    A flow of the mirror is a group whose offsets are its positions; `cluster` is where topic and log end are, for a
+    flow its source. What is not known is None or "", never 0.
+    """
+
+    group: str
+    cluster: str
+    topic: str
+    partition: int
+    offset: int | None
+    log_end: int | None
+    owner: str = ""
+    is_flow: bool = False
+    remote_topic: str = ""
+    lag_seconds: float | None = None
+    status: Status = Status.OK
+    reason: str = ""
+    records_per_s: float | None = None
+    level_in_s: float | None = None  # at the present rates; None when level, or when it never will be
+
+    @property
+    def lag(self) -> int | None:
+        """Records behind, never below 0; None while either end is unknown."""
+        return None if self.offset is None or self.log_end is None else max(0, self.log_end - self.offset)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """All rows of one poll, and sentences on what could not be read."""
+
+    time_s: float
+    rows: tuple[LagRow, ...]
+    problems: tuple[str, ...] = ()
+    clusters: tuple[tuple[str, bool], ...] = ()  # alias, and whether it answered
+
+
+def pace(samples: Sequence[Sample]) -> tuple[float | None, float | None]:
+    """Return (records per second, seconds until level) over a window of polls; None where they say nothing."""
+    if len(samples) < 2 or samples[-1].time_s <= samples[0].time_s:
+        return None, None
+    first, last = samples[0], samples[-1]
+    span_s = last.time_s - first.time_s
+    copied, produced = (last.position - first.position) / span_s, (last.end - first.end) / span_s
+    level_in_s = last.lag / (copied - produced) if last.lag and copied > produced else None
+    return max(0.0, copied), level_in_s
+
+
+def chosen(
+    rows: Sequence[LagRow], *, groups: Sequence[str] = (), topics: Sequence[str] = (), only_lagging: bool = False
+) -> list[LagRow]:
+    """Return the rows of these groups and topics (all when none is named; a topic by either of its names)."""
+    return [
+        row
+        for row in rows
+        if (not groups or row.group in groups)
+        and (not topics or row.topic in topics or row.remote_topic in topics)
+        and (not only_lagging or row.lag != 0)
+    ]

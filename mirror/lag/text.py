@@ -1,0 +1,90 @@
+"""Rows as text: the consumer offset checker's table, a wider one, CSV and JSON. Pure."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from mirror.lag.rows import LagRow, Snapshot
+
+# kafka.tools.ConsumerOffsetChecker of Kafka 0.8 to 0.10
+CHECKER = "%-15s %-30s %-3s %-15s %-15s %-15s %s"
+HEADINGS = ("Group", "Topic", "Pid", "Offset", "logSize", "Lag", "Owner")
+WIDE = (*HEADINGS, "Cluster", "Time lag", "Status", "Records/s", "Level in", "Why")
+_NUMBERS = {HEADINGS.index(name) for name in ("Pid", "Offset", "logSize", "Lag")}
+
+
+def checker_text(rows: Sequence[LagRow]) -> str:
+    """Return the table of the consumer offset checker, its columns, widths and words for what is not known."""
+    return "\n".join([CHECKER % HEADINGS, *(CHECKER % _checker(row) for row in rows)]) + "\n"
+
+
+def wide_text(rows: Sequence[LagRow]) -> str:
+    """Return the checker's columns and ours, as wide as they need be."""
+    table = [WIDE, *((*_checker(row), *_ours(row)) for row in rows)]
+    widths = [max(len(line[column]) for line in table) for column in range(len(WIDE))]
+    return "".join(
+        "  ".join(
+            cell.rjust(width) if column in _NUMBERS else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        + "\n"
+        for line in table
+    )
+
+
+def csv_text(rows: Sequence[LagRow]) -> str:
+    """Return every field of every row as CSV with a heading; what is not known is empty."""
+    out = io.StringIO()
+    fields = list(_plain_fields(rows[0])) if rows else [*LagRow.__dataclass_fields__, "lag"]
+    writer = csv.DictWriter(out, fields, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: _inert(value) for name, value in _plain_fields(row).items()} for row in rows)
+    return out.getvalue()
+
+
+def json_text(snapshot: Snapshot, rows: Sequence[LagRow]) -> str:
+    """Return the rows with the time of their poll and what could not be read, as JSON."""
+    content = {
+        "time": snapshot.time_s,
+        "clusters": dict(snapshot.clusters),
+        "problems": list(snapshot.problems),
+        "rows": [_plain_fields(row) for row in rows],
+    }
+    return json.dumps(content, indent=1) + "\n"
+
+
+def duration(seconds: float | None) -> str:
+    """Return a time as a person says it, "" when it is not known."""
+    if seconds is None:
+        return ""
+    for scale, word in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
+        if seconds >= 2 * scale:
+            return f"{seconds / scale:.1f} {word}"
+    return f"{seconds:.1f} s" if seconds else "0 s"
+
+
+def _checker(row: LagRow) -> tuple[str, ...]:
+    def known(value: int | None) -> str:
+        return "unknown" if value is None else str(value)
+
+    owner = row.owner or "none"
+    return row.group, row.topic, str(row.partition), known(row.offset), known(row.log_end), known(row.lag), owner
+
+
+def _ours(row: LagRow) -> tuple[str, ...]:
+    rate = "" if row.records_per_s is None else f"{row.records_per_s:,.1f}"
+    return row.cluster, duration(row.lag_seconds), row.status.name, rate, duration(row.level_in_s), row.reason
+
+
+def _plain_fields(row: LagRow) -> dict[str, Any]:
+    return {**asdict(row), "status": row.status.name, "lag": row.lag}
+
+
+def _inert(value: Any) -> Any:
+    """Return a text so that a spreadsheet does not take it for a formula: group ids are chosen by strangers."""
+    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value

@@ -1,0 +1,153 @@
+"""`kafka-mirror lag` beside Kafka's own kafka-consumer-groups, on the same live clusters."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer
+
+from mirror.local import jars
+from mirror.local.broker import Broker
+from tests.integration.appliance import RunningAppliance
+from tests.integration.records import await_replicated, create, rows, write
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+
+def lag(file: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "mirror.cli", "lag", str(file), *arguments],
+        capture_output=True, text=True, timeout=90, check=False, cwd=Path(__file__).resolve().parents[2],
+    )  # fmt: skip
+
+
+def described(cluster, group: str) -> dict[tuple[str, str], tuple[str, str, str, str]]:
+    """What kafka-consumer-groups says: (offset, log end, lag, client) by topic and partition."""
+    command = [jars.java(), "-Xmx128m", "-cp", jars.classpath(jars.resolve()),
+               "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+               "--bootstrap-server", cluster.bootstrap, "--describe", "--group", group]  # fmt: skip
+    found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    cells = [line.split() for line in found.stdout.splitlines() if line.startswith(group)]
+    return {(row[1], row[2]): (row[3], row[4], row[5], row[-1]) for row in cells}
+
+
+@contextmanager
+def consuming(cluster, group: str, topic: str, *, count: int) -> Iterator[None]:
+    """A member of the group that has read and committed `count` records and goes on polling nothing."""
+    consumer = Consumer(
+        {"bootstrap.servers": cluster.bootstrap, "group.id": group, "client.id": "reader", "auto.offset.reset": "earliest",
+         "enable.auto.commit": False}
+    )  # fmt: skip
+    consumer.subscribe([topic])
+    try:
+        read = 0
+        while read < count:
+            message = consumer.poll(30)
+            assert message is not None
+            assert message.error() is None
+            read += 1
+            consumer.commit(message, asynchronous=False)
+        yield
+    finally:
+        consumer.close()
+
+
+def test_the_table_agrees_with_kafkas_own_tool(primary, backup, topic, tmp_path):
+    create(primary, topic, 2)
+    write(primary, topic, rows(40))
+    write(primary, topic, rows(5), partition=1)
+    group = f"group-{topic}"
+    with RunningAppliance(tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=topic) as running:
+        await_replicated(running, primary, topic, f"primary.{topic}")
+        with consuming(primary, group, topic, count=10):
+            found = lag(running.file, "--group", f"{group},primary->backup")
+            kafka = described(primary, group)
+        assert found.returncode == 0, found.stderr
+        lines = [line.split() for line in found.stdout.splitlines()]
+        assert lines[0] == ["Group", "Topic", "Pid", "Offset", "logSize", "Lag", "Owner"]
+        ours = {(cells[1], cells[2]): tuple(cells[3:6]) for cells in lines[1:] if cells[0] == group}
+        for place, (offset, end, behind, _) in kafka.items():
+            if offset != "-":  # a partition without a commit: Kafka's tool writes a dash, the old checker "unknown"
+                assert ours[place] == (offset, end, behind)
+            else:
+                assert ours[place] == ("unknown", end, "unknown")
+        owners = {cells[6] for cells in lines[1:] if cells[0] == group}
+        assert owners == {"reader/127.0.0.1"}
+        flow = {(cells[1], cells[2]): (*cells[3:6], cells[6]) for cells in lines[1:] if cells[0] == "primary->backup"}
+        owner = f"127.0.0.1:{running.port}"
+        assert flow == {(topic, "0"): ("40", "40", "0", owner), (topic, "1"): ("5", "5", "0", owner)}
+        # The same positions stand in the mirror's group on the source, for Kafka's own tool.
+        published = described(primary, "mirror.primary->backup")
+        assert published[topic, "0"][:3] == ("40", "40", "0")
+        assert running.stop()[0] == 0
+
+    # With the appliance down: straight from the clusters.
+    write(primary, topic, rows(7, start=40))
+    found = lag(running.file, "--json", "--group", "primary->backup", "--only-lagging")
+    assert found.returncode == 0, found.stderr
+    (row,) = json.loads(found.stdout)["rows"]
+    assert (row["topic"], row["partition"], row["offset"], row["log_end"], row["lag"]) == (topic, 0, 40, 47, 7)
+    assert row["owner"] == ""
+    assert row["remote_topic"] == f"primary.{topic}"
+    assert row["lag_seconds"] > 0
+
+    found = lag(running.file, "--group", "primary->backup", "--fail-over-lag", "6")
+    assert found.returncode == 1
+    assert f"primary->backup is 7 records behind in {topic}-0" in found.stderr
+    assert lag(running.file, "--group", "primary->backup", "--fail-over-lag", "7").returncode == 0
+    wide = lag(running.file, "--wide", "--topic", topic, "--group", "primary->backup").stdout
+    assert "Status" in wide
+    assert "none" in wide
+
+
+def test_a_cluster_that_is_down_costs_its_rows_and_one_line(primary, topic, tmp_path):
+    create(primary, topic)
+    write(primary, topic, rows(10))
+    with Broker.start("gone", tmp_path / "gone") as gone:
+        address = gone.bootstrap
+    file = tmp_path / "mirror.properties"
+    file.write_text(
+        f"clusters = a, b\na.bootstrap.servers = {primary.bootstrap}\nb.bootstrap.servers = {address}\n"
+        f"a->b.enabled = true\na->b.topics = {topic}\nmirror.state.dir = {tmp_path / 'state'}\n"
+    )
+    with consuming(primary, f"group-{topic}", topic, count=4):
+        found = lag(file, "--group", f"group-{topic}")
+    assert found.returncode == 3
+    assert "cluster b" in found.stderr
+    assert "Traceback" not in found.stderr
+    assert [line.split()[3:6] for line in found.stdout.splitlines()[1:]] == [["4", "10", "6"]]
+
+
+def test_an_unknown_alias_is_one_line(tmp_path):
+    file = tmp_path / "mirror.properties"
+    file.write_text("clusters = a\n")
+    found = lag(file)
+    assert found.returncode == 2
+    assert len(found.stderr.strip().splitlines()) == 1
+
+
+def test_groups_of_every_state_are_read(primary, topic):
+    from mirror.groups import Groups
+
+    create(primary, topic)
+    write(primary, topic, rows(3))
+    group = f"group-{topic}"
+    groups = Groups("primary", {"bootstrap.servers": primary.bootstrap})
+    with consuming(primary, group, topic, count=3):
+        (found,) = [each for each in groups.read() if each.name == group]
+        assert found.state == "Stable"
+        assert found.offsets == {(topic, 0): 3}
+        assert found.owners == {(topic, 0): "reader/127.0.0.1"}
+
+    def empty():
+        (found,) = [each for each in groups.read() if each.name == group]
+        return (found.state, found.offsets, found.owners) == ("Empty", {(topic, 0): 3}, {})
+
+    eventually(empty, within_s=20, because="the group has lost its only member")

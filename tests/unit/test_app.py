@@ -1,0 +1,221 @@
+"""The lag inspector's pages and states, by Streamlit's own test runner; what is behind them is a list of rows."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app import partition, session
+from app.tables import failovers, link, narrowed, summaries, table, worst_first
+from app.watch import Watch
+from metrics.verdict import Sample, Status
+from mirror.lag.rows import LagRow, Snapshot
+
+MAIN = str(Path(__file__).resolve().parents[2] / "app" / "main.py")
+HOSTILE = "<img src=x onerror=alert(1)>[x](http://evil) **t**"
+
+
+def flow(
+    topic="orders", number=0, *, offset=10, end=10, waits=0.0, status=Status.OK, reason="everything is replicated"
+):
+    return LagRow(
+        group="a->b", cluster="a", topic=topic, partition=number, offset=offset, log_end=end, is_flow=True,
+        remote_topic=f"a.{topic}", lag_seconds=waits, status=status, reason=reason, owner="127.0.0.1:9404",
+    )  # fmt: skip
+
+
+def consumer(group="shop", topic="orders", number=0, *, offset=8, end=10, cluster="a"):
+    return LagRow(group=group, cluster=cluster, topic=topic, partition=number, offset=offset, log_end=end)
+
+
+STALLED = flow("payments", 3, offset=5, end=50, waits=900.0, status=Status.STALL, reason="stands at offset 5 for 45 s")
+HEALTHY = Snapshot(time_s=0.0, rows=(flow(), consumer()), clusters=(("a", True), ("b", True)))
+
+
+class Polls:
+    """Answers as mirror.lag.inspector.Inspector does."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    def poll(self) -> Snapshot:
+        return Snapshot(
+            time_s=time.time(),
+            rows=self._snapshot.rows,
+            problems=self._snapshot.problems,
+            clusters=self._snapshot.clusters,
+        )
+
+    def window(self, row):
+        return [Sample(float(10 * at), 5, 20 + at) for at in range(10)]
+
+
+def one_page(name: str) -> None:
+    """What Streamlit runs: one page without its frame, for its test runner finds pages by file only."""
+    import importlib
+
+    importlib.import_module(f"app.{name}").page()
+
+
+def opened(monkeypatch, snapshot: Snapshot, page: str = "") -> AppTest:
+    watch = Watch(Polls(snapshot), every_s=3600)
+    for user in (session, partition):
+        monkeypatch.setattr(user, "watch", lambda: watch)
+    test = AppTest.from_function(one_page, default_timeout=20, args=(page,)) if page else AppTest.from_file(MAIN)
+    test.run(timeout=20)
+    assert not test.exception
+    return test
+
+
+def everything(test: AppTest) -> str:
+    elements = [*test.title, *test.subheader, *test.markdown, *test.caption, *test.info, *test.warning, *test.success]
+    return "\n".join(str(element.value) for element in elements)
+
+
+def test_a_healthy_overview_says_so(monkeypatch):
+    test = opened(monkeypatch, HEALTHY)
+    assert test.title[0].value == "Is the mirror level?"
+    assert "Everything is on the target." in everything(test)
+    assert [metric.value for metric in test.metric] == ["1", "100.0%", "0", "0 s"]
+    assert "a answers, b answers" in everything(test)
+
+
+def test_an_overview_with_a_stall_shows_the_worst_first_with_its_reason(monkeypatch):
+    rows = (flow(), flow("slow", offset=1, end=9, waits=20.0, status=Status.WARN, reason="falls behind"), STALLED)
+    test = opened(monkeypatch, Snapshot(time_s=0.0, rows=rows, clusters=(("a", True),)))
+    worst = test.dataframe[0].value
+    assert list(worst["Status"]) == ["■ STALL", "▲ WARN"]
+    assert worst["Why"][0] == "stands at offset 5 for 45 s"
+    assert worst["Details"][0] == "/partition?group=a-%3Eb&cluster=a&topic=payments&partition=3"
+    assert "Stands still while records wait" in everything(test)
+
+
+def test_without_flows_the_page_says_what_to_look_for(monkeypatch):
+    assert "does a topic match" in everything(opened(monkeypatch, Snapshot(time_s=0.0, rows=())))
+
+
+def test_a_cluster_that_is_down_is_a_sentence(monkeypatch):
+    down = Snapshot(time_s=0.0, rows=(), problems=("cluster b (x:1): no answer",), clusters=(("a", True), ("b", False)))
+    test = opened(monkeypatch, down)
+    assert "no answer" in test.warning[0].value
+    assert "b does not answer" in everything(test)
+
+
+def test_a_poll_that_fails_is_told_and_logged(monkeypatch, caplog):
+    class Broken(Polls):
+        def poll(self):
+            raise RuntimeError("secret detail")
+
+    watch = Watch(Broken(HEALTHY), every_s=3600)
+    snapshot = watch.latest()
+    assert watch.trouble(snapshot, time.time()) == [
+        "The last poll failed: RuntimeError. The log has the reason.", "The clusters have not answered yet.",
+    ]  # fmt: skip
+    assert "secret detail" in caplog.text
+
+
+def test_old_numbers_are_called_old():
+    watch = Watch(Polls(HEALTHY), every_s=5)
+    snapshot = watch.latest()
+    assert watch.trouble(snapshot, snapshot.time_s + 10) == []
+    assert "60 s old" in watch.trouble(snapshot, snapshot.time_s + 60)[0]
+
+
+def test_the_lag_page_filters_as_the_address_says(monkeypatch):
+    rows = (flow(), STALLED, consumer(), consumer("audit", "payments", 3, offset=1, end=50))
+    test = opened(monkeypatch, Snapshot(time_s=0.0, rows=rows), "lag")
+    assert len(test.dataframe[0].value) == 4
+    test.text_input(key="topic").set_value("payments").run()
+    assert set(test.dataframe[0].value["Group"]) == {"a->b", "audit"}
+    test.selectbox(key="status").set_value("STALL").run()
+    assert list(test.dataframe[0].value["Group"]) == ["a->b"]
+    assert "1 of 4 rows" in everything(test)
+
+
+def test_the_partition_page_draws_the_window_and_names_the_rule(monkeypatch):
+    rows = (flow(), STALLED)
+    test = opened(monkeypatch, Snapshot(time_s=0.0, rows=rows), "partition")
+    test.text_input(key="one_topic").set_value("payments").run()
+    said = everything(test)
+    assert "stands at offset 5 for 45 s" in said
+    assert "stands still while records wait" in said
+    assert "rests on 10 of 10 polls" in said
+    assert test.code[0].value.endswith("--group 'mirror.a->b'")
+
+
+def test_the_groups_page_says_what_a_fail_over_would_mean(monkeypatch):
+    rows = (flow("payments", 3, offset=40, end=50, waits=30.0), consumer("shop", "payments", 3, offset=35, end=50))
+    test = opened(monkeypatch, Snapshot(time_s=0.0, rows=rows), "groups")
+    (line,) = test.dataframe[0].value.to_dict("records")
+    assert line["Not read yet"] == 15
+    assert line["Missing on the target"] == 10
+    assert line["Longest wait of those"] == "30.0 s"
+
+
+def test_the_glossary_has_every_metric(monkeypatch):
+    from metrics.catalogue import CATALOGUE
+
+    test = opened(monkeypatch, HEALTHY, "glossary")
+    assert list(test.dataframe[0].value["Name"]) == [spec.name for spec in CATALOGUE]
+
+
+@pytest.mark.parametrize("page", ["", "lag", "partition", "groups"])
+def test_ids_of_strangers_are_text(monkeypatch, page):
+    """No id reaches a page as HTML or as Markdown that means something."""
+    rows = (
+        flow(HOSTILE, offset=1, end=5, status=Status.STALL, reason=HOSTILE),
+        consumer(HOSTILE, HOSTILE, offset=1, end=5),
+    )
+    test = opened(monkeypatch, Snapshot(time_s=0.0, rows=rows, problems=(HOSTILE,), clusters=((HOSTILE, False),)), page)
+    for element in [*test.markdown, *test.caption, *test.subheader, *test.warning]:
+        assert not re.search(r"(?<!\\)(<img|\]\(http|\*\*t)", element.value), element.value
+
+
+# --- tables ------------------------------------------------------------------------------------------------------------
+
+
+def test_unknown_is_empty_in_the_table():
+    frame = table([LagRow(group="g", cluster="a", topic="t", partition=0, offset=None, log_end=10)])
+    assert frame["Lag"].isna().all()
+    assert frame["Offset"].isna().all()
+    assert list(frame["Owner"]) == ["none"]
+
+
+def test_the_worst_is_first():
+    rows = [flow(), flow(waits=5.0, end=11), STALLED, flow("lost", status=Status.LOST)]
+    assert [row.status for row in worst_first(rows)] == [Status.LOST, Status.STALL, Status.OK, Status.OK]
+    assert worst_first(rows)[2].lag == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "groups"),
+    [
+        ({"source": "a", "target": "b"}, ["a->b"]),  # as boards and alerts link
+        ({"topic": "a.orders"}, ["a->b"]),  # the name on the target, as metrics have it
+        ({"search": "SHO"}, ["shop"]),
+        ({"only_lagging": True}, ["shop"]),
+        ({"partition": "1"}, []),
+    ],
+)
+def test_rows_are_narrowed_by_what_a_deep_link_names(asked, groups):
+    assert [row.group for row in narrowed(HEALTHY.rows, **asked)] == groups
+
+
+def test_flows_are_summed_up_with_their_worst_verdict():
+    (summary,) = summaries(Snapshot(time_s=0.0, rows=(flow(), STALLED, consumer())))
+    assert (summary.partitions, summary.fresh, summary.lag, summary.lag_seconds) == (2, 0.5, 45, 900.0)
+    assert summary.worst == Status.STALL
+
+
+def test_a_group_ahead_of_the_mirror_misses_only_what_it_has_not_read():
+    rows = (flow(offset=5, end=10, waits=9.0), consumer(offset=8, end=10))
+    (found,) = failovers(Snapshot(time_s=0.0, rows=rows))
+    assert (found.unread, found.missing, found.missing_s) == (2, 2, 9.0)
+
+
+def test_links_quote_what_they_carry():
+    assert link("partition", consumer("g&x=1", "t#1")) == "/partition?group=g%26x%3D1&cluster=a&topic=t%231&partition=0"
