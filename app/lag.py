@@ -6,7 +6,7 @@ import time
 
 import streamlit as st
 
-from app.session import live
+from app.session import NUMBERS, live
 from app.tables import link, narrowed, table, worst_first
 from metrics.verdict import Status
 from mirror.lag.rows import Snapshot
@@ -18,7 +18,7 @@ TEXTS = ("source", "target", "group", "topic", "partition", "search")
 def page() -> None:
     """Draw the page."""
     st.title("Lag")
-    columns = st.columns([2, 2, 1, 2, 1, 1])
+    columns = st.columns([3, 3, 1, 2, 2, 2], vertical_alignment="bottom")
     columns[0].text_input("Group", key="group", bind="query-params", placeholder="a->b, or a consumer group")
     columns[1].text_input("Topic", key="topic", bind="query-params", placeholder="on either side")
     columns[2].text_input("Partition", key="partition", bind="query-params")
@@ -45,6 +45,7 @@ def _draw(snapshot: Snapshot) -> None:
         key="rows",
         on_select="rerun",
         selection_mode="single-row",
+        column_config=NUMBERS,
         alt="Offsets, log ends and lag of groups by topic-partition, worst first",
     )
     for number in chosen.selection.rows[:1]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app.session import live, plain
+from app.incidents import alerts_firing
+from app.session import NUMBERS, live, plain
 from app.tables import MEANING, link, shown, summaries, table, worst_first
 from mirror.lag.rows import Snapshot
 from mirror.lag.text import duration
@@ -33,14 +34,19 @@ def _draw(snapshot: Snapshot) -> None:
     flow_rows = [row for row in snapshot.rows if row.is_flow and (row.lag != 0 or row.status > 1)]
     if flow_rows:
         worst = worst_first(flow_rows)[:WORST]
-        st.subheader(f"The {len(worst)} worst topic-partitions", anchor=False)
+        st.subheader("Where to look", anchor=False)
+        frame = table(worst)
+        frame.insert(1, "Details", [link("partition", row) for row in worst])
         st.dataframe(
-            table(worst).assign(Details=[link("partition", row) for row in worst]),
+            frame,
             hide_index=True,
-            column_config={"Details": st.column_config.LinkColumn("Details", display_text="why?")},
+            column_config={"Details": st.column_config.LinkColumn("Details", display_text="why?"), **NUMBERS},
             alt="The topic-partitions with the worst verdicts, and a link to the reason for each",
         )
     elif flows:
         st.success("Everything is on the target.", icon=":material/check_circle:")
+    firing = alerts_firing()
+    if firing:
+        st.error(f"Alerts that fire now: {plain(', '.join(firing))}.", icon=":material/notifications_active:")
     answers = [f"{plain(alias)} {'answers' if is_up else 'does not answer'}" for alias, is_up in snapshot.clusters]
     st.caption(f"Clusters: {', '.join(answers)}.")

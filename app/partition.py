@@ -6,8 +6,8 @@ import time
 
 import streamlit as st
 
-from app.session import live, plain, watch
-from app.tables import MEANING, narrowed, shown, window_table, worst_first
+from app.session import live, plain, settings, watch
+from app.tables import MEANING, board_link, narrowed, shown, window_table, worst_first
 from metrics.verdict import WINDOW
 from mirror.lag.rows import LagRow, Snapshot
 from mirror.lag.text import duration
@@ -44,7 +44,7 @@ def _one(row: LagRow) -> None:
     columns[2].metric("Lag", "unknown" if row.lag is None else f"{row.lag:,}")
     columns[3].metric("First record waits", duration(row.lag_seconds) or "unknown")
     columns[4].metric("Records/s", "unknown" if row.records_per_s is None else f"{row.records_per_s:,.1f}")
-    columns[5].metric("Level in", duration(row.level_in_s) or ("level" if row.lag == 0 else "not catching up"))
+    columns[5].metric("Level in", duration(row.level_in_s) or ("level" if row.lag == 0 else "never"))
     if row.lag_seconds:
         written = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(time.time() - row.lag_seconds))
         st.write(f"The first record that is not on the target was written at {written}.")
@@ -59,6 +59,8 @@ def _one(row: LagRow) -> None:
     )
     if row.is_flow:
         st.write("Kafka's own tool shows the same:")
-        st.code(
-            f"kafka-consumer-groups.sh --bootstrap-server ... --describe --group 'mirror.{row.group}'", language=None
-        )
+        command = f"kafka-consumer-groups.sh --bootstrap-server ... --describe --group 'mirror.{row.group}'"
+        st.code(command, language=None)
+        grafana = settings().mirror.app_grafana_url
+        if grafana:
+            st.link_button("Board of this topic", board_link(grafana, row), icon=":material/monitoring:")

@@ -17,8 +17,13 @@ OPTIONS = {
     "browser.gatherUsageStats": "false",
     "client.toolbarMode": "minimal",
     "client.showErrorDetails": "none",
+    # Contrast of small and faded text: WCAG AA asks for 4.5, Streamlit's own colours have 3.9.
     "theme.light.primaryColor": "#1a56b0",
+    "theme.light.textColor": "#000000",
+    "theme.light.linkColor": "#1a56b0",
     "theme.dark.primaryColor": "#8ab4f8",
+    "theme.dark.textColor": "#ffffff",
+    "theme.dark.linkColor": "#8ab4f8",
 }
 
 

@@ -14,6 +14,9 @@ from mirror.config.settings import Settings, load
 from mirror.lag.inspector import Inspector
 from mirror.lag.rows import Snapshot
 
+NUMBERS = {name: st.column_config.NumberColumn(name, format="localized") for name in ("Lag", "Offset", "Log end")} | {
+    "Time lag s": st.column_config.NumberColumn("Time lag s", format="%.1f")
+}
 REFRESH = {"2 s": 2, "5 s": 5, "15 s": 15, "60 s": 60, "off": None}
 
 

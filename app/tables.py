@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
 from urllib.parse import urlencode
 
 import pandas as pd
+from prometheus_client.parser import text_string_to_metric_families
 
+from metrics.catalogue import CATALOGUE
 from metrics.verdict import Sample, Status
 from mirror.lag.rows import LagRow, Snapshot
 from mirror.lag.text import duration
@@ -24,8 +28,8 @@ MEANING = {
     Status.REWIND: "the position went back",
     Status.LOST: "records were deleted before they were copied",
 }
-COLUMNS = ("Group", "Cluster", "Topic", "Partition", "Offset", "Log end", "Lag", "Time lag s", "Status", "Records/s", "Level in",
-           "Owner", "Why")  # fmt: skip
+COLUMNS = ("Status", "Group", "Topic", "Partition", "Lag", "Time lag s", "Why", "Offset", "Log end", "Records/s", "Level in",
+           "Cluster", "Owner")  # fmt: skip
 
 
 def shown(status: Status) -> str:
@@ -37,8 +41,8 @@ def table(rows: Sequence[LagRow]) -> pd.DataFrame:
     """Return rows as the lag table shows them; what is not known is empty, never 0."""
     content = [
         (
-            row.group, row.cluster, row.topic, row.partition, row.offset, row.log_end, row.lag, row.lag_seconds,
-            shown(row.status), row.records_per_s, duration(row.level_in_s), row.owner or "none", row.reason,
+            shown(row.status), row.group, row.topic, row.partition, row.lag, row.lag_seconds, row.reason, row.offset,
+            row.log_end, row.records_per_s, duration(row.level_in_s), row.cluster, row.owner or "none",
         )
         for row in rows
     ]  # fmt: skip
@@ -156,6 +160,51 @@ def failovers(snapshot: Snapshot) -> list[FailOver]:
     return sorted(found, key=lambda each: (-each.missing, each.group))
 
 
+def health_table(exposition: str) -> pd.DataFrame:
+    """Return what an appliance says of itself on /metrics: the catalogue's families that are not of topics."""
+    own = {spec.name: spec for spec in CATALOGUE if "topic" not in spec.labels and spec.kind != "histogram"}
+    content = [
+        (
+            name.removeprefix("kafka_mirror_"),
+            " ".join(f"{label}={value}" for label, value in sorted(sample.labels.items())),
+            _readable(sample.value, own[name].unit),
+            own[name].help,
+        )
+        for family in text_string_to_metric_families(exposition)
+        for sample in family.samples
+        if (name := sample.name) in own
+    ]
+    return pd.DataFrame(content, columns=["What", "Of", "Value", "Meaning"])
+
+
+def _readable(value: float, unit: str) -> str:
+    if unit == "epoch seconds":
+        return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return duration(value) if unit == "seconds" else f"{value:,.10g}"
+
+
+def incident_table(series: Iterable[Mapping[str, Any]], step_s: float) -> pd.DataFrame:
+    """Return the alerts that fired, the newest first: from `ALERTS` over a range, one line per alert and labels."""
+    content = []
+    for each in series:
+        labels = {name: value for name, value in each["metric"].items() if name not in _NOT_ABOUT}
+        times = [float(at) for at, _ in each["values"]]
+        about = " ".join(f"{name}={value}" for name, value in sorted(labels.items()))
+        metric = each["metric"]
+        content.append((metric["alertname"], metric.get("severity", ""), about, _when(times[0]), _when(times[-1]),
+                        round(len(times) * step_s / 60, 1), times[-1]))  # fmt: skip
+    content.sort(key=lambda row: -row[-1])
+    columns = ["Alert", "Severity", "About", "First", "Last", "Minutes firing"]
+    return pd.DataFrame([row[:-1] for row in content], columns=columns)
+
+
+_NOT_ABOUT = {"__name__", "alertname", "alertstate", "severity", "instance", "job"}
+
+
+def _when(time_s: float) -> str:
+    return datetime.fromtimestamp(time_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
 def window_table(samples: Sequence[Sample]) -> pd.DataFrame:
     """Return the polls of a window for drawing: seconds before the newest, position, log end, lag."""
     newest = samples[-1].time_s if samples else 0.0
@@ -167,3 +216,10 @@ def link(page: str, row: LagRow) -> str:
     """Return a deep link to a page about one row."""
     named = {"group": row.group, "cluster": row.cluster, "topic": row.topic, "partition": row.partition}
     return f"/{page}?{urlencode(named)}"
+
+
+def board_link(grafana: str, row: LagRow) -> str:
+    """Return the address of the board of a flow's topic."""
+    source, _, target = row.group.partition("->")
+    chosen = {"var-source": source, "var-target": target, "var-topic": row.remote_topic, "var-partition": row.partition}
+    return f"{grafana}/d/kafka-mirror-topic?{urlencode(chosen)}"

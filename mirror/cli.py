@@ -231,7 +231,7 @@ def _dashboards(parsed: argparse.Namespace) -> int:
 
     if parsed.action == "preview":
         from dashboards.preview import preview
-        from mirror.local.prometheus import Prometheus
+        from mirror.prometheus import Prometheus
 
         page = (parsed.out or Path()) / "preview.html"
         page.parent.mkdir(parents=True, exist_ok=True)

@@ -21,6 +21,8 @@ from mirror.policy import POLICIES, ReplicationPolicy, policy_class
 DEFAULT_EXCLUDE = (r"mm2.*\.internal", r".*\.replica", r"__.*")  # MirrorMaker 4.x
 MAX_REPLICATION_FACTOR = 32_767  # a 16-bit field of the CreateTopics request
 _OWN_KEYS = (
+    "mirror.app.grafana.url",
+    "mirror.app.prometheus.url",
     "mirror.metrics.listen",
     "mirror.metrics.max.series",
     "mirror.metrics.strimzi.names",
@@ -77,6 +79,8 @@ class Flow:
 class Mirror:
     """This program's own settings, the `mirror.*` keys."""
 
+    app_grafana_url: str = ""  # where the lag inspector finds the boards, "" when it shall not link to any
+    app_prometheus_url: str = ""  # where it finds the past
     metrics_listen: tuple[str, int] = ("127.0.0.1", 9404)
     metrics_max_series: int = 250_000
     metrics_strimzi_names: bool = False  # also serve MirrorMaker's measures under the names of Strimzi's exporter rules
@@ -269,6 +273,8 @@ def _mirror(own: Layer) -> Mirror:
     poll_ms = _positive(own, "mirror.poll.interval.ms", 5_000)
     spark = {key.removeprefix("mirror."): values.text(entry) for key, entry in own.items() if key.startswith(_SPARK)}
     return Mirror(
+        app_grafana_url=_url(own, "mirror.app.grafana.url"),
+        app_prometheus_url=_url(own, "mirror.app.prometheus.url"),
         metrics_listen=values.host_port(listen) if listen else ("127.0.0.1", 9404),
         metrics_max_series=_positive(own, "mirror.metrics.max.series", 250_000),
         metrics_strimzi_names=values.boolean(strimzi_names) if strimzi_names else False,
@@ -280,6 +286,16 @@ def _mirror(own: Layer) -> Mirror:
         source_group_enabled=values.boolean(source_group) if source_group else True,
         spark=spark,
     )
+
+
+def _url(own: Layer, key: str) -> str:
+    entry = own.get(key)
+    if entry is None:
+        return ""
+    url = values.text(entry)
+    if not url.startswith(("http://", "https://")):
+        raise refusal(entry, f'"{url}" is no address. Write one like http://127.0.0.1:9090.')
+    return url.rstrip("/")
 
 
 def _positive(own: Layer, key: str, default: int) -> int:

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from mirror.appliance import Appliance
 from mirror.config.settings import load
-from mirror.local import jars, prometheus
+from mirror.local import jars, prometheus_server
 from mirror.local.broker import Broker
 from mirror.local.compare import compare
 from mirror.local.latency import LatencyProbe, percentiles
 from mirror.local.load import Load
-from mirror.local.prometheus import Prometheus
+from mirror.prometheus import Prometheus
 from mirror.table import lag_table
 
 log = logging.getLogger("mirror")
@@ -63,7 +63,7 @@ def demo(*, seconds: float | None, rate: int) -> int:
         print("starting Spark ...", flush=True)
 
         def started(running: Appliance) -> None:
-            if prometheus.is_installed():
+            if prometheus_server.is_installed():
                 _show_prometheus(stack.enter_context(_watched(folder, running.port)))
             watcher.start()
 
@@ -79,7 +79,9 @@ def _watched(folder: Path, port: int) -> Iterator[Prometheus]:
     """Run a Prometheus with the project's rules beside the demo."""
     home = folder / "watch"
     home.mkdir()
-    with prometheus.running(prometheus.configured(home, [f"127.0.0.1:{port}"], every="5s"), home / "data") as server:
+    with prometheus_server.running(
+        prometheus_server.configured(home, [f"127.0.0.1:{port}"], every="5s"), home / "data"
+    ) as server:
         yield server
 
 

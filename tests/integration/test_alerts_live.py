@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from mirror.local import prometheus
+from mirror.local import prometheus_server
 from mirror.local.broker import free_port
-from mirror.local.prometheus import CONFIGURATION, Prometheus
+from mirror.local.prometheus_server import CONFIGURATION
+from mirror.prometheus import Prometheus
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import await_replicated, create, load
 from tests.integration.test_boards_live import empty_panels, number
@@ -68,11 +69,11 @@ def states(address: str) -> dict[str, str]:
 @contextmanager
 def watched(folder: Path, port: int, told: str) -> Iterator[Prometheus]:
     """A Prometheus that scrapes the appliance each second and evaluates the paced rules."""
-    file = prometheus.configured(folder, [f"127.0.0.1:{port}"], every="1s")
+    file = prometheus_server.configured(folder, [f"127.0.0.1:{port}"], every="1s")
     (file.parent / "targets" / "alertmanager.yml").write_text(json.dumps([{"targets": [told]}]))
     rules = folder / "generated" / "kafka-mirror.rules.yml"
     rules.write_text(paced(rules.read_text()))
-    with prometheus.running(file, folder / "data") as server:
+    with prometheus_server.running(file, folder / "data") as server:
         yield server
 
 

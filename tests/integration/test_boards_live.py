@@ -17,8 +17,8 @@ from dashboards.boards import boards
 from dashboards.panels import Panel
 from dashboards.preview import filled_in, preview
 from dashboards.rules import recording
-from mirror.local import prometheus
-from mirror.local.prometheus import Prometheus
+from mirror.local import prometheus_server
+from mirror.prometheus import Prometheus
 from tests.integration.seeds import BROKEN_FOR_S, Scenario, seed
 from tests.waiting import eventually
 
@@ -33,8 +33,8 @@ RECORDED = 'count by (__name__) ({__name__=~"source_target.*"})'
 def store(folder: Path, scenario: Scenario) -> Iterator[Prometheus]:
     """A Prometheus over a seeded store, with the rules of the project evaluated each second."""
     seed(folder / "data", scenario, now_s=time.time())
-    file = prometheus.configured(folder, [], every="1s")
-    with prometheus.running(file, folder / "data") as server:
+    file = prometheus_server.configured(folder, [], every="1s")
+    with prometheus_server.running(file, folder / "data") as server:
         eventually(
             lambda: len(server.query(RECORDED)) == len(recording()),
             within_s=30,

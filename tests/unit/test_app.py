@@ -9,11 +9,15 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import partition, session
-from app.tables import failovers, link, narrowed, summaries, table, worst_first
+from app import health, incidents, partition, session
+from app.tables import board_link, failovers, incident_table, link, narrowed, summaries, table, worst_first
 from app.watch import Watch
+from metrics.exporter import serve
+from metrics.recorder import Recorder
 from metrics.verdict import Sample, Status
+from mirror.config.settings import Mirror, Settings
 from mirror.lag.rows import LagRow, Snapshot
+from tests.unit.test_metrics import report, text
 
 MAIN = str(Path(__file__).resolve().parents[2] / "app" / "main.py")
 HOSTILE = "<img src=x onerror=alert(1)>[x](http://evil) **t**"
@@ -61,10 +65,14 @@ def one_page(name: str) -> None:
     importlib.import_module(f"app.{name}").page()
 
 
-def opened(monkeypatch, snapshot: Snapshot, page: str = "") -> AppTest:
+def opened(monkeypatch, snapshot: Snapshot, page: str = "", **own) -> AppTest:
+    """A page over one snapshot; `own` are settings `mirror.*` of the file."""
     watch = Watch(Polls(snapshot), every_s=3600)
+    settings = Settings(flows=(), mirror=Mirror(**own), ignored=(), ignored_why={})
     for user in (session, partition):
         monkeypatch.setattr(user, "watch", lambda: watch)
+    for user in (session, partition, health, incidents):
+        monkeypatch.setattr(user, "settings", lambda: settings)
     test = AppTest.from_function(one_page, default_timeout=20, args=(page,)) if page else AppTest.from_file(MAIN)
     test.run(timeout=20)
     assert not test.exception
@@ -154,6 +162,56 @@ def test_the_groups_page_says_what_a_fail_over_would_mean(monkeypatch):
     assert line["Not read yet"] == 15
     assert line["Missing on the target"] == 10
     assert line["Longest wait of those"] == "30.0 s"
+
+
+def test_the_health_page_shows_what_the_appliance_says_of_itself(monkeypatch):
+    recorder = Recorder()
+    recorder.report(report(turn=(30.0, 0)), now_s=1_700_000_000.0)
+    recorder.query("lane-0", is_active=True)
+    with serve(lambda: text(recorder), "127.0.0.1", 0, is_ready=lambda: True) as port:
+        test = opened(monkeypatch, HEALTHY, "health", metrics_listen=("127.0.0.1", port))
+    shown = {(what, of): value for what, of, value, _ in test.dataframe[0].value.itertuples(index=False)}
+    assert shown["query_active", "query=lane-0"] == "1"
+    assert shown["last_progress_timestamp_seconds", "source=a target=b"] == "2023-11-14 22:13:20 UTC"
+    assert shown["turn_wait_seconds", "slot=0 source=a target=b"] == "0.0 s"
+    assert not [what for what, _ in shown if what.startswith("lag_")]  # topics have pages of their own
+
+
+def test_without_an_appliance_the_health_page_is_a_sentence(monkeypatch):
+    test = opened(monkeypatch, HEALTHY, "health", metrics_listen=("127.0.0.1", 1))
+    assert "does not answer" in test.warning[0].value
+
+
+def test_without_a_prometheus_the_past_is_a_sentence(monkeypatch):
+    assert "mirror.app.prometheus.url" in everything(opened(monkeypatch, HEALTHY, "incidents"))
+
+
+def test_a_prometheus_that_does_not_answer_is_a_sentence(monkeypatch):
+    dead = {"app_prometheus_url": "http://127.0.0.1:1"}
+    assert "does not answer" in opened(monkeypatch, HEALTHY, "incidents", **dead).warning[0].value
+    assert "does not answer" in opened(monkeypatch, HEALTHY, "overview", **dead).warning[0].value
+
+
+def test_incidents_are_listed_the_newest_first():
+    def fired(name, *times, **labels):
+        return {"metric": {"__name__": "ALERTS", "alertname": name, "severity": "critical", "instance": "x", **labels},
+                "values": [[at, "1"] for at in times]}  # fmt: skip
+
+    series = [fired("KafkaMirrorStalled", 0, 60, 120, topic="a.t"), fired("KafkaMirrorDown", 600)]
+    frame = incident_table(series, 60)
+    assert frame.to_dict("records") == [
+        {"Alert": "KafkaMirrorDown", "Severity": "critical", "About": "", "First": "1970-01-01 00:10 UTC",
+         "Last": "1970-01-01 00:10 UTC", "Minutes firing": 1.0},
+        {"Alert": "KafkaMirrorStalled", "Severity": "critical", "About": "topic=a.t", "First": "1970-01-01 00:00 UTC",
+         "Last": "1970-01-01 00:02 UTC", "Minutes firing": 3.0},
+    ]  # fmt: skip
+    assert incident_table([], 60).empty
+
+
+def test_a_flows_partition_links_to_its_board_where_there_is_a_grafana(monkeypatch):
+    assert board_link("http://g", STALLED) == (
+        "http://g/d/kafka-mirror-topic?var-source=a&var-target=b&var-topic=a.payments&var-partition=3"
+    )
 
 
 def test_the_glossary_has_every_metric(monkeypatch):

@@ -1,0 +1,59 @@
+"""Ask a Prometheus: what the lag inspector's past and the boards' preview are drawn from."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.parse
+import urllib.request
+from typing import Any
+
+from mirror.errors import MirrorError
+
+TIMEOUT_S = 15.0
+
+
+class Prometheus:
+    """A server that answers queries. `url` is its address."""
+
+    def __init__(self, url: str) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise MirrorError(f'"{url}" is no address of a Prometheus. Write one like http://127.0.0.1:9090.')
+        self.url = url.rstrip("/")
+
+    def query(self, expr: str, *, at_s: float | None = None) -> list[dict[str, Any]]:
+        """Return the result of an instant query: `metric` and `value` of each series.
+
+        Raises:
+            MirrorError: the server refuses the query; its message says why and where.
+        """
+        return self._result("query", {"query": expr, **({"time": str(at_s)} if at_s is not None else {})})
+
+    def query_range(self, expr: str, *, start_s: float, end_s: float, step_s: float) -> list[dict[str, Any]]:
+        """Return the result of a range query: `metric` and `values` of each series."""
+        asked = {"query": expr, "start": str(start_s), "end": str(end_s), "step": str(step_s)}
+        return self._result("query_range", asked)
+
+    def alerts(self) -> dict[str, str]:
+        """Return the alerts that are pending or firing, by name; firing wins."""
+        states: dict[str, str] = {}
+        for alert in self._get("/api/v1/alerts")["data"]["alerts"]:
+            name = alert["labels"]["alertname"]
+            if states.get(name) != "firing":
+                states[name] = alert["state"]
+        return states
+
+    def _result(self, what: str, asked: dict[str, str]) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self._get(f"/api/v1/{what}?{urllib.parse.urlencode(asked)}")["data"]["result"]
+        return found
+
+    def _get(self, path: str) -> Any:
+        try:
+            with urllib.request.urlopen(self.url + path, timeout=TIMEOUT_S) as answer:  # noqa: S310 - our own server
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            with error:
+                said = error.read().decode(errors="replace")
+            raise MirrorError(f"Prometheus at {self.url} refuses {path}: {said.strip()}") from error
+        except (urllib.error.URLError, TimeoutError) as error:
+            raise MirrorError(f"Prometheus at {self.url} does not answer: {error}") from error
