@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from app.charts import lines
 from app.session import plain, settings
 from app.tables import incident_table
 from mirror.errors import MirrorError
@@ -39,7 +40,13 @@ def page() -> None:
     else:
         st.dataframe(frame, hide_index=True, alt="Alerts that fired, the newest first")
     st.subheader("Longest wait of a record, by flow", anchor=False)
-    st.line_chart(_drawn(lag), x_label="time", y_label="seconds")
+    lines(
+        _drawn(lag),
+        x="time",
+        x_title="time",
+        y_title="seconds",
+        description="How long the longest waiting record of each flow waited",
+    )
 
 
 def alerts_firing() -> list[str]:
@@ -73,4 +80,4 @@ def _drawn(lag: list[dict[str, Any]]) -> pd.DataFrame:
         )
         for each in lag
     }
-    return pd.DataFrame(columns)
+    return pd.DataFrame(columns).rename_axis("time").reset_index()

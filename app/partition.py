@@ -6,6 +6,7 @@ import time
 
 import streamlit as st
 
+from app.charts import lines
 from app.session import live, plain, settings, watch
 from app.tables import MEANING, board_link, narrowed, shown, window_table, worst_first
 from metrics.verdict import WINDOW
@@ -51,8 +52,12 @@ def _one(row: LagRow) -> None:
     samples = watch().window(row)
     frame = window_table(samples)
     st.caption(f"The verdict rests on {len(samples)} of {WINDOW} polls.")
-    st.line_chart(
-        frame, x="seconds", y=["position", "log end"], x_label="seconds before the newest poll", y_label="offset"
+    lines(
+        frame[["seconds", "position", "log end"]],
+        x="seconds",
+        x_title="seconds before the newest poll",
+        y_title="offset",
+        description="Position and log end at the polls of the window; the table below has the numbers",
     )
     st.dataframe(
         frame, hide_index=True, alt="The polls of the window: seconds before the newest, position, log end, lag"

@@ -1,0 +1,211 @@
+"""The lag inspector in a real Chromium: links that lead there, links away, refresh, exports, strangers' ids, axe."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from confluent_kafka import Consumer, TopicPartition
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from mirror.local.broker import free_port
+from tests.integration.records import create, rows, write
+from tests.waiting import eventually
+
+CHROMIUM = shutil.which("chromium")
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.skipif(CHROMIUM is None, reason="chromium (Debian: chromium) is not installed"),
+]
+ROOT = Path(__file__).resolve().parents[2]
+HOSTILE = "<img src=x onerror=alert(1)>"
+GROUPS = ("shop", "audit", HOSTILE)
+PAGES = ("overview", "lag", "partition", "groups", "health", "incidents", "glossary")
+
+
+def commit(cluster, group: str, topic: str, offset: int) -> None:
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group, "enable.auto.commit": False})
+    consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+    consumer.close()
+
+
+@contextmanager
+def serving(file: Path, log: Path) -> Iterator[str]:
+    """`kafka-mirror app`, its address."""
+    port = free_port()
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "mirror.cli", "app", str(file), "--listen", f"127.0.0.1:{port}"],
+            stdout=out, stderr=out, cwd=file.parent, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+    address = f"http://127.0.0.1:{port}"
+
+    def answers() -> bool:
+        assert process.poll() is None, log.read_text()
+        try:
+            with urllib.request.urlopen(f"{address}/_stcore/health", timeout=2) as answer:
+                return bool(answer.status == 200)
+        except OSError:
+            return False
+
+    try:
+        eventually(answers, within_s=60, because="Streamlit serves the app")
+        yield address
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+@pytest.fixture(scope="module")
+def app(primary, backup, tmp_path_factory) -> Iterator[str]:
+    """The inspector over two clusters with topics and groups, and no appliance: everything is behind."""
+    folder = tmp_path_factory.mktemp("app")
+    for topic, count in (("browser-orders", 40), ("browser-payments", 70)):
+        create(primary, topic)
+        write(primary, topic, rows(count))
+        create(backup, f"primary.{topic}")
+    for number, group in enumerate(GROUPS):
+        commit(primary, group, "browser-orders", 10 + number)
+    file = folder / "connect-mirror-maker.properties"
+    file.write_text(
+        f"clusters = primary, backup\nprimary.bootstrap.servers = {primary.bootstrap}\n"
+        f"backup.bootstrap.servers = {backup.bootstrap}\nprimary->backup.enabled = true\n"
+        f"primary->backup.topics = browser-.*\nmirror.metrics.listen = 127.0.0.1:{free_port()}\n"
+        f"mirror.state.dir = {folder / 'state'}\nmirror.poll.interval.ms = 1000\n"
+    )
+    with serving(file, folder / "app.log") as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(chromium) -> Iterator[Page]:
+    """A page that may not speak to anybody else, nor open a dialog."""
+    context = chromium.new_context(viewport={"width": 1500, "height": 1000}, accept_downloads=True)
+    opened = context.new_page()
+    strangers: list[str] = []
+    dialogs: list[str] = []
+    opened.on("request", lambda asked: strangers.append(asked.url) if _is_outside(asked.url) else None)
+    opened.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
+    yield opened
+    context.close()
+    assert strangers == []
+    assert dialogs == []
+
+
+def _is_outside(url: str) -> bool:
+    return not url.startswith(("http://127.0.0.1", "ws://127.0.0.1", "data:", "blob:"))
+
+
+def count_of(page: Page) -> str:
+    """The line that says how many rows are shown; the table itself is drawn on a canvas."""
+    return page.get_by_text(re.compile(r"^[\d,]+ of [\d,]+ rows$")).inner_text()
+
+
+def shows(page: Page, text: str) -> None:
+    expect(page.get_by_text(text, exact=False).first).to_be_visible(timeout=30_000)
+
+
+def test_an_address_chooses_and_choosing_changes_the_address(app, page):
+    page.goto(f"{app}/lag?topic=browser-orders&group=shop")
+    shows(page, "1 of ")
+    assert page.get_by_role("textbox", name="Topic", exact=True).input_value() == "browser-orders"
+    page.get_by_role("textbox", name="Group", exact=True).fill("")
+    page.get_by_role("textbox", name="Group", exact=True).press("Enter")
+    page.get_by_role("textbox", name="Search", exact=True).fill("audit")
+    page.get_by_role("textbox", name="Search", exact=True).press("Enter")
+    expect(page).to_have_url(re.compile(r"search=audit"))
+    assert "group=shop" not in page.url
+    shows(page, "1 of ")
+
+
+def test_links_of_boards_and_alerts_land_on_their_row(app, page):
+    """Boards link with source, target, topic (the name on the target) and partition."""
+    page.goto(f"{app}/lag?source=primary&target=backup&topic=primary.browser-payments&partition=0")
+    shows(page, "1 of ")
+
+
+def test_a_partition_explains_its_verdict(app, page):
+    page.goto(f"{app}/partition?group=shop&cluster=primary&topic=browser-orders&partition=0")
+    shows(page, "shop: browser-orders-0")
+    shows(page, "Why:")
+    shows(page, "polls.")
+
+
+def test_a_refresh_keeps_filters_and_choice(app, page):
+    page.goto(f"{app}/lag?topic=browser-orders&refresh=2+s")
+    shows(page, "rows")
+    before = count_of(page)
+    table = page.get_by_test_id("stDataFrame")
+    box = table.bounding_box()
+    page.mouse.click(box["x"] + 18, box["y"] + 52)  # the first row's box
+    shows(page, "Why? The chosen topic-partition")
+    time.sleep(5)  # two refreshes
+    shows(page, "Why? The chosen topic-partition")
+    assert count_of(page) == before
+
+
+def test_the_exports_hold_what_is_shown(app, page):
+    page.goto(f"{app}/lag?group=shop")
+    shows(page, "1 of ")
+    found = {}
+    for button in ("CSV", "JSON", "Checker's text"):
+        with page.expect_download() as download:
+            page.get_by_role("button", name=button, exact=True).click()
+        found[button] = Path(download.value.path()).read_text()
+    (row,) = json.loads(found["JSON"])["rows"]
+    assert (row["group"], row["topic"], row["offset"], row["lag"]) == ("shop", "browser-orders", 10, 30)
+    assert "shop,primary,browser-orders,0,10,40" in found["CSV"]
+    assert found["Checker's text"].splitlines()[1].split() == ["shop", "browser-orders", "0", "10", "40", "30", "none"]
+
+
+def test_a_strangers_group_id_is_text(app, page):
+    page.goto(f"{app}/lag?search=%3Cimg")
+    shows(page, "1 of ")
+    page.goto(f"{app}/partition?group=%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E&topic=browser-orders&partition=0")
+    shows(page, HOSTILE)
+    assert page.locator("img[src='x']").count() == 0
+
+
+def test_the_keyboard_reaches_every_filter(app, page):
+    page.goto(f"{app}/lag")
+    shows(page, "rows")
+    reached = set()
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        reached.add(
+            page.evaluate("document.activeElement.getAttribute('aria-label') || document.activeElement.innerText")
+        )
+    assert {"Group", "Topic", "Partition", "Search"} <= reached
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", PAGES)
+def test_axe_finds_no_fault_of_wcag_a_or_aa(app, chromium, name, scheme):
+    context = chromium.new_context(color_scheme=scheme, viewport={"width": 1500, "height": 1000})
+    page = context.new_page()
+    page.goto(f"{app}/{name}" + ("?group=shop&topic=browser-orders&partition=0" if name == "partition" else ""))
+    page.get_by_role("heading", level=1).wait_for(timeout=30_000)
+    time.sleep(2)  # what fades in has no colour of its own yet
+    options = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}
+    found = Axe().run(page, options=options).response["violations"]
+    context.close()
+    assert [(each["id"], [node["html"][:150] for node in each["nodes"]]) for each in found] == []
