@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import streamlit as st
 
@@ -55,10 +56,11 @@ def _draw(snapshot: Snapshot) -> None:
             )
     exports = st.columns(6)
     stamp = time.strftime("%Y%m%d-%H%M%S")
-    exports[0].download_button("CSV", csv_text(rows), f"lag-{stamp}.csv", "text/csv", on_click="ignore")
-    exports[1].download_button(
-        "JSON", json_text(snapshot, rows), f"lag-{stamp}.json", "application/json", on_click="ignore"
+    texts: tuple[tuple[str, str, str, Callable[[], str]], ...] = (
+        ("CSV", "csv", "text/csv", lambda: csv_text(rows)),
+        ("JSON", "json", "application/json", lambda: json_text(snapshot, rows)),
+        ("Checker's text", "txt", "text/plain", lambda: checker_text(rows)),
     )
-    exports[2].download_button(
-        "Checker's text", checker_text(rows), f"lag-{stamp}.txt", "text/plain", on_click="ignore"
-    )
+    for column, (label, suffix, mime, text) in zip(exports, texts, strict=False):
+        # A callable: ten thousand rows are made into a text when somebody asks for it, not at each refresh.
+        column.download_button(label, text, f"lag-{stamp}.{suffix}", mime, on_click="ignore", key=f"export_{suffix}")

@@ -2,8 +2,8 @@
 
 The rules are Burrow's (core/internal/evaluator/caching.go), which need no lag threshold, with three changes: samples
 are polls at a steady interval instead of commits, so a flow is stopped when its reports end, not when its commits do; a
-lag that stays the same is no warning, for positions of a busy partition always trail by a second; and lost records are
-a verdict of their own.
+lag that stays the same, or is what a few polls copy, is no warning, for positions of a busy partition always trail by a
+second or two; and lost records are a verdict of their own.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 WINDOW = 10  # polls that a verdict looks at, as Burrow keeps
+USUAL_POLLS = 3  # what so many polls copy is how far a busy partition's committed position trails; more is behind
 
 
 class Status(IntEnum):
@@ -96,7 +97,8 @@ def judge(
     if last.position == first.position:
         return verdict(Status.STALL, f"stands at offset {last.position} for {span_s:.0f} s, {last.lag} records behind")
     is_never_smaller = all(after.lag >= before.lag for before, after in pairwise(samples))
-    if is_never_smaller and last.lag > first.lag:
+    copied_per_poll = (last.position - first.position) / (len(samples) - 1)
+    if is_never_smaller and last.lag > first.lag and last.lag > USUAL_POLLS * copied_per_poll:
         return verdict(
             Status.WARN,
             f"copies, but falls behind: lag {first.lag} to {last.lag} in {span_s:.0f} s, never once smaller",

@@ -26,7 +26,7 @@ from mirror.errors import ClusterUnavailable
 
 log = logging.getLogger("mirror")
 
-TIMEOUT_S = 15.0
+TIMEOUT_S = 10.0
 OFFSETS_S = 5.0  # offsets are polled again and again: a cluster that takes longer counts as down
 COORDINATOR_S = 5.0
 _COORDINATOR_MOVES = (

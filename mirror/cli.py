@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from mirror.errors import MirrorError, SettingsError
+from mirror.lean import leave_out_pandas
 from mirror.logs import log_to_stderr
 
 RUN_HELP = """\
@@ -38,6 +41,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     return code
+
+
+def entry() -> NoReturn:
+    """Be the whole program: run `main` and leave at once.
+
+    At the interpreter's own end librdkafka waits up to a minute for a commit to a cluster that does not answer; by then
+    everything of ours is closed.
+    """
+    code = main()
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -175,6 +191,7 @@ def _options(parsed: argparse.Namespace) -> dict[str, str]:
 
 
 def _run(parsed: argparse.Namespace) -> int:
+    leave_out_pandas()
     from mirror.appliance import Appliance
 
     settings = _load(parsed)
@@ -250,10 +267,11 @@ def _dashboards(parsed: argparse.Namespace) -> int:
 
 
 def _demo(parsed: argparse.Namespace) -> int:
+    leave_out_pandas()
     from mirror.local.demo import demo
 
     return demo(seconds=parsed.seconds, rate=parsed.rate)
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    entry()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import subprocess
 import sys
 import tempfile
 import threading
@@ -14,7 +15,7 @@ from pathlib import Path
 from mirror.appliance import Appliance
 from mirror.config.settings import load
 from mirror.local import jars, prometheus_server
-from mirror.local.broker import Broker
+from mirror.local.broker import Broker, free_port
 from mirror.local.compare import compare
 from mirror.local.latency import LatencyProbe, percentiles
 from mirror.local.load import Load
@@ -64,7 +65,10 @@ def demo(*, seconds: float | None, rate: int) -> int:
 
         def started(running: Appliance) -> None:
             if prometheus_server.is_installed():
-                _show_prometheus(stack.enter_context(_watched(folder, running.port)))
+                watching = stack.enter_context(_watched(folder, running.port))
+                _show_prometheus(watching)
+                file.write_text(f"{text}mirror.app.prometheus.url = {watching.url}\n")
+            stack.enter_context(_inspected(file, folder))
             watcher.start()
 
         try:
@@ -83,6 +87,21 @@ def _watched(folder: Path, port: int) -> Iterator[Prometheus]:
         prometheus_server.configured(home, [f"127.0.0.1:{port}"], every="5s"), home / "data"
     ) as server:
         yield server
+
+
+@contextmanager
+def _inspected(file: Path, folder: Path) -> Iterator[None]:
+    """Serve the lag inspector beside the demo, and say where."""
+    port = free_port()
+    command = [sys.executable, "-m", "mirror.cli", "app", str(file), "--listen", f"127.0.0.1:{port}"]
+    with (folder / "app.log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    print(f"lag inspector: http://127.0.0.1:{port}", flush=True)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait()
 
 
 def _show_prometheus(server: Prometheus) -> None:

@@ -36,6 +36,7 @@ _DEFAULTS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "1",
+    "spark.sql.streaming.stopTimeout": "3s",  # the windows were given their time before
     "spark.sql.streaming.minBatchesToRetain": "2",
     "spark.sql.streaming.numRecentProgressUpdates": "2",
     "spark.sql.streaming.checkpointFileManagerClass": (

@@ -10,14 +10,14 @@ import gc
 import importlib
 import sys
 
-from pyspark.daemon import manager
-
-import mirror.replication.datasource  # noqa: F401 - for the forks
+from mirror.lean import leave_out_pandas
 
 if __name__ == "__main__":
+    leave_out_pandas()
+    importlib.import_module("mirror.replication.datasource")
     importlib.import_module(sys.argv[1])
     if sys.argv[1] == "pyspark.worker":
         importlib.import_module("mirror.replication.worker")
     gc.collect()
     gc.freeze()  # a collection in a fork would touch, and so copy, every page they share
-    manager()
+    importlib.import_module("pyspark.daemon").manager()

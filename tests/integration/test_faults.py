@@ -243,16 +243,24 @@ def test_without_its_jvm_the_appliance_ends_with_an_error_and_the_next_start_los
     nothing_lost(primary, backup, topic)
 
 
-def test_it_stops_in_time_while_the_target_does_not_answer(appliance, primary, backup, topic):
+@pytest.mark.parametrize("fault", ["freeze", "kill"])
+def test_it_stops_in_time_while_the_target_does_not_answer(appliance, primary, backup, topic, fault):
     write(primary, topic, rows(20))
     await_replicated(appliance, primary, topic, f"primary.{topic}")
-    backup.pause()
+    if fault == "freeze":
+        backup.pause()
+    else:
+        backup.kill()
+    time.sleep(5)  # into the tries to reach it
     try:
         code, took_s = appliance.stop()
     finally:
-        backup.resume()
+        if fault == "freeze":
+            backup.resume()
+        else:
+            backup.restart()
     assert code == 0, appliance.log.read_text()
-    assert took_s < 40  # the windows' 25 s, the bounded commit, and Spark's end
+    assert took_s < 32
 
 
 def resident_mib(pids: list[int]) -> float:

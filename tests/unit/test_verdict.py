@@ -31,6 +31,8 @@ CASES = [
     ("keeps up, and is sometimes at the end", [100 * n for n in TEN], [100 * n + 3 * (n != 4) for n in TEN], Status.OK),
     ("catches up a backlog", [100 * n for n in TEN], [5000 + 10 * n for n in TEN], Status.OK),
     ("falls behind, moving", [10 * n for n in TEN], [50 + 100 * n for n in TEN], Status.WARN),
+    # Live traffic of 15 records a poll whose commits come a little later each time: still within what two polls copy.
+    ("trails as usual, by chance growing", [15 * n for n in TEN], [15 * n + 10 + n for n in TEN], Status.OK),
     ("lag wavers", [0, 10, 20, 30, 80, 90, 100, 110, 120, 130], [100 + 15 * n for n in TEN], Status.OK),
     ("stands still with a backlog", [40] * 10, [100] * 10, Status.STALL),
     ("stands still while more arrives", [40] * 10, [100 + n for n in TEN], Status.STALL),
