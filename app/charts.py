@@ -1,6 +1,8 @@
-"""Lines over time that a screen reader is told of in one sentence: Streamlit's own line chart has marks without a name."""
+"""Charts that a screen reader is told of in one sentence: the marks of Streamlit's own have no name."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import altair
 import pandas as pd
@@ -21,5 +23,19 @@ def lines(frame: pd.DataFrame, *, x: str, x_title: str, y_title: str, descriptio
         )
         .configure_axis(aria=False)
         .configure_legend(aria=False, orient="bottom")
+    )
+    st.altair_chart(chart)
+
+
+def bars(values: Mapping[int, float], *, x_title: str, y_title: str, description: str) -> None:
+    """Draw a bar for each key; `description` is the chart's text alternative."""
+    frame = pd.DataFrame({"key": list(values), "value": list(values.values())})
+    chart = (
+        altair.Chart(frame, description=description)
+        .mark_bar(aria=False)
+        .encode(
+            x=altair.X("key", type="ordinal", title=x_title), y=altair.Y("value", type="quantitative", title=y_title)
+        )
+        .configure_axis(aria=False)
     )
     st.altair_chart(chart)

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import streamlit as st
 
-from app import glossary, groups, health, incidents, lag, overview, partition
+from app import glossary, groups, health, incidents, lag, overview, partition, topic
 from app.session import REFRESH
 
 st.set_page_config(page_title="Kafka mirror: lag", page_icon=str(Path(__file__).with_name("icon.svg")), layout="wide")
 pages = [
     st.Page(overview.page, title="Overview", url_path="overview", icon=":material/monitoring:", default=True),
     st.Page(lag.page, title="Lag", url_path="lag", icon=":material/table_rows:"),
+    st.Page(topic.page, title="Topic", url_path="topic", icon=":material/bar_chart:"),
     st.Page(partition.page, title="Topic-partition", url_path="partition", icon=":material/search:"),
     st.Page(groups.page, title="Groups and fail-over", url_path="groups", icon=":material/group:"),
     st.Page(health.page, title="Health of the mirror", url_path="health", icon=":material/vital_signs:"),

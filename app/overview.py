@@ -21,7 +21,7 @@ def page() -> None:
 
 def _draw(snapshot: Snapshot) -> None:
     flows = summaries(snapshot)
-    if not flows:
+    if not flows and not snapshot.problems:
         st.info("No flow has topic-partitions yet: does a topic match, and does the appliance run?")
     for flow in flows:
         st.subheader(f"{shown(flow.worst)} {plain(flow.name)}", anchor=False)

@@ -7,7 +7,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -38,14 +38,6 @@ class _Found:
     problems: list[str] = field(default_factory=list)
     down: set[str] = field(default_factory=set)
 
-    def ask(self, question: Callable[[], Iterable[LagRow]]) -> None:
-        """Take in an answer, or the sentence on why there is none."""
-        try:
-            self.rows += question()
-        except ClusterUnavailable as error:
-            self.problems.append(str(error))
-            self.down.add(error.cluster)
-
 
 class Inspector:
     """Reads only; one `poll` at a time, from whichever thread."""
@@ -58,18 +50,21 @@ class Inspector:
         self._admins = {alias: Admin(alias, _admin_options(settings.flows, end)) for alias, end in clusters.items()}
         self._groups = {alias: Groups(alias, _admin_options(settings.flows, end)) for alias, end in clusters.items()}
         self._readers: dict[str, FirstUnreplicated] = {}
+        self._last: dict[str, tuple[float, list[LagRow]]] = {}  # by flow or cluster: when, and what it answered
         # The appliance keeps its polls: with them verdicts are there at once.
         self._history.load(settings.mirror.state_dir / "history.json", now_s=time.time(), max_age_s=HISTORY_AGE_S)
 
     def poll(self) -> Snapshot:
-        """Return what is there now; a cluster that does not answer costs its rows and leaves a sentence."""
+        """Return what is there now; of a cluster that does not answer the rows of the last time, and a sentence."""
         with self._lock:
             now_s = time.time()
             found = _Found()
             for flow in self._settings.flows:
-                found.ask(partial(self._flow, flow, now_s))
+                self._ask(found, flow.name, now_s, partial(self._flow, flow, now_s))
             for alias in self._admins:
-                found.ask(partial(self._consumers, alias, now_s))
+                self._ask(found, alias, now_s, partial(self._consumers, alias, now_s))
+            if not found.problems:
+                self._history.keep_only([self._key(row) for row in found.rows])
             return Snapshot(
                 time_s=now_s,
                 rows=tuple(found.rows),
@@ -77,10 +72,24 @@ class Inspector:
                 clusters=tuple((alias, alias not in found.down) for alias in self._admins),
             )
 
+    def _ask(self, found: _Found, about: str, now_s: float, question: Callable[[], list[LagRow]]) -> None:
+        """Take in an answer; without one the rows of the last answer, and the sentence on why."""
+        try:
+            self._last[about] = (now_s, question())
+        except ClusterUnavailable as error:
+            asked_s, _ = self._last.get(about, (0.0, []))
+            old = time.strftime("; its rows are of %H:%M:%S UTC", time.gmtime(asked_s)) if asked_s else ""
+            found.problems.append(f"{error}{old}")
+            found.down.add(error.cluster)
+        found.rows += self._last.get(about, (0.0, []))[1]
+
     def window(self, row: LagRow) -> list[Sample]:
         """Return the polls that a row's verdict rests on, oldest first."""
+        return self._history.of(self._key(row))
+
+    def _key(self, row: LagRow) -> Key:
         topic = row.remote_topic if row.is_flow else row.topic
-        return self._history.of(_key(row.group, row.cluster, topic, row.partition, is_flow=row.is_flow))
+        return _key(row.group, row.cluster, topic, row.partition, is_flow=row.is_flow)
 
     def close(self) -> None:
         """Close the connections."""

@@ -125,6 +125,31 @@ def test_a_cluster_that_is_down_costs_its_rows_and_one_line(primary, topic, tmp_
     assert [line.split()[3:6] for line in found.stdout.splitlines()[1:]] == [["4", "10", "6"]]
 
 
+def test_rows_outlive_their_cluster_and_say_of_when_they_are(primary, topic, tmp_path):
+    from mirror.config.settings import load
+    from mirror.lag.inspector import Inspector
+
+    create(primary, topic)
+    write(primary, topic, rows(10))
+    file = tmp_path / "mirror.properties"
+    with Broker.start("target", tmp_path / "target") as target:
+        create(target, f"a.{topic}")
+        file.write_text(
+            f"clusters = a, b\na.bootstrap.servers = {primary.bootstrap}\nb.bootstrap.servers = {target.bootstrap}\n"
+            f"a->b.enabled = true\na->b.topics = {topic}\nmirror.state.dir = {tmp_path / 'state'}\n"
+        )
+        inspector = Inspector(load(file, options={}, targets=[]))
+        before = inspector.poll()
+        assert before.problems == ()
+        (row,) = [row for row in before.rows if row.is_flow]
+        assert (row.topic, row.offset, row.log_end, row.lag) == (topic, None, 10, None)
+    after = inspector.poll()
+    inspector.close()
+    assert [each for each in after.rows if each.is_flow] == [row]
+    assert dict(after.clusters) == {"a": True, "b": False}
+    assert all("its rows are of" in problem for problem in after.problems)
+
+
 def test_an_unknown_alias_is_one_line(tmp_path):
     file = tmp_path / "mirror.properties"
     file.write_text("clusters = a\n")

@@ -155,6 +155,17 @@ def test_the_partition_page_draws_the_window_and_names_the_rule(monkeypatch):
     assert test.code[0].value.endswith("--group 'mirror.a->b'")
 
 
+def test_the_topic_page_shows_every_partition_of_a_topic(monkeypatch):
+    rows = (flow("payments", 0), flow("payments", 1, offset=5, end=9, waits=3.0), STALLED, flow())
+    test = opened(monkeypatch, Snapshot(time_s=0.0, rows=rows), "topic")
+    assert "2 are mirrored: orders, payments" in everything(test)
+    test.text_input(key="topic_topic").set_value("a.payments").run()  # the name on the target, as metrics have it
+    assert [metric.value for metric in test.metric] == ["3", "2", "49", "15.0 min"]
+    assert list(test.dataframe[0].value["Partition"]) == [3, 1, 0]
+    test.text_input(key="topic_topic").set_value("nothing").run()
+    assert "No such topic" in everything(test)
+
+
 def test_the_groups_page_says_what_a_fail_over_would_mean(monkeypatch):
     rows = (flow("payments", 3, offset=40, end=50, waits=30.0), consumer("shop", "payments", 3, offset=35, end=50))
     test = opened(monkeypatch, Snapshot(time_s=0.0, rows=rows), "groups")
@@ -221,7 +232,7 @@ def test_the_glossary_has_every_metric(monkeypatch):
     assert list(test.dataframe[0].value["Name"]) == [spec.name for spec in CATALOGUE]
 
 
-@pytest.mark.parametrize("page", ["", "lag", "partition", "groups"])
+@pytest.mark.parametrize("page", ["", "lag", "topic", "partition", "groups"])
 def test_ids_of_strangers_are_text(monkeypatch, page):
     """No id reaches a page as HTML or as Markdown that means something."""
     rows = (

@@ -1,0 +1,59 @@
+"""Page: one topic of one group, partition by partition: is one behind, or all of them alike?"""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from app.charts import bars
+from app.session import NUMBERS, live, plain
+from app.tables import link, narrowed, shown, table, worst_first
+from mirror.lag.rows import LagRow, Snapshot
+from mirror.lag.text import duration
+
+FIELDS = (("group", "Group"), ("topic", "Topic"))
+
+
+def page() -> None:
+    """Draw the page."""
+    st.title("One topic")
+    for column, (key, label) in zip(st.columns(len(FIELDS)), FIELDS, strict=True):
+        column.text_input(label, key=f"topic_{key}", value=st.query_params.get(key, ""))
+    live(_draw)
+
+
+def _draw(snapshot: Snapshot) -> None:
+    group, topic = (str(st.session_state.get(f"topic_{key}") or "") for key, _ in FIELDS)
+    if not topic:
+        known = sorted({row.topic for row in snapshot.rows if row.is_flow})
+        st.info(
+            f"Name a topic. {len(known)} are mirrored: {plain(', '.join(known[:20]))}{' ...' if len(known) > 20 else ''}"
+        )
+        return
+    rows = narrowed(snapshot.rows, group=group, topic=topic)
+    if not rows:
+        st.info("No such topic now. Names are exact here; the page Lag searches.")
+        return
+    for name, cluster in sorted({(row.group, row.cluster) for row in rows}):
+        _one([row for row in rows if (row.group, row.cluster) == (name, cluster)])
+
+
+def _one(rows: list[LagRow]) -> None:
+    worst = worst_first(rows)[0]
+    st.subheader(
+        f"{shown(worst.status)} {plain(worst.group)}: {plain(worst.topic)} on {plain(worst.cluster)}", anchor=False
+    )
+    columns = st.columns(4)
+    columns[0].metric("Partitions", f"{len(rows):,}")
+    columns[1].metric("Lagging", f"{sum(row.lag != 0 for row in rows):,}")
+    columns[2].metric("Records waiting", f"{sum(row.lag or 0 for row in rows):,}")
+    columns[3].metric("Longest wait", duration(max((row.lag_seconds or 0.0 for row in rows), default=0.0)))
+    bars({row.partition: row.lag or 0 for row in rows}, x_title="partition", y_title="records waiting",
+         description="Records waiting by partition; the table below has the numbers")  # fmt: skip
+    frame = table(worst_first(rows))
+    frame.insert(1, "Details", [link("partition", row) for row in worst_first(rows)])
+    st.dataframe(
+        frame,
+        hide_index=True,
+        column_config={"Details": st.column_config.LinkColumn("Details", display_text="why?"), **NUMBERS},
+        alt="The topic's partitions, worst first, and a link to the reason for each",
+    )
