@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaConnectionError, KafkaError
 
 from mirror.config.clients import aiokafka_options
 from mirror.errors import ClusterUnavailable
@@ -49,8 +49,9 @@ class Groups:
         try:
             return asyncio.run(asyncio.wait_for(self._read(), WITHIN_S))
         except (KafkaError, OSError, TimeoutError) as error:
+            is_silent = isinstance(error, KafkaConnectionError | OSError | TimeoutError)
             raise ClusterUnavailable(
-                f"cluster {self.alias}: its consumer groups cannot be read ({error or type(error).__name__}). "
+                f"cluster {self.alias}: its consumer groups cannot be read ({'no connection' if is_silent else error}). "
                 "Is it up, and may this client describe groups?",
                 cluster=self.alias,
             ) from error

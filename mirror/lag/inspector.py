@@ -78,7 +78,7 @@ class Inspector:
             self._last[about] = (now_s, question())
         except ClusterUnavailable as error:
             asked_s, _ = self._last.get(about, (0.0, []))
-            old = time.strftime("; its rows are of %H:%M:%S UTC", time.gmtime(asked_s)) if asked_s else ""
+            old = time.strftime(" Its rows are of %H:%M:%S UTC.", time.gmtime(asked_s)) if asked_s else ""
             found.problems.append(f"{error}{old}")
             found.down.add(error.cluster)
         found.rows += self._last.get(about, (0.0, []))[1]

@@ -147,7 +147,7 @@ def test_rows_outlive_their_cluster_and_say_of_when_they_are(primary, topic, tmp
     inspector.close()
     assert [each for each in after.rows if each.is_flow] == [row]
     assert dict(after.clusters) == {"a": True, "b": False}
-    assert all("its rows are of" in problem for problem in after.problems)
+    assert all("Its rows are of" in problem for problem in after.problems)
 
 
 def test_an_unknown_alias_is_one_line(tmp_path):
