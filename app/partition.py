@@ -20,12 +20,12 @@ def page() -> None:
     """Draw the page."""
     st.title("One topic-partition")
     for column, (key, label) in zip(st.columns(len(FIELDS)), FIELDS, strict=True):
-        column.text_input(label, key=f"one_{key}", value=st.query_params.get(key, ""))
+        column.text_input(label, key=key, bind="query-params")
     live(_draw)
 
 
 def _draw(snapshot: Snapshot) -> None:
-    group, cluster, topic, partition = (str(st.session_state.get(f"one_{key}") or "") for key, _ in FIELDS)
+    group, cluster, topic, partition = (str(st.session_state.get(key) or "") for key, _ in FIELDS)
     fitting = narrowed(snapshot.rows, group=group, topic=topic, partition=partition)
     rows = [row for row in worst_first(fitting) if not cluster or row.cluster == cluster]
     if not rows:

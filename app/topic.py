@@ -17,12 +17,12 @@ def page() -> None:
     """Draw the page."""
     st.title("One topic")
     for column, (key, label) in zip(st.columns(len(FIELDS)), FIELDS, strict=True):
-        column.text_input(label, key=f"topic_{key}", value=st.query_params.get(key, ""))
+        column.text_input(label, key=key, bind="query-params")
     live(_draw)
 
 
 def _draw(snapshot: Snapshot) -> None:
-    group, topic = (str(st.session_state.get(f"topic_{key}") or "") for key, _ in FIELDS)
+    group, topic = (str(st.session_state.get(key) or "") for key, _ in FIELDS)
     if not topic:
         known = sorted({row.topic for row in snapshot.rows if row.is_flow})
         st.info(

@@ -173,8 +173,9 @@ class Poller:
         known = self._retention.get(plan.name, {})
         is_due = time.monotonic() - self._retention_at_s.get(plan.name, float("-inf")) > RETENTION_EVERY_S
         if is_due or not topics <= known.keys():
-            # A topic that does not answer is not asked for at each poll.
-            known = self._retention[plan.name] = {**dict.fromkeys(topics, Retention()), **source.retention(topics)}
+            # A topic that does not answer keeps what is known of it, and is not asked for at each poll.
+            kept = {topic: known.get(topic, Retention()) for topic in topics}
+            known = self._retention[plan.name] = {**kept, **source.retention(topics)}
             self._retention_at_s[plan.name] = time.monotonic()
         return known
 

@@ -100,12 +100,14 @@ class FlowWindow:
         return self._served
 
     async def _retried(self, what: str, step):  # type: ignore[no-untyped-def]
-        delay = 0.2
+        delay, is_first = 0.2, True
         while now_ms() < self._window.end_ms:
             try:
                 return await step()
             except NETWORK as error:
-                log.warning("%s: cannot %s (%s), retrying", self._plan.name, what, error or repr(error))
+                say = log.warning if is_first else log.debug  # once a window: a dead cluster must not fill the log
+                say("%s: cannot %s (%s), retrying", self._plan.name, what, error or repr(error))
+                is_first = False
                 await _forget(self._plan.name)
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, 5.0)

@@ -148,6 +148,10 @@ def test_a_partition_explains_its_verdict(app, page):
     shows(page, "shop: browser-orders-0")
     shows(page, "Why:")
     shows(page, "polls.")
+    page.get_by_role("textbox", name="Group", exact=True).fill("audit")
+    page.get_by_role("textbox", name="Group", exact=True).press("Enter")
+    shows(page, "audit: browser-orders-0")
+    expect(page).to_have_url(re.compile(r"group=audit"))
 
 
 def test_a_refresh_keeps_filters_and_choice(app, page):

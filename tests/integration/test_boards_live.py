@@ -20,6 +20,7 @@ from dashboards.rules import recording
 from mirror.local import prometheus_server
 from mirror.prometheus import Prometheus
 from tests.integration.seeds import BROKEN_FOR_S, Scenario, seed
+from tests.unit.test_app import HEALTHY, everything, opened
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.skipif(
@@ -117,6 +118,14 @@ def test_a_source_that_is_down_is_seen_and_its_numbers_are_told_to_be_old(tmp_pa
         assert number(server, "Lanes and clusters down") == 1
         assert number(server, "Clusters down", "kafka-mirror-failover") == 1
         assert number(server, "Age of these numbers", "kafka-mirror-failover") == pytest.approx(BROKEN_FOR_S, abs=60)
+
+
+def test_the_lag_inspector_draws_the_past_from_the_same_store(tmp_path, monkeypatch):
+    with store(tmp_path, "stalled") as server:
+        page = opened(monkeypatch, HEALTHY, "incidents", app_prometheus_url=server.url)
+    assert "No alert fired in this time." in everything(page)  # the store's server has just begun to evaluate
+    assert not page.warning
+    assert len(page.get("vega_lite_chart")) == 1
 
 
 def test_a_typing_error_in_a_query_would_be_seen(tmp_path):

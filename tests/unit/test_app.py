@@ -147,7 +147,7 @@ def test_the_lag_page_filters_as_the_address_says(monkeypatch):
 def test_the_partition_page_draws_the_window_and_names_the_rule(monkeypatch):
     rows = (flow(), STALLED)
     test = opened(monkeypatch, Snapshot(time_s=0.0, rows=rows), "partition")
-    test.text_input(key="one_topic").set_value("payments").run()
+    test.text_input(key="topic").set_value("payments").run()
     said = everything(test)
     assert "stands at offset 5 for 45 s" in said
     assert "stands still while records wait" in said
@@ -159,10 +159,10 @@ def test_the_topic_page_shows_every_partition_of_a_topic(monkeypatch):
     rows = (flow("payments", 0), flow("payments", 1, offset=5, end=9, waits=3.0), STALLED, flow())
     test = opened(monkeypatch, Snapshot(time_s=0.0, rows=rows), "topic")
     assert "2 are mirrored: orders, payments" in everything(test)
-    test.text_input(key="topic_topic").set_value("a.payments").run()  # the name on the target, as metrics have it
+    test.text_input(key="topic").set_value("a.payments").run()  # the name on the target, as metrics have it
     assert [metric.value for metric in test.metric] == ["3", "2", "49", "15.0 min"]
     assert list(test.dataframe[0].value["Partition"]) == [3, 1, 0]
-    test.text_input(key="topic_topic").set_value("nothing").run()
+    test.text_input(key="topic").set_value("nothing").run()
     assert "No such topic" in everything(test)
 
 

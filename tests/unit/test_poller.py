@@ -218,3 +218,13 @@ def test_an_unread_record_leaves_no_time_lag_which_is_not_zero(recorder, tmp_pat
     assert recorder.value("kafka_mirror_lag_records", SERIES) == 3
     assert recorder.value("kafka_mirror_lag_seconds", SERIES) is None
     assert recorder.value("kafka_mirror_retention_headroom_seconds", SERIES[:3]) is None
+
+
+def test_retention_that_cannot_be_read_again_stays_what_it_was(recorder, tmp_path, monkeypatch):
+    monkeypatch.setattr("mirror.poller.RETENTION_EVERY_S", 0)
+    poller, source, target = Poller(recorder, tmp_path / "h"), Cluster("a", end=10), Cluster("b", position=10)
+    source.keeps = Retention(ms=3_600_000)
+    poll(poller, source, target)
+    monkeypatch.setattr(source, "retention", lambda topics: {})
+    poll(poller, source, target)
+    assert recorder.value("kafka_mirror_retention_headroom_seconds", SERIES[:3]) == 3600
