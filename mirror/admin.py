@@ -18,11 +18,21 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, NewPartitions, NewTopic, OffsetSpec
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+)
 
 from metrics.headroom import Retention
 from mirror.config.clients import confluent_options
 from mirror.errors import ClusterUnavailable
+from mirror.topic_configs import Change, TopicSetting
 
 log = logging.getLogger("mirror")
 
@@ -89,16 +99,41 @@ class Admin:
             topics[name] = Topic(name=name, topic_id=str(found.topic_id), partitions=len(found.partitions))
         return topics
 
-    def configs(self, topic: str) -> dict[str, str]:
-        """Return the topic's own settings: those set on it, neither default nor read-only nor sensitive."""
-        resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-        entries = self._result(self._client.describe_configs([resource], request_timeout=TIMEOUT_S)[resource])
-        own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
-        return {
-            name: entry.value
-            for name, entry in entries.items()
-            if entry.source == own and not entry.is_read_only and not entry.is_sensitive and entry.value is not None
-        }
+    def configs(self, topics: Iterable[str]) -> dict[str, dict[str, TopicSetting]]:
+        """Return the settings of each topic that answers, without those that are read-only or secret."""
+        wanted = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
+        answers = self._client.describe_configs(wanted, request_timeout=TIMEOUT_S) if wanted else {}
+        found, failure = {}, None
+        for resource, future in answers.items():
+            try:
+                entries = future.result()
+            except KafkaException as error:
+                failure = error
+                continue
+            found[resource.name] = {
+                name: TopicSetting(
+                    value=entry.value,
+                    is_own=entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value,
+                    is_default=entry.source == ConfigSource.DEFAULT_CONFIG.value,
+                    is_static=entry.source == ConfigSource.STATIC_BROKER_CONFIG.value,
+                )
+                for name, entry in entries.items()
+                if not entry.is_read_only and not entry.is_sensitive and entry.value is not None
+            }
+        if failure is not None and not found:
+            raise self._unavailable(failure) from failure
+        return found
+
+    def alter(self, topic: str, changes: Iterable[Change]) -> str:
+        """Change settings of a topic, and no others; return what the broker objected, "" when it is done."""
+        entries = [
+            ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+            if value is not None
+            else ConfigEntry(name, None, incremental_operation=AlterConfigOpType.DELETE)
+            for name, value in changes
+        ]
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
+        return self._objection(self._client.incremental_alter_configs([resource], request_timeout=TIMEOUT_S)[resource])
 
     def retention(self, topics: Iterable[str]) -> dict[str, Retention]:
         """Return what each topic's records are deleted by, brokers' defaults included; none for those that do not answer."""

@@ -28,7 +28,7 @@ from mirror.replication.class_archive import ClassArchive
 from mirror.replication.datasource import Plan, write_plan
 from mirror.replication.plan import FlowPlan, stop_key
 from mirror.replication.stream import OBSERVED, Lanes, close, session
-from mirror.topics import Matched, ensure_batons, ensure_remote, flow_plan, matched
+from mirror.topics import Matched, ensure_batons, ensure_remote, flow_plan, matched, sync_configs
 
 log = logging.getLogger("mirror")
 
@@ -49,6 +49,7 @@ class FlowState:
     topics: list[Matched] = field(default_factory=list)
     plan: FlowPlan | None = None
     refresh_at_s: float = 0.0
+    sync_configs_at_s: float = 0.0
 
     @property
     def name(self) -> tuple[str, str]:
@@ -169,6 +170,19 @@ class Appliance:
                 if lanes.restarts > RESTARTS_BEFORE_GIVING_UP:
                     raise StreamTerminated(f"{ended}; given up after {lanes.restarts} restarts")
             self._refresh()
+            self._sync_configs()
+
+    def _sync_configs(self) -> None:
+        """Carry topic settings over, at once after the start and then at each flow's interval."""
+        for state in self.flows:
+            flow = state.flow
+            if not flow.sync_configs_enabled or time.monotonic() < state.sync_configs_at_s:
+                continue
+            state.sync_configs_at_s = time.monotonic() + flow.sync_configs_interval_s
+            try:
+                sync_configs(flow, state.topics, state.source, state.target)
+            except ClusterUnavailable as error:
+                log.warning("%s: topic settings not synchronized: %s", flow.name, error)
 
     def _refresh(self, *, force: bool = False) -> None:
         """Follow new topics and grown partitions of the flows whose interval is over; tell the planner."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from mirror.appliance import FlowState, check
 from mirror.config.settings import Settings
 from mirror.replication.plan import FlowPlan
+from mirror.topic_configs import described
+from mirror.topics import config_changes
 
 
 def plan_text(settings: Settings) -> str:
@@ -21,6 +23,7 @@ def _flow_text(state: FlowState) -> str:
     wanted = [(topic.remote, number) for topic in state.topics for number in range(topic.source.partitions)]
     positions = state.target.committed(group, wanted)
     lines = [f"{flow.name}: {len(state.topics)} topics, positions in group {group} on {flow.target.alias}"]
+    changes = config_changes(flow, state.topics, state.source, state.target) if flow.sync_configs_enabled else {}
     width = max([len(topic.source.name) for topic in state.topics], default=0)
     for topic in state.topics:
         have = existing[topic.remote].partitions if topic.remote in existing else 0
@@ -33,6 +36,8 @@ def _flow_text(state: FlowState) -> str:
             for number in range(want)
         )
         lines.append(f"  {topic.source.name:<{width}} -> {topic.remote} ({action}; partition@start {starts})")
+        if topic.remote in changes:
+            lines.append(f"  {'':<{width}}    settings that change: {described(changes[topic.remote])}")
     return "\n".join(lines) + "\n"
 
 

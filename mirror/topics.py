@@ -9,20 +9,9 @@ from dataclasses import dataclass
 from mirror.admin import Admin, Topic
 from mirror.config.settings import Flow
 from mirror.replication.plan import BATON_TOPIC, Assigned, FlowPlan, baton_partitions
+from mirror.topic_configs import Change, described
 
 log = logging.getLogger("mirror")
-
-# MirrorMaker's default of config.properties.exclude
-EXCLUDED_CONFIGS = frozenset(
-    (
-        "follower.replication.throttled.replicas",
-        "leader.replication.throttled.replicas",
-        "message.timestamp.difference.max.ms",
-        "message.timestamp.type",
-        "unclean.leader.election.enable",
-        "min.insync.replicas",
-    )
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +47,7 @@ def ensure_remote(flow: Flow, topics: list[Matched], source: Admin, target: Admi
             objection = target.grow(topic.remote, partitions=want)
             done = f"grown from {have} to {want} partitions"
         else:
-            configs = {k: v for k, v in source.configs(topic.source.name).items() if k not in EXCLUDED_CONFIGS}
+            configs = flow.configs.at_creation(source.configs([topic.source.name])[topic.source.name])
             objection = target.create(
                 topic.remote, partitions=want, replication_factor=flow.replication_factor, configs=configs
             )
@@ -69,6 +58,31 @@ def ensure_remote(flow: Flow, topics: list[Matched], source: Admin, target: Admi
         log.info("%s: %s %s on %s", flow.name, topic.remote, done, flow.target.alias)
         existing[topic.remote] = want
     return existing
+
+
+def sync_configs(flow: Flow, topics: list[Matched], source: Admin, target: Admin) -> None:
+    """Make the settings of remote topics what the flow wants them to be; a refusal is logged and tried again next time."""
+    for topic, changes in config_changes(flow, topics, source, target).items():
+        objection = target.alter(topic, changes)
+        if objection:
+            log.warning(
+                "%s: settings of %s cannot be changed on %s: %s", flow.name, topic, flow.target.alias, objection
+            )
+        else:
+            log.info("%s: %s changed on %s: %s", flow.name, topic, flow.target.alias, described(changes))
+
+
+def config_changes(flow: Flow, topics: list[Matched], source: Admin, target: Admin) -> dict[str, list[Change]]:
+    """Return what `sync_configs` would write, by remote topic; only of topics that both sides have."""
+    theirs = source.configs(topic.source.name for topic in topics)
+    present = target.topics()
+    ours = target.configs(topic.remote for topic in topics if topic.remote in present)
+    found = {
+        topic.remote: flow.configs.changes(theirs[topic.source.name], ours[topic.remote])
+        for topic in topics
+        if topic.source.name in theirs and topic.remote in ours
+    }
+    return {topic: changes for topic, changes in found.items() if changes}
 
 
 def ensure_batons(flow: Flow, target: Admin, *, slots: int) -> None:

@@ -24,6 +24,10 @@ FLOW_KEYS = frozenset(
         "tasks.max",
         "refresh.topics.enabled",
         "refresh.topics.interval.seconds",
+        "sync.topic.configs.enabled",
+        "sync.topic.configs.interval.seconds",
+        "config.properties.exclude",
+        "use.defaults.from",
     }
 )
 _OWN_PREFIX = "mirror."

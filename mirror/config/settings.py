@@ -17,6 +17,8 @@ from mirror.config.properties import Entry, Properties, last_wins, read
 from mirror.config.values import refusal
 from mirror.errors import SettingsError
 from mirror.policy import POLICIES, ReplicationPolicy, policy_class
+from mirror.topic_configs import DEFAULT_EXCLUDE as DEFAULT_CONFIG_EXCLUDE
+from mirror.topic_configs import ConfigSync
 
 DEFAULT_EXCLUDE = (r"mm2.*\.internal", r".*\.replica", r"__.*")  # MirrorMaker 4.x
 MAX_REPLICATION_FACTOR = 32_767  # a 16-bit field of the CreateTopics request
@@ -60,6 +62,9 @@ class Flow:
     tasks_max: int
     refresh_topics_enabled: bool
     refresh_topics_interval_s: float
+    configs: ConfigSync
+    sync_configs_enabled: bool
+    sync_configs_interval_s: float
     consumer: Mapping[str, str]  # reads the source
     producer: Mapping[str, str]  # writes the target
     source_admin: Mapping[str, str]
@@ -206,6 +211,7 @@ def _flow(found: Assigned, pair: Pair, clusters: Mapping[str, Cluster]) -> Flow:
         own.get(key) for key in ("replication.factor", "tasks.max", "refresh.topics.interval.seconds")
     )
     refresh = own.get("refresh.topics.enabled")
+    sync, sync_interval = own.get("sync.topic.configs.enabled"), own.get("sync.topic.configs.interval.seconds")
     return Flow(
         source=clusters[pair.source],
         target=clusters[pair.target],
@@ -217,6 +223,12 @@ def _flow(found: Assigned, pair: Pair, clusters: Mapping[str, Cluster]) -> Flow:
         tasks_max=values.integer(tasks, least=1) if tasks else 1,
         refresh_topics_enabled=values.boolean(refresh) if refresh else True,
         refresh_topics_interval_s=float(values.integer(interval, least=1)) if interval else 600.0,
+        configs=ConfigSync(
+            exclude=_patterns(own.get("config.properties.exclude"), DEFAULT_CONFIG_EXCLUDE),
+            defaults_from_source=_defaults_from_source(own.get("use.defaults.from")),
+        ),
+        sync_configs_enabled=values.boolean(sync) if sync else True,
+        sync_configs_interval_s=float(values.integer(sync_interval, least=1)) if sync_interval else 600.0,
         consumer=effective(found.source_client(pair, "consumer")),
         producer=effective(found.producer(pair)),
         source_admin=effective(found.source_client(pair, "admin")),
@@ -233,6 +245,13 @@ def _patterns(entry: Entry | None, default: tuple[str, ...]) -> tuple[str, ...]:
     except RegexError as error:
         raise refusal(entry, str(error)) from None
     return patterns
+
+
+def _defaults_from_source(entry: Entry | None) -> bool:
+    side = values.text(entry).lower() if entry else "target"
+    if entry and side not in ("source", "target"):
+        raise refusal(entry, f'"{values.text(entry)}" is neither side. Write "source" or "target".')
+    return side == "source"
 
 
 def _policy(own: Layer, pair: Pair) -> ReplicationPolicy:

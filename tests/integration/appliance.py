@@ -40,6 +40,7 @@ primary->backup.topics = {topics}
 replication.factor = 1
 tasks.max = 2
 refresh.topics.interval.seconds = 1
+sync.topic.configs.enabled = false
 mirror.metrics.listen = 127.0.0.1:{self.port}
 mirror.state.dir = {folder / "state"}
 mirror.window.ms = 2000

@@ -1,0 +1,77 @@
+"""Topic settings follow the source on real brokers, and nothing else is touched."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from mirror.admin import Admin
+from tests.integration.appliance import RunningAppliance
+from tests.integration.records import create
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+EXTRA = """\
+sync.topic.configs.enabled = true
+sync.topic.configs.interval.seconds = 1
+config.properties.exclude = min\\\\.insync\\\\.replicas, segment.*
+"""
+
+
+def put(cluster, topic: str, **changes: str | None) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    entries = [
+        ConfigEntry(
+            name.replace("_", "."), value,
+            incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET,
+        )
+        for name, value in changes.items()
+    ]  # fmt: skip
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
+    admin.incremental_alter_configs([resource])[resource].result(30)
+
+
+def own(cluster, topic: str) -> dict[str, str]:
+    """What is set on the topic itself."""
+    found = Admin("test", {"bootstrap.servers": cluster.bootstrap}).configs([topic])[topic]
+    return {name: setting.value for name, setting in found.items() if setting.is_own}
+
+
+def test_settings_follow_the_source_and_plan_tells_before(primary, backup, topic, tmp_path):
+    remote = f"primary.{topic}"
+    create(primary, topic, cleanup_policy="compact", min_insync_replicas="1", segment_ms="70000")
+    create(backup, remote, retention_bytes="12345", segment_ms="80000")
+    appliance = RunningAppliance(
+        tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=topic, extra=EXTRA
+    )
+    told = subprocess.run(
+        [sys.executable, "-m", "mirror.cli", "plan", str(appliance.file)], capture_output=True, text=True, check=True
+    ).stdout
+    assert "settings that change: cleanup.policy=compact, retention.bytes back to its default" in told
+    assert own(backup, remote) == {"retention.bytes": "12345", "segment.ms": "80000"}  # plan changed nothing
+    with appliance:
+        eventually(
+            lambda: own(backup, remote) == {"cleanup.policy": "compact", "segment.ms": "80000"},
+            within_s=30,
+            because="the settings follow at start; what is excluded stays",
+        )
+        put(primary, topic, cleanup_policy="delete", delete_retention_ms="99999")
+        eventually(
+            lambda: (
+                own(backup, remote)
+                == {"cleanup.policy": "delete", "delete.retention.ms": "99999", "segment.ms": "80000"}
+            ),
+            within_s=30,
+            because="a change on the source follows",
+        )
+        put(primary, topic, delete_retention_ms=None)
+        eventually(
+            lambda: "delete.retention.ms" not in own(backup, remote),
+            within_s=30,
+            because="a setting taken back follows too",
+        )
+        assert appliance.stop()[0] == 0
+    assert f"{remote} changed on backup: cleanup.policy=compact, retention.bytes back" in appliance.log.read_text()
