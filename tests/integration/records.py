@@ -70,7 +70,8 @@ def end_offset(cluster: Any, topic: str, partition: int) -> int:
             raise AssertionError(str(error)) from error
         return (found[topic, partition],)  # a tuple is true, an end of 0 is not
 
-    return eventually(asked, within_s=20, because=f"the leader of {topic}-{partition} tells its end")[0]
+    # A broker that was frozen for longer than its session is fenced, and leads nothing until it has registered anew.
+    return eventually(asked, within_s=60, because=f"the leader of {topic}-{partition} tells its end")[0]
 
 
 def await_replicated(
