@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import urllib.error
 import urllib.request
 
+import pandas as pd
 import streamlit as st
 
 from app.session import live, plain, settings
@@ -21,20 +21,17 @@ def page() -> None:
 
 
 def _draw(_: Snapshot) -> None:
-    host, port = settings().mirror.metrics_listen
-    address = f"{'127.0.0.1' if host == '0.0.0.0' else host}:{port}"  # noqa: S104 - compared, not bound
+    address = settings().mirror.metrics_address
     try:
-        text = _metrics(address)
+        frame = _health(address)
     except OSError as error:
         st.warning(f"The appliance does not answer at {plain(address)} ({plain(str(error))}). Lag is read without it.")
         return
-    st.dataframe(
-        health_table(text), hide_index=True, alt="What the appliance says of itself, with the meaning of each number"
-    )
+    st.dataframe(frame, hide_index=True, alt="What the appliance says of itself, with the meaning of each number")
 
 
 @st.cache_data(ttl=2, show_spinner=False)
-def _metrics(address: str) -> str:
-    """Return the exposition text; for all viewers one request each two seconds."""
+def _health(address: str) -> pd.DataFrame:
+    """Return the page's table; for all viewers one request each two seconds."""
     with urllib.request.urlopen(f"http://{address}/metrics", timeout=TIMEOUT_S) as answer:
-        return str(answer.read().decode())
+        return health_table(answer.read().decode())

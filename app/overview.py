@@ -5,8 +5,8 @@ from __future__ import annotations
 import streamlit as st
 
 from app.incidents import alerts_firing
-from app.session import NUMBERS, live, plain
-from app.tables import MEANING, link, shown, summaries, table, worst_first
+from app.session import explained, live, plain
+from app.tables import MEANING, shown, summaries, worst_first
 from mirror.lag.rows import Snapshot
 from mirror.lag.text import duration
 
@@ -35,14 +35,7 @@ def _draw(snapshot: Snapshot) -> None:
     if flow_rows:
         worst = worst_first(flow_rows)[:WORST]
         st.subheader("Where to look", anchor=False)
-        frame = table(worst)
-        frame.insert(1, "Details", [link("partition", row) for row in worst])
-        st.dataframe(
-            frame,
-            hide_index=True,
-            column_config={"Details": st.column_config.LinkColumn("Details", display_text="why?"), **NUMBERS},
-            alt="The topic-partitions with the worst verdicts, and a link to the reason for each",
-        )
+        explained(worst, alt="The topic-partitions with the worst verdicts, and a link to the reason for each")
     elif flows:
         st.success("Everything is on the target.", icon=":material/check_circle:")
     firing = alerts_firing()

@@ -7,26 +7,23 @@ import time
 import streamlit as st
 
 from app.charts import lines
-from app.session import live, plain, settings, watch
+from app.session import field, fields, live, plain, settings, watch
 from app.tables import MEANING, board_link, narrowed, shown, window_table, worst_first
 from metrics.verdict import WINDOW
 from mirror.lag.rows import LagRow, Snapshot
 from mirror.lag.text import duration
 
-FIELDS = (("group", "Group"), ("cluster", "Cluster"), ("topic", "Topic"), ("partition", "Partition"))
-
 
 def page() -> None:
     """Draw the page."""
     st.title("One topic-partition")
-    for column, (key, label) in zip(st.columns(len(FIELDS)), FIELDS, strict=True):
-        column.text_input(label, key=key, bind="query-params")
+    fields(("group", "Group"), ("cluster", "Cluster"), ("topic", "Topic"), ("partition", "Partition"))
     live(_draw)
 
 
 def _draw(snapshot: Snapshot) -> None:
-    group, cluster, topic, partition = (str(st.session_state.get(key) or "") for key, _ in FIELDS)
-    fitting = narrowed(snapshot.rows, group=group, topic=topic, partition=partition)
+    cluster = field("cluster")
+    fitting = narrowed(snapshot.rows, group=field("group"), topic=field("topic"), partition=field("partition"))
     rows = [row for row in worst_first(fitting) if not cluster or row.cluster == cluster]
     if not rows:
         st.info("No such topic-partition now. Names are exact here; the page Lag searches.")

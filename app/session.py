@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import streamlit as st
 
+from app.tables import link, table
 from app.watch import Watch
 from mirror.config.settings import Settings, load
 from mirror.lag.inspector import Inspector
-from mirror.lag.rows import Snapshot
+from mirror.lag.rows import LagRow, Snapshot
 
 NUMBERS = {name: st.column_config.NumberColumn(name, format="localized") for name in ("Lag", "Offset", "Log end")} | {
     "Time lag s": st.column_config.NumberColumn("Time lag s", format="%.1f")
@@ -43,6 +44,25 @@ def live(draw: Callable[[Snapshot], None]) -> None:
         draw(snapshot)
 
     st.fragment(drawn, run_every=every)()
+
+
+def fields(*named: tuple[str, str]) -> None:
+    """Draw a text field for each (key, label), its content in the page's address."""
+    for column, (key, label) in zip(st.columns(len(named)), named, strict=True):
+        column.text_input(label, key=key, bind="query-params")
+
+
+def field(key: str) -> str:
+    """Return what a field holds."""
+    return str(st.session_state.get(key) or "")
+
+
+def explained(rows: Sequence[LagRow], *, alt: str) -> None:
+    """Draw rows as a table with a link to the reason for each."""
+    frame = table(rows)
+    frame.insert(1, "Details", [link("partition", row) for row in rows])
+    details = st.column_config.LinkColumn("Details", display_text="why?")
+    st.dataframe(frame, hide_index=True, column_config={"Details": details, **NUMBERS}, alt=alt)
 
 
 def banners(snapshot: Snapshot) -> None:

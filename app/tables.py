@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,11 +14,11 @@ import pandas as pd
 from prometheus_client.parser import text_string_to_metric_families
 
 from metrics.catalogue import CATALOGUE
+from metrics.objective import FRESH_S
 from metrics.verdict import Sample, Status
-from mirror.lag.rows import LagRow, Snapshot
+from mirror.lag.rows import LagRow, Snapshot, chosen
 from mirror.lag.text import duration
 
-FRESH_S = 60.0  # the objective's, dashboards.rules.FRESH_S
 # A word and a shape, so that no colour need be seen.
 SHAPES = {Status.OK: "●", Status.WARN: "▲", Status.STOP: "■", Status.STALL: "■", Status.REWIND: "◀", Status.LOST: "✖"}
 MEANING = {
@@ -76,14 +77,13 @@ def narrowed(
     flow = f"{source}->{target}" if source and target else ""
     return [
         row
-        for row in rows
+        for row in chosen(
+            rows, groups=[group] if group else [], topics=[topic] if topic else [], only_lagging=only_lagging
+        )
         if (not flow or row.group == flow)
-        and (not group or row.group == group)
-        and (not topic or topic in (row.topic, row.remote_topic))
         and (not partition or str(row.partition) == partition)
         and (not status or row.status.name == status)
         and (not search or search.lower() in f"{row.group} {row.topic} {row.remote_topic} {row.owner}".lower())
-        and (not only_lagging or row.lag != 0)
     ]
 
 
@@ -163,6 +163,8 @@ def failovers(snapshot: Snapshot) -> list[FailOver]:
 def health_table(exposition: str) -> pd.DataFrame:
     """Return what an appliance says of itself on /metrics: the catalogue's families that are not of topics."""
     own = {spec.name: spec for spec in CATALOGUE if "topic" not in spec.labels and spec.kind != "histogram"}
+    # Before the parser: the topics' series may be a quarter of a million lines, and none of them is shown.
+    kept = "\n".join(line for line in exposition.split("\n") if re.split("[{ ]", line, maxsplit=1)[0] in own)
     content = [
         (
             name.removeprefix("kafka_mirror_"),
@@ -170,7 +172,7 @@ def health_table(exposition: str) -> pd.DataFrame:
             _readable(sample.value, own[name].unit),
             own[name].help,
         )
-        for family in text_string_to_metric_families(exposition)
+        for family in text_string_to_metric_families(f"{kept}\n")
         for sample in family.samples
         if (name := sample.name) in own
     ]

@@ -5,24 +5,21 @@ from __future__ import annotations
 import streamlit as st
 
 from app.charts import bars
-from app.session import NUMBERS, live, plain
-from app.tables import link, narrowed, shown, table, worst_first
+from app.session import explained, field, fields, live, plain
+from app.tables import narrowed, shown, worst_first
 from mirror.lag.rows import LagRow, Snapshot
 from mirror.lag.text import duration
-
-FIELDS = (("group", "Group"), ("topic", "Topic"))
 
 
 def page() -> None:
     """Draw the page."""
     st.title("One topic")
-    for column, (key, label) in zip(st.columns(len(FIELDS)), FIELDS, strict=True):
-        column.text_input(label, key=key, bind="query-params")
+    fields(("group", "Group"), ("topic", "Topic"))
     live(_draw)
 
 
 def _draw(snapshot: Snapshot) -> None:
-    group, topic = (str(st.session_state.get(key) or "") for key, _ in FIELDS)
+    group, topic = field("group"), field("topic")
     if not topic:
         known = sorted({row.topic for row in snapshot.rows if row.is_flow})
         st.info(
@@ -38,7 +35,8 @@ def _draw(snapshot: Snapshot) -> None:
 
 
 def _one(rows: list[LagRow]) -> None:
-    worst = worst_first(rows)[0]
+    rows = worst_first(rows)
+    worst = rows[0]
     st.subheader(
         f"{shown(worst.status)} {plain(worst.group)}: {plain(worst.topic)} on {plain(worst.cluster)}", anchor=False
     )
@@ -49,11 +47,4 @@ def _one(rows: list[LagRow]) -> None:
     columns[3].metric("Longest wait", duration(max((row.lag_seconds or 0.0 for row in rows), default=0.0)))
     bars({row.partition: row.lag or 0 for row in rows}, x_title="partition", y_title="records waiting",
          description="Records waiting by partition; the table below has the numbers")  # fmt: skip
-    frame = table(worst_first(rows))
-    frame.insert(1, "Details", [link("partition", row) for row in worst_first(rows)])
-    st.dataframe(
-        frame,
-        hide_index=True,
-        column_config={"Details": st.column_config.LinkColumn("Details", display_text="why?"), **NUMBERS},
-        alt="The topic's partitions, worst first, and a link to the reason for each",
-    )
+    explained(rows, alt="The topic's partitions, worst first, and a link to the reason for each")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dashboards import queries as q
 from dashboards.panels import BAD, GOOD, INFO, WARN, Board, Panel, Query, Row, lines, none_wanted, stat
-from dashboards.rules import FRESH_S, OBJECTIVE
+from metrics.objective import FRESH_S, OBJECTIVE
 
 BEHIND = ((None, GOOD), (30.0, WARN), (float(FRESH_S), BAD))
 SHARE = ((None, BAD), (0.99, WARN), (OBJECTIVE, GOOD))

@@ -12,15 +12,17 @@ import attr
 from grafanalib import core
 
 from dashboards.panels import WIDTH, Board, Panel, Query, Row
-from dashboards.queries import restarts_now
+from dashboards.queries import FIRING, restarts_now
 from dashboards.rules import RUNBOOK, metric
+from metrics.verdict import Status
 
 SCHEMA = 39  # Grafana 10.4 and newer take it as it is
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 TAG = "kafka-mirror"
 INSPECTOR = "http://localhost:8501"
-STATUSES = {1: ("OK", "green"), 2: ("WARN", "yellow"), 4: ("STOP", "red"), 5: ("STALL", "red"), 6: ("REWIND", "purple"),
-            7: ("LOST", "dark-red")}  # fmt: skip
+_COLOURS = {Status.OK: "green", Status.WARN: "yellow", Status.STOP: "red", Status.STALL: "red", Status.REWIND: "purple",
+            Status.LOST: "dark-red"}  # fmt: skip
+STATUSES = {status.value: (status.name, color) for status, color in _COLOURS.items()}
 _DEAD = frozenset((
     "rows", "sharedCrosshair", "style", "hideControls", "gnetId", "step", "intervalFactor", "metric", "target", "hide",
     "interval", "maxDataPoints", "error", "cacheTimeout", "timeFrom", "timeShift", "transparent", "repeat", "span",
@@ -330,7 +332,7 @@ def _annotations() -> list[dict[str, Any]]:
         }
 
     return [
-        of("Alerts", 'ALERTS{alertname=~"KafkaMirror.*",alertstate="firing"}', "red", "{{alertname}}"),
+        of("Alerts", FIRING, "red", "{{alertname}}"),
         of("Query restarts", restarts_now(), "orange", "query restarted"),
         of(
             "Deploys",

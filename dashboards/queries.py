@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
-from dashboards.rules import COPIED, FRESH, JOB, LAG, LATENCY_P99, OBJECTIVE, PRODUCED, metric
+from dashboards.rules import COPIED, FRESH, JOB, LAG, LATENCY_P99, PRODUCED, metric
+from metrics.objective import OBJECTIVE
 
 FLOW = 'source=~"$source",target=~"$target"'
 TOPIC = f'{FLOW},topic=~"$topic"'
 PARTITION = f'{TOPIC},partition=~"$partition"'
 EVERY = "$__rate_interval"
+FIRING = 'ALERTS{alertname=~"KafkaMirror.*",alertstate="firing"}'
 
 
 def of(short: str, where: str = FLOW, *, also: str = "") -> str:
@@ -59,12 +61,12 @@ def cluster_up() -> str:
 
 def alerts_firing() -> str:
     """Alerts of this project that fire."""
-    return 'count(ALERTS{alertname=~"KafkaMirror.*",alertstate="firing"}) or vector(0)'
+    return f"count({FIRING}) or vector(0)"
 
 
 def alerts_by_name() -> str:
     """Firing alerts by name and severity."""
-    return 'count by (alertname, severity) (ALERTS{alertname=~"KafkaMirror.*",alertstate="firing"})'
+    return f"count by (alertname, severity) ({FIRING})"
 
 
 # --- how far behind? -------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from metrics.catalogue import BY_NAME
+from metrics.objective import FRESH_S, OBJECTIVE
 
 JOB = "kafka-mirror"
 RUNBOOK = "docs/runbook.md"
@@ -21,8 +22,6 @@ PRODUCED = "source_target_topic:kafka_mirror_produced:deriv5m"
 LAG_SECONDS = "source_target_topic:kafka_mirror_lag_seconds:max"
 FRESH = "source_target:kafka_mirror_partitions_fresh:ratio"
 LATENCY_P99 = "source_target:kafka_mirror_replication_latency_seconds:p99_5m"
-FRESH_S = 60  # a topic-partition is fresh when its first unreplicated record waits no longer
-OBJECTIVE = 0.999  # of topic-partitions are fresh, over 30 days
 # How a description names what an alert is about
 THE_FLOW = "{{ $labels.source }}->{{ $labels.target }}"
 THE_TOPIC = f"{THE_FLOW}: {{{{ $labels.topic }}}}"

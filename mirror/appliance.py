@@ -176,11 +176,12 @@ class Appliance:
         """Carry topic settings over, at once after the start and then at each flow's interval."""
         for state in self.flows:
             flow = state.flow
-            if not flow.sync_configs_enabled or time.monotonic() < state.sync_configs_at_s:
+            if state.plan is None or not flow.sync_configs_enabled or time.monotonic() < state.sync_configs_at_s:
                 continue
             state.sync_configs_at_s = time.monotonic() + flow.sync_configs_interval_s
             try:
-                sync_configs(flow, state.topics, state.source, state.target)
+                present = {assigned.remote_topic for assigned in state.plan.partitions}
+                sync_configs(flow, state.topics, state.source, state.target, present=present)
             except ClusterUnavailable as error:
                 log.warning("%s: topic settings not synchronized: %s", flow.name, error)
 
@@ -235,8 +236,8 @@ class Appliance:
     def _poll(self, state: FlowState) -> None:
         plan = state.plan
         if plan is not None:
-            for assigned in plan.partitions:
-                self.recorder.info("kafka_mirror_topic_info", (*state.name, assigned.remote_topic, assigned.topic))
+            for names in {(assigned.remote_topic, assigned.topic) for assigned in plan.partitions}:
+                self.recorder.info("kafka_mirror_topic_info", (*state.name, *names))
             self.poller.poll(plan, state.source, state.target, labels_of(plan))
 
     # --- the end ------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mirror.config.clients import aiokafka_options, fetch_options
+from mirror.offsets import Key
 from mirror.replication import batches as wire_batches
 from mirror.replication.batches import Batch
 from mirror.replication.plan import FlowPlan
@@ -19,7 +20,6 @@ from mirror.replication.wire import KafkaError, Source
 
 log = logging.getLogger("mirror")
 
-Key = tuple[str, int]  # source topic, partition
 WITHIN_S = 3.0
 FETCH_PARTITIONS = 32  # in one request: the first batch of each comes whole, so this bounds its answer
 PARTITION_BYTES = 64 * 1024  # a larger first batch comes only where its partition is the request's first

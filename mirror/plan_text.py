@@ -5,7 +5,7 @@ from __future__ import annotations
 from mirror.appliance import FlowState, check
 from mirror.config.settings import Settings
 from mirror.replication.plan import FlowPlan
-from mirror.topic_configs import described
+from mirror.topic_configs import Change, described
 from mirror.topics import config_changes
 
 
@@ -23,7 +23,9 @@ def _flow_text(state: FlowState) -> str:
     wanted = [(topic.remote, number) for topic in state.topics for number in range(topic.source.partitions)]
     positions = state.target.committed(group, wanted)
     lines = [f"{flow.name}: {len(state.topics)} topics, positions in group {group} on {flow.target.alias}"]
-    changes = config_changes(flow, state.topics, state.source, state.target) if flow.sync_configs_enabled else {}
+    changes: dict[str, list[Change]] = {}
+    if flow.sync_configs_enabled:
+        changes = config_changes(flow, state.topics, state.source, state.target, present=existing)
     width = max([len(topic.source.name) for topic in state.topics], default=0)
     for topic in state.topics:
         have = existing[topic.remote].partitions if topic.remote in existing else 0

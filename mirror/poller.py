@@ -16,9 +16,11 @@ from metrics.cap import Labels
 from metrics.headroom import Retention, headroom
 from metrics.recorder import Recorder
 from metrics.verdict import History, Sample, Status, judge
+from mirror import offsets
 from mirror.admin import Admin
 from mirror.errors import ClusterUnavailable
 from mirror.first_unreplicated import FirstUnreplicated
+from mirror.offsets import Key, LogBounds
 from mirror.replication.plan import FlowPlan
 
 log = logging.getLogger("mirror")
@@ -28,7 +30,6 @@ SILENT_WINDOWS = 4  # a report comes each window; a flow that misses this many h
 RETENTION_EVERY_S = 300.0
 HISTORY_AGE_S = 600.0  # older polls say nothing about a partition that we see again now
 
-Key = tuple[str, int]  # source topic, partition
 Answer = TypeVar("Answer")
 
 
@@ -77,24 +78,18 @@ class Poller:
         flow = (plan.source, plan.target)
         began = time.monotonic()
         failures: list[ClusterUnavailable] = []
-        # Positions first and log ends after: so a lag is never negative for want of order.
         try:
-            found = self._asked(
-                target, lambda: target.committed(plan.group, [(p.remote_topic, p.partition) for p in plan.partitions])
-            )
-            self._positions[plan.name] = {key: found[at] for key in labels if (at := (labels[key][2], key[1])) in found}
+            self._positions[plan.name] = self._asked(target, lambda: offsets.positions(plan, target))
         except ClusterUnavailable as error:
             failures.append(error)
         positions = self._positions.get(plan.name, {})
         try:
-            starts = self._asked(source, lambda: source.start_offsets(labels))
-            committed_only = plan.consumer.get("isolation.level") == "read_committed"
-            ends = self._asked(source, lambda: source.end_offsets(labels, read_committed=committed_only))
+            logs = self._asked(source, lambda: offsets.bounds(plan, source))
         except ClusterUnavailable as error:
             failures.append(error)
         else:
-            lagging = self._take_in(labels, positions, starts, ends)
-            self._time_lag(plan, source, labels, lagging, positions.keys() & ends.keys())
+            self._take_in(labels, positions, logs)
+            self._time_lag(plan, source, labels, offsets.lagging(positions, logs), positions.keys() & logs.ends.keys())
             if self._publishes:
                 self._publish(plan, source, positions)
         self._judge(flow, labels.values(), time.time())
@@ -107,26 +102,14 @@ class Poller:
             self.save()
         self.polls += 1  # last: who counts polls finds what they brought
 
-    def _take_in(
-        self,
-        labels: Mapping[Key, Labels],
-        positions: Mapping[Key, int],
-        starts: Mapping[Key, int],
-        ends: Mapping[Key, int],
-    ) -> dict[Key, int]:
-        """Record offsets; return where the topic-partitions that lag go on."""
-        lagging = {}
+    def _take_in(self, labels: Mapping[Key, Labels], positions: Mapping[Key, int], logs: LogBounds) -> None:
         now_s = time.time()
-        for key, end in ends.items():
+        for key, end in logs.ends.items():
             replicated = positions.get(key)
-            self._recorder.offsets(labels[key], start=starts.get(key), end=end, replicated=replicated)
+            self._recorder.offsets(labels[key], start=logs.starts.get(key), end=end, replicated=replicated)
             if replicated is not None:
                 lost = self._recorder.value("kafka_mirror_records_lost_total", labels[key]) or 0
-                start = starts.get(key, 0)
-                self._history.add(labels[key], Sample(now_s, replicated, end, int(lost), start))
-                if end > replicated:
-                    lagging[key] = max(replicated, start)
-        return lagging
+                self._history.add(labels[key], Sample(now_s, replicated, end, int(lost), logs.starts.get(key, 0)))
 
     def save(self) -> None:
         """Write the last polls to the file; without it only the next start is blind for a window."""

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from metrics.cap import Labels
 from metrics.recorder import Recorder
 from metrics.verdict import Status
+from mirror.columns import aligned
 
 COLUMNS = ("flow", "topic", "partition", "offset", "log end", "lag", "rec/s", "age ms", "latency ms", "status")
-_WORDS = (0, 1, len(COLUMNS) - 1)  # set flush left
+_NUMBERS = range(2, len(COLUMNS) - 1)
 _VALUES = (
     "kafka_mirror_replicated_offset",
     "kafka_mirror_source_end_offset",
@@ -29,14 +30,7 @@ def lag_table(recorder: Recorder, partitions: Iterable[Labels]) -> str:
         code = recorder.value("kafka_mirror_partition_status", labels)
         status = "-" if code is None else Status(int(code)).name
         rows.append((f"{source}->{target}", topic, partition, *values, status))  # type: ignore[arg-type]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if column in _WORDS else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    )
+    return aligned(rows, right=_NUMBERS)
 
 
 def _show(value: float | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from mirror.admin import Admin, Topic
@@ -60,9 +60,9 @@ def ensure_remote(flow: Flow, topics: list[Matched], source: Admin, target: Admi
     return existing
 
 
-def sync_configs(flow: Flow, topics: list[Matched], source: Admin, target: Admin) -> None:
+def sync_configs(flow: Flow, topics: list[Matched], source: Admin, target: Admin, *, present: Collection[str]) -> None:
     """Make the settings of remote topics what the flow wants them to be; a refusal is logged and tried again next time."""
-    for topic, changes in config_changes(flow, topics, source, target).items():
+    for topic, changes in config_changes(flow, topics, source, target, present=present).items():
         objection = target.alter(topic, changes)
         if objection:
             log.warning(
@@ -72,10 +72,11 @@ def sync_configs(flow: Flow, topics: list[Matched], source: Admin, target: Admin
             log.info("%s: %s changed on %s: %s", flow.name, topic, flow.target.alias, described(changes))
 
 
-def config_changes(flow: Flow, topics: list[Matched], source: Admin, target: Admin) -> dict[str, list[Change]]:
-    """Return what `sync_configs` would write, by remote topic; only of topics that both sides have."""
+def config_changes(
+    flow: Flow, topics: list[Matched], source: Admin, target: Admin, *, present: Collection[str]
+) -> dict[str, list[Change]]:
+    """Return what `sync_configs` would write, by remote topic; only of those that are `present` on the target."""
     theirs = source.configs(topic.source.name for topic in topics)
-    present = target.topics()
     ours = target.configs(topic.remote for topic in topics if topic.remote in present)
     found = {
         topic.remote: flow.configs.changes(theirs[topic.source.name], ours[topic.remote])

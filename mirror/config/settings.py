@@ -100,6 +100,12 @@ class Mirror:
     def __post_init__(self) -> None:
         object.__setattr__(self, "spark", Properties(self.spark))
 
+    @property
+    def metrics_address(self) -> str:
+        """Where this machine reaches /metrics: an appliance that listens everywhere, on loopback."""
+        host, port = self.metrics_listen
+        return f"{'127.0.0.1' if host in ('0.0.0.0', '') else host}:{port}"  # noqa: S104 - compared, not bound
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from metrics.verdict import History, Sample, Verdict, judge
+from mirror import offsets
 from mirror.admin import Admin
 from mirror.config.settings import Cluster, Flow, Settings
 from mirror.errors import ClusterUnavailable
@@ -59,8 +60,9 @@ class Inspector:
         with self._lock:
             now_s = time.time()
             found = _Found()
+            owner = self._owner()
             for flow in self._settings.flows:
-                self._ask(found, flow.name, now_s, partial(self._flow, flow, now_s))
+                self._ask(found, flow.name, now_s, partial(self._flow, flow, owner, now_s))
             for alias in self._admins:
                 self._ask(found, alias, now_s, partial(self._consumers, alias, now_s))
             if not found.problems:
@@ -98,28 +100,17 @@ class Inspector:
 
     # --- the mirror's own flows ----------------------------------------------------------------------------------
 
-    def _flow(self, flow: Flow, now_s: float) -> list[LagRow]:
+    def _flow(self, flow: Flow, owner: str, now_s: float) -> list[LagRow]:
         source, target = self._admins[flow.source.alias], self._admins[flow.target.alias]
         remote = {name: topic.partitions for name, topic in target.topics().items()}
         plan = flow_plan(flow, matched(flow, source.topics()), remote)
-        found = target.committed(plan.group, [(p.remote_topic, p.partition) for p in plan.partitions])
-        places = [(p.topic, p.partition) for p in plan.partitions]
-        committed_only = flow.consumer.get("isolation.level") == "read_committed"
-        starts, ends = source.start_offsets(places), source.end_offsets(places, read_committed=committed_only)
-        positions = {
-            (p.topic, p.partition): found[at] for p in plan.partitions if (at := (p.remote_topic, p.partition)) in found
-        }
-        lagging = {
-            place: max(offset, starts.get(place, 0))
-            for place, offset in positions.items()
-            if ends.get(place, 0) > offset
-        }
-        timestamps = self._reader(plan).timestamps(lagging)
-        owner = self._owner()
+        positions = offsets.positions(plan, target)
+        logs = offsets.bounds(plan, source)
+        timestamps = self._reader(plan).timestamps(offsets.lagging(positions, logs))
         rows = []
         for assigned in plan.partitions:
             place = (assigned.topic, assigned.partition)
-            offset, end = positions.get(place), ends.get(place)
+            offset, end = positions.get(place), logs.ends.get(place)
             key = _key(flow.name, flow.source.alias, assigned.remote_topic, assigned.partition, is_flow=True)
             verdict, rate, level_in_s = self._judged(key, offset, end, now_s)
             waits_s = max(0.0, now_s - timestamps[place] / 1000) if place in timestamps else None
@@ -141,8 +132,7 @@ class Inspector:
 
     def _owner(self) -> str:
         """Return where the appliance of this file answers, "" when it does not."""
-        host, port = self._settings.mirror.metrics_listen
-        address = f"{'127.0.0.1' if host in ('0.0.0.0', '') else host}:{port}"  # noqa: S104 - compared, not bound
+        address = self._settings.mirror.metrics_address
         try:
             with urllib.request.urlopen(f"http://{address}/ready", timeout=READY_S):
                 return address

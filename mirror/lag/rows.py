@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from metrics.verdict import Sample, Status
@@ -59,7 +59,7 @@ def pace(samples: Sequence[Sample]) -> tuple[float | None, float | None]:
 
 
 def chosen(
-    rows: Sequence[LagRow], *, groups: Sequence[str] = (), topics: Sequence[str] = (), only_lagging: bool = False
+    rows: Iterable[LagRow], *, groups: Sequence[str] = (), topics: Sequence[str] = (), only_lagging: bool = False
 ) -> list[LagRow]:
     """Return the rows of these groups and topics (all when none is named; a topic by either of its names)."""
     return [

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from mirror.columns import aligned
 from mirror.lag.rows import LagRow, Snapshot
 
 # kafka.tools.ConsumerOffsetChecker of Kafka 0.8 to 0.10
@@ -26,15 +27,7 @@ def checker_text(rows: Sequence[LagRow]) -> str:
 def wide_text(rows: Sequence[LagRow]) -> str:
     """Return the checker's columns and ours, as wide as they need be."""
     table = [WIDE, *((*_checker(row), *_ours(row)) for row in rows)]
-    widths = [max(len(line[column]) for line in table) for column in range(len(WIDE))]
-    return "".join(
-        "  ".join(
-            cell.rjust(width) if column in _NUMBERS else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        + "\n"
-        for line in table
-    )
+    return aligned(table, right=_NUMBERS) + "\n"
 
 
 def csv_text(rows: Sequence[LagRow]) -> str:

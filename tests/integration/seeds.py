@@ -9,9 +9,10 @@ import subprocess
 from pathlib import Path
 from typing import Literal
 
-from dashboards.rules import FRESH, FRESH_S
+from dashboards.rules import FRESH
 from metrics.cap import Labels
 from metrics.exposition import exposition
+from metrics.objective import FRESH_S
 from metrics.recorder import Recorder
 from metrics.verdict import Status
 from tests.unit.test_metrics import counts, report
