@@ -254,7 +254,8 @@ class Appliance:
                     log.warning("%s: windows cannot be told to stop: %s", state.flow.name, error)
         left_s = STOP_WITHIN_S - (time.monotonic() - (self._stop_asked_s or time.monotonic()))
         is_in_time = lanes.finish(max(LANES_END_S, left_s))
-        polling.join(POLL_ENDS_S)
+        if polling.ident is not None:  # a stop asked for while Spark starts comes before the first poll
+            polling.join(POLL_ENDS_S)
         if not polling.is_alive():
             for state in self.flows if is_in_time else ():
                 self._poll(state)
