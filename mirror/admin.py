@@ -74,6 +74,7 @@ class Admin:
         self._client = AdminClient(self._options, logger=_quiet())
         self._readers: dict[str, Consumer] = {}
         self._objections: dict[str, KafkaError | None] = {}  # by group: what the last answered commit met
+        self._accepted: dict[str, dict[tuple[str, int], int]] = {}  # by group: the last commit that the broker took
 
     def cluster_id(self) -> str:
         """Return the cluster's own id."""
@@ -236,8 +237,16 @@ class Admin:
         objection = self._objections.get(group)
         return objection.str() if objection is not None else ""
 
+    def holds(self, group: str, offsets: Mapping[tuple[str, int], int]) -> bool:
+        """Tell whether the broker has taken just these offsets as the last ones published for the group."""
+        self._reader(group)  # serves the answers so far
+        return self._accepted.get(group) == offsets
+
     def _answered(self, group: str, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
-        self._objections[group] = error or next((p.error for p in partitions if p.error is not None), None)
+        objection = error or next((p.error for p in partitions if p.error is not None), None)
+        self._objections[group] = objection
+        if objection is None:
+            self._accepted[group] = {(p.topic, p.partition): p.offset for p in partitions}
 
     def _reader(self, group: str) -> Consumer:
         """Return a consumer that never joins the group.

@@ -28,7 +28,7 @@ from mirror.replication.class_archive import ClassArchive
 from mirror.replication.datasource import Plan, write_plan
 from mirror.replication.plan import FlowPlan, stop_key
 from mirror.replication.stream import OBSERVED, Lanes, close, session
-from mirror.topics import Matched, ensure_batons, ensure_remote, flow_plan, matched, sync_configs
+from mirror.topics import Matched, ensure_internal, ensure_remote, flow_plan, matched, sync_configs
 
 log = logging.getLogger("mirror")
 
@@ -204,8 +204,9 @@ class Appliance:
     def _discover(self, state: FlowState) -> bool:
         """Match topics, prepare the target, and return whether the flow's topic-partitions changed."""
         state.topics = matched(state.flow, state.source.topics())
-        ensure_batons(state.flow, state.target, slots=self._mirror.slots)
-        remote = ensure_remote(state.flow, state.topics, state.source, state.target)
+        existing = state.target.topics()
+        ensure_internal(state.flow, existing, state.target, slots=self._mirror.slots)
+        remote = ensure_remote(state.flow, state.topics, existing, state.source, state.target)
         before, state.plan = state.plan, flow_plan(state.flow, state.topics, remote)
         return state.plan != before
 

@@ -51,7 +51,6 @@ class Poller:
         self._history = History()
         self._publishes = publishes
         self._positions: dict[str, dict[Key, int]] = {}  # by flow: of the last poll that the target answered
-        self._published: dict[str, dict[Key, int]] = {}  # by flow: what the source has
         self._unpublished: set[str] = set()  # flows whose positions the source refuses; said once
         self._reads = reads
         self._readers: dict[str, FirstUnreplicated] = {}  # by flow
@@ -164,10 +163,9 @@ class Poller:
 
     def _publish(self, plan: FlowPlan, source: Admin, positions: dict[Key, int]) -> None:
         """Commit positions to a group on the source, where every lag tool looks; nothing depends on them."""
-        if not positions or positions == self._published.get(plan.name):
+        if not positions or source.holds(plan.group, positions):
             return
         objection = source.publish(plan.group, positions)
-        self._published[plan.name] = positions
         if objection and plan.name not in self._unpublished:
             log.warning("%s: positions are not shown to lag tools on %s: %s", plan.name, source.alias, objection)
             self._unpublished.add(plan.name)

@@ -8,10 +8,13 @@ from dataclasses import dataclass
 
 from mirror.admin import Admin, Topic
 from mirror.config.settings import Flow
-from mirror.replication.plan import BATON_TOPIC, Assigned, FlowPlan, baton_partitions
+from mirror.replication.plan import BATON_TOPIC, OFFSET_MAP_TOPIC, Assigned, FlowPlan, baton_partitions
 from mirror.topic_configs import Change, described
 
 log = logging.getLogger("mirror")
+
+# Kafka compacts closed segments only, and the map is read from its beginning: small ones keep that short.
+_SOON_COMPACTED = {"segment.bytes": str(16 << 20), "min.cleanable.dirty.ratio": "0.1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +35,16 @@ def matched(flow: Flow, source_topics: Mapping[str, Topic]) -> list[Matched]:
     return found
 
 
-def ensure_remote(flow: Flow, topics: list[Matched], source: Admin, target: Admin) -> dict[str, int]:
+def ensure_remote(
+    flow: Flow, topics: list[Matched], existing: Mapping[str, Topic], source: Admin, target: Admin
+) -> dict[str, int]:
     """Create missing remote topics and grow short ones; return the partitions each remote topic has on the target.
 
     A refusal is logged and tried again at the next refresh, as MirrorMaker does; other topics go on.
     """
-    existing = {name: topic.partitions for name, topic in target.topics().items()}
+    partitions = {name: topic.partitions for name, topic in existing.items()}
     for topic in topics:
-        have = existing.get(topic.remote, 0)
+        have = partitions.get(topic.remote, 0)
         want = topic.source.partitions
         if have >= want:
             continue
@@ -56,8 +61,8 @@ def ensure_remote(flow: Flow, topics: list[Matched], source: Admin, target: Admi
             log.error("%s: %s cannot be prepared on %s: %s", flow.name, topic.remote, flow.target.alias, objection)
             continue
         log.info("%s: %s %s on %s", flow.name, topic.remote, done, flow.target.alias)
-        existing[topic.remote] = want
-    return existing
+        partitions[topic.remote] = want
+    return partitions
 
 
 def sync_configs(flow: Flow, topics: list[Matched], source: Admin, target: Admin, *, present: Collection[str]) -> None:
@@ -86,19 +91,26 @@ def config_changes(
     return {topic: changes for topic, changes in found.items() if changes}
 
 
-def ensure_batons(flow: Flow, target: Admin, *, slots: int) -> None:
-    """Create or grow the internal topic whose partitions are the keys of the flow's batons."""
-    name, want = BATON_TOPIC.format(source=flow.source.alias), baton_partitions(slots)
-    have = target.topics().get(name)
-    objection = ""
-    if have is None:
-        objection = target.create(
-            name, partitions=want, replication_factor=flow.replication_factor, configs={"cleanup.policy": "compact"}
-        )
-    elif have.partitions < want:
-        objection = target.grow(name, partitions=want)
-    if objection:
-        log.error("%s: internal topic %s cannot be prepared on %s: %s", flow.name, name, flow.target.alias, objection)
+def ensure_internal(flow: Flow, existing: Mapping[str, Topic], target: Admin, *, slots: int) -> None:
+    """Create or grow the flow's own topics on the target: the keys of its batons, and its offset map."""
+    wanted = {
+        BATON_TOPIC.format(source=flow.source.alias): (baton_partitions(slots), {}),
+        OFFSET_MAP_TOPIC.format(source=flow.source.alias): (1, _SOON_COMPACTED),
+    }
+    for name, (partitions, configs) in wanted.items():
+        have = existing.get(name)
+        objection = ""
+        if have is None:
+            objection = target.create(
+                name, partitions=partitions, replication_factor=flow.replication_factor,
+                configs={"cleanup.policy": "compact", **configs},
+            )  # fmt: skip
+        elif have.partitions < partitions:
+            objection = target.grow(name, partitions=partitions)
+        if objection:
+            log.error(
+                "%s: internal topic %s cannot be prepared on %s: %s", flow.name, name, flow.target.alias, objection
+            )
 
 
 def flow_plan(flow: Flow, topics: list[Matched], remote_partitions: Mapping[str, int]) -> FlowPlan:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import google_crc32c
 from aiokafka.codec import (
@@ -24,6 +24,8 @@ from aiokafka.codec import (
 from aiokafka.record.control_record import ABORT_MARKER, ControlRecord
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
+
+from mirror.offset_map import Run
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 HEADER_SIZE = HEADER.size
@@ -101,6 +103,9 @@ class Outgoing:
     min_timestamp: int
     max_timestamp: int
     sum_timestamp: float
+    runs: tuple[
+        Run, ...
+    ] = ()  # where the records were on the source; `target` counts from the batch's own first offset
 
 
 def batches(data: bytes) -> Iterator[Batch]:
@@ -143,6 +148,7 @@ def whole(batch: Batch, codec: int | None) -> Outgoing:
         batch.base_timestamp,
         batch.max_timestamp,
         middle * batch.count,
+        (Run(batch.base_offset, 0, batch.count),),
     )
 
 
@@ -191,10 +197,10 @@ def rebatch(sources: Iterable[Batch], position: int, *, codec: int | None, max_b
         for record in records(batch.data):
             if record.offset < position:
                 continue
-            if not builder.append(record):
+            if not builder.append(record, record.offset):
                 done.append(builder.build())
                 builder = _Builder(codec, max_bytes)
-                builder.append(record)
+                builder.append(record, record.offset)
         builder.next_offset = max(builder.next_offset, batch.last_offset + 1)
     if builder.count:
         done.append(builder.build())
@@ -211,9 +217,11 @@ class _Builder:
         self.count = 0
         self.next_offset = 0
         self._min = self._max = self._sum = 0
+        self._runs: list[list[int]] = []  # [first source offset, first index, records]
+        self._behind = -1  # source offset behind the last run
 
-    def append(self, record: Any) -> bool:
-        """Add the record; False when the batch is full."""
+    def append(self, record: Any, source: int) -> bool:
+        """Add the record of that source offset; False when the batch is full."""
         timestamp = record.timestamp if record.timestamp is not None else NO_TIMESTAMP
         added = self._builder.append(
             self.count,
@@ -227,14 +235,37 @@ class _Builder:
         self._min = min(self._min, timestamp) if self.count else timestamp
         self._max = max(self._max, timestamp) if self.count else timestamp
         self._sum += timestamp
+        if source == self._behind:
+            self._runs[-1][2] += 1
+        else:
+            self._runs.append([source, self.count, 1])
+        self._behind = source + 1
         self.count += 1
-        self.next_offset = record.offset + 1
+        self.next_offset = source + 1
         return True
 
     def build(self) -> Outgoing:
         return Outgoing(
-            bytes(self._builder.build()), self.count, self.next_offset, self._min, self._max, float(self._sum)
-        )
+            bytes(self._builder.build()), self.count, self.next_offset, self._min, self._max, float(self._sum),
+            tuple(Run(*run) for run in self._runs),
+        )  # fmt: skip
+
+
+def of_values(pairs: Iterable[tuple[bytes, bytes]], *, timestamp_ms: int) -> Outgoing:
+    """Return one uncompressed batch of records that the mirror itself writes, as (key, value)."""
+    builder = _Builder(CODECS["none"], 1 << 30)
+    for index, (key, value) in enumerate(pairs):
+        builder.append(_Own(timestamp_ms, key, value), index)
+    return builder.build()
+
+
+class _Own(NamedTuple):
+    """A record that comes from no source."""
+
+    timestamp: int
+    key: bytes
+    value: bytes
+    headers: tuple[()] = ()
 
 
 def records(data: memoryview) -> Iterator[Any]:
@@ -244,21 +275,18 @@ def records(data: memoryview) -> Iterator[Any]:
         yield from reader.next_batch()
 
 
-def halves(outgoing: Outgoing, position: int) -> list[Outgoing]:
-    """Split a batch that the target finds too large; a single record comes back alone.
-
-    The first half claims only `position` + its count: offsets grow by at least one a record, so a restart
-    between the halves may repeat records of a compacted batch but can never skip one.
-    """
+def halves(outgoing: Outgoing) -> list[Outgoing]:
+    """Split a batch that the target finds too large; a single record comes back alone."""
     if outgoing.count < 2:
         return [outgoing]
     codec = HEADER.unpack_from(outgoing.data)[5] & _CODEC_BITS
     middle = outgoing.count // 2
     parts = [_Builder(codec, 1 << 30), _Builder(codec, 1 << 30)]
-    for index, record in enumerate(records(memoryview(outgoing.data))):
-        parts[index >= middle].append(record)
+    offsets = (run.source + index for run in outgoing.runs for index in range(run.records))
+    for index, (record, offset) in enumerate(zip(records(memoryview(outgoing.data)), offsets, strict=True)):
+        parts[index >= middle].append(record, offset)
     first, second = (part.build() for part in parts)
-    return [replace(first, next_offset=position + middle), replace(second, next_offset=outgoing.next_offset)]
+    return [first, replace(second, next_offset=outgoing.next_offset)]
 
 
 def is_abort(batch: Batch) -> bool:

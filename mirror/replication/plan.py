@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-BATON_TOPIC = "mm2-batons.{source}.internal"  # MirrorMaker's own rule takes it for internal, so nobody mirrors it
+# MirrorMaker's own rule takes both for internal, so nobody mirrors them.
+BATON_TOPIC = "mm2-batons.{source}.internal"
+OFFSET_MAP_TOPIC = "mm2-offset-map.{source}.internal"
 
 
 class Assigned(NamedTuple):
@@ -44,6 +46,11 @@ class FlowPlan:
     def baton_topic(self) -> str:
         """Internal topic on the target whose partitions are the keys of the batons."""
         return BATON_TOPIC.format(source=self.source)
+
+    @property
+    def offset_map_topic(self) -> str:
+        """Compacted internal topic on the target that keeps where records went."""
+        return OFFSET_MAP_TOPIC.format(source=self.source)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

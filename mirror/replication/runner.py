@@ -15,6 +15,7 @@ from mirror.replication import batches as wire_batches
 from mirror.replication.batches import Batch, Outgoing
 from mirror.replication.plan import Assigned
 from mirror.replication.reports import Tally
+from mirror.replication.tail import Tail
 from mirror.replication.wire import EARLIEST, LATEST, Fetched, KafkaError, Source, Target, now_ms
 
 log = logging.getLogger("mirror")
@@ -42,6 +43,7 @@ class Partition:
     position: int  # next source offset to fetch
     acked: int  # next source offset that the target has not acknowledged
     committed: int | None = None
+    tail: Tail = field(default_factory=Tail)
     queue: deque[Batch] = field(default_factory=deque)
     ready: deque[Outgoing] = field(default_factory=deque)
     queued_bytes: int = 0
@@ -338,13 +340,15 @@ class FlowRunner:
             return
         error = done.exception()
         if error is None:
-            self._acknowledged(partition, outgoing, read_ms)
+            self._acknowledged(partition, outgoing, read_ms, done.result().offset)
         else:
             self._refused(partition, outgoing, error)
         self._send_next(partition)
 
-    def _acknowledged(self, partition: Partition, outgoing: Outgoing, read_ms: float) -> None:
+    def _acknowledged(self, partition: Partition, outgoing: Outgoing, read_ms: float, base: int) -> None:
         partition.acked = outgoing.next_offset
+        if base >= 0:  # a broker that has forgotten a repeated batch no longer knows its offset
+            partition.tail.acknowledged(outgoing.runs, base)
         partition.reason = ""
         partition.back_off_s = BACK_OFF_S[0]
         tally, acked_ms = partition.tally, now_ms()
@@ -365,7 +369,7 @@ class FlowRunner:
         self._target.unsend(outgoing, assigned.remote_topic, assigned.partition)
         too_large = isinstance(error, kafka_errors.MessageSizeTooLargeError | kafka_errors.RecordListTooLargeError)
         if too_large and outgoing.count > 1:
-            partition.ready.extendleft(reversed(wire_batches.halves(outgoing, partition.acked)))
+            partition.ready.extendleft(reversed(wire_batches.halves(outgoing)))
             return
         self._pause(partition, f"the target refuses source offset {partition.acked} and on: {type(error).__name__}")
 

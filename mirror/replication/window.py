@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass, field
 
 from mirror.config.clients import aiokafka_options, fetch_options, produce_options
+from mirror.replication.batches import of_values
 from mirror.replication.plan import (
     Assigned,
     Baton,
@@ -19,6 +20,7 @@ from mirror.replication.plan import (
     turn_key,
 )
 from mirror.replication.runner import FlowRunner, Partition
+from mirror.replication.tail import MapRecord, Tail
 from mirror.replication.wire import EARLIEST, LATEST, KafkaError, Source, Target, now_ms
 
 log = logging.getLogger("mirror")
@@ -26,6 +28,8 @@ log = logging.getLogger("mirror")
 GRACE_S = 5.0  # how long a runner goes on past its window while no successor is ready, and may drain
 DEAD_S = 3.0  # margin behind the grace after which a runner that never released its turn is taken for dead
 COMMIT_S = 1.0
+MAP_EVERY_MS = 60_000  # the map's topic is written in the first window of each such time
+MAP_WRITE_S = 2.0
 POLL_S = 0.002
 NETWORK = (KafkaError, OSError, TimeoutError)
 
@@ -91,6 +95,7 @@ class FlowWindow:
         self._produce = produce_options(plan.producer)
         self._stop = asyncio.Event()
         self._served = Served()
+        self._map_is_due = window.start_ms // MAP_EVERY_MS != (window.start_ms - window.window_ms) // MAP_EVERY_MS
 
     async def run(self) -> Served:
         """Run all steps; what is returned is empty when the turn never came."""
@@ -125,7 +130,8 @@ class FlowWindow:
         await connections.source.warm(
             {n for p in plan.partitions if (n := connections.source.leader(p.topic, p.partition)) is not None}
         )
-        await connections.target.open({p.remote_topic for p in plan.partitions} | {plan.baton_topic})
+        own = {plan.baton_topic, plan.offset_map_topic}
+        await connections.target.open({p.remote_topic for p in plan.partitions} | own)
         key = (plan.baton_topic, ready_key(self._window.slot))
         await connections.target.commit(plan.group, {key: (self._window.number, "")})
         return connections
@@ -190,8 +196,8 @@ class FlowWindow:
         await self._commit(target, Baton(self._window.number, is_released=False))
 
     async def _placed(self, source: Source, assigned: Assigned, offset: int | None, metadata: str) -> Partition:
-        rewinds = 0
-        known_id = metadata.partition(" ")[0]
+        rewinds, begins_at = 0, None
+        known_id, _, tail = metadata.partition(" ")
         if offset is not None and known_id and assigned.topic_id and known_id != assigned.topic_id:
             log.error("%s: %s was deleted and created anew on the source (topic id %s, was %s); replicating it from its start",
                       self._plan.name, assigned.topic, assigned.topic_id, known_id)  # fmt: skip
@@ -199,7 +205,8 @@ class FlowWindow:
         if offset is None:
             at = EARLIEST if self._fetch.from_earliest or rewinds else LATEST
             offset = await source.offset(assigned.topic, assigned.partition, at)
-        partition = Partition(assigned, offset, offset)
+            begins_at, tail = (0 if at == EARLIEST else offset), ""
+        partition = Partition(assigned, offset, offset, tail=Tail(tail, begins_at=begins_at))
         partition.tally.rewinds += rewinds
         return partition
 
@@ -250,6 +257,7 @@ class FlowWindow:
             await asyncio.sleep(max(0.0, min(COMMIT_S, remaining_s)) if remaining_s > 0 else 0.02)
             try:
                 if now_ms() < window.end_ms:
+                    await self._move_tails(connections)
                     await self._commit(connections.target, None)
                     offsets = await connections.target.committed(plan.group, [stop])
                     if offsets.get(stop, (None,))[0] == window.run_id:
@@ -264,6 +272,31 @@ class FlowWindow:
             if has_successor or is_stopped or now_ms() >= last_ms or window.lanes == 1:
                 self._stop.set()
 
+    async def _move_tails(self, connections: Connections) -> None:
+        """Write the tails to the map's topic that have grown long, and once a minute all that have grown."""
+        target = connections.target
+        is_due, self._map_is_due = self._map_is_due, False
+        growing = [
+            (p, last)
+            for p in self._served.partitions
+            if (last := p.tail.runs.last) is not None and (p.tail.is_long or (is_due and p.tally.records))
+        ]
+        topic = self._plan.offset_map_topic
+        if not growing or not target.knows(topic, 0):
+            return
+        records = [MapRecord(p.assigned.topic, p.assigned.partition, p.tail.runs).encode() for p, _ in growing]
+        batch = of_values(records, timestamp_ms=int(now_ms()))
+        try:
+            await asyncio.wait_for(target.send(batch, topic, 0), MAP_WRITE_S)
+        except TimeoutError:
+            return  # the producer goes on trying; the tails stay with the positions
+        except NETWORK as error:
+            log.warning("%s: %s cannot be written (%s), retrying", self._plan.name, topic, error or repr(error))
+            connections.is_dirty = True  # its sequence numbers have a hole now
+            return
+        for partition, last in growing:
+            partition.tail.moved(last)
+
     async def _commit(self, target: Target, baton: Baton | None) -> None:
         """Commit what was acknowledged since the last commit, and the turn with it in the same write."""
         offsets: dict[tuple[str, int], tuple[int, str]] = {}
@@ -272,7 +305,8 @@ class FlowWindow:
             # Every window's first and last commit writes all: a quiet position must not expire.
             if partition.acked != partition.committed:
                 assigned = partition.assigned
-                offsets[assigned.remote_topic, assigned.partition] = (partition.acked, assigned.topic_id)
+                metadata = f"{assigned.topic_id} {partition.tail.text()}"
+                offsets[assigned.remote_topic, assigned.partition] = (partition.acked, metadata)
                 written.append((partition, partition.acked))
         if baton is not None:
             key = (self._plan.baton_topic, turn_key(self._window.slot))

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirror.first_unreplicated import first_timestamp
+from mirror.offset_map import Run
 from mirror.replication import batches as b
 
 RECORDS = st.lists(
@@ -104,10 +105,11 @@ def test_a_compacted_batch_cannot_go_whole_and_is_rebatched_without_its_gap():
 def test_halves_hold_all_records_and_never_claim_more_than_was_sent():
     records = [(n, b"k", bytes([n]), []) for n in range(5)]
     (batch,) = b.batches(build(records, base=100))
-    first, second = b.halves(b.whole(batch, None), 100)
+    first, second = b.halves(b.whole(batch, None))
     assert records_of(first.data) + records_of(second.data) == records
     assert (first.next_offset, second.next_offset) == (102, 105)
-    assert b.halves(second, 102)[0].next_offset == 103
+    assert (first.runs, second.runs) == ((Run(100, 0, 2),), (Run(102, 0, 3),))
+    assert b.halves(second)[0].next_offset == 103
 
 
 def test_a_damaged_batch_is_refused_not_sent_on_with_a_new_crc():

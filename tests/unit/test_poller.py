@@ -27,7 +27,8 @@ class Cluster:
     def __init__(self, alias, *, start=0, end=0, position=None):
         self.alias, self.start, self.end, self.position, self.is_up = alias, start, end, position, True
         self.commits: list[dict] = []
-        self.may_commit = True
+        self.may_commit, self.loses_commits = True, False
+        self.held: dict = {}
         self.keeps = Retention()
 
     def _answer(self, offset, wanted):
@@ -42,7 +43,13 @@ class Cluster:
     def publish(self, group, offsets):
         assert group == "mirror.a->b"
         self.commits.append(offsets)
+        if not self.loses_commits and self.may_commit:
+            self.held = offsets
         return "" if self.may_commit else "Group authorization failed"
+
+    def holds(self, group, offsets):
+        assert group == "mirror.a->b"
+        return self.held == offsets
 
     def retention(self, topics):
         return dict.fromkeys(topics, self.keeps)
@@ -172,6 +179,16 @@ def test_positions_are_published_on_the_source_when_they_move(recorder, tmp_path
     quiet = Cluster("a", end=10)
     poll(Poller(recorder, tmp_path / "h"), quiet, target)
     assert quiet.commits == []
+
+
+def test_a_position_whose_commit_was_lost_is_published_again(recorder, tmp_path):
+    poller = Poller(recorder, tmp_path / "h", publishes=True)
+    source, target = Cluster("a", end=10), Cluster("b", position=7)
+    source.loses_commits = True
+    poll(poller, source, target, times=2)
+    source.loses_commits = False
+    poll(poller, source, target, times=2)
+    assert source.commits == [{("t", 0): 7}] * 3
 
 
 def test_a_source_that_refuses_the_group_costs_one_warning(recorder, tmp_path, caplog):

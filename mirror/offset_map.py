@@ -1,0 +1,147 @@
+"""Where each record of a topic-partition went: source offsets in runs with the target offsets they have. Pure.
+
+Each acknowledged batch says where its records went; runs that continue one another merge, so a topic-partition without gaps
+is one run, whatever its length. MirrorMaker keeps at most 64 points of this instead and cannot translate between them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+
+class Run(NamedTuple):
+    """`count` records whose source offsets from `source` on have the target offsets from `target` on.
+
+    A count of 0 says that nothing was replicated between `source` and the next run, because there was nothing.
+    """
+
+    source: int
+    target: int
+    records: int
+
+
+class OffsetMap:
+    """Runs in the order of both offsets. A newer run wins over whatever it overlaps, on either side.
+
+    On the source's side because a batch that was repeated after a crash is best read where it was written last; on the
+    target's because a target offset that comes again means that the target's log was cut or created anew.
+    """
+
+    __slots__ = ("_counts", "_sources", "_targets")
+
+    def __init__(self, runs: Iterable[Run] = ()) -> None:
+        self._sources: list[int] = []
+        self._targets: list[int] = []
+        self._counts: list[int] = []
+        self.extend(runs)
+
+    def __iter__(self) -> Iterator[Run]:
+        return map(Run, self._sources, self._targets, self._counts)
+
+    def __len__(self) -> int:
+        return len(self._sources)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OffsetMap) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+    def add(self, source: int, target: int, count: int) -> None:
+        """Take in where `count` records went."""
+        sources, targets, counts = self._sources, self._targets, self._counts
+        while sources and (sources[-1] >= source or targets[-1] >= target + (not counts[-1])):
+            sources.pop(), targets.pop(), counts.pop()
+        if sources:
+            counts[-1] = min(counts[-1], source - sources[-1], target - targets[-1])
+            if sources[-1] + counts[-1] == source and targets[-1] + counts[-1] == target:
+                counts[-1] += count
+                return
+        sources.append(source)
+        targets.append(target)
+        counts.append(count)
+
+    def extend(self, runs: Iterable[Run]) -> None:
+        """Take in runs, oldest first."""
+        for run in runs:
+            self.add(*run)
+
+    @property
+    def first(self) -> Run | None:
+        """The oldest run, None while nothing is known."""
+        return Run(self._sources[0], self._targets[0], self._counts[0]) if self._sources else None
+
+    @property
+    def last(self) -> Run | None:
+        """The newest run, None while nothing is known."""
+        return Run(self._sources[-1], self._targets[-1], self._counts[-1]) if self._sources else None
+
+    def translate(self, source: int) -> int | None:
+        """Return the target offset to read from where the source was to be read from `source`.
+
+        Never past a record that the source offset leaves unread; so an offset in a gap, or ahead of what is replicated,
+        becomes the target offset behind the run before it. None before the first run: what lies there is not known.
+        """
+        return _across(self._sources, self._targets, self._counts, source)
+
+    def reverse(self, target: int) -> int | None:
+        """Return the source offset to read from where the target was to be read from `target`; rules as in `translate`."""
+        return _across(self._targets, self._sources, self._counts, target)
+
+    def forget_before(self, source: int) -> None:
+        """Drop the runs that lie wholly before a source offset, which nobody can read any more."""
+        gone = bisect_right(self._sources, source)
+        while gone and self._sources[gone - 1] + self._counts[gone - 1] > source:
+            gone -= 1
+        self._drop(gone)
+
+    def keep_newest(self, runs: int) -> None:
+        """Drop all but so many of the newest runs."""
+        self._drop(max(0, len(self) - runs))
+
+    def _drop(self, oldest: int) -> None:
+        del self._sources[:oldest], self._targets[:oldest], self._counts[:oldest]
+
+    def since(self, source: int) -> Iterator[Run]:
+        """Return the runs, or their parts, that lie at or behind a source offset."""
+        at = bisect_left(self._sources, source)
+        if at and self._sources[at - 1] + self._counts[at - 1] > source:
+            skipped = source - self._sources[at - 1]
+            yield Run(source, self._targets[at - 1] + skipped, self._counts[at - 1] - skipped)
+        for index in range(at, len(self)):
+            yield Run(self._sources[index], self._targets[index], self._counts[index])
+
+    # --- as text, in a few bytes per run -------------------------------------------------------------------------
+
+    def text(self) -> str:
+        """Return the map as text: "source,target,count" of each run, the offsets counted from the end of the run before."""
+        parts = []
+        source = target = 0
+        for run in self:
+            parts.append(f"{run.source - source},{run.target - target},{run.records}")
+            source, target = run.source + run.records, run.target + run.records
+        return ";".join(parts)
+
+    @classmethod
+    def parse(cls, text: str) -> OffsetMap:
+        """Read `text` back.
+
+        Raises:
+            ValueError: it is no such text.
+        """
+        found = cls()
+        source = target = 0
+        for part in text.split(";") if text else ():
+            source_step, target_step, count = (int(number) for number in part.split(","))
+            source, target = source + source_step, target + target_step
+            if source < 0 or target < 0 or count < 0:
+                raise ValueError(f"no run of offsets: {part}")
+            found.add(source, target, count)
+            source, target = source + count, target + count
+        return found
+
+
+def _across(origins: list[int], destinations: list[int], counts: list[int], offset: int) -> int | None:
+    at = bisect_right(origins, offset) - 1
+    return None if at < 0 else destinations[at] + min(offset - origins[at], counts[at])

@@ -1,0 +1,116 @@
+"""The offset map against a plain list of records, one by one."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirror.offset_map import OffsetMap, Run
+
+# Steps of a mirror: (gap in the source before the batch, foreign records on the target before it, records of the batch)
+STEPS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(1, 5)), max_size=30)
+
+
+def mirrored(steps):
+    """Return the map, and the (source, target) offsets of every record."""
+    found, pairs = OffsetMap(), []
+    source = target = 0
+    for gap, foreign, count in steps:
+        source, target = source + gap, target + foreign
+        found.add(source, target, count)
+        pairs += [(source + i, target + i) for i in range(count)]
+        source, target = source + count, target + count
+    return found, pairs
+
+
+@given(STEPS)
+def test_every_offset_translates_to_its_first_unread_record_or_to_the_end_of_what_was_read(steps):
+    found, pairs = mirrored(steps)
+    if not pairs:
+        assert found.translate(0) is None
+        return
+    end_of = {source + 1: target + 1 for source, target in pairs}
+    for offset in range(pairs[0][0], pairs[-1][0] + 3):
+        translated = found.translate(offset)
+        unread = [target for source, target in pairs if source >= offset]
+        read = [target for source, target in pairs if source < offset]
+        assert translated <= min(unread, default=translated)  # nothing is skipped
+        assert translated > max(read, default=-1)  # nothing is read again
+        if offset in end_of and not unread:
+            assert translated == end_of[offset]
+
+
+@given(STEPS)
+def test_the_way_back_skips_nothing_and_repeats_nothing(steps):
+    found, pairs = mirrored(steps)
+    for offset in range(pairs[0][1], pairs[-1][1] + 3) if pairs else ():
+        back = found.reverse(offset)
+        assert back <= min((source for source, target in pairs if target >= offset), default=back)
+        assert back > max((source for source, target in pairs if target < offset), default=-1)
+
+
+@given(STEPS)
+def test_text_is_read_back(steps):
+    found, _ = mirrored(steps)
+    assert OffsetMap.parse(found.text()) == found
+
+
+@pytest.mark.parametrize("text", ["x", "1,2", "1,2,3,4", "1,2,-1", "-1,2,3", ";", "1,2,3;"])
+def test_other_text_is_refused(text):
+    with pytest.raises(ValueError, match=r"run of offsets|invalid literal|unpack"):
+        OffsetMap.parse(text)
+
+
+def test_batches_without_gaps_are_one_run():
+    found = OffsetMap()
+    for batch in range(1000):
+        found.add(batch * 50, 10 + batch * 50, 50)
+    assert list(found) == [Run(0, 10, 50_000)]
+    assert found.text() == "0,10,50000"
+
+
+def test_records_repeated_after_a_crash_are_read_where_they_were_written_last():
+    found = OffsetMap([Run(100, 90, 100), Run(150, 190, 100)])
+    assert list(found) == [Run(100, 90, 50), Run(150, 190, 100)]
+    assert found.translate(160) == 200
+    assert found.translate(120) == 110
+    assert found.reverse(170) == 150  # in the copy that nobody needs
+
+
+def test_a_target_that_begins_anew_ends_what_was_known():
+    found = OffsetMap([Run(100, 90, 100), Run(200, 0, 10)])
+    assert list(found) == [Run(200, 0, 10)]
+    assert found.translate(150) is None
+
+
+def test_a_start_with_nothing_before_it_translates_every_offset_before_it():
+    found = OffsetMap([Run(0, 7, 0), Run(40, 7, 10)])
+    assert [found.translate(offset) for offset in (0, 39, 40, 45)] == [7, 7, 7, 12]
+    assert found.reverse(7) == 40
+    assert list(OffsetMap([Run(0, 7, 0), Run(0, 7, 10)])) == [Run(0, 7, 10)]
+
+
+def test_a_topic_created_anew_begins_anew():
+    found = OffsetMap([Run(0, 0, 100), Run(0, 100, 0), Run(0, 100, 5)])
+    assert list(found) == [Run(0, 100, 5)]
+
+
+def test_what_retention_took_is_forgotten():
+    found = OffsetMap([Run(0, 0, 10), Run(12, 10, 10), Run(30, 20, 10)])
+    found.forget_before(15)
+    assert list(found) == [Run(12, 10, 10), Run(30, 20, 10)]
+    found.forget_before(30)
+    assert list(found) == [Run(30, 20, 10)]
+    found.forget_before(10)
+    assert list(found) == [Run(30, 20, 10)]
+    found.keep_newest(1)
+    assert found.last == found.first == Run(30, 20, 10)
+
+
+def test_what_came_since_an_offset():
+    found = OffsetMap([Run(0, 0, 10), Run(12, 10, 10)])
+    assert list(found.since(5)) == [Run(5, 5, 5), Run(12, 10, 10)]
+    assert list(found.since(10)) == [Run(12, 10, 10)]
+    assert list(found.since(13)) == [Run(13, 11, 9)]
+    assert list(found.since(22)) == []
