@@ -176,9 +176,9 @@ class Appliance:
         """Carry topic settings over, at once after the start and then at each flow's interval."""
         for state in self.flows:
             flow = state.flow
-            if state.plan is None or not flow.sync_configs_enabled or time.monotonic() < state.sync_configs_at_s:
+            if state.plan is None or not flow.sync_configs.enabled or time.monotonic() < state.sync_configs_at_s:
                 continue
-            state.sync_configs_at_s = time.monotonic() + flow.sync_configs_interval_s
+            state.sync_configs_at_s = time.monotonic() + flow.sync_configs.interval_s
             try:
                 present = {assigned.remote_topic for assigned in state.plan.partitions}
                 sync_configs(flow, state.topics, state.source, state.target, present=present)
@@ -189,9 +189,9 @@ class Appliance:
         """Follow new topics and grown partitions of the flows whose interval is over; tell the planner."""
         changed = False
         for state in self.flows:
-            if not force and (time.monotonic() < state.refresh_at_s or not state.flow.refresh_topics_enabled):
+            if not force and (time.monotonic() < state.refresh_at_s or not state.flow.refresh_topics.enabled):
                 continue
-            state.refresh_at_s = time.monotonic() + state.flow.refresh_topics_interval_s
+            state.refresh_at_s = time.monotonic() + state.flow.refresh_topics.interval_s
             try:
                 changed |= self._discover(state)
             except ClusterUnavailable as error:

@@ -24,7 +24,7 @@ def _flow_text(state: FlowState) -> str:
     positions = state.target.committed(group, wanted)
     lines = [f"{flow.name}: {len(state.topics)} topics, positions in group {group} on {flow.target.alias}"]
     changes: dict[str, list[Change]] = {}
-    if flow.sync_configs_enabled:
+    if flow.sync_configs.enabled:
         changes = config_changes(flow, state.topics, state.source, state.target, present=existing)
     width = max([len(topic.source.name) for topic in state.topics], default=0)
     for topic in state.topics:

@@ -17,6 +17,7 @@ class ReplicationPolicy:
 
     source_alias: str
     separator: str = "."
+    internal_separator: str = "."  # in the names of MirrorMaker's own topics (KIP-949)
 
     def remote_topic(self, topic: str) -> str:
         """Return the name on the target cluster of the source's `topic`."""
@@ -56,6 +57,18 @@ class ReplicationPolicy:
             or (topic.startswith("mm2") and topic.endswith((".internal", f"{sep}internal")))
             or topic.endswith((".checkpoints.internal", f"{sep}checkpoints{sep}internal"))
         )
+
+    def heartbeats_topic(self) -> str:
+        """Return the topic on the target that a flow beats in."""
+        return HEARTBEATS
+
+    def checkpoints_topic(self, alias: str) -> str:
+        """Return the topic on the target with the checkpoints of the source `alias`."""
+        return f"{alias}{self.internal_separator}checkpoints{self.internal_separator}internal"
+
+    def offset_syncs_topic(self, alias: str) -> str:
+        """Return the topic with offset syncs; `alias` is the cluster that it does not lie on."""
+        return f"mm2-offset-syncs{self.internal_separator}{alias}{self.internal_separator}internal"
 
     def would_cycle(self, topic: str, target_alias: str) -> bool:
         """Tell whether `topic` on the source came, over any number of hops, from `target_alias`."""
@@ -103,8 +116,3 @@ class IdentityReplicationPolicy(ReplicationPolicy):
 POLICIES: dict[str, type[ReplicationPolicy]] = {
     policy.__name__: policy for policy in (DefaultReplicationPolicy, IdentityReplicationPolicy)
 }
-
-
-def policy_class(java_name: str) -> type[ReplicationPolicy] | None:
-    """Return the policy for a Java class name, full or short; None for any other class."""
-    return POLICIES.get(java_name.removeprefix(JAVA_PACKAGE))

@@ -20,23 +20,23 @@ class RegexError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicFilter:
-    """Which topics a flow takes: any of `topics` matches the whole name and none of `exclude` does."""
+class NameFilter:
+    """Which topics or groups a flow takes: any of `include` matches the whole name and none of `exclude` does."""
 
-    topics: tuple[str, ...]
+    include: tuple[str, ...]
     exclude: tuple[str, ...]
     _included: re.Pattern[str] | None = field(init=False, repr=False, compare=False)
     _excluded: re.Pattern[str] | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_included", compile_list(self.topics))
+        object.__setattr__(self, "_included", compile_list(self.include))
         object.__setattr__(self, "_excluded", compile_list(self.exclude))
 
-    def matches(self, topic: str) -> bool:
-        """Tell whether the filter lets `topic` through. Internal topics and cycles are the policy's matter."""
-        if self._included is None or self._included.fullmatch(topic) is None:
+    def matches(self, name: str) -> bool:
+        """Tell whether the filter lets `name` through. Internal topics and cycles are the policy's matter."""
+        if self._included is None or self._included.fullmatch(name) is None:
             return False
-        return self._excluded is None or self._excluded.fullmatch(topic) is None
+        return self._excluded is None or self._excluded.fullmatch(name) is None
 
 
 def compile_list(patterns: Sequence[str]) -> re.Pattern[str] | None:

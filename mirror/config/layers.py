@@ -8,28 +8,12 @@ from itertools import product
 from typing import NamedTuple
 
 from mirror.config.clients import Role, is_mapped
+from mirror.config.keys import FLOW_KEYS, needless
 from mirror.config.properties import Entry
 from mirror.config.values import refusal, text
 
 Layer = dict[str, Entry]  # Java name without prefix -> the entry that sets it
 
-FLOW_KEYS = frozenset(
-    {
-        "enabled",
-        "topics",
-        "topics.exclude",
-        "replication.policy.class",
-        "replication.policy.separator",
-        "replication.factor",
-        "tasks.max",
-        "refresh.topics.enabled",
-        "refresh.topics.interval.seconds",
-        "sync.topic.configs.enabled",
-        "sync.topic.configs.interval.seconds",
-        "config.properties.exclude",
-        "use.defaults.from",
-    }
-)
 _OWN_PREFIX = "mirror."
 
 
@@ -68,6 +52,12 @@ class Assigned:
     def target_admin(self, pair: Pair) -> Layer:
         """Return the effective properties of the target's admin client; see _scoped."""
         return self._scoped(pair, pair.target, "target", "admin")
+
+    def offset_syncs_producer(self, pair: Pair, *, at_source: bool) -> Layer:
+        """Return those of the client that writes offset syncs; see _scoped."""
+        if at_source:
+            return self._scoped(pair, pair.source, "source", "producer")
+        return self._scoped(pair, pair.target, "target", "producer")
 
     def producer(self, pair: Pair) -> Layer:
         """Return those of the data producer: B's common keys, B.producer.*, A->B.producer.override.*, later wins.
@@ -134,7 +124,7 @@ def unhonoured(found: Assigned, enabled: Iterable[Pair]) -> dict[str, str]:
     ignored: dict[str, str] = {}
     for key, entry in found.top.items():
         if key not in FLOW_KEYS and key != "clusters" and not _is_honoured_common(key, entry):
-            ignored[entry.key] = ""
+            ignored[entry.key] = needless(key)
     for alias, layer in found.clusters.items():
         roles: list[tuple[str, Role]] = [("admin.", "admin")] if alias in sources | targets else []
         roles += [("consumer.", "consumer")] if alias in sources else []
@@ -149,10 +139,13 @@ def unhonoured(found: Assigned, enabled: Iterable[Pair]) -> dict[str, str]:
 
 _PAIR_ROLES: list[tuple[str, Role]] = [
     ("producer.override.", "producer"),
+    ("source.producer.", "producer"),
+    ("target.producer.", "producer"),
     ("source.consumer.", "consumer"),
     ("source.admin.", "admin"),
     ("target.admin.", "admin"),
     ("consumer.", "consumer"),
+    ("producer.", "producer"),
     ("admin.", "admin"),
 ]
 
@@ -169,9 +162,9 @@ def _note(ignored: dict[str, str], layer: Layer, roles: list[tuple[str, Role]]) 
                 (sub.removeprefix(p) for p in ("source.cluster.", "target.cluster.") if sub.startswith(p)), ""
             )
             if sub not in FLOW_KEYS and not _is_honoured_common(common, entry):
-                ignored[entry.key] = ""
+                ignored[entry.key] = needless(sub)
         elif not _is_honoured_common(sub, entry):
-            ignored[entry.key] = ""
+            ignored[entry.key] = needless(sub)
 
 
 def _is_honoured_common(key: str, entry: Entry) -> bool:

@@ -11,17 +11,22 @@ from pathlib import Path
 
 from mirror.config import values
 from mirror.config.checks import check_clients, check_flows, check_placeholders
-from mirror.config.java_regex import RegexError, TopicFilter, compile_list
+from mirror.config.java_regex import NameFilter
+from mirror.config.keys import (
+    DEFAULT_TOPICS_EXCLUDE,
+    CheckpointSettings,
+    Every,
+    HeartbeatSettings,
+    Keys,
+    OffsetSyncSettings,
+)
 from mirror.config.layers import Assigned, Layer, Pair, assign, effective, unhonoured
 from mirror.config.properties import Entry, Properties, last_wins, read
 from mirror.config.values import refusal
 from mirror.errors import SettingsError
-from mirror.policy import POLICIES, ReplicationPolicy, policy_class
-from mirror.topic_configs import DEFAULT_EXCLUDE as DEFAULT_CONFIG_EXCLUDE
+from mirror.policy import ReplicationPolicy
 from mirror.topic_configs import ConfigSync
 
-DEFAULT_EXCLUDE = (r"mm2.*\.internal", r".*\.replica", r"__.*")  # MirrorMaker 4.x
-MAX_REPLICATION_FACTOR = 32_767  # a 16-bit field of the CreateTopics request
 _OWN_KEYS = (
     "mirror.app.grafana.url",
     "mirror.app.prometheus.url",
@@ -56,22 +61,25 @@ class Flow:
 
     source: Cluster
     target: Cluster
-    topics: TopicFilter
+    topics: NameFilter
     policy: ReplicationPolicy
     replication_factor: int  # of topics created on the target; -1 leaves it to the target's brokers
     tasks_max: int
-    refresh_topics_enabled: bool
-    refresh_topics_interval_s: float
+    refresh_topics: Every
     configs: ConfigSync
-    sync_configs_enabled: bool
-    sync_configs_interval_s: float
+    sync_configs: Every
+    sync_acls: Every
+    checkpoints: CheckpointSettings
+    offset_syncs: OffsetSyncSettings
+    heartbeats: HeartbeatSettings
+    offset_syncs_producer: Mapping[str, str]
     consumer: Mapping[str, str]  # reads the source
     producer: Mapping[str, str]  # writes the target
     source_admin: Mapping[str, str]
     target_admin: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        for name in ("consumer", "producer", "source_admin", "target_admin"):
+        for name in ("offset_syncs_producer", "consumer", "producer", "source_admin", "target_admin"):
             object.__setattr__(self, name, Properties(getattr(self, name)))
 
     @property
@@ -212,76 +220,28 @@ def _cluster(found: Assigned, alias: str, path: Path) -> Cluster:
 
 
 def _flow(found: Assigned, pair: Pair, clusters: Mapping[str, Cluster]) -> Flow:
-    own = found.flow(pair)
-    factor, tasks, interval = (
-        own.get(key) for key in ("replication.factor", "tasks.max", "refresh.topics.interval.seconds")
-    )
-    refresh = own.get("refresh.topics.enabled")
-    sync, sync_interval = own.get("sync.topic.configs.enabled"), own.get("sync.topic.configs.interval.seconds")
+    keys = Keys(found.flow(pair))
+    offset_syncs = keys.offset_syncs()
     return Flow(
         source=clusters[pair.source],
         target=clusters[pair.target],
-        topics=TopicFilter(
-            topics=_patterns(own.get("topics"), (".*",)), exclude=_patterns(own.get("topics.exclude"), DEFAULT_EXCLUDE)
-        ),
-        policy=_policy(own, pair),
-        replication_factor=_replication_factor(factor) if factor else 2,
-        tasks_max=values.integer(tasks, least=1) if tasks else 1,
-        refresh_topics_enabled=values.boolean(refresh) if refresh else True,
-        refresh_topics_interval_s=float(values.integer(interval, least=1)) if interval else 600.0,
-        configs=ConfigSync(
-            exclude=_patterns(own.get("config.properties.exclude"), DEFAULT_CONFIG_EXCLUDE),
-            defaults_from_source=_defaults_from_source(own.get("use.defaults.from")),
-        ),
-        sync_configs_enabled=values.boolean(sync) if sync else True,
-        sync_configs_interval_s=float(values.integer(sync_interval, least=1)) if sync_interval else 600.0,
+        topics=keys.names("topics", DEFAULT_TOPICS_EXCLUDE, "topic.filter.class"),
+        policy=keys.policy(pair.source),
+        replication_factor=keys.replication_factor("replication.factor", default=2),
+        tasks_max=keys.integer("tasks.max", default=1),
+        refresh_topics=keys.every("refresh.topics", default=600),
+        configs=keys.config_sync(),
+        sync_configs=keys.every("sync.topic.configs", default=600),
+        sync_acls=keys.every("sync.topic.acls", default=600),
+        checkpoints=keys.checkpoints(),
+        offset_syncs=offset_syncs,
+        heartbeats=keys.heartbeats(),
+        offset_syncs_producer=effective(found.offset_syncs_producer(pair, at_source=offset_syncs.at_source)),
         consumer=effective(found.source_client(pair, "consumer")),
         producer=effective(found.producer(pair)),
         source_admin=effective(found.source_client(pair, "admin")),
         target_admin=effective(found.target_admin(pair)),
     )
-
-
-def _patterns(entry: Entry | None, default: tuple[str, ...]) -> tuple[str, ...]:
-    if entry is None:
-        return default
-    patterns = values.text_list(entry)
-    try:
-        compile_list(patterns)
-    except RegexError as error:
-        raise refusal(entry, str(error)) from None
-    return patterns
-
-
-def _defaults_from_source(entry: Entry | None) -> bool:
-    side = values.text(entry).lower() if entry else "target"
-    if entry and side not in ("source", "target"):
-        raise refusal(entry, f'"{values.text(entry)}" is neither side. Write "source" or "target".')
-    return side == "source"
-
-
-def _policy(own: Layer, pair: Pair) -> ReplicationPolicy:
-    separator = own.get("replication.policy.separator")
-    if separator and not _is_topic_name(values.text(separator)):
-        expected = 'one or more of letters, digits, ".", "_" and "-", as topic names allow'
-        raise refusal(separator, f'"{values.text(separator)}" is not a separator. Write {expected}.')
-    entry = own.get("replication.policy.class")
-    policy = policy_class(values.text(entry)) if entry else policy_class("DefaultReplicationPolicy")
-    if policy is None and entry:
-        raise refusal(entry, f'"{values.text(entry)}" is not supported. Write one of {", ".join(POLICIES)}.')
-    assert policy is not None
-    return policy(source_alias=pair.source, separator=values.text(separator) if separator else ".")
-
-
-def _is_topic_name(text: str) -> bool:
-    return bool(text) and text.isascii() and all(char.isalnum() or char in "._-" for char in text)
-
-
-def _replication_factor(entry: Entry) -> int:
-    factor = values.integer(entry, least=-1, most=MAX_REPLICATION_FACTOR)
-    if factor == 0:
-        raise refusal(entry, '"0" is not a replication factor. Write at least 1, or -1 for the brokers\' default.')
-    return factor
 
 
 def _mirror(own: Layer) -> Mirror:

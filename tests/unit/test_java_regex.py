@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.config.java_regex import RegexError, TopicFilter, compile_list, translate
+from mirror.config.java_regex import NameFilter, RegexError, compile_list, translate
 
 topic_names = st.text(string.ascii_letters + string.digits + "._-", min_size=1, max_size=30)
 
 
 def takes(topics, topic, exclude=()):
-    return TopicFilter(topics=tuple(topics), exclude=tuple(exclude)).matches(topic)
+    return NameFilter(include=tuple(topics), exclude=tuple(exclude)).matches(topic)
 
 
 def test_a_pattern_must_match_the_whole_name():
@@ -156,6 +156,6 @@ def test_only_named_groups_change_their_spelling():
 
 
 def test_a_filter_survives_pickling():
-    chosen = pickle.loads(pickle.dumps(TopicFilter(topics=("a.*",), exclude=("ab",))))
-    assert chosen == TopicFilter(topics=("a.*",), exclude=("ab",))
+    chosen = pickle.loads(pickle.dumps(NameFilter(include=("a.*",), exclude=("ab",))))
+    assert chosen == NameFilter(include=("a.*",), exclude=("ab",))
     assert (chosen.matches("ac"), chosen.matches("ab")) == (True, False)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.policy import DefaultReplicationPolicy, IdentityReplicationPolicy, policy_class
+from mirror.policy import DefaultReplicationPolicy, IdentityReplicationPolicy
 
 DEFAULT = DefaultReplicationPolicy(source_alias="primary")
 IDENTITY = IdentityReplicationPolicy(source_alias="primary")
@@ -131,10 +131,14 @@ def test_heartbeats_are_known_over_any_hops():
     ]
 
 
-def test_policies_are_found_by_full_or_short_name_only():
-    assert policy_class("org.apache.kafka.connect.mirror.IdentityReplicationPolicy") is IdentityReplicationPolicy
-    assert policy_class("DefaultReplicationPolicy") is DefaultReplicationPolicy
-    assert policy_class("com.example.DefaultReplicationPolicy") is None
+def test_internal_topics_have_mirrormakers_names():
+    assert DEFAULT.checkpoints_topic("a") == "a.checkpoints.internal"
+    assert DEFAULT.offset_syncs_topic("b") == "mm2-offset-syncs.b.internal"
+    odd = DefaultReplicationPolicy(source_alias="a", separator="_", internal_separator="_")
+    assert odd.checkpoints_topic("a") == "a_checkpoints_internal"  # KIP-949
+    assert odd.offset_syncs_topic("b") == "mm2-offset-syncs_b_internal"
+    assert odd.is_internal(odd.checkpoints_topic("a"))
+    assert odd.is_internal(odd.offset_syncs_topic("b"))
 
 
 def test_policies_survive_pickling():

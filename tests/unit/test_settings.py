@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mirror.config.java_regex import NameFilter
 from mirror.config.settings import load
 from mirror.errors import SettingsError
 from mirror.policy import DefaultReplicationPolicy, IdentityReplicationPolicy
@@ -59,8 +60,8 @@ def test_defaults(settings):
     assert flow.target.client == {"bootstrap.servers": "b1:9092"}
     assert flow.policy == DefaultReplicationPolicy(source_alias="primary", separator=".")
     assert (flow.replication_factor, flow.tasks_max) == (2, 1)
-    assert (flow.refresh_topics_enabled, flow.refresh_topics_interval_s) == (True, 600.0)
-    assert flow.topics.topics == (".*",)
+    assert (flow.refresh_topics.enabled, flow.refresh_topics.interval_s) == (True, 600.0)
+    assert flow.topics.include == (".*",)
     for topic, expected in [("a", True), ("a.replica", False), ("__x", False), ("mm2-x.internal", False)]:
         assert flow.topics.matches(topic) is expected
     assert flow.consumer == flow.source_admin == {"bootstrap.servers": "p1:9092,p2:9092"}
@@ -70,6 +71,62 @@ def test_defaults(settings):
     assert mirror.source_group_enabled is True
     assert (mirror.lanes, mirror.slots, mirror.poll_interval_s, mirror.spark) == (2, os.cpu_count(), 5.0, {})
     assert loaded.ignored == ()
+
+
+def test_defaults_of_what_is_beside_the_records(settings):
+    """B.2 of the semantics."""
+    [flow] = settings().flows
+    checkpoints = flow.checkpoints
+    assert (checkpoints.enabled, checkpoints.interval_s, checkpoints.replication_factor) == (True, 60, 3)
+    assert (checkpoints.sync_groups, checkpoints.sync_interval_s, checkpoints.lists_new_groups) == (False, 60, True)
+    for group, expected in [("billing", True), ("console-consumer-1", False), ("connect-x", False), ("__x", False)]:
+        assert checkpoints.groups.matches(group) is expected
+    assert (flow.offset_syncs.enabled, flow.offset_syncs.at_source, flow.offset_syncs.replication_factor) == (
+        True,
+        True,
+        3,
+    )
+    beats = flow.heartbeats
+    assert (beats.enabled, beats.interval_s, beats.replication_factor, beats.replicated) == (True, 1, 3, True)
+    assert (flow.sync_acls.enabled, flow.sync_acls.interval_s) == (True, 600)
+    assert flow.policy.internal_separator == "."
+
+
+def test_a_separator_holds_for_internal_topics_too_unless_switched_off(settings):
+    own = settings("replication.policy.separator = _").flows[0].policy
+    assert own.checkpoints_topic("primary") == "primary_checkpoints_internal"
+    off = "replication.policy.internal.topic.separator.enabled = false"
+    assert settings("replication.policy.separator = _", off).flows[0].policy.internal_separator == "."
+
+
+class Upper(DefaultReplicationPolicy):
+    """A policy of somebody's own."""
+
+    __slots__ = ()
+
+    def remote_topic(self, topic):
+        """Shout."""
+        return super().remote_topic(topic).upper()
+
+
+class Odd(NameFilter):
+    """A filter of somebody's own."""
+
+    __slots__ = ()
+
+    def matches(self, name):
+        """Take odd lengths of what the lists let through."""
+        return len(name) % 2 == 1 and NameFilter.matches(self, name)
+
+
+def test_policies_and_filters_may_be_python_classes(settings):
+    [flow] = settings(
+        f"replication.policy.class = {__name__}.Upper", f"topic.filter.class = {__name__}.Odd", "topics = a.*"
+    ).flows
+    assert flow.policy.remote_topic("t") == "PRIMARY.T"
+    assert [flow.topics.matches(topic) for topic in ("a", "ab", "abc", "b")] == [True, False, True, False]
+    java = settings("group.filter.class = org.apache.kafka.connect.mirror.DefaultGroupFilter").flows[0]
+    assert java.checkpoints.groups.matches("g")
 
 
 def test_flow_keys_beat_top_level_ones(settings):
@@ -86,12 +143,12 @@ def test_flow_keys_beat_top_level_ones(settings):
         "replication.policy.separator = _",
     ).flows
     assert [flow.name for flow in two] == ["primary->backup", "backup->primary"]
-    assert [flow.topics.topics for flow in two] == [("c",), ("a", "b.*")]
+    assert [flow.topics.include for flow in two] == [("c",), ("a", "b.*")]
     assert [flow.topics.exclude for flow in two] == [(), ()]
     assert [flow.replication_factor for flow in two] == [3, -1]
     assert [flow.tasks_max for flow in two] == [4, 4]
-    assert [flow.refresh_topics_enabled for flow in two] == [False, False]
-    assert [flow.refresh_topics_interval_s for flow in two] == [7.0, 600.0]
+    assert [flow.refresh_topics.enabled for flow in two] == [False, False]
+    assert [flow.refresh_topics.interval_s for flow in two] == [7.0, 600.0]
     assert [flow.policy.remote_topic("t") for flow in two] == ["primary_t", "backup_t"]
 
 
@@ -152,7 +209,8 @@ def test_producer_layers(settings):
     lines = ["primary->backup.producer.batch.size = 1", "backup.producer.batch.size = 2"]
     loaded = settings(*lines)
     assert loaded.flows[0].producer["batch.size"] == "2"
-    assert loaded.ignored == ("primary->backup.producer.batch.size",)
+    assert loaded.flows[0].offset_syncs_producer["batch.size"] == "1"
+    assert loaded.ignored == ()
     assert settings(*lines, "primary->backup.producer.override.batch.size = 3").flows[0].producer["batch.size"] == "3"
 
 
@@ -219,15 +277,14 @@ def test_targets_keep_only_flows_that_write_to_them(settings, refusal):
 
 def test_keys_that_change_nothing_are_named_once_in_file_order(settings):
     loaded = settings(
-        "groups = x",
-        "groups = y",
-        "emit.heartbeats.enabled = false",
+        "offset.lag.max = 1",
+        "offset.lag.max = 2",
         "nonsense = 1",
         "backup.offset.storage.replication.factor = 1",
         "backup.consumer.fetch.min.bytes = 1",
         "primary.consumer.max.poll.records = 1",
         "backup.producer.enable.idempotence = false",
-        "primary->backup.sync.topic.acls.enabled = false",
+        "primary->backup.refresh.groups.interval.seconds = 1",
         "primary->backup.topcs = x",
         "ssl.cipher.suites = x",
         "backup->primary.enabled = false",
@@ -235,18 +292,22 @@ def test_keys_that_change_nothing_are_named_once_in_file_order(settings):
         "primary.sasl.mechanism = PLAIN",
     )
     assert loaded.ignored == (
-        "groups",
-        "emit.heartbeats.enabled",
+        "offset.lag.max",
         "nonsense",
         "backup.offset.storage.replication.factor",
         "backup.consumer.fetch.min.bytes",
         "primary.consumer.max.poll.records",
         "backup.producer.enable.idempotence",
-        "primary->backup.sync.topic.acls.enabled",
+        "primary->backup.refresh.groups.interval.seconds",
         "primary->backup.topcs",
         "ssl.cipher.suites",
     )
-    assert loaded.ignored_why == {"backup.producer.enable.idempotence": "writes are always idempotent"}
+    assert loaded.ignored_why == {
+        "offset.lag.max": "offsets are translated exactly at any lag",
+        "backup.offset.storage.replication.factor": "positions are offsets of a group on the target",
+        "backup.producer.enable.idempotence": "writes are always idempotent",
+        "primary->backup.refresh.groups.interval.seconds": "groups are listed at each checkpoint",
+    }
 
 
 def test_top_level_enabled_holds_for_pairs_that_say_nothing(settings):
@@ -267,7 +328,14 @@ def test_top_level_enabled_holds_for_pairs_that_say_nothing(settings):
         ("refresh.topics.enabled = yes", '5: refresh.topics.enabled: "yes" is not a boolean. Write true or false.'),
         ("refresh.topics.interval.seconds = -1", "5: refresh.topics.interval.seconds: "),
         ("backup->primary.enabled = 1", '5: backup->primary.enabled: "1" is not a boolean'),
-        ("replication.policy.class = com.x.Mine", '5: replication.policy.class: "com.x.Mine" is not supported'),
+        ("replication.policy.class = com.x.Mine", '5: replication.policy.class: "com.x.Mine" cannot be imported (there'),
+        ("replication.policy.class = Mine", '5: replication.policy.class: "Mine" cannot be imported (there is no such mod'),
+        ("replication.policy.class = pathlib.Path", '5: replication.policy.class: "pathlib.Path" is no such class; expec'),
+        ("group.filter.class = a.B", '5: group.filter.class: "a.B" cannot be imported (there is no such module); expected'),
+        ("offset-syncs.topic.location = both", '5: offset-syncs.topic.location: "both" is neither side. Write "source"'),
+        ("emit.offset-syncs.enabled=false\noffset-syncs.topic.location=target",
+         "6: offset-syncs.topic.location: has no meaning with emit.offset-syncs.enabled=false"),
+        ("sync.group.offsets.interval.seconds = 0", '5: sync.group.offsets.interval.seconds: "0" is not an integer of'),
         ("replication.policy.separator = /", '5: replication.policy.separator: "/" is not a separator'),
         ("replication.policy.separator =", '5: replication.policy.separator: "" is not a separator'),
         ("primary->other.enabled = true", '5: primary->other.enabled: unknown alias "other", expected one of backup, pr'),

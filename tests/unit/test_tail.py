@@ -78,7 +78,13 @@ def test_topic_and_tail_together_are_the_whole_map(steps):
 
 
 def test_foreign_records_in_the_topic_are_no_records_of_it():
-    for key, value in ((None, b"0,0,1"), (b"[]", b"0,0,1"), (b'["t",0,0]', b"x"), (b"\xff", b"0,0,1"), (b"1", b"0,0,1")):
+    for key, value in (
+        (None, b"0,0,1"),
+        (b"[]", b"0,0,1"),
+        (b'["t",0,0]', b"x"),
+        (b"\xff", b"0,0,1"),
+        (b"1", b"0,0,1"),
+    ):
         assert MapRecord.decode(key, value) is None
     assert MapRecord.decode(b'["t",0,0]', None) is None
     assert MapRecord.decode(b'["t",0,0]', b"0,0,1") == ("t", 0, OffsetMap([Run(0, 0, 1)]))
