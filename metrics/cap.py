@@ -43,20 +43,20 @@ def capped(snapshot: Mapping[str, Mapping[Labels, Value]], max_series: int) -> t
     """Return the families in the catalogue's order, at most `max_series` lines, and how many series gave way.
 
     From the catalogue's last family to its first: those of topic-partitions become one series per topic; if that is not
-    enough, those of topics are left out. What concerns a flow or the appliance itself always stays.
+    enough, those of topics and groups are left out. What concerns a flow or the appliance itself always stays.
     """
     families = [Family(spec, spec.labels, snapshot[spec.name]) for spec in CATALOGUE]
     size = full = sum(family.size() for family in families)
     for at in reversed(range(len(families))):
         if size <= max_series:
             break
-        if families[at].labels == PARTITION:
+        if families[at].labels[-1:] == PARTITION[-1:]:
             before, families[at] = families[at], _folded(families[at])
             size += families[at].size() - before.size()
     for at in reversed(range(len(families))):
         if size <= max_series:
             break
-        if "topic" in families[at].labels:
+        if {"topic", "group"} & set(families[at].labels):
             size -= families[at].size()
             families[at] = Family(families[at].spec, families[at].labels)
     return families, full - size

@@ -13,6 +13,7 @@ PARTITION = ("source", "target", "topic", "partition")
 TOPIC = ("source", "target", "topic")
 SLOT = ("source", "target", "slot")
 FLOW = ("source", "target")
+GROUP = (*FLOW, "group")
 
 # Upper bounds. 30 and 60 s are bounds because freshness objectives are usually one of them.
 RECORD_SECONDS = (0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0)
@@ -160,6 +161,48 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         unit="windows",
         help="Windows that took the turn of a predecessor which never released it (its process is gone, or hangs).",
         example="increase(kafka_mirror_takeovers_total[1h])",
+    ),
+    MetricSpec(
+        name="kafka_mirror_last_checkpoint_timestamp_seconds",
+        kind="gauge",
+        labels=GROUP,
+        unit="epoch seconds",
+        help="When the group's offsets were last translated; its age is what a fail-over would cost.",
+        example="time() - kafka_mirror_last_checkpoint_timestamp_seconds",
+    ),
+    MetricSpec(
+        name="kafka_mirror_group_partitions",
+        kind="gauge",
+        labels=(*GROUP, "state"),
+        unit="topic-partitions",
+        help="Topic-partitions that the group has offsets on, by what became of them: translated or synced is well, "
+        "each other state is explained in docs/offsets.md.",
+        example='sum by (source, target, group) (kafka_mirror_group_partitions{state!~"translated|synced"})',
+    ),
+    MetricSpec(
+        name="kafka_mirror_failover_reread_records",
+        kind="gauge",
+        labels=GROUP,
+        unit="records",
+        help="Records that the group would have read again, had it failed over just before its last checkpoint: "
+        "what it had read since the one before.",
+        example="topk(10, kafka_mirror_failover_reread_records)",
+    ),
+    MetricSpec(
+        name="kafka_mirror_checkpoints_total",
+        kind="counter",
+        labels=FLOW,
+        unit="checkpoints",
+        help="Checkpoints that were written because a group's offset had changed.",
+        example="sum by (source, target) (rate(kafka_mirror_checkpoints_total[5m]))",
+    ),
+    MetricSpec(
+        name="kafka_mirror_checkpoint_errors_total",
+        kind="counter",
+        labels=FLOW,
+        unit="rounds",
+        help="Rounds of checkpoints that failed; the log has the reason.",
+        example="increase(kafka_mirror_checkpoint_errors_total[15m])",
     ),
     MetricSpec(
         name="kafka_mirror_batch_duration_seconds",
@@ -329,6 +372,17 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         unit="epoch seconds",
         help="Timestamp of the newest record that was replicated.",
         example="time() - max by (topic) (kafka_mirror_last_record_timestamp_seconds)",
+        fold="max",
+    ),
+    MetricSpec(
+        name="kafka_mirror_checkpoint_latency_ms",
+        kind="gauge",
+        labels=(*GROUP, "topic", "partition"),
+        unit="milliseconds",
+        help="From the begin of a round of checkpoints, when the groups' offsets are read, to the target's acknowledgement "
+        "of this group's last changed checkpoint.",
+        example="max by (source, target, group) (kafka_mirror_checkpoint_latency_ms)",
+        mm2="checkpoint-latency-ms",
         fold="max",
     ),
     MetricSpec(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
@@ -14,12 +14,20 @@ from metrics.recorder import Recorder
 log = logging.getLogger("mirror")
 
 
+class Take(Protocol):
+    """Takes in the rows of a stream's micro-batch."""
+
+    def __call__(self, rows: Sequence[Mapping[str, Any]], *, now_s: float) -> None:
+        """Take them in; `now_s` is when they arrived, epoch seconds."""
+
+
 class MirrorQueryListener(StreamingQueryListener):
     """Feeds the reports that a micro-batch observed. Spark swallows a listener's exceptions, so they are counted."""
 
-    def __init__(self, recorder: Recorder, *, observed: str) -> None:
+    def __init__(self, recorder: Recorder, *, takes: Mapping[str, Take]) -> None:
+        """Give each stream's rows to whom they are for, by the name that they were observed under."""
         self._recorder = recorder
-        self._observed = observed
+        self._takes = takes
         self._names: dict[str, str] = {}  # of queries by id: the event of an end has no name
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name
@@ -32,8 +40,9 @@ class MirrorQueryListener(StreamingQueryListener):
         """Record the reports of one window, and what Spark took for it."""
         self._count("progress")
         try:
-            for row in reports(event.progress.observedMetrics, self._observed):
-                self._recorder.report(row, now_s=time.time())
+            for name, take in self._takes.items():
+                if rows := reports(event.progress.observedMetrics, name):
+                    take(rows, now_s=time.time())
             for phase, took_ms in event.progress.durationMs.items():
                 self._recorder.phase(event.progress.name, phase, took_ms / 1000)
         except Exception:
@@ -53,7 +62,7 @@ class MirrorQueryListener(StreamingQueryListener):
         self._recorder.count("kafka_mirror_listener_events_total", (event,))
 
 
-def reports(observed: Mapping[str, Any], name: str) -> Iterable[Mapping[str, Any]]:
-    """Return the replication reports inside the observed metrics of one progress event."""
+def reports(observed: Mapping[str, Any], name: str) -> Sequence[Mapping[str, Any]]:
+    """Return the rows that one progress event observed under a name."""
     row = observed.get(name)
     return [report.asDict() for report in row["reports"]] if row is not None else []

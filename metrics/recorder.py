@@ -8,10 +8,12 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from metrics.cap import Histogram, Labels, Value
-from metrics.catalogue import BY_NAME, CATALOGUE
+from metrics.catalogue import BY_NAME, CATALOGUE, PARTITION
 
 LATE_S = 1.0  # a turn taken this long behind a window's start is a late hand-over
 _SPREADS = {"age": "kafka_mirror_record_age_ms", "latency": "kafka_mirror_replication_latency_ms"}
+_CHECKPOINT_LATENCY = "kafka_mirror_checkpoint_latency_ms"
+_GROUP_FAMILIES = [spec.name for spec in CATALOGUE if "group" in spec.labels]
 _HISTOGRAMS = {"age": "kafka_mirror_record_age_seconds", "latency": "kafka_mirror_replication_latency_seconds"}
 
 
@@ -39,8 +41,12 @@ class Recorder:
 
     # --- what the stream reports -----------------------------------------------------------------------------
 
-    def report(self, row: Mapping[str, Any], *, now_s: float) -> None:
-        """Take in one replication report (columns: mirror.replication.reports.SCHEMA)."""
+    def reports(self, rows: Sequence[Mapping[str, Any]], *, now_s: float) -> None:
+        """Take in replication reports (columns: mirror.replication.reports.SCHEMA)."""
+        for row in rows:
+            self._report(row, now_s)
+
+    def _report(self, row: Mapping[str, Any], now_s: float) -> None:
         labels = (row["source"], row["target"], row["topic"], str(row["partition"]))
         seconds = max(row["duration_ms"], 1.0) / 1000
         with self._lock:
@@ -82,6 +88,39 @@ class Recorder:
         late = row["takeovers"] == 0 and row["turn_wait_ms"] > LATE_S * 1000
         self._add("kafka_mirror_late_handovers_total", slot, 1 if late else 0)
         self._set("kafka_mirror_turn_wait_seconds", slot, row["turn_wait_ms"] / 1000)
+
+    def checkpoints(self, rows: Sequence[Mapping[str, Any]], *, now_s: float) -> None:
+        """Take in a round of checkpoints (columns: mirror.checkpoints.plan.SCHEMA).
+
+        Each flow that had its turn has a row of its own, without a group, and with the reason when the round failed.
+        """
+        done = [(row["source"], row["target"]) for row in rows if row["group"] is None and row["failure"] is None]
+        with self._lock:
+            for row in rows:
+                if row["failure"] is not None:
+                    self._add("kafka_mirror_checkpoint_errors_total", (row["source"], row["target"]), 1)
+            for flow in done:
+                self._flow_checkpoints(flow, [row for row in rows if (row["source"], row["target"]) == flow], now_s)
+
+    def _flow_checkpoints(self, flow: Labels, rows: Sequence[Mapping[str, Any]], now_s: float) -> None:
+        """Replace what is known of a flow's groups: one that is gone leaves no series behind."""
+        latency = {key: value for key, value in self._series[_CHECKPOINT_LATENCY].items() if key[:2] == flow}
+        for name in _GROUP_FAMILIES:
+            for labels in [labels for labels in self._series[name] if labels[:2] == flow]:
+                del self._series[name][labels]
+        self._add("kafka_mirror_checkpoint_errors_total", flow, 0)
+        self._add("kafka_mirror_checkpoints_total", flow, sum(row["latency_ms"] is not None for row in rows))
+        for row in rows:
+            if row["group"] is None:
+                continue
+            group = (*flow, row["group"])
+            place = (*group, row["topic"], str(row["partition"]))
+            self._set("kafka_mirror_last_checkpoint_timestamp_seconds", group, now_s)
+            self._add("kafka_mirror_group_partitions", (*group, row["state"]), 1)
+            self._add("kafka_mirror_failover_reread_records", group, row["reread"] or 0)
+            took_ms = row["latency_ms"] if row["latency_ms"] is not None else latency.get(place)
+            if took_ms is not None:
+                self._set(_CHECKPOINT_LATENCY, place, took_ms)
 
     def phase(self, query: str, phase: str, seconds: float) -> None:
         """Take in how long one phase of a query's micro-batch took."""
@@ -165,9 +204,9 @@ class Recorder:
             for name, series in self._series.items():
                 names = BY_NAME[name].labels
                 if "topic" in names:
-                    is_partition = "partition" in names
-                    gone = [key for key in series if (key not in wanted if is_partition else key[:3] not in topics)]
-                    for labels in gone:
+                    present = wanted if "partition" in names else topics
+                    place = [names.index(label) for label in PARTITION if label in names]
+                    for labels in [key for key in series if tuple(key[at] for at in place) not in present]:
                         del series[labels]
 
     def value(self, name: str, labels: Labels) -> float | None:

@@ -16,10 +16,11 @@ from pathlib import Path
 from metrics.cap import Labels
 from metrics.exporter import PortTakenError, serve
 from metrics.exposition import exposition
-from metrics.listener import MirrorQueryListener
+from metrics.listener import MirrorQueryListener, Take
 from metrics.recorder import Recorder
 from mirror import __version__
 from mirror.admin import Admin
+from mirror.checkpoints.plan import CheckpointPlan
 from mirror.config.settings import Flow, Settings
 from mirror.errors import ClusterUnavailable, SettingsError, StreamTerminated
 from mirror.local.jars import cache_folder, java
@@ -27,8 +28,8 @@ from mirror.poller import Poller
 from mirror.replication.class_archive import ClassArchive
 from mirror.replication.datasource import Plan, write_plan
 from mirror.replication.plan import FlowPlan, stop_key
-from mirror.replication.stream import OBSERVED, Lanes, close, session
-from mirror.topics import Matched, ensure_internal, ensure_remote, flow_plan, matched, sync_configs
+from mirror.replication.stream import OBSERVED, OBSERVED_CHECKPOINTS, CheckpointStream, Lanes, close, session
+from mirror.topics import Matched, ensure_internal, ensure_remote, flow_plan, matched, offset_syncs_topic, sync_configs
 
 log = logging.getLogger("mirror")
 
@@ -55,6 +56,11 @@ class FlowState:
     def name(self) -> tuple[str, str]:
         """Aliases of source and target: the labels of the flow's own series."""
         return self.flow.source.alias, self.flow.target.alias
+
+    @property
+    def follows_groups(self) -> bool:
+        """True when checkpoints of its consumer groups are made."""
+        return self.plan is not None and self.flow.checkpoints.enabled
 
     def labels(self) -> dict[tuple[str, int], Labels]:
         """Return the metric labels of each topic-partition of the source."""
@@ -112,7 +118,7 @@ class Appliance:
             spark = session(mirror.spark, archive, tasks=mirror.lanes * mirror.slots + SPARE_TASKS)
             stack.callback(close, spark, archive)
             self._on_signals()  # after Spark, which installs a handler of its own
-            spark.streams.addListener(MirrorQueryListener(self.recorder, observed=OBSERVED))
+            spark.streams.addListener(MirrorQueryListener(self.recorder, takes=self._takes()))
             lanes = Lanes(
                 spark,
                 mirror.state_dir,
@@ -121,17 +127,25 @@ class Appliance:
                 slots=mirror.slots,
                 window_ms=mirror.window_ms,
             )
+            streams: list[Lanes | CheckpointStream] = [lanes]
+            if intervals := [state.flow.checkpoints.interval_s for state in self.flows if state.follows_groups]:
+                streams.append(CheckpointStream(spark, mirror.state_dir, plan=self._plan_file, every_s=min(intervals)))
             polling = threading.Thread(target=self._poll_on, name="poller", daemon=True)
             if not self._stop.is_set():
-                lanes.start()
+                for stream in streams:
+                    stream.start()
                 polling.start()
                 self._is_ready = True
                 log.info("replicating %s; metrics on http://%s:%d/metrics", self._summary(), host, self.port)
                 if on_started is not None:
                     on_started(self)
-                self._watch(lanes)
+                self._watch(streams)
             self._is_ready = False
             self._finish(lanes, polling)
+
+    def _takes(self) -> dict[str, Take]:
+        """Return who takes in the rows of which stream."""
+        return {OBSERVED: self.recorder.reports, OBSERVED_CHECKPOINTS: self.recorder.checkpoints}
 
     def _exposition(self) -> str:
         mirror = self._mirror
@@ -162,13 +176,15 @@ class Appliance:
 
     # --- while it runs ------------------------------------------------------------------------------------------
 
-    def _watch(self, lanes: Lanes) -> None:
+    def _watch(self, streams: list[Lanes | CheckpointStream]) -> None:
+        restarts = 0
         while not self._stop.wait(0.2):
-            for ended in lanes.revive():
+            for ended in [ended for stream in streams for ended in stream.revive()]:
+                restarts += 1
                 self.recorder.count("kafka_mirror_query_restarts_total")
-                log.error("%s; started again (%d)", ended, lanes.restarts)
-                if lanes.restarts > RESTARTS_BEFORE_GIVING_UP:
-                    raise StreamTerminated(f"{ended}; given up after {lanes.restarts} restarts")
+                log.error("%s; started again (%d)", ended, restarts)
+                if restarts > RESTARTS_BEFORE_GIVING_UP:
+                    raise StreamTerminated(f"{ended}; given up after {restarts} restarts")
             self._refresh()
             self._sync_configs()
 
@@ -203,16 +219,35 @@ class Appliance:
 
     def _discover(self, state: FlowState) -> bool:
         """Match topics, prepare the target, and return whether the flow's topic-partitions changed."""
-        state.topics = matched(state.flow, state.source.topics())
-        existing = state.target.topics()
-        ensure_internal(state.flow, existing, state.target, slots=self._mirror.slots)
-        remote = ensure_remote(state.flow, state.topics, existing, state.source, state.target)
+        on_source, on_target = state.source.topics(), state.target.topics()
+        state.topics = matched(state.flow, on_source)
+        ensure_internal(
+            state.flow, state.source, state.target,
+            on_source=on_source, on_target=on_target, slots=self._mirror.slots,
+        )  # fmt: skip
+        remote = ensure_remote(state.flow, state.topics, on_target, state.source, state.target)
         before, state.plan = state.plan, flow_plan(state.flow, state.topics, remote)
         return state.plan != before
 
     def _write_plan(self, *, is_stopping: bool) -> None:
         plans = tuple(state.plan for state in self.flows if state.plan is not None)
-        write_plan(self._plan_file, Plan(plans, is_stopping=is_stopping))
+        checkpoints = tuple(self._checkpoint_plan(state) for state in self.flows if state.follows_groups)
+        write_plan(self._plan_file, Plan(plans, checkpoints=checkpoints, is_stopping=is_stopping))
+
+    def _checkpoint_plan(self, state: FlowState) -> CheckpointPlan:
+        flow, plan = state.flow, state.plan
+        assert plan is not None
+        back = (s.plan for s in self.flows if (s.plan is not None and s.name == state.name[::-1]))
+        return CheckpointPlan(
+            flow=plan,
+            back=next(back, None),
+            settings=flow.checkpoints,
+            checkpoints_topic=flow.policy.checkpoints_topic(flow.source.alias),
+            offset_syncs_topic=offset_syncs_topic(flow),
+            source_client=dict(flow.source_admin),
+            target_client=dict(flow.target_admin),
+            offset_syncs_client=dict(flow.offset_syncs_producer),
+        )
 
     def _poll_on(self) -> None:
         """Poll until the appliance stops; a thread of its own, for a cluster that hangs also holds up `_refresh`."""

@@ -7,7 +7,7 @@ By aiokafka's admin client: librdkafka's crashes the process on group offsets wh
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from aiokafka.admin import AIOKafkaAdminClient
@@ -47,7 +47,7 @@ class Groups:
             ClusterUnavailable: the cluster did not answer, or refuses.
         """
         try:
-            return asyncio.run(asyncio.wait_for(self._read(), WITHIN_S))
+            return asyncio.run(asyncio.wait_for(self.fetched(), WITHIN_S))
         except (KafkaError, OSError, TimeoutError) as error:
             is_silent = isinstance(error, KafkaConnectionError | OSError | TimeoutError)
             raise ClusterUnavailable(
@@ -56,18 +56,19 @@ class Groups:
                 cluster=self.alias,
             ) from error
 
-    async def _read(self) -> list[Group]:
+    async def fetched(self, wanted: Callable[[str], bool] = lambda _: True) -> list[Group]:
+        """Return the consumer groups that are wanted, with their offsets; raises what the client raises."""
         client = AIOKafkaAdminClient(**aiokafka_options(self._java_options))
         try:
             await client.start()
-            listed = sorted({name for name, kind in await client.list_consumer_groups() if kind in ("consumer", "")})
+            found = {name for name, kind in await client.list_consumer_groups() if kind in ("consumer", "")}
             turns = asyncio.Semaphore(AT_ONCE)
 
             async def one(name: str) -> Group:
                 async with turns:
                     return await _group(client, name)
 
-            return list(await asyncio.gather(*(one(name) for name in listed)))
+            return list(await asyncio.gather(*(one(name) for name in sorted(filter(wanted, found)))))
         finally:
             await client.close()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from mirror.admin import Admin, Topic
 from mirror.config.settings import Flow
@@ -26,11 +27,12 @@ class Matched:
 
 
 def matched(flow: Flow, source_topics: Mapping[str, Topic]) -> list[Matched]:
-    """Return the topics the flow replicates: matching, not internal, and not on their way back to the target."""
+    """Return the topics the flow replicates: matching, or heartbeats, not internal, and not on their way back to the target."""
     found = []
     for name in sorted(source_topics):
         is_cycle = flow.policy.would_cycle(name, flow.target.alias)
-        if flow.topics.matches(name) and not flow.policy.is_internal(name) and not is_cycle:
+        is_wanted = flow.heartbeats.replicated if flow.policy.is_heartbeats(name) else flow.topics.matches(name)
+        if is_wanted and not flow.policy.is_internal(name) and not is_cycle:
             found.append(Matched(source_topics[name], flow.policy.remote_topic(name)))
     return found
 
@@ -91,26 +93,57 @@ def config_changes(
     return {topic: changes for topic, changes in found.items() if changes}
 
 
-def ensure_internal(flow: Flow, existing: Mapping[str, Topic], target: Admin, *, slots: int) -> None:
-    """Create or grow the flow's own topics on the target: the keys of its batons, and its offset map."""
-    wanted = {
-        BATON_TOPIC.format(source=flow.source.alias): (baton_partitions(slots), {}),
-        OFFSET_MAP_TOPIC.format(source=flow.source.alias): (1, _SOON_COMPACTED),
-    }
-    for name, (partitions, configs) in wanted.items():
-        have = existing.get(name)
-        objection = ""
-        if have is None:
-            objection = target.create(
-                name, partitions=partitions, replication_factor=flow.replication_factor,
-                configs={"cleanup.policy": "compact", **configs},
-            )  # fmt: skip
-        elif have.partitions < partitions:
-            objection = target.grow(name, partitions=partitions)
-        if objection:
-            log.error(
-                "%s: internal topic %s cannot be prepared on %s: %s", flow.name, name, flow.target.alias, objection
-            )
+def ensure_internal(
+    flow: Flow,
+    source: Admin,
+    target: Admin,
+    *,
+    on_source: Mapping[str, Topic],
+    on_target: Mapping[str, Topic],
+    slots: int,
+) -> None:
+    """Create or grow the flow's own topics: batons, offset map, and those that MirrorMaker has too."""
+    alias, factor = flow.source.alias, flow.replication_factor
+    _ensure(flow, target, on_target, BATON_TOPIC.format(source=alias), factor, partitions=baton_partitions(slots))
+    _ensure(flow, target, on_target, OFFSET_MAP_TOPIC.format(source=alias), factor, configs=_SOON_COMPACTED)
+    if flow.heartbeats.enabled:
+        _ensure(flow, target, on_target, flow.policy.heartbeats_topic(), flow.heartbeats.replication_factor)
+    if flow.checkpoints.enabled:
+        factor = flow.checkpoints.replication_factor
+        _ensure(flow, target, on_target, flow.policy.checkpoints_topic(alias), factor)
+    if (syncs := offset_syncs_topic(flow)) is not None:
+        cluster, existing = (source, on_source) if flow.offset_syncs.at_source else (target, on_target)
+        _ensure(flow, cluster, existing, syncs, flow.offset_syncs.replication_factor)
+
+
+def offset_syncs_topic(flow: Flow) -> str | None:
+    """Return the topic for MirrorMaker's offset syncs, None when none are written."""
+    if not (flow.offset_syncs.enabled and flow.checkpoints.enabled):
+        return None
+    other = flow.target if flow.offset_syncs.at_source else flow.source
+    return flow.policy.offset_syncs_topic(other.alias)
+
+
+def _ensure(
+    flow: Flow,
+    cluster: Admin,
+    existing: Mapping[str, Topic],
+    name: str,
+    factor: int,
+    *,
+    partitions: int = 1,
+    configs: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Create a compacted topic of our own, or give it more partitions; a refusal is logged and tried again next time."""
+    have = existing.get(name)
+    objection = ""
+    if have is None:
+        configs = {"cleanup.policy": "compact", **configs}
+        objection = cluster.create(name, partitions=partitions, replication_factor=factor, configs=configs)
+    elif have.partitions < partitions:
+        objection = cluster.grow(name, partitions=partitions)
+    if objection:
+        log.error("%s: internal topic %s cannot be prepared on %s: %s", flow.name, name, cluster.alias, objection)
 
 
 def flow_plan(flow: Flow, topics: list[Matched], remote_partitions: Mapping[str, int]) -> FlowPlan:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
+from mirror.checkpoints.plan import CheckpointPlan
 from mirror.replication.plan import FlowPlan, Window, next_window, slot_of
 from mirror.replication.reports import SCHEMA
 
@@ -105,10 +106,13 @@ def _share(flow: FlowPlan, slot: int, slots: int) -> FlowPlan:
 
 
 class Plan:
-    """All flows with their topic-partitions, and whether the appliance is stopping."""
+    """All flows with their topic-partitions, those whose groups are followed, and whether the appliance is stopping."""
 
-    def __init__(self, flows: tuple[FlowPlan, ...], *, is_stopping: bool = False) -> None:
+    def __init__(
+        self, flows: tuple[FlowPlan, ...], *, checkpoints: tuple[CheckpointPlan, ...] = (), is_stopping: bool = False
+    ) -> None:
         self.flows = flows
+        self.checkpoints = checkpoints
         self.is_stopping = is_stopping
 
 

@@ -15,15 +15,19 @@ from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import collect_list, struct
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from mirror.checkpoints.source import NAME as CHECKPOINTS
+from mirror.checkpoints.source import CheckpointSource
 from mirror.errors import StreamTerminated
 from mirror.replication.class_archive import ClassArchive
 from mirror.replication.datasource import NAME, ReplicationSource
 from mirror.replication.plan import window_at
 
 OBSERVED = "replication"
+OBSERVED_CHECKPOINTS = "checkpoints"
 JVM_END_S = 20.0  # at its end the first one writes its class archive
 _JVM_OPTIONS = "spark.driver.extraJavaOptions"
 _DEFAULTS = {
@@ -64,6 +68,7 @@ def session(settings: Mapping[str, str], archive: ClassArchive, *, tasks: int) -
         builder = builder.config(key, value)
     spark: SparkSession = builder.getOrCreate()
     spark.dataSource.register(ReplicationSource)
+    spark.dataSource.register(CheckpointSource)
     return spark
 
 
@@ -96,7 +101,6 @@ class Lanes:
         self._window_ms = window_ms
         self._queries: dict[int, Any] = {}
         self.run_id = int(time.time() * 1000)
-        self.restarts = 0
 
     def start(self) -> None:
         """Start all lanes. Their checkpoint locations hold window numbers only, so each run begins with none."""
@@ -111,14 +115,7 @@ class Lanes:
         reports = self._spark.readStream.format(NAME).options(
             **self._options, lane=str(lane), first=str(first), run_id=str(self.run_id)
         )
-        self._queries[lane] = (
-            reports.load()
-            .observe(OBSERVED, collect_list(struct("*")).alias("reports"))
-            .writeStream.format("noop")
-            .queryName(f"lane-{lane}")
-            .option("checkpointLocation", str(location))
-            .start()
-        )
+        self._queries[lane] = _observed(reports.load(), OBSERVED, f"lane-{lane}", location).start()
 
     def revive(self) -> list[StreamTerminated]:
         """Start queries that ended anew; return what ended them.
@@ -128,15 +125,8 @@ class Lanes:
         """
         ended = []
         for lane, query in list(self._queries.items()):
-            try:
-                is_active = query.isActive
-            except (Py4JError, OSError) as error:
-                raise StreamTerminated(
-                    "Spark's JVM is gone (killed, or out of memory?); start the appliance again"
-                ) from error
-            if not is_active:
+            if not _is_active(query):
                 ended.append(StreamTerminated(f"lane {lane} ended: {_first_line(query.exception())}"))
-                self.restarts += 1
                 self._start(lane)
         return ended
 
@@ -152,6 +142,49 @@ class Lanes:
         for query in self._queries.values():
             query.stop()
         return in_time
+
+
+class CheckpointStream:
+    """The query whose rows are the checkpoints of all flows, one round every so often."""
+
+    def __init__(self, spark: SparkSession, state_dir: Path, *, plan: Path, every_s: float) -> None:
+        self._spark = spark
+        self._checkpoints = state_dir / "spark"
+        self._plan = plan
+        self._every_s = every_s
+        self._query: Any = None
+
+    def start(self) -> None:
+        """Start the query; like those of the lanes it keeps nothing between runs."""
+        location = self._checkpoints / f"checkpoints-{time.time_ns()}"
+        rows = self._spark.readStream.format(CHECKPOINTS).options(plan=str(self._plan)).load()
+        writer = _observed(rows, OBSERVED_CHECKPOINTS, "checkpoints", location)
+        self._query = writer.trigger(processingTime=f"{self._every_s} seconds").start()
+
+    def revive(self) -> list[StreamTerminated]:
+        """Start the query anew when it ended; return what ended it."""
+        if _is_active(self._query):
+            return []
+        ended = StreamTerminated(f"the checkpoints ended: {_first_line(self._query.exception())}")
+        self.start()
+        return [ended]
+
+    def stop(self) -> None:
+        """Stop at once: what a round leaves undone, the next run's first one does."""
+        self._query.stop()
+
+
+def _observed(rows: DataFrame, name: str, query: str, location: Path) -> DataStreamWriter:
+    """Return a stream whose rows nobody keeps but the listener sees."""
+    observed = rows.observe(name, collect_list(struct("*")).alias("reports"))
+    return observed.writeStream.format("noop").queryName(query).option("checkpointLocation", str(location))
+
+
+def _is_active(query: Any) -> bool:
+    try:
+        return bool(query.isActive)
+    except (Py4JError, OSError) as error:
+        raise StreamTerminated("Spark's JVM is gone (killed, or out of memory?); start the appliance again") from error
 
 
 def _processed(query: Any) -> None:

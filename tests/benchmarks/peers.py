@@ -31,6 +31,8 @@ clusters = {source}, {target}
 {source}->{target}.topics = {topics}
 tasks.max = 2
 replication.factor = 1
+emit.heartbeats.enabled = false
+emit.checkpoints.enabled = false
 {target}.producer.compression.type = {compression}
 {target}.producer.batch.size = 262144
 {target}.producer.linger.ms = {linger}
@@ -39,8 +41,6 @@ replication.factor = 1
 # Fair to MirrorMaker: nothing it does not need; above, large requests and lz4, as its tuning guides advise.
 MM2_EXTRA = """\
 {target}->{source}.enabled = false
-emit.heartbeats.enabled = false
-emit.checkpoints.enabled = false
 checkpoints.topic.replication.factor = 1
 heartbeats.topic.replication.factor = 1
 offset-syncs.topic.replication.factor = 1

@@ -58,7 +58,7 @@ class World:
             if not copied:
                 measured = (name for name in row if name.startswith(("age_", "latency_")))
                 row |= {name: None for name in measured if name.endswith("_ms") and "sum" not in name}
-            recorder.report(row, now_s=now_s)
+            recorder.reports([row], now_s=now_s)
             if source_up:
                 waits = broken_for_s if stands else 0.0
                 recorder.offsets(place, start=0, end=self._ends[place], replicated=self._positions[place])

@@ -177,7 +177,7 @@ def test_the_groups_page_says_what_a_fail_over_would_mean(monkeypatch):
 
 def test_the_health_page_shows_what_the_appliance_says_of_itself(monkeypatch):
     recorder = Recorder()
-    recorder.report(report(turn=(30.0, 0)), now_s=1_700_000_000.0)
+    recorder.reports([report(turn=(30.0, 0))], now_s=1_700_000_000.0)
     recorder.query("lane-0", is_active=True)
     with serve(lambda: text(recorder), "127.0.0.1", 0, is_ready=lambda: True) as port:
         test = opened(monkeypatch, HEALTHY, "health", metrics_listen=("127.0.0.1", port))

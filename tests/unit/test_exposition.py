@@ -81,7 +81,7 @@ def test_promtool_objects_to_nothing_but_the_milliseconds():
 @pytest.mark.parametrize("name", ['a"} 1\nup 0\n', "x\\", "a\nb", '"', "\u2028", "é"])
 def test_a_hostile_topic_name_stays_one_label(name):
     recorder = Recorder()
-    recorder.report(report(topic=name), now_s=1.0)
+    recorder.reports([report(topic=name)], now_s=1.0)
     written = text(recorder)
     assert set(complaints(written)) <= IN_MILLISECONDS
     assert not [line for line in written.split("\n") if line.startswith("up ")]
@@ -101,7 +101,7 @@ def test_what_is_written_is_what_a_parser_reads(topic, value):
 
 def test_a_histogram_is_read_as_cumulative_buckets_with_count_and_sum():
     recorder = Recorder()
-    recorder.report(report() | {"age_counts": counts(b0=1, b3=2, b13=1), "age_sum_ms": 5000.0}, now_s=1.0)
+    recorder.reports([report() | {"age_counts": counts(b0=1, b3=2, b13=1), "age_sum_ms": 5000.0}], now_s=1.0)
     found = {key: value for key, value in samples(text(recorder)).items() if "record_age_seconds" in key[0]}
     by_bound = {dict(labels)["le"]: value for (name, labels), value in found.items() if name.endswith("_bucket")}
     assert [by_bound[bound] for bound in ("0.25", "1.0", "2.5", "3600.0", "+Inf")] == [1, 1, 3, 3, 4]

@@ -51,9 +51,10 @@ def test_the_clients_have_one_door_each():
         for client in ("aiokafka", "pyspark")
     }
     replication = (f"mirror/replication/{name}.py" for name in ("batches", "runner", "wire"))
-    assert users["aiokafka"] <= {*replication, "mirror/groups.py"}
+    assert users["aiokafka"] <= {*replication, "mirror/groups.py", "mirror/checkpoints/reads.py"}
     assert users["pyspark"] <= {
         *(f"mirror/replication/{name}.py" for name in ("class_archive", "datasource", "stream", "worker_daemon")),
         "metrics/listener.py",
+        "mirror/checkpoints/source.py",
         "mirror/local/jars.py",
     }

@@ -41,9 +41,9 @@ def test_each_series_is_independent():
     """Two partitions and two topics keep their own values; counters add, gauges replace."""
     recorder = Recorder()
     for _ in range(2):
-        recorder.report(report(), now_s=1.0)
-    recorder.report(report(partition=1, records=1), now_s=2.0)
-    recorder.report(report(topic="a.u", reason="too large"), now_s=3.0)
+        recorder.reports([report()], now_s=1.0)
+    recorder.reports([report(partition=1, records=1)], now_s=2.0)
+    recorder.reports([report(topic="a.u", reason="too large")], now_s=3.0)
     lines = text(recorder).splitlines()
     place = 'partition="{1}",source="a",target="b",topic="{0}"'
     assert f"kafka_mirror_record_count_total{{{place.format('a.t', 0)}}} 8.0" in lines
@@ -58,10 +58,10 @@ def test_each_series_is_independent():
 
 def test_an_idle_window_leaves_a_gap_in_the_window_values_and_keeps_the_last():
     recorder = Recorder()
-    recorder.report(report(), now_s=1.0)
+    recorder.reports([report()], now_s=1.0)
     unmeasured = [c for c in COLUMNS if c.startswith(("age_", "latency_")) and not c.endswith(("sum_ms", "counts"))]
     idle = report(records=0) | dict.fromkeys(unmeasured)
-    recorder.report(idle, now_s=2.0)
+    recorder.reports([idle], now_s=2.0)
     labels = ("a", "b", "a.t", "0")
     assert recorder.value("kafka_mirror_record_age_ms", labels) == 1.0
     assert recorder.value("kafka_mirror_record_age_ms_max", labels) is None
@@ -83,8 +83,8 @@ def test_lag_is_never_negative_and_unknown_is_not_zero():
 
 def test_series_of_partitions_that_left_go_away():
     recorder = Recorder()
-    recorder.report(report(), now_s=1.0)
-    recorder.report(report(partition=1), now_s=1.0)
+    recorder.reports([report()], now_s=1.0)
+    recorder.reports([report(partition=1)], now_s=1.0)
     recorder.keep_only([("a", "b", "a.t", "1")])
     assert 'partition="0"' not in text(recorder)
     assert 'partition="1"' in text(recorder)
@@ -99,7 +99,7 @@ def test_hostile_label_values_are_escaped():
 def test_a_progress_event_that_cannot_be_read_is_counted(caplog):
     event = SimpleNamespace(progress=SimpleNamespace(name="lane-0", observedMetrics={"replication": {"nothing": 1}}))
     recorder = Recorder()
-    MirrorQueryListener(recorder, observed="replication").onQueryProgress(event)
+    MirrorQueryListener(recorder, takes={"replication": recorder.reports}).onQueryProgress(event)
     assert recorder.value("kafka_mirror_listener_errors_total", ()) == 1
     assert reports({}, "replication") == []
     assert "could not be read" in caplog.text
@@ -107,7 +107,7 @@ def test_a_progress_event_that_cannot_be_read_is_counted(caplog):
 
 def test_the_listener_tells_which_queries_run():
     recorder = Recorder()
-    listener = MirrorQueryListener(recorder, observed="replication")
+    listener = MirrorQueryListener(recorder, takes={"replication": recorder.reports})
     listener.onQueryStarted(SimpleNamespace(id="1", name="lane-0"))
     listener.onQueryStarted(SimpleNamespace(id="2", name="lane-1"))
     listener.onQueryTerminated(SimpleNamespace(id="1"))
@@ -118,7 +118,7 @@ def test_the_listener_tells_which_queries_run():
 def test_the_listener_takes_in_the_phases_of_a_batch_and_counts_its_events():
     recorder = Recorder()
     progress = SimpleNamespace(name="lane-0", observedMetrics={}, durationMs={"addBatch": 10_100, "walCommit": 12})
-    listener = MirrorQueryListener(recorder, observed="replication")
+    listener = MirrorQueryListener(recorder, takes={"replication": recorder.reports})
     listener.onQueryProgress(SimpleNamespace(progress=progress))
     listener.onQueryIdle(SimpleNamespace())
     phases = recorder.snapshot()["kafka_mirror_batch_duration_seconds"]
@@ -151,8 +151,10 @@ def test_a_batch_is_spread_evenly_over_the_buckets_between_its_first_and_last_va
 
 def test_a_topics_histogram_adds_up_its_partitions():
     recorder = Recorder()
-    recorder.report(report(), now_s=1.0)
-    recorder.report(report(partition=1) | {"latency_counts": counts(b13=4), "latency_sum_ms": 16_000_000.0}, now_s=1.0)
+    recorder.reports([report()], now_s=1.0)
+    recorder.reports(
+        [report(partition=1) | {"latency_counts": counts(b13=4), "latency_sum_ms": 16_000_000.0}], now_s=1.0
+    )
     found = recorder.snapshot()["kafka_mirror_replication_latency_seconds"]
     assert found == {("a", "b", "a.t"): Histogram(counts(b0=4, b13=4), 16000.012)}
     assert 'latency_seconds_bucket{le="+Inf",source="a",target="b",topic="a.t"} 8' in text(recorder)
@@ -163,7 +165,7 @@ def test_the_turn_is_told_once_a_window_and_late_ones_are_counted():
     recorder = Recorder()
     slot = ("a", "b", "0")
     for turn in ((30.0, 0), (None, 0), (1500.0, 0), (15_000.0, 1)):
-        recorder.report(report(turn=turn), now_s=1.0)
+        recorder.reports([report(turn=turn)], now_s=1.0)
     values = [recorder.value(f"kafka_mirror_{name}_total", slot) for name in ("windows", "late_handovers", "takeovers")]
     assert values == [3, 1, 1]
     assert recorder.value("kafka_mirror_turn_wait_seconds", slot) == 15

@@ -107,7 +107,7 @@ def test_a_poll_fills_offsets_lag_status_and_clusters(recorder, tmp_path):
 
 def test_a_partition_that_stands_still_is_told_once_and_its_recovery_too(recorder, tmp_path, caplog):
     caplog.set_level("INFO")
-    recorder.report(report(), now_s=10**11)
+    recorder.reports([report()], now_s=10**11)
     poller, source, target = (
         Poller(recorder, tmp_path / "h"),
         Cluster("a", end=10),

@@ -1,0 +1,249 @@
+"""One flow's checkpoints: read the source's groups, translate, write, and move the target's groups where asked to."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from mirror.checkpoints.map_reader import FlowMaps
+from mirror.checkpoints.plan import CheckpointPlan, CheckpointReport
+from mirror.checkpoints.reads import Key, read_topic
+from mirror.checkpoints.reads import ends as log_ends
+from mirror.checkpoints.rules import State, Translated, is_idle, moved, translated
+from mirror.config.clients import aiokafka_options
+from mirror.groups import Group, Groups
+from mirror.mm2_records import Checkpoint, NotThatRecord, OffsetSync
+from mirror.offset_map import OffsetMap
+from mirror.replication.batches import of_values
+from mirror.replication.wire import KafkaError, Target, now_ms
+
+log = logging.getLogger("mirror")
+
+REQUEST_BYTES = 1 << 20
+BATCH_RECORDS = 1_000
+WRITE_S = 20.0
+
+
+@dataclass(slots=True)
+class FlowCheckpoints:
+    """What is kept from one checkpoint of a flow to the next."""
+
+    plan: CheckpointPlan
+    maps: FlowMaps = field(init=False)
+    back: FlowMaps | None = field(init=False, default=None)
+    groups: frozenset[str] | None = None  # the first listing, where new groups are not to be followed
+    written: dict[tuple[str, Key], Checkpoint] | None = None  # by group and remote topic-partition
+    synced: dict[Key, int] = field(default_factory=dict)  # source offset of the last offset sync
+    moved_at_s: float = float("-inf")
+    foreign: int = 0
+    refused_syncs: str = ""
+
+    def __post_init__(self) -> None:
+        self.maps = FlowMaps(self.plan.flow)
+        self.follow(self.plan)
+
+    def follow(self, plan: CheckpointPlan) -> None:
+        """Take in a new plan: other topics, other clients."""
+        self.plan = plan
+        self.maps.flow = plan.flow
+        if plan.back is None:
+            self.back = None
+        elif self.back is None:
+            self.back = FlowMaps(plan.back)
+        else:
+            self.back.flow = plan.back
+
+    async def checkpoint(self) -> list[CheckpointReport]:
+        """Do everything once; return a report per group and topic-partition."""
+        plan, began_ms = self.plan, now_ms()
+        groups = await Groups(plan.flow.source, plan.source_client).fetched(self._follows)
+        if not plan.settings.lists_new_groups and self.groups is None:
+            self.groups = frozenset(group.name for group in groups)
+        await self.maps.refresh(plan.target_client)
+        if self.back is not None:
+            await self.back.refresh(plan.source_client)
+        if self.written is None:
+            self.written = await self._read_written()
+        found = {group.name: self._translated(group) for group in groups}
+        before = dict(self.written)
+        async with _writer(plan.flow.producer, {plan.checkpoints_topic}) as target:
+            fresh = self._fresh(found)
+            await _write(target, plan.checkpoints_topic, (checkpoint.encode() for checkpoint in fresh))
+            acked_ms = now_ms()
+            self.written |= {(c.group, (c.topic, c.partition)): c for c in fresh}
+            if self._is_move_due():
+                await self._move(target, found)
+        await self._write_offset_syncs()
+        changed = {(c.group, (c.topic, c.partition)) for c in fresh}
+        own = CheckpointReport(plan.flow.source, plan.flow.target)
+        return [own] + [
+            CheckpointReport(
+                plan.flow.source, plan.flow.target, group, *place, at.upstream, at.downstream, at.state,
+                _reread(before.get((group, place)), at), acked_ms - began_ms if (group, place) in changed else None,
+            )
+            for group, places in found.items()
+            for place, at in places.items()
+        ]  # fmt: skip
+
+    def _follows(self, group: str) -> bool:
+        return self.plan.settings.groups.matches(group) and (self.groups is None or group in self.groups)
+
+    def _translated(self, group: Group) -> dict[Key, Translated]:
+        """Return the group's offsets by the topic-partition that they are about on the target."""
+        found = {}
+        for assigned in self.plan.flow.partitions:
+            key = (assigned.topic, assigned.partition)
+            if key in group.offsets:
+                place = (assigned.remote_topic, assigned.partition)
+                found[place] = translated(group.offsets[key], self.maps.maps.get(key), self.maps.positions.get(key))
+        for assigned in self.plan.back.partitions if self.plan.back is not None else ():
+            # The source reads what came from the target: the map that brought it there leads back.
+            key, place = (assigned.remote_topic, assigned.partition), (assigned.topic, assigned.partition)
+            if key in group.offsets and self.back is not None:
+                offsets = self.back.maps.get(place)
+                home = offsets.reverse(group.offsets[key]) if offsets is not None else None
+                state = State.NO_MAP if home is None else State.TRANSLATED
+                found[place] = Translated(group.offsets[key], home, state)
+        return found
+
+    def _fresh(self, found: Mapping[str, Mapping[Key, Translated]]) -> list[Checkpoint]:
+        """Return the checkpoints that differ from what the topic has."""
+        written = self.written or {}
+        checkpoints = (
+            Checkpoint(group, *place, at.upstream, at.downstream)
+            for group, places in found.items()
+            for place, at in places.items()
+            if at.downstream is not None
+        )
+        return [c for c in checkpoints if written.get((c.group, (c.topic, c.partition))) != c]
+
+    async def _read_written(self) -> dict[tuple[str, Key], Checkpoint]:
+        """Read the checkpoints topic, as MirrorMaker does at its start: what it has need not be written again."""
+        found: dict[tuple[str, Key], Checkpoint] = {}
+        options = aiokafka_options(self.plan.target_client)
+        async for _, record in read_topic(options, self.plan.checkpoints_topic, 0):
+            try:
+                checkpoint = Checkpoint.decode(record.key, record.value)
+            except NotThatRecord as error:
+                if self.foreign == 0:
+                    log.warning("%s: a record in %s is no checkpoint: it %s; skipped",
+                                self.plan.flow.name, self.plan.checkpoints_topic, error)  # fmt: skip
+                self.foreign += 1
+                continue
+            found[checkpoint.group, (checkpoint.topic, checkpoint.partition)] = checkpoint
+        return found
+
+    # --- the target's groups ------------------------------------------------------------------------------------
+
+    def _is_move_due(self) -> bool:
+        settings = self.plan.settings
+        if not settings.sync_groups or time.monotonic() < self.moved_at_s + settings.sync_interval_s * 0.9:
+            return False
+        self.moved_at_s = time.monotonic()
+        return True
+
+    async def _move(self, target: Target, found: dict[str, dict[Key, Translated]]) -> None:
+        """Move idle groups of the target to where the source's stand, and note for each topic-partition what became of it."""
+        there = {
+            g.name: g for g in await Groups(self.plan.flow.target, self.plan.target_client).fetched(found.__contains__)
+        }
+        ends = await log_ends(
+            aiokafka_options(self.plan.target_client), {p for places in found.values() for p in places}
+        )
+        for name, places in found.items():
+            group = there.get(name, Group(name, ""))
+            wanted = {}
+            for place, at in places.items():
+                if at.downstream is None:
+                    continue
+                if not is_idle(group.state):
+                    places[place] = at._replace(state=State.ACTIVE)
+                    continue
+                why_not = moved(group.offsets.get(place), at.downstream, ends.get(place))
+                if why_not is None:
+                    wanted[place] = (at.downstream, "")
+                done = why_not or State.SYNCED
+                if at.state != State.AHEAD or done != State.SYNCED:
+                    places[place] = at._replace(state=done)
+            if wanted:
+                await self._commit(target, name, places, wanted)
+
+    async def _commit(
+        self, target: Target, group: str, places: dict[Key, Translated], wanted: Mapping[Key, tuple[int, str]]
+    ) -> None:
+        try:
+            await target.commit(group, wanted)
+        except KafkaError as error:
+            came_alive = type(error).__name__ == "UnknownMemberIdError"
+            if not came_alive:
+                log.warning("%s: offsets of group %s cannot be set on %s: %r",
+                            self.plan.flow.name, group, self.plan.flow.target, error)  # fmt: skip
+            for place in wanted:
+                places[place] = places[place]._replace(state=State.ACTIVE if came_alive else State.REFUSED)
+
+    # --- for MirrorMaker's tools ----------------------------------------------------------------------------------
+
+    async def _write_offset_syncs(self) -> None:
+        """Write offset syncs of what was replicated since the last ones; nothing of ours reads them."""
+        topic = self.plan.offset_syncs_topic
+        if topic is None:
+            return
+        latest = {key: last.source + max(0, last.records - 1) for key, m in self.maps.maps.items() if (last := m.last)}
+        syncs = [sync for key, m in self.maps.maps.items() for sync in offset_syncs(*key, m, self.synced.get(key))]
+        if not syncs:
+            return
+        try:
+            async with _writer(self.plan.offset_syncs_client, {topic}) as cluster:
+                await _write(cluster, topic, (sync.encode() for sync in syncs))
+        except (KafkaError, OSError, TimeoutError) as error:
+            if str(error) != self.refused_syncs:
+                log.warning("%s: offset syncs cannot be written to %s: %r", self.plan.flow.name, topic, error)
+            self.refused_syncs = str(error)
+            return
+        self.refused_syncs = ""
+        self.synced = latest
+
+
+def offset_syncs(topic: str, partition: int, offsets: OffsetMap, last: int | None) -> list[OffsetSync]:
+    """Return MirrorMaker's syncs for a map: begin and end of each run behind `last`, of the newest run when that is None.
+
+    MirrorMaker can translate from such a sync exactly to it, and to one record behind it from anywhere later.
+    """
+    newest = offsets.last
+    runs = offsets.since(last + 1) if last is not None else ([newest] if newest is not None else [])
+    found = []
+    for run in runs:
+        if run.records:
+            found.append(OffsetSync(topic, partition, run.source, run.target))
+        if run.records > 1:
+            behind = run.records - 1
+            found.append(OffsetSync(topic, partition, run.source + behind, run.target + behind))
+    return found
+
+
+def _reread(before: Checkpoint | None, now: Translated) -> int | None:
+    return None if before is None else max(0, now.upstream - before.upstream)
+
+
+@asynccontextmanager
+async def _writer(client: Mapping[str, str], topics: set[str]):  # type: ignore[no-untyped-def]
+    target = Target(aiokafka_options(client), request_bytes=REQUEST_BYTES)
+    try:
+        await target.open(topics)
+        yield target
+    finally:
+        await target.close()
+
+
+async def _write(target: Target, topic: str, records: Iterable[tuple[bytes, bytes]]) -> None:
+    """Write records to partition 0 of a topic and wait until it has them all."""
+    waiting = list(records)
+    for at in range(0, len(waiting), BATCH_RECORDS):
+        if not target.knows(topic, 0):
+            raise KafkaError(f"topic {topic} does not exist")
+        batch = of_values(waiting[at : at + BATCH_RECORDS], timestamp_ms=int(now_ms()))
+        await asyncio.wait_for(target.send(batch, topic, 0), WRITE_S)

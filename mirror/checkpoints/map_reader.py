@@ -1,0 +1,51 @@
+"""Read a flow's offset maps back from its target: the map's topic, and behind it the tails kept with the positions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mirror.checkpoints.reads import committed, read_topic
+from mirror.config.clients import aiokafka_options
+from mirror.offset_map import OffsetMap
+from mirror.replication.plan import FlowPlan
+from mirror.replication.tail import MapRecord, Tail
+
+Key = tuple[str, int]  # topic, partition
+
+
+@dataclass(slots=True)
+class FlowMaps:
+    """The maps of one flow by source topic and partition, with the positions they reach to; `refresh` reads what is new."""
+
+    flow: FlowPlan
+    maps: dict[Key, OffsetMap] = field(default_factory=dict)
+    positions: dict[Key, int] = field(default_factory=dict)  # next source offset to replicate
+    foreign: int = 0  # records in the map's topic that are none of it
+    _next: int = 0  # offset in the map's topic to read from
+
+    async def refresh(self, target: Mapping[str, str]) -> None:
+        """Read what came since the last time. `target` holds the Java properties of a client of the target."""
+        options = aiokafka_options(target)
+        async for record in self._new_records(options):
+            decoded = MapRecord.decode(record.key, record.value)
+            if decoded is not None:
+                self.maps.setdefault((decoded.topic, decoded.partition), OffsetMap()).extend(decoded.runs)
+            elif record.value is not None:
+                self.foreign += 1
+        found = await committed(options, self.flow.group)
+        for assigned in self.flow.partitions:
+            offset, metadata = found.get((assigned.remote_topic, assigned.partition), (-1, ""))
+            if offset < 0:
+                continue
+            key = (assigned.topic, assigned.partition)
+            self.positions[key] = offset
+            self.maps.setdefault(key, OffsetMap()).extend(Tail(metadata.partition(" ")[2]).runs)
+
+    async def _new_records(self, options: Mapping[str, Any]):  # type: ignore[no-untyped-def]
+        async for offset, record in read_topic(options, self.flow.offset_map_topic, self._next):
+            if offset < self._next:  # the topic was created anew
+                self.maps.clear()
+            self._next = offset + 1
+            yield record

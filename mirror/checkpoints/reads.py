@@ -1,0 +1,66 @@
+"""What the checkpoints read of a cluster: internal topics whole, ends of logs, a group's offsets with their metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.structs import TopicPartition
+
+Key = tuple[str, int]  # topic, partition
+READ_RECORDS = 5_000
+
+
+async def read_topic(options: Mapping[str, Any], topic: str, start: int):  # type: ignore[no-untyped-def]
+    """Yield (offset, record) of partition 0 of a topic from `start` to its present end; nothing where there is no topic."""
+    consumer = AIOKafkaConsumer(**options, enable_auto_commit=False, auto_offset_reset="earliest")
+    await consumer.start()
+    try:
+        if topic not in await consumer.topics():
+            return
+        place = TopicPartition(topic, 0)
+        consumer.assign([place])
+        (end,) = (await consumer.end_offsets([place])).values()
+        consumer.seek(place, start if start <= end else 0)
+        while await consumer.position(place) < end:
+            for records in (await consumer.getmany(place, timeout_ms=1_000, max_records=READ_RECORDS)).values():
+                for record in records:
+                    yield record.offset, record
+    finally:
+        await consumer.stop()
+
+
+async def committed(options: Mapping[str, Any], group: str) -> dict[Key, tuple[int, str]]:
+    """Return a group's (offset, metadata) by topic-partition."""
+    client = AIOKafkaAdminClient(**options)
+    try:
+        await client.start()
+        found = await client.list_consumer_group_offsets(group)
+    finally:
+        await client.close()
+    return {(place.topic, place.partition): (at.offset, at.metadata or "") for place, at in found.items()}
+
+
+async def ends(options: Mapping[str, Any], places: Iterable[Key]) -> dict[Key, int]:
+    """Return the log-end offset of each topic-partition."""
+    return await _bounds(options, places, "end_offsets")
+
+
+async def starts(options: Mapping[str, Any], places: Iterable[Key]) -> dict[Key, int]:
+    """Return the log-start offset of each topic-partition."""
+    return await _bounds(options, places, "beginning_offsets")
+
+
+async def _bounds(options: Mapping[str, Any], places: Iterable[Key], call: str) -> dict[Key, int]:
+    wanted = [TopicPartition(*place) for place in places]
+    if not wanted:
+        return {}
+    consumer = AIOKafkaConsumer(**options, enable_auto_commit=False)
+    await consumer.start()
+    try:
+        found = await getattr(consumer, call)(wanted)
+    finally:
+        await consumer.stop()
+    return {(place.topic, place.partition): offset for place, offset in found.items()}

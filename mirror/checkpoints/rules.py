@@ -1,0 +1,57 @@
+"""What is said and done about a group's offset on one topic-partition. Pure."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from mirror.offset_map import OffsetMap
+
+_IDLE = ("Empty", "Dead", "")  # states of a group that nobody reads with
+
+
+class State(StrEnum):
+    """What became of a group's offset. The first two are as good as it gets, each of the others has its reason in the docs."""
+
+    TRANSLATED = "translated"  # a checkpoint is there, the target's group was not to be moved
+    SYNCED = "synced"  # and the target's group stands there
+    AHEAD = "ahead"  # the group has read more than is replicated: what comes next is read again
+    ACTIVE = "active"  # the target's group is in use and was left alone
+    TARGET_AHEAD = "target_ahead"  # the target's group stands further on: it is never moved back
+    PAST_END = "past_end"  # the target's log ends before: it was cut or created anew
+    NO_MAP = "no_map"  # the offset is older than what is known: nothing was replicated yet, or by somebody else
+    REFUSED = "refused"  # the target's broker refused the group's offset
+
+
+class Translated(NamedTuple):
+    """A group's offset on a source topic-partition, and what it is on the target (None where that is not known)."""
+
+    upstream: int
+    downstream: int | None
+    state: State
+
+
+def translated(upstream: int, offsets: OffsetMap | None, position: int | None) -> Translated:
+    """Translate a group's committed offset; `position` is the next source offset to be replicated."""
+    downstream = offsets.translate(upstream) if offsets is not None else None
+    if downstream is None:
+        return Translated(upstream, None, State.NO_MAP)
+    is_ahead = position is not None and upstream > position
+    return Translated(upstream, downstream, State.AHEAD if is_ahead else State.TRANSLATED)
+
+
+def is_idle(group_state: str) -> bool:
+    """Tell whether a group on the target may be moved: nobody reads with it."""
+    return group_state in _IDLE
+
+
+def moved(there: int | None, downstream: int, end: int | None) -> State | None:
+    """Say why the target's idle group is not to be moved from `there` to `downstream`; None when it is.
+
+    Source: MirrorCheckpointTask.syncGroupOffset, which never moves a group back.
+    """
+    if end is not None and downstream > end:
+        return State.PAST_END
+    if there is None or there < downstream:
+        return None
+    return State.SYNCED if there == downstream else State.TARGET_AHEAD
