@@ -163,6 +163,14 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         example="increase(kafka_mirror_takeovers_total[1h])",
     ),
     MetricSpec(
+        name="kafka_mirror_last_heartbeat_timestamp_seconds",
+        kind="gauge",
+        labels=FLOW,
+        unit="epoch seconds",
+        help="When the target last took a heartbeat of the flow: that it can be written to, also when nothing is to be mirrored.",
+        example="time() - kafka_mirror_last_heartbeat_timestamp_seconds",
+    ),
+    MetricSpec(
         name="kafka_mirror_last_checkpoint_timestamp_seconds",
         kind="gauge",
         labels=GROUP,

@@ -180,6 +180,11 @@ class Recorder:
             self._set("kafka_mirror_last_poll_timestamp_seconds", flow, now_s)
             self._set("kafka_mirror_poll_duration_seconds", flow, took_s)
 
+    def heartbeat(self, flow: Labels, *, now_s: float) -> None:
+        """Take in that a flow's target has taken a heartbeat."""
+        with self._lock:
+            self._set("kafka_mirror_last_heartbeat_timestamp_seconds", flow, now_s)
+
     def cluster(self, alias: str, *, is_up: bool) -> None:
         """Take in whether a cluster answered."""
         with self._lock:

@@ -55,7 +55,7 @@ class Topic:
     partitions: int
 
 
-def _quiet() -> logging.Logger:
+def quiet_logger() -> logging.Logger:
     """librdkafka prints its connection trouble to stderr unless it has a logger; ours says it once, with the alias."""
     quiet = logging.getLogger("mirror.librdkafka")
     if not quiet.handlers:
@@ -71,7 +71,7 @@ class Admin:
         self.alias = alias
         self._servers = java_options.get("bootstrap.servers", "")
         self._options: dict[str, Any] = {**confluent_options(java_options)}
-        self._client = AdminClient(self._options, logger=_quiet())
+        self._client = AdminClient(self._options, logger=quiet_logger())
         self._readers: dict[str, Consumer] = {}
         self._objections: dict[str, KafkaError | None] = {}  # by group: what the last answered commit met
         self._accepted: dict[str, dict[tuple[str, int], int]] = {}  # by group: the last commit that the broker took
@@ -258,7 +258,7 @@ class Admin:
         if reader is None:
             options = {**self._options, "group.id": group, "enable.auto.commit": False,
                        "on_commit": partial(self._answered, group)}  # fmt: skip
-            reader = self._readers[group] = Consumer(options, logger=_quiet())
+            reader = self._readers[group] = Consumer(options, logger=quiet_logger())
         reader.poll(0)  # serves the client's own events, which would pile up
         return reader
 

@@ -23,6 +23,7 @@ from mirror.admin import Admin
 from mirror.checkpoints.plan import CheckpointPlan
 from mirror.config.settings import Flow, Settings
 from mirror.errors import ClusterUnavailable, SettingsError, StreamTerminated
+from mirror.heartbeats import Heart
 from mirror.local.jars import cache_folder, java
 from mirror.poller import Poller
 from mirror.replication.class_archive import ClassArchive
@@ -130,11 +131,14 @@ class Appliance:
             streams: list[Lanes | CheckpointStream] = [lanes]
             if intervals := [state.flow.checkpoints.interval_s for state in self.flows if state.follows_groups]:
                 streams.append(CheckpointStream(spark, mirror.state_dir, plan=self._plan_file, every_s=min(intervals)))
+            heart = Heart(self._settings.beats, self._beaten)
+            stack.callback(heart.stop)
             polling = threading.Thread(target=self._poll_on, name="poller", daemon=True)
             if not self._stop.is_set():
                 for stream in streams:
                     stream.start()
                 polling.start()
+                heart.start()
                 self._is_ready = True
                 log.info("replicating %s; metrics on http://%s:%d/metrics", self._summary(), host, self.port)
                 if on_started is not None:
@@ -146,6 +150,9 @@ class Appliance:
     def _takes(self) -> dict[str, Take]:
         """Return who takes in the rows of which stream."""
         return {OBSERVED: self.recorder.reports, OBSERVED_CHECKPOINTS: self.recorder.checkpoints}
+
+    def _beaten(self, flow: tuple[str, str]) -> None:
+        self.recorder.heartbeat(flow, now_s=time.time())
 
     def _exposition(self) -> str:
         mirror = self._mirror

@@ -106,8 +106,6 @@ def ensure_internal(
     alias, factor = flow.source.alias, flow.replication_factor
     _ensure(flow, target, on_target, BATON_TOPIC.format(source=alias), factor, partitions=baton_partitions(slots))
     _ensure(flow, target, on_target, OFFSET_MAP_TOPIC.format(source=alias), factor, configs=_SOON_COMPACTED)
-    if flow.heartbeats.enabled:
-        _ensure(flow, target, on_target, flow.policy.heartbeats_topic(), flow.heartbeats.replication_factor)
     if flow.checkpoints.enabled:
         factor = flow.checkpoints.replication_factor
         _ensure(flow, target, on_target, flow.policy.checkpoints_topic(alias), factor)

@@ -35,6 +35,7 @@ _OWN_KEYS = (
     "mirror.metrics.strimzi.names",
     "mirror.state.dir",
     "mirror.window.ms",
+    "mirror.heartbeats.all.pairs",
     "mirror.lanes",
     "mirror.slots",
     "mirror.poll.interval.ms",
@@ -103,6 +104,7 @@ class Mirror:
     slots: int = 1  # load() puts the number of processors here unless the file says otherwise
     poll_interval_s: float = 5.0
     source_group_enabled: bool = True  # commit positions to a group on the source too, for every lag tool
+    heartbeats_all_pairs: bool = False  # beat for flows that are not enabled too, as MirrorMaker does
     spark: Mapping[str, str] = Properties()  # mirror.spark.X as spark.X
 
     def __post_init__(self) -> None:
@@ -116,10 +118,23 @@ class Mirror:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Beat:
+    """Heartbeats of one pair of clusters, written to the target; `client` are Java properties."""
+
+    source: str
+    target: str
+    topic: str
+    interval_s: float
+    replication_factor: int
+    client: Properties
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """A checked configuration."""
 
     flows: tuple[Flow, ...]
+    beats: tuple[Beat, ...]
     mirror: Mirror
     ignored: tuple[str, ...]  # full keys that change nothing, in file order; for one warning
     ignored_why: Mapping[str, str]  # key -> reason, for those of `ignored` that have one
@@ -158,9 +173,11 @@ def load(path: Path, *, options: Mapping[str, str] | None = None, targets: Seque
             f"{path}: no enabled flow writes to {', '.join(targets)}; enabled are {', '.join(f.name for f in flows)}. "
             "Ask for another cluster or enable a flow."
         )
+    beating = tuple(permutations(aliases, 2)) if mirror.heartbeats_all_pairs else enabled
+    beats = (_beat(found, Pair(*pair)) for pair in beating if not targets or pair[1] in targets)
     named = tuple(key for key in entries if key in ignored)
     why = Properties((key, ignored[key]) for key in named if ignored[key])
-    return Settings(flows=kept, mirror=mirror, ignored=named, ignored_why=why)
+    return Settings(flows=kept, beats=tuple(filter(None, beats)), mirror=mirror, ignored=named, ignored_why=why)
 
 
 def _aliases(entries: Mapping[str, Entry], path: Path) -> tuple[str, ...]:
@@ -244,6 +261,22 @@ def _flow(found: Assigned, pair: Pair, clusters: Mapping[str, Cluster]) -> Flow:
     )
 
 
+def _beat(found: Assigned, pair: Pair) -> Beat | None:
+    """Return the heartbeats of a pair, None where they are switched off."""
+    keys = Keys(found.flow(pair))
+    heartbeats = keys.heartbeats()
+    if not heartbeats.enabled:
+        return None
+    return Beat(
+        source=pair.source,
+        target=pair.target,
+        topic=keys.policy(pair.source).heartbeats_topic(),
+        interval_s=heartbeats.interval_s,
+        replication_factor=heartbeats.replication_factor,
+        client=Properties(effective(found.producer(pair))),
+    )
+
+
 def _mirror(own: Layer) -> Mirror:
     for key, entry in own.items():
         if key not in _OWN_KEYS and (not key.startswith(_SPARK) or key == _SPARK):
@@ -255,6 +288,7 @@ def _mirror(own: Layer) -> Mirror:
     lanes = own.get("mirror.lanes")
     strimzi_names = own.get("mirror.metrics.strimzi.names")
     source_group = own.get("mirror.source.group.enabled")
+    all_pairs = own.get("mirror.heartbeats.all.pairs")
     poll_ms = _positive(own, "mirror.poll.interval.ms", 5_000)
     spark = {key.removeprefix("mirror."): values.text(entry) for key, entry in own.items() if key.startswith(_SPARK)}
     return Mirror(
@@ -269,6 +303,7 @@ def _mirror(own: Layer) -> Mirror:
         slots=_positive(own, "mirror.slots", os.cpu_count() or 1),
         poll_interval_s=poll_ms / 1000,
         source_group_enabled=values.boolean(source_group) if source_group else True,
+        heartbeats_all_pairs=values.boolean(all_pairs) if all_pairs else False,
         spark=spark,
     )
 

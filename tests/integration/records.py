@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from confluent_kafka import Producer
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from mirror.admin import Admin
@@ -72,6 +72,22 @@ def end_offset(cluster: Any, topic: str, partition: int) -> int:
 
     # A broker that was frozen for longer than its session is fenced, and leads nothing until it has registered anew.
     return eventually(asked, within_s=60, because=f"the leader of {topic}-{partition} tells its end")[0]
+
+
+def messages(cluster, topic: str, partition: int = 0) -> list[Message]:
+    """Return all committed records of a topic-partition."""
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "reads-on", "enable.auto.commit": False,
+                         "enable.partition.eof": True, "isolation.level": "read_committed"})  # fmt: skip
+    consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
+    found = []
+    while True:
+        message = consumer.poll(30)
+        assert message is not None, f"{topic} cannot be read"
+        if message.error() is not None:
+            break
+        found.append(message)
+    consumer.close()
+    return found
 
 
 def await_replicated(

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer
 
 from mirror.admin import Admin
 from mirror.mm2_records import Checkpoint, NotThatRecord
 from tests.integration.appliance import RunningAppliance
 from tests.integration.kafka_java import kafka_java, translated
-from tests.integration.records import await_replicated, create, end_offset, rows, write
+from tests.integration.records import await_replicated, create, end_offset, messages, rows, write
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -64,22 +64,6 @@ def checkpoints(cluster, remote: str) -> dict[str, Checkpoint]:
 
 def records(cluster, topic: str) -> list[tuple[int, bytes | None]]:
     return [(message.offset(), message.value()) for message in messages(cluster, topic)]
-
-
-def messages(cluster, topic: str, partition: int = 0) -> list[Message]:
-    """Return all committed records of a topic-partition."""
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "reads-on", "enable.auto.commit": False,
-                         "enable.partition.eof": True, "isolation.level": "read_committed"})  # fmt: skip
-    consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
-    found = []
-    while True:
-        message = consumer.poll(30)
-        assert message is not None, f"{topic} cannot be read"
-        if message.error() is not None:
-            break
-        found.append(message)
-    consumer.close()
-    return found
 
 
 def write_transactions(cluster, topic: str, count: int) -> None:
