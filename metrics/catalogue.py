@@ -197,6 +197,24 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         example="topk(10, kafka_mirror_failover_reread_records)",
     ),
     MetricSpec(
+        name="kafka_mirror_config_drift_settings",
+        kind="gauge",
+        labels=TOPIC,
+        unit="settings",
+        help="Settings of the remote topic that are not what the source's say they should be, after the last synchronization: "
+        "refused by the target, or all of them where sync.topic.configs.enabled is false.",
+        example="sum by (source, target) (kafka_mirror_config_drift_settings)",
+    ),
+    MetricSpec(
+        name="kafka_mirror_acl_drift",
+        kind="gauge",
+        labels=FLOW,
+        unit="ACLs",
+        help="ACLs of source topics that the target's topics lack, after the last synchronization: refused by the target, "
+        "or all of them where sync.topic.acls.enabled is false.",
+        example="kafka_mirror_acl_drift > 0",
+    ),
+    MetricSpec(
         name="kafka_mirror_checkpoints_total",
         kind="counter",
         labels=FLOW,

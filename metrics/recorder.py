@@ -180,6 +180,17 @@ class Recorder:
             self._set("kafka_mirror_last_poll_timestamp_seconds", flow, now_s)
             self._set("kafka_mirror_poll_duration_seconds", flow, took_s)
 
+    def config_drift(self, flow: Labels, settings: Mapping[str, int]) -> None:
+        """Take in how many settings of each remote topic are not as they should be."""
+        with self._lock:
+            for topic, count in settings.items():
+                self._set("kafka_mirror_config_drift_settings", (*flow, topic), count)
+
+    def acl_drift(self, flow: Labels, missing: int) -> None:
+        """Take in how many ACLs the target's topics lack."""
+        with self._lock:
+            self._set("kafka_mirror_acl_drift", flow, missing)
+
     def heartbeat(self, flow: Labels, *, now_s: float) -> None:
         """Take in that a flow's target has taken a heartbeat."""
         with self._lock:

@@ -1,4 +1,4 @@
-"""The command line: `kafka-mirror run|plan|lag|app|clusters|dashboards|demo`."""
+"""The command line: `kafka-mirror run|plan|lag|translate|app|clusters|dashboards|demo`."""
 
 from __future__ import annotations
 
@@ -27,6 +27,17 @@ examples:
   kafka-mirror lag mirror.properties --group 'a->b' --watch     one flow, again every 5 seconds
   kafka-mirror lag mirror.properties --fail-over-lag 0          in a script: exit 1 unless everything is on the target
 exit codes: 0 printed, 1 further behind than --fail-over-lag allows, 2 settings, 3 a cluster did not answer"""
+
+TRANSLATE_HELP = """\
+Say where on cluster B the records begin that a reader at some offset of cluster A has not read: along the mirror's flows, or
+back along them. Exact at any lag; "-" where it is not known. For a fail-over or a fail-back, and for what is no consumer
+group: checkpoints of Spark or Flink. Asks the clusters themselves: the appliance need not run. Reads only."""
+TRANSLATE_EXAMPLES = """\
+examples:
+  kafka-mirror translate mirror.properties 'a->b' --group billing                        before a fail-over
+  kafka-mirror translate mirror.properties 'b->a' --group billing                        before the fail-back
+  kafka-mirror translate mirror.properties 'a->b' --topic orders --partition 3 --offset 4711 --json
+exit codes: 0 printed, 1 nothing could be translated, 2 settings, 3 a cluster did not answer"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -76,6 +87,19 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     _lag_options(lag)
     lag.set_defaults(command=_lag)
+
+    translate = commands.add_parser(
+        "translate", help="say where an offset, or a group, is on another cluster", description=TRANSLATE_HELP,
+        epilog=TRANSLATE_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    translate.add_argument("file", type=Path, metavar="FILE", help="the connect-mirror-maker.properties of the mirror")
+    translate.add_argument("pair", metavar="A->B", help="from which cluster to which; several flows may lie between")
+    translate.add_argument("--group", metavar="NAME", help="all offsets of this group on A")
+    translate.add_argument("--topic", metavar="NAME", help="or one offset: of this topic as A calls it")
+    translate.add_argument("--partition", type=int, metavar="N", default=0, help="(default 0)")
+    translate.add_argument("--offset", type=int, metavar="N", help="next offset to read on A")
+    translate.add_argument("--json", action="store_true", help="print JSON")
+    translate.set_defaults(command=_translate)
 
     app = commands.add_parser("app", help="serve the lag inspector, a page to look at lag")
     app.add_argument("file", type=Path, metavar="FILE", help="the connect-mirror-maker.properties of the mirror")
@@ -222,6 +246,13 @@ def _lag(parsed: argparse.Namespace) -> int:
     from mirror.lag.command import lag
 
     return lag(load(parsed.file, options={}, targets=parsed.clusters), parsed)
+
+
+def _translate(parsed: argparse.Namespace) -> int:
+    from mirror.checkpoints.translate import translate
+    from mirror.config.settings import load
+
+    return translate(load(parsed.file, options={}, targets=[]), parsed)
 
 
 def _app(parsed: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ By aiokafka's admin client: librdkafka's crashes the process on group offsets wh
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from aiokafka.admin import AIOKafkaAdminClient
@@ -20,6 +20,8 @@ from mirror.errors import ClusterUnavailable
 WITHIN_S = 15.0
 AT_ONCE = 16  # groups asked for at the same time
 
+MIRRORED = "mirrored"  # metadata of offsets that a mirror commits for a group; its readers' commits replace it
+
 Place = tuple[str, int]  # topic, partition
 
 
@@ -31,6 +33,7 @@ class Group:
     state: str
     offsets: Mapping[Place, int] = field(default_factory=dict)
     owners: Mapping[Place, str] = field(default_factory=dict)
+    mirrored: Collection[Place] = ()  # offsets that a mirror put there and no reader has moved since
 
 
 class Groups:
@@ -40,14 +43,14 @@ class Groups:
         self.alias = alias
         self._java_options = java_options
 
-    def read(self) -> list[Group]:
-        """Return every consumer group with its offsets.
+    def read(self, wanted: Callable[[str], bool] = lambda _: True) -> list[Group]:
+        """Return every consumer group that is wanted, with its offsets.
 
         Raises:
             ClusterUnavailable: the cluster did not answer, or refuses.
         """
         try:
-            return asyncio.run(asyncio.wait_for(self.fetched(), WITHIN_S))
+            return asyncio.run(asyncio.wait_for(self.fetched(wanted), WITHIN_S))
         except (KafkaError, OSError, TimeoutError) as error:
             is_silent = isinstance(error, KafkaConnectionError | OSError | TimeoutError)
             raise ClusterUnavailable(
@@ -85,7 +88,8 @@ async def _group(client: AIOKafkaAdminClient, name: str) -> Group:
         for topic, partitions in _assigned(member[-1])
         for partition in partitions
     }
-    return Group(name, state, offsets, owners)
+    mirrored = {(place.topic, place.partition) for place, at in found.items() if at.metadata == MIRRORED}
+    return Group(name, state, offsets, owners, mirrored)
 
 
 def _assigned(assignment: bytes) -> list[tuple[str, list[int]]]:

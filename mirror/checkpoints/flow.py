@@ -15,7 +15,7 @@ from mirror.checkpoints.reads import Key, read_topic
 from mirror.checkpoints.reads import ends as log_ends
 from mirror.checkpoints.rules import State, Translated, is_idle, moved, translated
 from mirror.config.clients import aiokafka_options
-from mirror.groups import Group, Groups
+from mirror.groups import MIRRORED, Group, Groups
 from mirror.mm2_records import Checkpoint, NotThatRecord, OffsetSync
 from mirror.offset_map import OffsetMap
 from mirror.replication.batches import of_values
@@ -93,21 +93,25 @@ class FlowCheckpoints:
         return self.plan.settings.groups.matches(group) and (self.groups is None or group in self.groups)
 
     def _translated(self, group: Group) -> dict[Key, Translated]:
-        """Return the group's offsets by the topic-partition that they are about on the target."""
+        """Return the group's offsets by the topic-partition that they are about on the target.
+
+        Without those that a mirror put there: they came from the target, and would undo what was done to the group since.
+        """
         found = {}
+        offsets = {key: offset for key, offset in group.offsets.items() if key not in group.mirrored}
         for assigned in self.plan.flow.partitions:
             key = (assigned.topic, assigned.partition)
-            if key in group.offsets:
+            if key in offsets:
                 place = (assigned.remote_topic, assigned.partition)
-                found[place] = translated(group.offsets[key], self.maps.maps.get(key), self.maps.positions.get(key))
+                found[place] = translated(offsets[key], self.maps.maps.get(key), self.maps.positions.get(key))
         for assigned in self.plan.back.partitions if self.plan.back is not None else ():
             # The source reads what came from the target: the map that brought it there leads back.
             key, place = (assigned.remote_topic, assigned.partition), (assigned.topic, assigned.partition)
-            if key in group.offsets and self.back is not None:
-                offsets = self.back.maps.get(place)
-                home = offsets.reverse(group.offsets[key]) if offsets is not None else None
+            if key in offsets and self.back is not None:
+                way = self.back.maps.get(place)
+                home = way.reverse(offsets[key]) if way is not None else None
                 state = State.NO_MAP if home is None else State.TRANSLATED
-                found[place] = Translated(group.offsets[key], home, state)
+                found[place] = Translated(offsets[key], home, state)
         return found
 
     def _fresh(self, found: Mapping[str, Mapping[Key, Translated]]) -> list[Checkpoint]:
@@ -165,7 +169,7 @@ class FlowCheckpoints:
                     continue
                 why_not = moved(group.offsets.get(place), at.downstream, ends.get(place))
                 if why_not is None:
-                    wanted[place] = (at.downstream, "")
+                    wanted[place] = (at.downstream, MIRRORED)
                 done = why_not or State.SYNCED
                 if at.state != State.AHEAD or done != State.SYNCED:
                     places[place] = at._replace(state=done)

@@ -68,8 +68,8 @@ class Job:
     linger_ms: int = 0
 
 
-def start(side: str, job: Job, folder: Path) -> subprocess.Popen[bytes]:
-    """Start `ours` or `mm2` and return its process; stop it by `stop`."""
+def start(side: str, job: Job, folder: Path, *, extra: str = "") -> subprocess.Popen[bytes]:
+    """Start `ours` or `mm2` with `extra` lines in its file and return its process; stop it by `stop`."""
     folder.mkdir(parents=True, exist_ok=True)
     names = {
         "source": job.source, "target": "sink", "source_servers": job.source_servers,
@@ -77,7 +77,7 @@ def start(side: str, job: Job, folder: Path) -> subprocess.Popen[bytes]:
         "compression": job.compression, "linger": job.linger_ms, "state": folder / "state",
     }  # fmt: skip
     file = folder / f"{side}.properties"
-    file.write_text((COMMON + (MM2_EXTRA if side == "mm2" else OUR_EXTRA)).format(**names))
+    file.write_text((COMMON + (MM2_EXTRA if side == "mm2" else OUR_EXTRA)).format(**names) + extra)
     environment: Mapping[str, str] = os.environ
     if side == "mm2":
         command = [jars.java(), *MM2_JVM, "-cp", jars.classpath(jars.resolve(lambda _: None)),

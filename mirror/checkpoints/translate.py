@@ -1,0 +1,156 @@
+"""`kafka-mirror translate`: where on one cluster an offset, or a whole group, of another cluster is. Reads only."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from argparse import Namespace
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from mirror.admin import Admin
+from mirror.checkpoints.map_reader import FlowMaps
+from mirror.checkpoints.reads import Key
+from mirror.columns import aligned
+from mirror.config.settings import Flow, Settings
+from mirror.errors import ClusterUnavailable, SettingsError
+from mirror.groups import Groups
+from mirror.replication.plan import FlowPlan
+from mirror.replication.wire import KafkaError
+from mirror.topics import flow_plan, matched
+
+COLUMNS = ("topic", "partition", "offset", "is there", "partition", "offset")
+NOTHING_FOUND = 1
+WITHIN_S = 60.0
+
+
+class Place(NamedTuple):
+    """An offset of a topic-partition; an offset of None is not known."""
+
+    topic: str
+    partition: int
+    offset: int | None
+
+
+class Hop(NamedTuple):
+    """One step from cluster to cluster: along the flow that leads there, back along the one that leads here, or both."""
+
+    start: str  # aliases
+    end: str
+    along: Flow | None
+    back: Flow | None
+
+
+def route(flows: Iterable[Flow], start: str, end: str) -> list[Hop]:
+    """Return the shortest way between two clusters.
+
+    Raises:
+        SettingsError: no flows lead there, in either direction.
+    """
+    by_ends = {(flow.source.alias, flow.target.alias): flow for flow in flows}
+    links = dict.fromkeys([*by_ends, *(ends[::-1] for ends in by_ends)])
+    waiting: deque[tuple[str, list[Hop]]] = deque([(start, [])])
+    seen = {start}
+    while waiting:
+        alias, way = waiting.popleft()
+        if alias == end:
+            return way
+        for link in links:
+            if link[0] == alias and link[1] not in seen:
+                seen.add(link[1])
+                waiting.append((link[1], [*way, Hop(*link, by_ends.get(link), by_ends.get(link[::-1]))]))
+    known = ", ".join(flow.name for flow in by_ends.values())
+    raise SettingsError(f"translate: no flows lead from {start} to {end}; enabled are {known}.")
+
+
+def across(plan: FlowPlan, maps: FlowMaps, places: Sequence[Place], *, is_back: bool) -> list[Place | None]:
+    """Take places one hop on; None for a topic that the flow does not replicate."""
+    names = {(p.topic, p.partition): p.remote_topic for p in plan.partitions}
+    if is_back:
+        names = {(remote, partition): topic for (topic, partition), remote in names.items()}
+    found: list[Place | None] = []
+    for topic, partition, offset in places:
+        name = names.get((topic, partition))
+        if name is None:
+            found.append(None)
+            continue
+        offsets = maps.maps.get((name if is_back else topic, partition))
+        there = None
+        if offsets is not None and offset is not None:
+            there = offsets.reverse(offset) if is_back else offsets.translate(offset)
+        found.append(Place(name, partition, there))
+    return found
+
+
+def translate(settings: Settings, asked: Namespace) -> int:
+    """Print what `asked` (the command line) wants to know; return 0, or 1 when nothing could be translated."""
+    start, arrow, end = asked.pair.partition("->")
+    aliases = {alias for flow in settings.flows for alias in (flow.source.alias, flow.target.alias)}
+    if not arrow or not {start, end} <= aliases:
+        raise SettingsError(
+            f'translate: "{asked.pair}" names no two clusters; expected A->B of {", ".join(sorted(aliases))}.'
+        )
+    if bool(asked.group) == bool(asked.topic) or (asked.topic and asked.offset is None):
+        raise SettingsError("translate: say either --group NAME, or --topic NAME --partition N --offset N.")
+    way = route(settings.flows, start, end)
+    places = (
+        _group(settings.flows, start, asked.group)
+        if asked.group
+        else [Place(asked.topic, asked.partition, asked.offset)]
+    )
+    found: list[Place | None] = list(places)
+    for hop in way:
+        found = _over(hop, found)
+    pairs = [(place, there) for place, there in zip(places, found, strict=True) if there is not None]
+    print((_json if asked.json else _text)(pairs))
+    return 0 if any(there.offset is not None for _, there in pairs) else NOTHING_FOUND
+
+
+def _over(hop: Hop, places: Sequence[Place | None]) -> list[Place | None]:
+    """Take places over a hop, each by the flow that replicates its topic."""
+    known = [place for place in places if place is not None]
+    along = across(*_maps(hop.along), known, is_back=False) if hop.along is not None else [None] * len(known)
+    back = across(*_maps(hop.back), known, is_back=True) if hop.back is not None else [None] * len(known)
+    found = iter([there or home for there, home in zip(along, back, strict=True)])
+    return [None if place is None else next(found) for place in places]
+
+
+def _maps(flow: Flow) -> tuple[FlowPlan, FlowMaps]:
+    """Read a flow's offset maps from its target."""
+    source, target = Admin(flow.source.alias, flow.source_admin), Admin(flow.target.alias, flow.target_admin)
+    remote = {name: topic.partitions for name, topic in target.topics().items()}
+    plan = flow_plan(flow, matched(flow, source.topics()), remote)
+    maps = FlowMaps(plan)
+    try:
+        asyncio.run(asyncio.wait_for(maps.refresh(flow.target_admin), WITHIN_S))
+    except (KafkaError, OSError, TimeoutError) as error:
+        raise ClusterUnavailable(
+            f"cluster {flow.target.alias}: the offset map of {flow.name} cannot be read ({error or repr(error)}).",
+            cluster=flow.target.alias,
+        ) from error
+    return plan, maps
+
+
+def _group(flows: Iterable[Flow], alias: str, group: str) -> list[Place]:
+    client = next(
+        flow.source_admin if flow.source.alias == alias else flow.target_admin
+        for flow in flows
+        if alias in (flow.source.alias, flow.target.alias)
+    )
+    found = Groups(alias, client).read(lambda name: name == group)
+    offsets: Mapping[Key, int] = found[0].offsets if found else {}
+    if not offsets:
+        raise SettingsError(
+            f'translate: group "{group}" has no offsets on {alias}. "kafka-mirror lag" lists its groups.'
+        )
+    return [Place(topic, partition, offset) for (topic, partition), offset in sorted(offsets.items())]
+
+
+def _text(pairs: Sequence[tuple[Place, Place]]) -> str:
+    rows = [tuple("-" if cell is None else str(cell) for cell in (*place, *there)) for place, there in pairs]
+    return aligned([COLUMNS, *rows], right=(1, 2, 4, 5)) if rows else "no flow on the way replicates that"
+
+
+def _json(pairs: Sequence[tuple[Place, Place]]) -> str:
+    return json.dumps([{"from": place._asdict(), "to": there._asdict()} for place, there in pairs], indent=2)
