@@ -19,6 +19,10 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
@@ -27,11 +31,14 @@ from confluent_kafka.admin import (
     NewPartitions,
     NewTopic,
     OffsetSpec,
+    ResourcePatternType,
+    ResourceType,
 )
 
 from metrics.headroom import Retention
 from mirror.config.clients import confluent_options
 from mirror.errors import ClusterUnavailable
+from mirror.topic_acls import Acl
 from mirror.topic_configs import Change, TopicSetting
 
 log = logging.getLogger("mirror")
@@ -135,6 +142,34 @@ class Admin:
         ]
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
         return self._objection(self._client.incremental_alter_configs([resource], request_timeout=TIMEOUT_S)[resource])
+
+    def topic_acls(self) -> set[Acl]:
+        """Return the ACLs of topics of literal names; none from a cluster without an authorizer, which does not tell."""
+        anything: Any = None
+        wanted = AclBindingFilter(
+            ResourceType.TOPIC, anything, ResourcePatternType.LITERAL, anything, anything,
+            AclOperation.ANY, AclPermissionType.ANY,
+        )  # fmt: skip
+        found = self._result(self._client.describe_acls(wanted, request_timeout=TIMEOUT_S))
+        return {
+            Acl(acl.name, acl.principal, acl.host, acl.operation.name, acl.permission_type.name)
+            for acl in found
+            if acl.resource_pattern_type == ResourcePatternType.LITERAL
+        }
+
+    def add_acls(self, acls: Iterable[Acl]) -> dict[Acl, str]:
+        """Add ACLs on topics of literal names; return what the broker objected to each, "" when it is there now."""
+        bindings = {
+            AclBinding(
+                ResourceType.TOPIC, acl.topic, ResourcePatternType.LITERAL, acl.principal, acl.host,
+                AclOperation[acl.operation], AclPermissionType[acl.permission],
+            ): acl
+            for acl in acls
+        }  # fmt: skip
+        if not bindings:
+            return {}
+        answers = self._client.create_acls(list(bindings), request_timeout=TIMEOUT_S)
+        return {bindings[binding]: self._objection(future) for binding, future in answers.items()}
 
     def retention(self, topics: Iterable[str]) -> dict[str, Retention]:
         """Return what each topic's records are deleted by, brokers' defaults included; none for those that do not answer."""

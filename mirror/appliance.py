@@ -30,7 +30,16 @@ from mirror.replication.class_archive import ClassArchive
 from mirror.replication.datasource import Plan, write_plan
 from mirror.replication.plan import FlowPlan, stop_key
 from mirror.replication.stream import OBSERVED, OBSERVED_CHECKPOINTS, CheckpointStream, Lanes, close, session
-from mirror.topics import Matched, ensure_internal, ensure_remote, flow_plan, matched, offset_syncs_topic, sync_configs
+from mirror.topics import (
+    Matched,
+    ensure_internal,
+    ensure_remote,
+    flow_plan,
+    matched,
+    offset_syncs_topic,
+    sync_acls,
+    sync_configs,
+)
 
 log = logging.getLogger("mirror")
 
@@ -42,6 +51,20 @@ RESTARTS_BEFORE_GIVING_UP = 10
 
 
 @dataclass(slots=True)
+class Turn:
+    """When something is to be done again; at once the first time."""
+
+    at_s: float = 0.0
+
+    def has_come(self, interval_s: float) -> bool:
+        """Tell whether it is to be done now; the next time is an interval away then."""
+        if time.monotonic() < self.at_s:
+            return False
+        self.at_s = time.monotonic() + interval_s
+        return True
+
+
+@dataclass(slots=True)
 class FlowState:
     """One flow as the driver sees it: its control planes, and what it replicates now."""
 
@@ -50,8 +73,10 @@ class FlowState:
     target: Admin
     topics: list[Matched] = field(default_factory=list)
     plan: FlowPlan | None = None
-    refresh_at_s: float = 0.0
-    sync_configs_at_s: float = 0.0
+    refresh_turn: Turn = field(default_factory=Turn)
+    configs_turn: Turn = field(default_factory=Turn)
+    acls_turn: Turn = field(default_factory=Turn)
+    acl_objections: set[str] = field(default_factory=set)  # those of the last time, told already
 
     @property
     def name(self) -> tuple[str, str]:
@@ -193,28 +218,39 @@ class Appliance:
                 if restarts > RESTARTS_BEFORE_GIVING_UP:
                     raise StreamTerminated(f"{ended}; given up after {restarts} restarts")
             self._refresh()
-            self._sync_configs()
+            self._sync()
 
-    def _sync_configs(self) -> None:
-        """Carry topic settings over, at once after the start and then at each flow's interval."""
+    def _sync(self) -> None:
+        """Carry topic settings and ACLs over, at once after the start and then at each flow's intervals."""
         for state in self.flows:
-            flow = state.flow
-            if state.plan is None or not flow.sync_configs.enabled or time.monotonic() < state.sync_configs_at_s:
+            flow, plan = state.flow, state.plan
+            if plan is None:
                 continue
-            state.sync_configs_at_s = time.monotonic() + flow.sync_configs.interval_s
             try:
-                present = {assigned.remote_topic for assigned in state.plan.partitions}
-                sync_configs(flow, state.topics, state.source, state.target, present=present)
+                if state.configs_turn.has_come(flow.sync_configs.interval_s):
+                    present = {assigned.remote_topic for assigned in plan.partitions}
+                    drift = sync_configs(flow, state.topics, state.source, state.target, present=present)
+                    self.recorder.config_drift(state.name, drift)
+                if state.acls_turn.has_come(flow.sync_acls.interval_s):
+                    self._sync_acls(state)
             except ClusterUnavailable as error:
-                log.warning("%s: topic settings not synchronized: %s", flow.name, error)
+                log.warning("%s: topic settings or ACLs not synchronized: %s", flow.name, error)
+
+    def _sync_acls(self, state: FlowState) -> None:
+        lacking = sync_acls(state.flow, state.topics, state.source, state.target)
+        self.recorder.acl_drift(state.name, len(lacking))
+        objections = {objection for objection in lacking.values() if objection}
+        for objection in objections - state.acl_objections:
+            log.warning("%s: ACLs cannot be added on %s: %s", state.flow.name, state.flow.target.alias, objection)
+        state.acl_objections = objections
 
     def _refresh(self, *, force: bool = False) -> None:
         """Follow new topics and grown partitions of the flows whose interval is over; tell the planner."""
         changed = False
         for state in self.flows:
-            if not force and (time.monotonic() < state.refresh_at_s or not state.flow.refresh_topics.enabled):
+            is_due = state.refresh_turn.has_come(state.flow.refresh_topics.interval_s)
+            if not force and not (is_due and state.flow.refresh_topics.enabled):
                 continue
-            state.refresh_at_s = time.monotonic() + state.flow.refresh_topics.interval_s
             try:
                 changed |= self._discover(state)
             except ClusterUnavailable as error:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from mirror.appliance import FlowState, check
 from mirror.config.settings import Settings
 from mirror.replication.plan import FlowPlan
+from mirror.topic_acls import ANY_TOPIC
 from mirror.topic_configs import Change, described
-from mirror.topics import config_changes
+from mirror.topics import acl_changes, config_changes
 
 
 def plan_text(settings: Settings) -> str:
@@ -40,7 +41,18 @@ def _flow_text(state: FlowState) -> str:
         lines.append(f"  {topic.source.name:<{width}} -> {topic.remote} ({action}; partition@start {starts})")
         if topic.remote in changes:
             lines.append(f"  {'':<{width}}    settings that change: {described(changes[topic.remote])}")
+    lines += _acl_lines(state)
     return "\n".join(lines) + "\n"
+
+
+def _acl_lines(state: FlowState) -> list[str]:
+    """Say which ACLs would be added, and of each other one on a replicated topic or on all why it would not."""
+    if not state.flow.sync_acls.enabled:
+        return []
+    verdicts, lacking = acl_changes(state.topics, state.source, state.target)
+    names = {topic.source.name for topic in state.topics} | {ANY_TOPIC}
+    left = [f"  ACL left out: {v.source}: {v.why_not}" for v in verdicts if v.why_not and v.source.topic in names]
+    return [f"  ACL that is added: {acl}" for acl in lacking] + left
 
 
 def _start(state: FlowState) -> str:

@@ -10,12 +10,16 @@ from types import MappingProxyType
 from mirror.admin import Admin, Topic
 from mirror.config.settings import Flow
 from mirror.replication.plan import BATON_TOPIC, OFFSET_MAP_TOPIC, Assigned, FlowPlan, baton_partitions
+from mirror.topic_acls import Acl, Verdict, judged, missing
 from mirror.topic_configs import Change, described
 
 log = logging.getLogger("mirror")
 
 # Kafka compacts closed segments only, and the map is read from its beginning: small ones keep that short.
 _SOON_COMPACTED = {"segment.bytes": str(16 << 20), "min.cleanable.dirty.ratio": "0.1"}
+
+
+Drift = dict[str, int]  # settings that differ, by remote topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +71,25 @@ def ensure_remote(
     return partitions
 
 
-def sync_configs(flow: Flow, topics: list[Matched], source: Admin, target: Admin, *, present: Collection[str]) -> None:
-    """Make the settings of remote topics what the flow wants them to be; a refusal is logged and tried again next time."""
+def sync_configs(flow: Flow, topics: list[Matched], source: Admin, target: Admin, *, present: Collection[str]) -> Drift:
+    """Make the settings of remote topics what the flow wants them to be, where it is asked to.
+
+    Returns:
+        How many settings of each remote topic are still different: refused (logged, and tried again next time) or not asked
+        to be carried over.
+    """
+    drift = dict.fromkeys((topic.remote for topic in topics if topic.remote in present), 0)
     for topic, changes in config_changes(flow, topics, source, target, present=present).items():
-        objection = target.alter(topic, changes)
+        objection = target.alter(topic, changes) if flow.sync_configs.enabled else ""
         if objection:
             log.warning(
                 "%s: settings of %s cannot be changed on %s: %s", flow.name, topic, flow.target.alias, objection
             )
-        else:
+        elif flow.sync_configs.enabled:
             log.info("%s: %s changed on %s: %s", flow.name, topic, flow.target.alias, described(changes))
+            continue
+        drift[topic] = len(changes)
+    return drift
 
 
 def config_changes(
@@ -91,6 +104,29 @@ def config_changes(
         if topic.source.name in theirs and topic.remote in ours
     }
     return {topic: changes for topic, changes in found.items() if changes}
+
+
+def acl_changes(topics: list[Matched], source: Admin, target: Admin) -> tuple[list[Verdict], list[Acl]]:
+    """Return what becomes of each ACL of the source, and what the target lacks."""
+    verdicts = judged(source.topic_acls(), {topic.source.name: topic.remote for topic in topics})
+    wants_any = any(verdict.wanted is not None for verdict in verdicts)
+    return verdicts, missing(verdicts, target.topic_acls() if wants_any else ())
+
+
+def sync_acls(flow: Flow, topics: list[Matched], source: Admin, target: Admin) -> dict[Acl, str]:
+    """Give remote topics the ACLs that their sources have, where the flow is asked to; nothing is taken away.
+
+    Returns:
+        Those that are still missing, with the target's objection, "" where the flow is not asked to.
+    """
+    _, lacking = acl_changes(topics, source, target)
+    if not flow.sync_acls.enabled:
+        return dict.fromkeys(lacking, "")
+    answers = target.add_acls(lacking)
+    for acl, objection in answers.items():
+        if not objection:
+            log.info("%s: added on %s: %s", flow.name, flow.target.alias, acl)
+    return {acl: objection for acl, objection in answers.items() if objection}
 
 
 def ensure_internal(

@@ -83,9 +83,10 @@ mirror.poll.interval.ms = 500
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=5) as answer:
             return str(answer.read().decode())
 
-    def value(self, name: str, *, topic: str, partition: int) -> float | None:
-        """Return one series' value, None when it is not exposed."""
-        pattern = rf'^{name}{{(?=.*partition="{partition}")(?=.*topic="{re.escape(topic)}").*}} (\S+)$'
+    def value(self, name: str, *, topic: str, partition: int | None) -> float | None:
+        """Return the value of a topic-partition's series, or of a topic's, None when it is not exposed."""
+        place = "" if partition is None else rf'(?=.*partition="{partition}")'
+        pattern = rf'^{name}{{{place}(?=.*topic="{re.escape(topic)}").*}} (\S+)$'
         found = re.search(pattern, self.exposition(), re.MULTILINE)
         return float(found[1]) if found else None
 

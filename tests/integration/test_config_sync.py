@@ -73,5 +73,21 @@ def test_settings_follow_the_source_and_plan_tells_before(primary, backup, topic
             within_s=30,
             because="a setting taken back follows too",
         )
+        assert appliance.value("kafka_mirror_config_drift_settings", topic=remote, partition=None) == 0
         assert appliance.stop()[0] == 0
     assert f"{remote} changed on backup: cleanup.policy=compact, retention.bytes back" in appliance.log.read_text()
+
+
+def test_drift_is_told_where_nothing_is_to_be_changed(primary, backup, topic, tmp_path):
+    create(primary, topic, cleanup_policy="compact")
+    create(backup, f"primary.{topic}", retention_bytes="12345")
+    switched_off = EXTRA.replace("sync.topic.configs.enabled = true", "sync.topic.configs.enabled = false")
+    with RunningAppliance(
+        tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=topic, extra=switched_off
+    ) as running:
+        eventually(
+            lambda: running.value("kafka_mirror_config_drift_settings", topic=f"primary.{topic}", partition=None) == 2,
+            within_s=30,
+            because="two settings differ",
+        )
+    assert own(backup, f"primary.{topic}") == {"retention.bytes": "12345"}

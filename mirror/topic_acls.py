@@ -1,0 +1,60 @@
+"""Which ACLs of source topics the target's topics should have. Pure.
+
+MirrorMaker's rules (MirrorSourceConnector.syncTopicAcls), with one difference: a literal "*" is not carried over. Under the
+default policy it would name a topic "A.*" that cannot exist, under the identity policy it would open every topic of the target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+ANY_TOPIC = "*"
+
+
+class Acl(NamedTuple):
+    """One ACL on a topic of literal name; operation and permission in Kafka's words, such as READ and ALLOW."""
+
+    topic: str
+    principal: str
+    host: str
+    operation: str
+    permission: str
+
+    def __str__(self) -> str:
+        return f"{self.permission} {self.principal} from {self.host} to {self.operation} {self.topic}"
+
+
+class Verdict(NamedTuple):
+    """What becomes of one ACL of the source: what the target shall have, or why it gets nothing."""
+
+    source: Acl
+    wanted: Acl | None
+    why_not: str
+
+
+def judged(acls: Iterable[Acl], remote: Mapping[str, str]) -> list[Verdict]:
+    """Judge every ACL of the source's topics.
+
+    Args:
+        acls: Of topics with a literal name.
+        remote: The remote name of each topic that the flow replicates.
+    """
+    return [_judge(acl, remote) for acl in sorted(acls)]
+
+
+def _judge(acl: Acl, remote: Mapping[str, str]) -> Verdict:
+    if acl.topic == ANY_TOPIC:
+        return Verdict(acl, None, "it is about every topic, which here would be every topic of the target")
+    if acl.topic not in remote:
+        return Verdict(acl, None, "the flow does not replicate the topic")
+    if (acl.permission, acl.operation) == ("ALLOW", "WRITE"):
+        return Verdict(acl, None, "a remote topic is written by the mirror alone")
+    operation = "READ" if (acl.permission, acl.operation) == ("ALLOW", "ALL") else acl.operation
+    return Verdict(acl, acl._replace(topic=remote[acl.topic], operation=operation), "")
+
+
+def missing(verdicts: Iterable[Verdict], there: Iterable[Acl]) -> list[Acl]:
+    """Return what the target lacks, each once; nothing is ever taken away there."""
+    have = set(there)
+    return sorted({v.wanted for v in verdicts if v.wanted is not None and v.wanted not in have})
