@@ -25,7 +25,9 @@ from mirror.config.settings import Flow, Settings
 from mirror.errors import ClusterUnavailable, SettingsError, StreamTerminated
 from mirror.heartbeats import Heart
 from mirror.local.jars import cache_folder, java
+from mirror.offsets import Key
 from mirror.poller import Poller
+from mirror.positions import begin
 from mirror.replication.class_archive import ClassArchive
 from mirror.replication.datasource import Plan, write_plan
 from mirror.replication.plan import FlowPlan, stop_key
@@ -72,7 +74,9 @@ class FlowState:
     source: Admin
     target: Admin
     topics: list[Matched] = field(default_factory=list)
+    remote: dict[str, int] = field(default_factory=dict)  # partitions of each topic on the target
     plan: FlowPlan | None = None
+    first: frozenset[Key] | None = None  # topic-partitions that were there when the flow began
     refresh_turn: Turn = field(default_factory=Turn)
     configs_turn: Turn = field(default_factory=Turn)
     acls_turn: Turn = field(default_factory=Turn)
@@ -171,6 +175,8 @@ class Appliance:
                 self._watch(streams)
             self._is_ready = False
             self._finish(lanes, polling)
+            for stream in streams:
+                stream.stop()
 
     def _takes(self) -> dict[str, Take]:
         """Return who takes in the rows of which stream."""
@@ -268,8 +274,11 @@ class Appliance:
             state.flow, state.source, state.target,
             on_source=on_source, on_target=on_target, slots=self._mirror.slots,
         )  # fmt: skip
-        remote = ensure_remote(state.flow, state.topics, on_target, state.source, state.target)
-        before, state.plan = state.plan, flow_plan(state.flow, state.topics, remote)
+        state.remote = ensure_remote(state.flow, state.topics, on_target, state.source, state.target)
+        before = state.plan
+        if before is None:
+            state.first = begin(state.flow, flow_plan(state.flow, state.topics, state.remote))
+        state.plan = flow_plan(state.flow, state.topics, state.remote, first=state.first)
         return state.plan != before
 
     def _write_plan(self, *, is_stopping: bool) -> None:

@@ -20,6 +20,7 @@ from mirror.errors import ClusterUnavailable
 WITHIN_S = 15.0
 AT_ONCE = 16  # groups asked for at the same time
 
+CONSUMERS = ("consumer", "")  # protocol types of consumer groups, "" of those that never had members
 MIRRORED = "mirrored"  # metadata of offsets that a mirror commits for a group; its readers' commits replace it
 
 Place = tuple[str, int]  # topic, partition
@@ -43,14 +44,16 @@ class Groups:
         self.alias = alias
         self._java_options = java_options
 
-    def read(self, wanted: Callable[[str], bool] = lambda _: True) -> list[Group]:
-        """Return every consumer group that is wanted, with its offsets.
+    def read(
+        self, wanted: Callable[[str], bool] = lambda _: True, *, kinds: Collection[str] = CONSUMERS
+    ) -> list[Group]:
+        """Return every group that is wanted, with its offsets; `kinds` are protocol types.
 
         Raises:
             ClusterUnavailable: the cluster did not answer, or refuses.
         """
         try:
-            return asyncio.run(asyncio.wait_for(self.fetched(wanted), WITHIN_S))
+            return asyncio.run(asyncio.wait_for(self.fetched(wanted, kinds=kinds), WITHIN_S))
         except (KafkaError, OSError, TimeoutError) as error:
             is_silent = isinstance(error, KafkaConnectionError | OSError | TimeoutError)
             raise ClusterUnavailable(
@@ -59,12 +62,14 @@ class Groups:
                 cluster=self.alias,
             ) from error
 
-    async def fetched(self, wanted: Callable[[str], bool] = lambda _: True) -> list[Group]:
-        """Return the consumer groups that are wanted, with their offsets; raises what the client raises."""
+    async def fetched(
+        self, wanted: Callable[[str], bool] = lambda _: True, *, kinds: Collection[str] = CONSUMERS
+    ) -> list[Group]:
+        """Return the groups that are wanted, with their offsets; raises what the client raises."""
         client = AIOKafkaAdminClient(**aiokafka_options(self._java_options))
         try:
             await client.start()
-            found = {name for name, kind in await client.list_consumer_groups() if kind in ("consumer", "")}
+            found = {name for name, kind in await client.list_consumer_groups() if kind in kinds}
             turns = asyncio.Semaphore(AT_ONCE)
 
             async def one(name: str) -> Group:
@@ -81,11 +86,11 @@ async def _group(client: AIOKafkaAdminClient, name: str) -> Group:
     found = await client.list_consumer_group_offsets(name, coordinator)
     offsets = {(place.topic, place.partition): at.offset for place, at in found.items() if at.offset >= 0}
     (response,) = await client.describe_consumer_groups([name], coordinator)
-    ((_, _, state, _, _, members, *_),) = response.groups
+    ((_, _, state, kind, _, members, *_),) = response.groups
     owners = {
         (topic, partition): f"{member[1]}/{member[2].lstrip('/')}"
         for member in members
-        for topic, partitions in _assigned(member[-1])
+        for topic, partitions in (_assigned(member[-1]) if kind in CONSUMERS else ())
         for partition in partitions
     }
     mirrored = {(place.topic, place.partition) for place, at in found.items() if at.metadata == MIRRORED}

@@ -180,13 +180,29 @@ def _ensure(
         log.error("%s: internal topic %s cannot be prepared on %s: %s", flow.name, name, cluster.alias, objection)
 
 
-def flow_plan(flow: Flow, topics: list[Matched], remote_partitions: Mapping[str, int]) -> FlowPlan:
-    """Return the flow's topic-partitions that have a counterpart on the target."""
+def flow_plan(
+    flow: Flow,
+    topics: list[Matched],
+    remote_partitions: Mapping[str, int],
+    *,
+    first: Collection[tuple[str, int]] | None = None,
+) -> FlowPlan:
+    """Return the flow's topic-partitions that have a counterpart on the target.
+
+    Args:
+        flow: The flow.
+        topics: What it replicates.
+        remote_partitions: Partitions of each topic on the target.
+        first: Topic-partitions of the source that were there when the flow began; None when it begins now.
+    """
     partitions = tuple(
-        Assigned(topic.source.name, topic.remote, partition, topic.source.topic_id)
+        Assigned(
+            topic.source.name, topic.remote, partition, topic.source.topic_id,
+            is_late=first is not None and (topic.source.name, partition) not in first,
+        )
         for topic in topics
         for partition in range(min(topic.source.partitions, remote_partitions.get(topic.remote, 0)))
-    )
+    )  # fmt: skip
     return FlowPlan(
         source=flow.source.alias,
         target=flow.target.alias,

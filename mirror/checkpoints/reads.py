@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 from aiokafka import AIOKafkaConsumer
+from aiokafka import errors as kafka_errors
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.structs import TopicPartition
 
 Key = tuple[str, int]  # topic, partition
 READ_RECORDS = 5_000
+COORDINATOR_S = 10.0
+_COORDINATOR_MOVES = (
+    kafka_errors.GroupCoordinatorNotAvailableError,
+    kafka_errors.GroupLoadInProgressError,
+    kafka_errors.NotCoordinatorForGroupError,
+)
+
+Answer = TypeVar("Answer")
 
 
-async def read_topic(options: Mapping[str, Any], topic: str, start: int):  # type: ignore[no-untyped-def]
-    """Yield (offset, record) of partition 0 of a topic from `start` to its present end; nothing where there is no topic."""
+async def read_topic(options: Mapping[str, Any], topic: str, start: int, partition: int = 0):  # type: ignore[no-untyped-def]
+    """Yield (offset, record) of a partition of a topic from `start` to its present end; nothing where there is no topic."""
     consumer = AIOKafkaConsumer(**options, enable_auto_commit=False, auto_offset_reset="earliest")
     await consumer.start()
     try:
         if topic not in await consumer.topics():
             return
-        place = TopicPartition(topic, 0)
+        place = TopicPartition(topic, partition)
         consumer.assign([place])
         (end,) = (await consumer.end_offsets([place])).values()
         consumer.seek(place, start if start <= end else 0)
@@ -32,15 +43,40 @@ async def read_topic(options: Mapping[str, Any], topic: str, start: int):  # typ
         await consumer.stop()
 
 
+async def partitions_of(options: Mapping[str, Any], topic: str) -> list[int]:
+    """Return a topic's partitions; none where there is no topic."""
+    client = AIOKafkaAdminClient(**options)
+    try:
+        await client.start()
+        if topic not in await client.list_topics():
+            return []
+        (found,) = await client.describe_topics([topic])
+    finally:
+        await client.close()
+    return sorted(part["partition"] for part in found["partitions"])
+
+
 async def committed(options: Mapping[str, Any], group: str) -> dict[Key, tuple[int, str]]:
     """Return a group's (offset, metadata) by topic-partition."""
     client = AIOKafkaAdminClient(**options)
     try:
         await client.start()
-        found = await client.list_consumer_group_offsets(group)
+        found = await patiently(lambda: client.list_consumer_group_offsets(group))
     finally:
         await client.close()
     return {(place.topic, place.partition): (at.offset, at.metadata or "") for place, at in found.items()}
+
+
+async def patiently(request: Callable[[], Awaitable[Answer]]) -> Answer:
+    """Ask a group's coordinator again while it moves, or while a cluster makes room for its first group."""
+    deadline = time.monotonic() + COORDINATOR_S
+    while True:
+        try:
+            return await request()
+        except _COORDINATOR_MOVES:
+            if time.monotonic() > deadline:
+                raise
+            await asyncio.sleep(0.2)
 
 
 async def ends(options: Mapping[str, Any], places: Iterable[Key]) -> dict[Key, int]:

@@ -19,7 +19,8 @@ class State(StrEnum):
     ACTIVE = "active"  # the target's group is in use and was left alone
     TARGET_AHEAD = "target_ahead"  # the target's group stands further on: it is never moved back
     PAST_END = "past_end"  # the target's log ends before: it was cut or created anew
-    NO_MAP = "no_map"  # the offset is older than what is known: nothing was replicated yet, or by somebody else
+    NOTHING_YET = "nothing_yet"  # no record of the topic-partition was replicated yet
+    NO_MAP = "no_map"  # the offset is older than what is known: it was replicated by somebody else, or never
     REFUSED = "refused"  # the target's broker refused the group's offset
 
 
@@ -35,7 +36,7 @@ def translated(upstream: int, offsets: OffsetMap | None, position: int | None) -
     """Translate a group's committed offset; `position` is the next source offset to be replicated."""
     downstream = offsets.translate(upstream) if offsets is not None else None
     if downstream is None:
-        return Translated(upstream, None, State.NO_MAP)
+        return Translated(upstream, None, State.NO_MAP if offsets else State.NOTHING_YET)
     is_ahead = position is not None and upstream > position
     return Translated(upstream, downstream, State.AHEAD if is_ahead else State.TRANSLATED)
 

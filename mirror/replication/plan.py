@@ -13,12 +13,16 @@ OFFSET_MAP_TOPIC = "mm2-offset-map.{source}.internal"
 
 
 class Assigned(NamedTuple):
-    """One topic-partition of a flow, and the id of its source topic (a recreated topic has another)."""
+    """One topic-partition of a flow, and the id of its source topic (a recreated topic has another).
+
+    `is_late`: it appeared after the flow had begun, so it is replicated from its begin wherever the others began.
+    """
 
     topic: str
     remote_topic: str
     partition: int
     topic_id: str
+    is_late: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -131,17 +131,19 @@ class Lanes:
         return ended
 
     def finish(self, within_s: float) -> bool:
-        """Wait until the running windows have ended (the plan says stop), then stop; False when they did not in time."""
+        """Wait until the running windows have ended (the plan says stop); False when they did not in time."""
         waiters = [threading.Thread(target=_processed, args=(q,), daemon=True) for q in self._queries.values()]
         for waiter in waiters:
             waiter.start()
         deadline = time.monotonic() + within_s
         for waiter in waiters:
             waiter.join(max(0.0, deadline - time.monotonic()))
-        in_time = not any(waiter.is_alive() for waiter in waiters)
+        return not any(waiter.is_alive() for waiter in waiters)
+
+    def stop(self) -> None:
+        """Stop at once."""
         for query in self._queries.values():
             query.stop()
-        return in_time
 
 
 class CheckpointStream:
@@ -171,7 +173,8 @@ class CheckpointStream:
 
     def stop(self) -> None:
         """Stop at once: what a round leaves undone, the next run's first one does."""
-        self._query.stop()
+        if self._query is not None:
+            self._query.stop()
 
 
 def _observed(rows: DataFrame, name: str, query: str, location: Path) -> DataStreamWriter:

@@ -13,13 +13,14 @@ from typing import NamedTuple
 from mirror.offset_map import OffsetMap, Run
 
 LONG = 1_000  # characters: time to move all but the newest run to the topic
+UNSAVED = "*"  # at a text's end: the topic does not have all of it
 MOST = 3_500  # brokers refuse metadata above 4,096 characters by default
 
 
 class Tail:
     """Runs that the map's topic does not have yet, and before them the one that still grew when they were moved there."""
 
-    __slots__ = ("_begins_at", "runs")
+    __slots__ = ("_begins_at", "is_unsaved", "runs")
 
     def __init__(self, text: str = "", *, begins_at: int | None = None) -> None:
         """Read a tail back; text that is none counts as nothing known.
@@ -29,8 +30,9 @@ class Tail:
             begins_at: Source offset from which on nothing is missing, where replication begins now; else None.
         """
         self._begins_at = begins_at
+        self.is_unsaved = text.endswith(UNSAVED)
         try:
-            self.runs = OffsetMap.parse(text)
+            self.runs = OffsetMap.parse(text.removesuffix(UNSAVED))
         except ValueError:
             self.runs = OffsetMap()
 
@@ -39,6 +41,7 @@ class Tail:
         if self._begins_at is not None:
             self.runs.add(self._begins_at, base, 0)
             self._begins_at = None
+        self.is_unsaved = True
         for run in runs:
             self.runs.add(run.source, base + run.target, run.records)
 
@@ -48,7 +51,7 @@ class Tail:
         while len(text) > MOST:
             self.runs.keep_newest(len(self.runs) // 2)
             text = self.runs.text()
-        return text
+        return text + UNSAVED if self.is_unsaved else text
 
     @property
     def is_long(self) -> bool:
@@ -57,6 +60,7 @@ class Tail:
 
     def moved(self, until: Run) -> None:
         """Forget what the topic has now: all runs before `until`, the newest that was written there."""
+        self.is_unsaved = self.runs.last != until
         newer = sum(1 for run in self.runs if run.source >= until.source)
         self.runs.keep_newest(max(1, newer))
 

@@ -95,6 +95,8 @@ class FlowWindow:
         self._produce = produce_options(plan.producer)
         self._stop = asyncio.Event()
         self._served = Served()
+        self._told: set[str] = set()
+        self._is_last = False
         self._map_is_due = window.start_ms // MAP_EVERY_MS != (window.start_ms - window.window_ms) // MAP_EVERY_MS
 
     async def run(self) -> Served:
@@ -104,15 +106,19 @@ class FlowWindow:
             await self._replicate(connections)
         return self._served
 
+    def _warn(self, what: str, error: BaseException) -> None:
+        """Say what cannot be done, once a window: a dead cluster must not fill the log."""
+        say = log.debug if what in self._told else log.warning
+        self._told.add(what)
+        say("%s: slot %d cannot %s (%s), retrying", self._plan.name, self._window.slot, what, error or repr(error))
+
     async def _retried(self, what: str, step):  # type: ignore[no-untyped-def]
-        delay, is_first = 0.2, True
+        delay = 0.2
         while now_ms() < self._window.end_ms:
             try:
                 return await step()
             except NETWORK as error:
-                say = log.warning if is_first else log.debug  # once a window: a dead cluster must not fill the log
-                say("%s: cannot %s (%s), retrying", self._plan.name, what, error or repr(error))
-                is_first = False
+                self._warn(what, error)
                 await _forget(self._plan.name)
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, 5.0)
@@ -161,7 +167,7 @@ class FlowWindow:
                     return True
                 waited = True
             except NETWORK as error:
-                log.warning("%s: slot %d cannot read its turn (%s)", plan.name, window.slot, error or repr(error))
+                self._warn("read its turn", error)
                 await asyncio.sleep(0.2)
             await asyncio.sleep(POLL_S if time.monotonic() - started < 0.5 else 0.05)
         return False
@@ -203,7 +209,7 @@ class FlowWindow:
                       self._plan.name, assigned.topic, assigned.topic_id, known_id)  # fmt: skip
             offset, rewinds = None, 1
         if offset is None:
-            at = EARLIEST if self._fetch.from_earliest or rewinds else LATEST
+            at = EARLIEST if self._fetch.from_earliest or assigned.is_late or rewinds else LATEST
             offset = await source.offset(assigned.topic, assigned.partition, at)
             begins_at, tail = (0 if at == EARLIEST else offset), ""
         partition = Partition(assigned, offset, offset, tail=Tail(tail, begins_at=begins_at))
@@ -235,13 +241,16 @@ class FlowWindow:
             connections.is_dirty = True
             log.warning("%s: slot %d still had batches without an answer at the end of its window",
                         self._plan.name, self._window.slot)  # fmt: skip
+        if self._is_last:
+            self._map_is_due = True  # a mirror that rests leaves a map that is whole
+            await self._move_tails(connections)
         deadline = time.monotonic() + GRACE_S
         while time.monotonic() < deadline:
             try:
                 # An unacknowledged batch may still arrive: then the turn is not given away but runs out.
                 await self._commit(connections.target, Baton(self._window.number, is_released=drained))
             except NETWORK as error:
-                log.warning("%s: cannot commit positions (%s), retrying", self._plan.name, error or repr(error))
+                self._warn("commit positions", error)
                 await asyncio.sleep(0.2)
             else:
                 return
@@ -261,13 +270,15 @@ class FlowWindow:
                     await self._commit(connections.target, None)
                     offsets = await connections.target.committed(plan.group, [stop])
                     if offsets.get(stop, (None,))[0] == window.run_id:
+                        self._is_last = True
                         self._stop.set()
                     continue
                 offsets = await connections.target.committed(plan.group, [ready, stop])
                 has_successor = offsets.get(ready, (-1, ""))[0] > window.number
                 is_stopped = offsets.get(stop, (None,))[0] == window.run_id
             except NETWORK as error:
-                log.warning("%s: cannot commit positions (%s), retrying", plan.name, error or repr(error))
+                self._warn("commit positions", error)
+                await asyncio.sleep(0.2)
                 has_successor = is_stopped = False
             if has_successor or is_stopped or now_ms() >= last_ms or window.lanes == 1:
                 self._stop.set()
@@ -279,7 +290,7 @@ class FlowWindow:
         growing = [
             (p, last)
             for p in self._served.partitions
-            if (last := p.tail.runs.last) is not None and (p.tail.is_long or (is_due and p.tally.records))
+            if (last := p.tail.runs.last) is not None and (p.tail.is_long or (is_due and p.tail.is_unsaved))
         ]
         topic = self._plan.offset_map_topic
         if not growing or not target.knows(topic, 0):
@@ -291,7 +302,7 @@ class FlowWindow:
         except TimeoutError:
             return  # the producer goes on trying; the tails stay with the positions
         except NETWORK as error:
-            log.warning("%s: %s cannot be written (%s), retrying", self._plan.name, topic, error or repr(error))
+            self._warn(f"write {topic}", error)
             connections.is_dirty = True  # its sequence numbers have a hole now
             return
         for partition, last in growing:

@@ -74,7 +74,7 @@ mirror.poll.interval.ms = 500
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/ready", timeout=2) as answer:
                 return bool(answer.status == 200)
-        except (urllib.error.URLError, TimeoutError) as refused:
+        except OSError as refused:  # URLError is one, and so is a connection that ends with the process
             if isinstance(refused, urllib.error.HTTPError):
                 refused.close()
             return False

@@ -179,7 +179,7 @@ def test_nothing_is_said_before_something_is_replicated_and_nothing_foreign_stop
                 [(b"", b"", (), 1), (b"\0\5", b"x", (), 1), (b"[1]", struct.pack(">hqq", 99, 1, 1), (), 1)],
             )
     with appliance() as running:
-        eventually(lambda: f'state="no_map"' in running.exposition(), within_s=60, because="the group is seen")  # noqa: F541
+        eventually(lambda: f'state="nothing_yet"' in running.exposition(), within_s=60, because="the group is seen")  # noqa: F541
         assert (remote, 0) not in translated(java, backup.bootstrap, "primary", group)
         write(primary, topic, rows(3))
         eventually(

@@ -1,0 +1,194 @@
+"""A flow's positions, outside of its windows: read, set, and taken over from a MirrorMaker 2 that ran before.
+
+A position is an offset of the flow's group on the target, keyed by remote topic and partition; its metadata is the source
+topic's id and the tail of the offset map (mirror.replication.tail).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
+
+from mirror.checkpoints.map_reader import FlowMaps
+from mirror.checkpoints.reads import Key, committed, partitions_of, patiently, read_topic
+from mirror.config.clients import aiokafka_options
+from mirror.config.settings import Flow
+from mirror.errors import ClusterUnavailable, SettingsError
+from mirror.groups import Groups
+from mirror.mm2_records import NotThatRecord, OffsetSync
+from mirror.offset_map import OffsetMap
+from mirror.replication.batches import of_values
+from mirror.replication.plan import FlowPlan
+from mirror.replication.tail import MapRecord
+from mirror.replication.wire import KafkaError, Target, now_ms
+from mirror.topics import offset_syncs_topic
+
+log = logging.getLogger("mirror")
+
+WITHIN_S = 60.0
+WRITE_S = 20.0
+REQUEST_BYTES = 1 << 20
+_IDLE = ("Empty", "Dead")
+
+Found = TypeVar("Found")
+
+
+class Position(NamedTuple):
+    """Next source offset of a topic-partition, and the metadata kept with it."""
+
+    offset: int
+    metadata: str
+
+
+@dataclass(slots=True)
+class TakenOver:
+    """What a MirrorMaker 2 left on the clusters about one flow, by source topic and partition."""
+
+    positions: dict[Key, int] = field(default_factory=dict)
+    maps: dict[Key, OffsetMap] = field(default_factory=dict)
+
+
+def read_positions(flow: Flow, group: str) -> dict[Key, Position]:
+    """Return every offset of the flow's group on the target, its batons included; raises ClusterUnavailable."""
+    found = _asked(flow, committed(aiokafka_options(flow.target_admin), group))
+    return {place: Position(*at) for place, at in found.items() if at[0] >= 0}
+
+
+def write_positions(flow: Flow, group: str, positions: Mapping[Key, Position]) -> None:
+    """Set positions by remote topic and partition; raises ClusterUnavailable."""
+    _asked(flow, _write(flow, group, positions, "", {}))
+
+
+def begin(flow: Flow, plan: FlowPlan) -> frozenset[Key]:
+    """Make sure that no topic-partition starts over whose progress is known somewhere, before the first window.
+
+    A flow that never ran goes on where a MirrorMaker 2 stopped. Of one that ran, positions that are gone (offsets of a group
+    without members expire) come back from the offset map.
+
+    Returns:
+        The source's topic-partitions that are there when the flow begins, so that auto.offset.reset is about them; none
+        when it began before: then what has no position yet has appeared since.
+
+    Raises:
+        SettingsError: that MirrorMaker still runs.
+        ClusterUnavailable: the target does not answer.
+    """
+    present = {(p.topic, p.partition): p for p in plan.partitions}
+    placed = read_positions(flow, plan.group)
+    unplaced = {key: p for key, p in present.items() if (p.remote_topic, p.partition) not in placed}
+    maps = FlowMaps(plan)
+    if unplaced:
+        _asked(flow, maps.refresh(flow.target_admin))
+    known = {
+        key: Position(last.source + last.records, f"{unplaced[key].topic_id} {OffsetMap([last]).text()}")
+        for key, offsets in maps.maps.items()
+        if key in unplaced and (last := offsets.last) is not None
+    }
+    if known:
+        write_positions(flow, plan.group, {(unplaced[key].remote_topic, key[1]): at for key, at in known.items()})
+        log.warning(
+            "%s: the positions of %d topic-partitions were gone; they go on where the offset map ends, which repeats "
+            "at most their last minute", flow.name, len(known),
+        )  # fmt: skip
+    if placed or known:
+        return frozenset()
+    if count := take_over(flow, plan):
+        log.info("%s: %d topic-partitions go on where MirrorMaker 2 stopped", flow.name, count)
+    return frozenset(present)
+
+
+def take_over(flow: Flow, plan: FlowPlan) -> int:
+    """Give a flow the positions of a MirrorMaker 2, and what that told of where records went.
+
+    Returns:
+        How many topic-partitions go on where MirrorMaker stopped.
+
+    Raises:
+        SettingsError: that MirrorMaker still runs.
+        ClusterUnavailable: the target does not answer.
+    """
+    worker = f"{flow.source.alias}-mm2"
+    for group in Groups(flow.target.alias, flow.target_admin).read(lambda name: name == worker, kinds=("connect",)):
+        if group.state not in _IDLE:
+            raise SettingsError(
+                f"{flow.name}: a MirrorMaker 2 still replicates into {flow.target.alias} (its group {worker} is "
+                f"{group.state}). Stop it; this program goes on where it stopped."
+            )
+    left = _asked(flow, _left_behind(flow))
+    present = {(p.topic, p.partition): p for p in plan.partitions}
+    known = {key: offset for key, offset in left.positions.items() if key in present}
+    if not known:
+        return 0
+    positions = {}
+    for key, offset in known.items():
+        last = left.maps[key].last if key in left.maps else None
+        tail = OffsetMap([last]).text() if last is not None else ""
+        positions[present[key].remote_topic, key[1]] = Position(offset, f"{present[key].topic_id} {tail}")
+    maps = {key: runs for key, runs in left.maps.items() if key in present}
+    _asked(flow, _write(flow, plan.group, positions, plan.offset_map_topic, maps))
+    return len(known)
+
+
+async def _left_behind(flow: Flow) -> TakenOver:
+    target, source = aiokafka_options(flow.target_admin), aiokafka_options(flow.source_admin)
+    found = TakenOver()
+    offsets = f"mm2-offsets.{flow.source.alias}.internal"
+    for partition in await partitions_of(target, offsets):
+        async for _, record in read_topic(target, offsets, 0, partition):
+            connect_position = connect_offset(record.key, record.value)
+            if connect_position is not None and connect_position[0] == flow.source.alias:
+                found.positions[connect_position[1]] = connect_position[2] + 1
+    syncs = offset_syncs_topic(flow)
+    if not found.positions or syncs is None:
+        return found
+    async for _, record in read_topic(source if flow.offset_syncs.at_source else target, syncs, 0):
+        try:
+            sync = OffsetSync.decode(record.key, record.value)
+        except NotThatRecord:
+            continue  # somebody else's: nothing is lost without it
+        found.maps.setdefault((sync.topic, sync.partition), OffsetMap()).add(sync.upstream, sync.downstream, 1)
+    return found
+
+
+def connect_offset(key: bytes | None, value: bytes | None) -> tuple[str, Key, int] | None:
+    """Read a source offset that Connect has stored for MirrorMaker's source connector.
+
+    Returns:
+        (source alias, (topic, partition), offset of the last record copied); None for any other record.
+    """
+    try:
+        connector, where = json.loads(key or b"")
+        at = json.loads(value or b"")
+        if connector != "MirrorSourceConnector":
+            return None
+        return str(where["cluster"]), (str(where["topic"]), int(where["partition"])), int(at["offset"])
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+async def _write(
+    flow: Flow, group: str, positions: Mapping[Key, Position], map_topic: str, maps: Mapping[Key, OffsetMap]
+) -> None:
+    target = Target(aiokafka_options(flow.producer), request_bytes=REQUEST_BYTES)
+    try:
+        await target.open({map_topic} if map_topic else ())
+        for (topic, partition), runs in maps.items():
+            batch = of_values([MapRecord(topic, partition, runs).encode()], timestamp_ms=int(now_ms()))
+            await asyncio.wait_for(target.send(batch, map_topic, 0), WRITE_S)
+        await patiently(lambda: target.commit(group, positions))
+    finally:
+        await target.close()
+
+
+def _asked(flow: Flow, question: Coroutine[Any, Any, Found]) -> Found:
+    try:
+        return asyncio.run(asyncio.wait_for(question, WITHIN_S))
+    except (KafkaError, OSError, TimeoutError) as error:
+        raise ClusterUnavailable(
+            f"cluster {flow.target.alias}: positions of {flow.name} cannot be read or set ({error or repr(error)}).",
+            cluster=flow.target.alias,
+        ) from error

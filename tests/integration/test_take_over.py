@@ -1,0 +1,137 @@
+"""A MirrorMaker 2 is stopped, this mirror started on the same file's flow: nothing is lost, nothing twice."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from mirror.positions import connect_offset
+from tests.benchmarks import peers
+from tests.integration.appliance import RunningAppliance
+from tests.integration.records import await_replicated, create, differences, end_offset, load, rows, write
+from tests.integration.test_checkpoints import checkpoints, records, stand
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+
+@contextlib.contextmanager
+def mirrormaker(primary, backup, topic: str, folder: Path, extra: str = ""):
+    job = peers.Job(source="primary", source_servers=primary.bootstrap, target_servers=backup.bootstrap, topics=topic)
+    process = peers.start("mm2", job, folder, extra=extra)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            peers.stop(process)
+
+
+def test_it_goes_on_where_mirrormaker_stopped_under_load(primary, backup, topic, tmp_path):
+    remote, group = f"primary.{topic}", f"group-{topic}"
+    create(primary, topic, 2)
+    write(primary, topic, rows(500))
+    running = RunningAppliance(
+        tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=topic,
+        extra=f"emit.checkpoints.enabled = true\nemit.checkpoints.interval.seconds = 1\ngroups = {group}\n"
+        "primary.consumer.auto.offset.reset = latest\n",
+    )  # fmt: skip
+    with load(primary, topic):
+        with mirrormaker(primary, backup, topic, tmp_path / "peer", "emit.checkpoints.enabled = true\n") as theirs:
+            eventually(lambda: end_offset(backup, remote, 0) > 800, within_s=90, because="MirrorMaker copies")
+            refused = subprocess.run(
+                [sys.executable, "-m", "mirror.cli", "run", running.file], capture_output=True, text=True, check=False
+            )
+            assert refused.returncode == 2
+            assert "a MirrorMaker 2 still replicates into backup" in refused.stderr
+            theirs.send_signal(signal.SIGTERM)
+            assert theirs.wait(60) is not None
+        stopped_at = end_offset(backup, remote, 0)
+        with running:
+            eventually(lambda: end_offset(backup, remote, 0) > stopped_at + 300, within_s=60, because="we go on")
+            stand(primary, group, topic, stopped_at + 100)
+            eventually(lambda: group in checkpoints(backup, remote), within_s=30, because="its groups are followed")
+    with running:
+        for partition in range(2):
+            await_replicated(running, primary, topic, remote, partition)
+        assert running.stop()[0] == 0
+    assert "2 topic-partitions go on where MirrorMaker 2 stopped" in running.log.read_text()
+    assert differences(primary, backup, topic, remote) == []
+    there = checkpoints(backup, remote)[group].downstream
+    unread = [value for at, value in records(primary, topic) if at >= stopped_at + 100]
+    assert [value for at, value in records(backup, remote) if at >= there] == unread
+
+
+def flow_of_its_own(folder, primary, backup, topic: str, extra: str = "") -> RunningAppliance:
+    """An appliance whose flow late->backup nobody else has run."""
+    running = RunningAppliance(
+        folder, primary=primary.bootstrap, backup=backup.bootstrap, topics=f"{topic}.*", extra=extra
+    )
+    running.file.write_text(running.file.read_text().replace("primary", topic))
+    return running
+
+
+def test_what_appears_later_is_replicated_from_its_begin_though_the_flow_began_at_the_end(
+    primary, backup, topic, tmp_path
+):
+    create(primary, topic)
+    write(primary, topic, rows(10))
+    running = flow_of_its_own(tmp_path, primary, backup, topic, f"{topic}.consumer.auto.offset.reset = latest")
+    with running:
+        await_replicated(running, primary, topic, f"{topic}.{topic}")
+        assert end_offset(backup, f"{topic}.{topic}", 0) == 0
+        assert running.stop()[0] == 0
+    later, last = f"{topic}-later", f"{topic}-last"
+    create(primary, later)
+    write(primary, later, rows(10))
+    write(primary, topic, rows(5, start=10))
+    with running:
+        await_replicated(running, primary, later, f"{topic}.{later}")
+        await_replicated(running, primary, topic, f"{topic}.{topic}")
+        assert end_offset(backup, f"{topic}.{topic}", 0) == 5
+        create(primary, last)
+        write(primary, last, rows(10))
+        eventually(
+            lambda: running.value("kafka_mirror_replicated_offset", topic=f"{topic}.{last}", partition=0) == 10,
+            within_s=30, because="a topic that appears while it runs is replicated",
+        )  # fmt: skip
+    for each in (later, last):
+        assert differences(primary, backup, each, f"{topic}.{each}") == []
+
+
+def test_positions_that_are_gone_come_back_from_the_offset_map(primary, backup, topic, tmp_path):
+    remote = f"{topic}.{topic}"
+    create(primary, topic)
+    write(primary, topic, rows(100))
+    running = flow_of_its_own(tmp_path, primary, backup, topic)
+    with running:
+        await_replicated(running, primary, topic, remote)
+        assert running.stop()[0] == 0
+    group = f"mirror.{topic}->backup"
+    admin = AdminClient({"bootstrap.servers": backup.bootstrap})
+    admin.delete_consumer_groups([group])[group].result(30)
+    write(primary, topic, rows(50, start=100))
+    with running:
+        await_replicated(running, primary, topic, remote)
+        assert running.stop()[0] == 0
+    assert "the positions of 1 topic-partitions were gone" in running.log.read_text()
+    assert differences(primary, backup, topic, remote) == []
+
+
+def test_connect_positions_are_read_and_foreign_records_are_none():
+    key = b'["MirrorSourceConnector",{"partition":3,"cluster":"A","topic":"orders"}]'
+    assert connect_offset(key, b'{"offset":41}') == ("A", ("orders", 3), 41)
+    assert connect_offset(key.replace(b"Source", b"Checkpoint"), b'{"offset":41}') is None
+    for bad in (
+        (None, b"{}"),
+        (key, None),
+        (b"[]", b"{}"),
+        (key, b"x"),
+        (b'["MirrorSourceConnector",{}]', b'{"offset":1}'),
+    ):
+        assert connect_offset(*bad) is None
