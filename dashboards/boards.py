@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from dashboards import queries as q
 from dashboards.panels import BAD, GOOD, INFO, WARN, Board, Panel, Query, Row, lines, none_wanted, stat
+from dashboards.rules import CHECKPOINT_STALE_S
 from metrics.objective import FRESH_S, OBJECTIVE
 
 BEHIND = ((None, GOOD), (30.0, WARN), (float(FRESH_S), BAD))
 SHARE = ((None, BAD), (0.99, WARN), (OBJECTIVE, GOOD))
+CHECKPOINT = ((None, GOOD), (120.0, WARN), (float(CHECKPOINT_STALE_S), BAD))
 HEADROOM = ((None, BAD), (1800.0, WARN), (7200.0, GOOD))
 FLOW = "{{source}}->{{target}}"
+GROUP = f"{FLOW} {{{{group}}}}"
 TOPIC = "{{topic}}"
 PARTITION = "{{topic}}-{{partition}}"
 NO_DELETION = "topics whose retention deletes nothing have no headroom"
 NO_ALERT = "nothing fires while all is well"
+NO_GROUP = "no consumer group of the source has offsets on a mirrored topic"
+NO_CHECKPOINT = "none are made with emit.checkpoints.enabled = false"
+NOT_COMPARED = "nothing was compared yet"
+NO_HEARTBEAT = "none are written with emit.heartbeats.enabled = false"
 
 
 def boards() -> tuple[Board, ...]:
@@ -63,6 +70,18 @@ def overview() -> Board:
                           "nothing arrives: read it beside the time lag.", "s",
                           Query(q.quantile(0.5, "replication_latency_seconds"), "p50"),
                           Query(q.quantile(0.99, "replication_latency_seconds"), "p99")),
+                ),
+            ),
+            Row(
+                "Beside the records",
+                (
+                    lines("Heartbeat age", "How long ago the target last took one: that it can be written to, also when nothing "
+                          "is to be mirrored.", "s", Query(q.heartbeat_age(), FLOW), may_be_empty=NO_HEARTBEAT),
+                    lines("Checkpoint age", "How long ago the offsets of consumer groups were last translated.", "s",
+                          Query(q.checkpoint_age(), FLOW), may_be_empty=NO_GROUP),
+                    lines("Drift", "Settings of remote topics, and ACLs, that are not what the source's say.", "short",
+                          Query(q.settings_that_differ(), f"{FLOW} settings"), Query(q.acls_missing(), f"{FLOW} ACLs"),
+                          may_be_empty=NOT_COMPARED),
                 ),
             ),
             Row(
@@ -138,11 +157,13 @@ def topic() -> Board:
                 ),
             ),
             Row(
-                "Partitions",
+                "Partitions and settings",
                 (
-                    Panel(kind="statuses", title="Verdict of each topic-partition", unit="short", width=24,
+                    Panel(kind="statuses", title="Verdict of each topic-partition", unit="short", width=16,
                           description="The 20 worst: 1 OK, 2 WARN, 4 STOP, 5 STALL, 6 REWIND, 7 LOST.",
                           queries=(Query(q.status_of_partitions(), PARTITION),)),
+                    lines("Settings that differ", "Of the remote topic, from what the source's say they should be.", "short",
+                          Query(q.settings_that_differ("topic", q.TOPIC), TOPIC), may_be_empty=NOT_COMPARED),
                 ),
             ),
         ),
@@ -154,8 +175,8 @@ def failover() -> Board:
     return Board(
         uid="kafka-mirror-failover",
         title="Kafka mirror: fail-over",
-        question="If we fail over now, what is missing on the target?",
-        variables=("topic",),
+        question="If we fail over now, what is missing on the target, and which consumer groups may go?",
+        variables=("topic", "group"),
         rows=(
             Row(
                 "If the source were gone now",
@@ -184,6 +205,53 @@ def failover() -> Board:
                     lines("Seconds missing", "By topic.", "s", Query(f"topk(5, {q.lag_seconds_by_topic()})", TOPIC), width=12),
                     lines("Records missing", "By topic.", "short", Query(f"topk(5, {q.lag_records_by_topic()})", TOPIC),
                           width=12),
+                ),
+            ),
+            Row(
+                "May the groups fail over now",
+                (
+                    stat("Oldest checkpoint", "How long ago a group's offsets were last translated: what it read since, it reads "
+                         "again.", f"max({q.checkpoint_age(where=q.GROUP)})", "s", CHECKPOINT, may_be_empty=NO_GROUP),
+                    stat("Cannot fail over", "Topic-partitions on which a group has no offset to go on from on the target.",
+                         f"sum({q.cannot_fail_over()})", "short", none_wanted(), may_be_empty=NO_GROUP),
+                    stat("Read again", "Records that all groups together would have read again, just before the last checkpoint.",
+                         f"sum({q.reread()})", "short", ((None, INFO),), may_be_empty=NO_GROUP),
+                    stat("Failed rounds", "Rounds of checkpoints that failed, in the time shown.",
+                         f"sum({q.checkpoints('checkpoint_errors_total', '$__range')})", "short", none_wanted(WARN),
+                         may_be_empty=NO_CHECKPOINT),
+                    stat("ACLs missing", "ACLs of source topics that clients will not find on the target.",
+                         f"sum({q.acls_missing()})", "short", none_wanted(WARN), may_be_empty=NOT_COMPARED),
+                    stat("Settings that differ", "Of remote topics, from what the source's say they should be.",
+                         f"sum({q.settings_that_differ(where=q.TOPIC)})", "short", none_wanted(WARN),
+                         may_be_empty=NOT_COMPARED),
+                ),
+            ),
+            Row(
+                "By group",
+                (
+                    Panel(kind="table", title="Consumer groups", unit="short", width=24, height=10,
+                          description="How old a group's checkpoint is, its topic-partitions, those with no way to go on, and "
+                          "what it would read again.",
+                          queries=(Query(q.checkpoint_age(q.BY_GROUP, q.GROUP), column="checkpoint is s old"),
+                                   Query(q.followed(), column="topic-partitions"),
+                                   Query(q.cannot_fail_over(), column="cannot fail over"),
+                                   Query(q.reread(), column="records read again")),
+                          hidden=(), may_be_empty=NO_GROUP),
+                    lines("Checkpoint age, the five oldest", "How long ago the group's offsets were last translated.", "s",
+                          Query(f"topk(5, {q.checkpoint_age(q.BY_GROUP, q.GROUP)})", GROUP), may_be_empty=NO_GROUP),
+                    lines("Offsets that are not synced", "Topic-partitions by what became of the group's offset, where it is "
+                          "neither translated nor synced.", "short",
+                          Query(f"topk(5, {q.not_synced()})", f"{GROUP} {{{{state}}}}"),
+                          may_be_empty="every offset is translated or synced"),
+                    lines("Read again, the five most", "Records that the group would have read again, just before its last "
+                          "checkpoint.", "short", Query(f"topk(5, {q.reread()})", GROUP), may_be_empty=NO_GROUP),
+                    lines("Checkpoint latency, the five slowest", "From reading the groups' offsets to the target's "
+                          "acknowledgement, the slowest topic-partition of each group.", "ms",
+                          Query(f"topk(5, {q.checkpoint_latency()})", GROUP), width=12, may_be_empty=NO_GROUP),
+                    lines("Checkpoints", "Written because a group's offset had changed, and rounds that failed.", "short",
+                          Query(q.checkpoints("checkpoints_total"), f"{FLOW} written"),
+                          Query(q.checkpoints("checkpoint_errors_total"), f"{FLOW} failed rounds"), width=12,
+                          may_be_empty=NO_CHECKPOINT),
                 ),
             ),
         ),
@@ -298,16 +366,19 @@ def slo() -> Board:
 def parity() -> Board:
     """Return the board for people who come from MirrorMaker 2: its measures, in the order its users know."""
 
-    def table(title: str, short: str) -> Panel:
-        parts = ("", "_avg", "_min", "_max")
+    def table(title: str, short: str, of_what: str, parts: tuple[str, ...], may_be_empty: str) -> Panel:
         return Panel(
             kind="table", title=title, unit="ms", width=24,
-            description=f"MirrorMaker's {short.replace('_', '-')} by topic-partition: last, average, smallest, largest.",
+            description=f"MirrorMaker's {short.replace('_', '-')} {of_what}.",
             queries=tuple(
                 Query(f"topk(20, {q.of(short + part, q.TOPIC)})", column=f"{part.lstrip('_') or 'now'} ms") for part in parts
             ),
-            hidden=("instance", "job"), may_be_empty="nothing was copied lately",
+            hidden=("instance", "job"), may_be_empty=may_be_empty,
         )  # fmt: skip
+
+    def spread(title: str, short: str) -> Panel:
+        return table(title, short, "by topic-partition: last, average, smallest, largest", ("", "_avg", "_min", "_max"),
+                     "nothing was copied lately")  # fmt: skip
 
     return Board(
         uid="kafka-mirror-mm2",
@@ -333,8 +404,10 @@ def parity() -> Board:
                     lines("Consumer Lag", "Records that wait, the five worst topic-partitions.", "short",
                           Query(q.worst("lag_records", 5, q.TOPIC), PARTITION), width=12),
                     lines("Bytes per second", "By topic.", "Bps", Query(q.copied_bytes("topic", q.TOPIC), TOPIC), width=12),
-                    table("Record Age", "record_age_ms"),
-                    table("Replication Latency", "replication_latency_ms"),
+                    spread("Record Age", "record_age_ms"),
+                    spread("Replication Latency", "replication_latency_ms"),
+                    table("Consumer Group Offset Sync Latency", "checkpoint_latency_ms",
+                          "by group and topic-partition: of the last checkpoint that had changed", ("",), NO_GROUP),
                 ),
             ),
         ),

@@ -34,6 +34,7 @@ _VARIABLES = {
     "target": f'label_values({metric("partitions")}{{source=~"$source"}}, target)',
     "topic": f'label_values({metric("lag_records")}{{source=~"$source",target=~"$target"}}, topic)',
     "partition": f'label_values({metric("lag_records")}{{source=~"$source",target=~"$target",topic=~"$topic"}}, partition)',
+    "group": f'label_values({metric("group_partitions")}{{source=~"$source",target=~"$target"}}, group)',
 }
 
 

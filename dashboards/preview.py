@@ -65,7 +65,7 @@ def preview(server: Answers, shown: Sequence[Board] | None = None, *, now_s: flo
 
 def filled_in(expr: str) -> str:
     """Return a query with every variable of the boards replaced as Grafana does for All and the last hour."""
-    for name in ("source", "target", "topic", "partition"):
+    for name in ("source", "target", "topic", "partition", "group"):
         expr = expr.replace(f"${name}", ".+")
     return expr.replace("$__rate_interval", "1m").replace("$__range", "1h")
 

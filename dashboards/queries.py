@@ -1,16 +1,20 @@
 """The questions that boards ask Prometheus, as named functions over the catalogue. Pure.
 
-`$source`, `$target`, `$topic` and `$partition` are the boards' variables; `metric` refuses a name that the catalogue lacks.
+`$source`, `$target`, `$topic`, `$partition` and `$group` are the boards' variables; `metric` refuses a name that the
+catalogue lacks.
 """
 
 from __future__ import annotations
 
-from dashboards.rules import COPIED, FRESH, JOB, LAG, LATENCY_P99, PRODUCED, metric
+from dashboards.rules import COPIED, FRESH, JOB, LAG, LATENCY_P99, NO_WAY, PRODUCED, metric
 from metrics.objective import OBJECTIVE
 
 FLOW = 'source=~"$source",target=~"$target"'
 TOPIC = f'{FLOW},topic=~"$topic"'
 PARTITION = f'{TOPIC},partition=~"$partition"'
+GROUP = f'{FLOW},group=~"$group"'
+BY_GROUP = "source, target, group"
+WELL = "translated|synced"  # what became of a group's offset, where that is as good as it gets
 EVERY = "$__rate_interval"
 FIRING = 'ALERTS{alertname=~"KafkaMirror.*",alertstate="firing"}'
 
@@ -141,6 +145,61 @@ def rewinds(where: str = FLOW) -> str:
 def silence_by_topic() -> str:
     """How old the newest replicated record of a topic is."""
     return f"time() - max by (source, target, topic) ({of('last_record_timestamp_seconds', TOPIC)})"
+
+
+# --- may the groups fail over? ---------------------------------------------------------------------------------------
+
+
+def checkpoint_age(by: str = "source, target", where: str = FLOW) -> str:
+    """How old the oldest checkpoint is."""
+    return f"time() - min by ({by}) ({of('last_checkpoint_timestamp_seconds', where)})"
+
+
+def followed() -> str:
+    """Topic-partitions that a group has offsets on."""
+    return f"sum by ({BY_GROUP}) ({of('group_partitions', GROUP)})"
+
+
+def cannot_fail_over() -> str:
+    """Those that the group has no way to go on with on the target; 0 where it has one for all of them."""
+    no_way = f'state=~"{NO_WAY}"'
+    return f"sum by ({BY_GROUP}) ({of('group_partitions', GROUP, also=no_way)}) or 0 * {followed()}"
+
+
+def not_synced() -> str:
+    """Those whose offset is not as well as can be, by what became of it."""
+    not_well = f'state!~"{WELL}"'
+    return f"sum by ({BY_GROUP}, state) ({of('group_partitions', GROUP, also=not_well)})"
+
+
+def reread() -> str:
+    """Records that a group would have read again, had it failed over just before its last checkpoint."""
+    return f"max by ({BY_GROUP}) ({of('failover_reread_records', GROUP)})"
+
+
+def checkpoint_latency() -> str:
+    """How long a group's slowest checkpoint took."""
+    return f"max by ({BY_GROUP}) ({of('checkpoint_latency_ms', GROUP)})"
+
+
+def checkpoints(short: str, window: str = EVERY) -> str:
+    """Checkpoints that were written, or rounds that failed."""
+    return f"sum by (source, target) (increase({of(short)}[{window}]))"
+
+
+def settings_that_differ(by: str = "source, target", where: str = FLOW) -> str:
+    """Settings of remote topics that are not what the source's say they should be."""
+    return f"sum by ({by}) ({of('config_drift_settings', where)})"
+
+
+def acls_missing() -> str:
+    """ACLs of source topics that the target's topics lack."""
+    return f"sum by (source, target) ({of('acl_drift')})"
+
+
+def heartbeat_age() -> str:
+    """How long ago the target last took a heartbeat."""
+    return f"time() - max by (source, target) ({of('last_heartbeat_timestamp_seconds')})"
 
 
 # --- how much, how fast? ---------------------------------------------------------------------------------------------

@@ -22,9 +22,13 @@ PRODUCED = "source_target_topic:kafka_mirror_produced:deriv5m"
 LAG_SECONDS = "source_target_topic:kafka_mirror_lag_seconds:max"
 FRESH = "source_target:kafka_mirror_partitions_fresh:ratio"
 LATENCY_P99 = "source_target:kafka_mirror_replication_latency_seconds:p99_5m"
+# What became of a group's offset, where the group has none to go on from on the target
+NO_WAY = "no_map|refused|past_end"
+CHECKPOINT_STALE_S = 300  # five rounds at the default interval
 # How a description names what an alert is about
 THE_FLOW = "{{ $labels.source }}->{{ $labels.target }}"
 THE_TOPIC = f"{THE_FLOW}: {{{{ $labels.topic }}}}"
+THE_GROUP = f"{THE_FLOW}: group {{{{ $labels.group }}}}"
 THE_PARTITION = f"{THE_TOPIC}-{{{{ $labels.partition }}}}"
 
 
@@ -62,10 +66,12 @@ class Alert:
         }
 
     def _board(self) -> str:
-        """Return the path of the board that shows what the alert is about: the topic's, the flow's, or the engine's."""
+        """Return the path of the board that shows what the alert is about: a topic, a group, a flow, or the engine."""
         of_flow = "var-source={{ $labels.source }}&var-target={{ $labels.target }}"
         if "$labels.topic" in self.description:
             return f"/d/kafka-mirror-topic?{of_flow}&var-topic={{{{ $labels.topic }}}}"
+        if "$labels.group" in self.description:
+            return f"/d/kafka-mirror-failover?{of_flow}&var-group={{{{ $labels.group }}}}"
         return (
             f"/d/kafka-mirror-overview?{of_flow}" if "$labels.source" in self.description else "/d/kafka-mirror-engine"
         )
@@ -239,6 +245,39 @@ def alerts() -> list[Alert]:
             description=f"{THE_FLOW}, slot {{{{ $labels.slot }}}}: {{{{ $value | humanize }}}} windows in half an hour.",
         ),
         Alert(
+            name="KafkaMirrorHeartbeatLate",
+            expr=f"time() - {metric('last_heartbeat_timestamp_seconds')} > 60",
+            lasts="5m",
+            severity="warning",
+            summary="The target has taken no heartbeat for a minute and more.",
+            description=f"{THE_FLOW}: it last took one {{{{ $value | humanizeDuration }}}} ago.",
+        ),
+        # Apart from the next one: a flow whose first rounds fail knows no group that could be stale.
+        Alert(
+            name="KafkaMirrorCheckpointErrors",
+            expr=f"increase({metric('checkpoint_errors_total')}[5m]) > 0",
+            lasts="10m",
+            severity="warning",
+            summary="Offsets of consumer groups are not translated: rounds of checkpoints fail again and again.",
+            description=f"{THE_FLOW}: {{{{ $value | humanize }}}} rounds failed in 5 minutes; the log has the reason.",
+        ),
+        Alert(
+            name="KafkaMirrorCheckpointStale",
+            expr=f"time() - {metric('last_checkpoint_timestamp_seconds')} > {CHECKPOINT_STALE_S}",
+            lasts="10m",
+            severity="warning",
+            summary="A consumer group's checkpoint is more than five minutes old.",
+            description=f"{THE_GROUP} would read again what it has read in {{{{ $value | humanizeDuration }}}}.",
+        ),
+        Alert(
+            name="KafkaMirrorGroupCannotFailOver",
+            expr=f'sum by ({FLOW}, group) ({metric("group_partitions")}{{state=~"{NO_WAY}"}}) > 0',
+            lasts="30m",
+            severity="warning",
+            summary="A consumer group has topic-partitions with no offset to go on from on the target.",
+            description=f"{THE_GROUP} cannot fail over on {{{{ $value | humanize }}}} topic-partitions.",
+        ),
+        Alert(
             name="KafkaMirrorLagDataStale",
             expr=f"time() - {metric('last_poll_timestamp_seconds')} > 60",
             lasts="5m",
@@ -270,6 +309,15 @@ def alerts() -> list[Alert]:
             severity="info",
             summary="A position moved because the source's log was truncated or its topic made anew.",
             description=f"{THE_PARTITION}.",
+        ),
+        # Not a warning: where synchronization is off, somebody has chosen it.
+        Alert(
+            name="KafkaMirrorConfigDrift",
+            expr=f"{metric('config_drift_settings')} > 0",
+            lasts="30m",
+            severity="info",
+            summary="Settings of a remote topic are not what the source's say they should be.",
+            description=f"{THE_TOPIC} differs in {{{{ $value | humanize }}}} settings.",
         ),
     ]
 

@@ -14,6 +14,7 @@ from prometheus_client import REGISTRY, generate_latest
 from metrics.cap import Family, Histogram, Labels, Value, capped
 
 STRIMZI = "kafka_connect_mirror_mirrorsourceconnector_"
+STRIMZI_CHECKPOINT = "kafka_connect_mirror_mirrorcheckpointconnector_"
 STRIMZI_LAG = "kafka_consumer_fetch_manager_records_lag"
 
 
@@ -66,7 +67,8 @@ def _strimzi(families: Iterable[Family], rendered: dict[tuple[tuple[str, ...], L
     for family in by_name.values():
         if not family.spec.mm2 or family.labels != family.spec.labels:
             continue
-        name = STRIMZI + family.spec.mm2.replace("-", "_")
+        connector = STRIMZI_CHECKPOINT if "group" in family.labels else STRIMZI
+        name = connector + family.spec.mm2.replace("-", "_")
         yield f"# HELP {name} MirrorMaker's {family.spec.mm2}; the same as {family.spec.name}.\n# TYPE {name} gauge\n"
         for labels, value in family.series.items():
             yield f"{name}{_braces(family.labels, labels, rendered)} {_number(_single(value))}\n"

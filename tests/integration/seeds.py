@@ -6,6 +6,7 @@ The series come from the recorder and the exposition themselves, so that no name
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -15,6 +16,8 @@ from metrics.exposition import exposition
 from metrics.objective import FRESH_S
 from metrics.recorder import Recorder
 from metrics.verdict import Status
+from mirror.checkpoints.plan import CheckpointReport
+from mirror.checkpoints.rules import State
 from tests.unit.test_metrics import counts, report
 
 Scenario = Literal["healthy", "stalled", "source down"]
@@ -26,6 +29,7 @@ RATE = 10  # records per second and partition
 RETENTION_S = 7200.0
 PLACES: tuple[Labels, ...] = tuple(("a", "b", topic, part) for topic in ("a.t", "a.u") for part in ("0", "1"))
 STALLED = PLACES[0]
+GROUPS = ("billing", "search")
 
 
 class World:
@@ -73,13 +77,29 @@ class World:
         recorder.cluster("b", is_up=True)
         if source_up:
             recorder.polled(("a", "b"), now_s=now_s, took_s=0.05)
+            recorder.config_drift(("a", "b"), {"a.t": stalled, "a.u": 0})
+            recorder.acl_drift(("a", "b"), 0)
+            rows = [CheckpointReport("a", "b"), *self._checkpoints(is_stalled=bool(stalled))]
         else:
             recorder.count("kafka_mirror_poll_errors_total", ("a", "b"))
+            rows = [CheckpointReport("a", "b", failure="a does not answer")]
+        recorder.checkpoints([row._asdict() for row in rows], now_s=now_s)
+        recorder.heartbeat(("a", "b"), now_s=now_s)
         for lane in ("lane-0", "lane-1"):
             recorder.query(lane, is_active=True)
             recorder.phase(lane, "addBatch", 10.05)
             recorder.phase(lane, "walCommit", 0.02)
             recorder.count("kafka_mirror_listener_events_total", ("progress",))
+
+    def _checkpoints(self, *, is_stalled: bool) -> Iterator[CheckpointReport]:
+        """Groups that read all that is produced; of the stalled partition one is ahead, the other is refused."""
+        for group, in_trouble in zip(GROUPS, (State.AHEAD, State.REFUSED), strict=True):
+            for place in PLACES:
+                state = in_trouble if is_stalled and place == STALLED else State.SYNCED
+                upstream, downstream = self._ends[place], self._positions[place]
+                yield CheckpointReport(
+                    *place[:2], group, place[2], int(place[3]), upstream, downstream, state, RATE * STEP_S, 40.0
+                )
 
     def fresh(self) -> float:
         waits = (self.recorder.value("kafka_mirror_lag_seconds", place) or 0.0 for place in PLACES)

@@ -19,7 +19,7 @@ from dashboards.preview import filled_in, preview
 from dashboards.rules import recording
 from mirror.local import prometheus_server
 from mirror.prometheus import Prometheus
-from tests.integration.seeds import BROKEN_FOR_S, Scenario, seed
+from tests.integration.seeds import BROKEN_FOR_S, GROUPS, PLACES, RATE, STEP_S, Scenario, seed
 from tests.unit.test_app import HEALTHY, everything, opened
 from tests.waiting import eventually
 
@@ -27,6 +27,7 @@ pytestmark = pytest.mark.skipif(
     shutil.which("prometheus") is None, reason="prometheus (Debian: prometheus) is not installed"
 )
 PANELS = [(board, panel) for board in boards() for row in board.rows for panel in row.panels]
+FAILOVER = "kafka-mirror-failover"
 RECORDED = 'count by (__name__) ({__name__=~"source_target.*"})'
 
 
@@ -50,12 +51,17 @@ def answers(server: Prometheus, panel: Panel) -> list[list[float]]:
 
 
 def empty_panels(server: Prometheus) -> list[str]:
-    """Panels with a query that finds nothing."""
+    """Panels with a query that finds nothing, and no reason for it."""
+    return [f"{uid}: {panel.title}: {expr}" for uid, panel, expr in unanswered(server) if not panel.may_be_empty]
+
+
+def unanswered(server: Prometheus) -> list[tuple[str, Panel, str]]:
+    """Queries that find nothing, with their board and panel."""
     return [
-        f"{board.uid}: {panel.title}: {query.expr}"
+        (board.uid, panel, query.expr)
         for (board, panel) in PANELS
         for query, found in zip(panel.queries, answers(server, panel), strict=True)
-        if not found and not panel.may_be_empty
+        if not found
     ]
 
 
@@ -72,6 +78,8 @@ def test_a_healthy_mirror_fills_every_panel(tmp_path):
         assert number(server, "Fresh") == 1
         assert number(server, "Not OK") == number(server, "Lanes and clusters down") == number(server, "Alerts") == 0
         assert number(server, "Time lag") == 0
+        assert number(server, "Cannot fail over", FAILOVER) == number(server, "Failed rounds", FAILOVER) == 0
+        assert number(server, "Oldest checkpoint", FAILOVER) < 60
         copied, produced = (server.query(filled_in(query))[0]["value"][1] for query in _rates())
         assert float(copied) == pytest.approx(40, rel=0.1)
         assert float(produced) == pytest.approx(40, rel=0.1)
@@ -91,7 +99,11 @@ def test_a_stalled_partition_is_seen_on_every_board_that_should_show_it(tmp_path
         assert number(server, "Time lag") == pytest.approx(BROKEN_FOR_S, abs=30)
         assert number(server, "Records waiting") == pytest.approx(BROKEN_FOR_S * 10, rel=0.05)
         assert number(server, "Paused", "kafka-mirror-topic") == 1
-        assert number(server, "Topics behind", "kafka-mirror-failover") == 1
+        assert number(server, "Topics behind", FAILOVER) == 1
+        assert number(server, "Cannot fail over", FAILOVER) == number(server, "Settings that differ", FAILOVER) == 1
+        assert number(server, "Read again", FAILOVER) == len(GROUPS) * len(PLACES) * RATE * STEP_S
+        # A reason to be empty hides no typing error: these have nothing to show here, every other panel has.
+        assert {panel.title for _, panel, _ in unanswered(server)} == {"Alerts", "Failed polls", "Time to catch up"}
         assert number(server, "Burn, 1 h", "kafka-mirror-slo") > 14.4
         worst = server.query(filled_in(_worst().queries[0].expr))
         assert max(worst, key=lambda series: float(series["value"][1]))["metric"]["topic"] == "a.t"
@@ -116,8 +128,10 @@ def test_a_source_that_is_down_is_seen_and_its_numbers_are_told_to_be_old(tmp_pa
     with store(tmp_path, "source down") as server:
         assert empty_panels(server) == []
         assert number(server, "Lanes and clusters down") == 1
-        assert number(server, "Clusters down", "kafka-mirror-failover") == 1
-        assert number(server, "Age of these numbers", "kafka-mirror-failover") == pytest.approx(BROKEN_FOR_S, abs=60)
+        assert number(server, "Clusters down", FAILOVER) == 1
+        for old in ("Age of these numbers", "Oldest checkpoint"):
+            assert number(server, old, FAILOVER) == pytest.approx(BROKEN_FOR_S, abs=60)
+        assert number(server, "Failed rounds", FAILOVER) == pytest.approx(BROKEN_FOR_S / STEP_S, rel=0.05)
 
 
 def test_the_lag_inspector_draws_the_past_from_the_same_store(tmp_path, monkeypatch):

@@ -125,7 +125,7 @@ def test_the_frame(uid):
         if variable["type"] == "query":
             assert variable["refresh"] == 2, name  # when the time changes
             assert re.fullmatch(r"label_values\((kafka_mirror_\w+)({.*})?, \w+\)", variable["definition"])[1] in BY_NAME
-    used = set(re.findall(r"\$(source|target|topic|partition)\b", json.dumps(made["panels"])))
+    used = set(re.findall(r"\$(source|target|topic|partition|group)\b", json.dumps(made["panels"])))
     assert used <= variables.keys()
     assert {link["title"] for link in made["links"]} == {"Boards", "Lag inspector", "Runbook"}
     assert {annotation["name"] for annotation in made["annotations"]["list"]} == {"Alerts", "Query restarts", "Deploys"}

@@ -14,8 +14,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from metrics.cap import Histogram, capped
 from metrics.catalogue import CATALOGUE, PARTITION, SLOT, TOPIC
-from metrics.exposition import STRIMZI, STRIMZI_LAG, exposition
+from metrics.exposition import STRIMZI, STRIMZI_CHECKPOINT, STRIMZI_LAG, exposition
 from metrics.recorder import Recorder
+from mirror.checkpoints.plan import CheckpointReport
+from mirror.checkpoints.rules import State
 from tests.benchmarks.scrape import filled
 from tests.unit.test_metrics import counts, report, text
 
@@ -115,7 +117,24 @@ def test_strimzi_names_are_served_when_asked_for():
     assert (name, labels) in served
     # Consumer lag is by the topic's name on the source, as MirrorMaker's consumer has it.
     assert (STRIMZI_LAG, (("clientid", "a->b"), ("partition", "0"), ("topic", "t"))) in served
-    assert STRIMZI not in exposition(full(), max_series=10**6)
+    plain = exposition(full(), max_series=10**6)
+    assert STRIMZI not in plain
+    assert STRIMZI_CHECKPOINT not in plain
+
+
+def test_strimzis_checkpoint_latency_is_the_other_connectors_and_has_its_group():
+    recorder = Recorder()
+    rows = [CheckpointReport("a", "b")]
+    for group, latency_ms in (("g", 40.0), ("h", 90.0)):
+        rows.append(CheckpointReport("a", "b", group, "a.t", 3, 5, 5, State.SYNCED, 0, latency_ms))
+    recorder.checkpoints([row._asdict() for row in rows], now_s=1.0)
+    served = samples(exposition(recorder.snapshot(), max_series=10**6, strimzi_names=True))
+    place = (("partition", "3"), ("source", "a"), ("target", "b"), ("topic", "a.t"))
+    assert {key: value for key, value in served.items() if "checkpoint_latency" in key[0]} == {
+        (name, (("group", group), *place)): value
+        for name in (f"{STRIMZI_CHECKPOINT}checkpoint_latency_ms", "kafka_mirror_checkpoint_latency_ms")
+        for group, value in (("g", 40.0), ("h", 90.0))
+    }
 
 
 # --- the cap --------------------------------------------------------------------------------------------------------

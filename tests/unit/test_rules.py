@@ -11,8 +11,10 @@ import pytest
 import yaml
 
 from dashboards.build import FOLDER, build, files, stale
-from dashboards.rules import alerts, recording, rules
+from dashboards.queries import WELL
+from dashboards.rules import NO_WAY, alerts, recording, rules
 from metrics.catalogue import BY_NAME, CATALOGUE, series_names
+from mirror.checkpoints.rules import State
 
 ROOT = Path(__file__).resolve().parents[2]
 needs_promtool = pytest.mark.skipif(
@@ -20,6 +22,7 @@ needs_promtool = pytest.mark.skipif(
 )
 
 PARTITION = '{source="a",target="b",topic="a.t",partition="0"}'
+TOPIC = '{source="a",target="b",topic="a.t"}'
 FLOW = '{source="a",target="b"}'
 RULES = f"{FOLDER}/kafka-mirror.rules.yml"
 K = "kafka_mirror_"
@@ -36,13 +39,14 @@ def moving(lag: str, copied: str = "0+600x180", produced: str = "0+600x180") -> 
 
 
 SLOT = '{source="a",target="b",slot="0"}'
+GROUP = '{source="a",target="b",group="g"}'
 BLIPS = " ".join(["90x1 0x97"] * 16)  # two minutes late in every hundred
 
 
 def expiring(headroom: str, lag: str) -> dict[str, str]:
     """One topic: how long retention leaves its first waiting record, and how long that waits already."""
     return {
-        f'{K}retention_headroom_seconds{{source="a",target="b",topic="a.t"}}': headroom,
+        f"{K}retention_headroom_seconds{TOPIC}": headroom,
         f"{K}lag_seconds{PARTITION}": lag,
     }
 
@@ -50,6 +54,11 @@ def expiring(headroom: str, lag: str) -> dict[str, str]:
 def behind(lag: str, partition: str) -> dict[str, str]:
     """One topic-partition's lag in seconds."""
     return {f'{K}lag_seconds{{source="a",target="b",topic="a.t",partition="{partition}"}}': lag}
+
+
+def offsets(state: str, count: str) -> dict[str, str]:
+    """How many topic-partitions one group has in a state."""
+    return {f'{K}group_partitions{{source="a",target="b",group="g",state="{state}"}}': count}
 
 
 # alert, what happens, series (a sample a minute), minute, does it fire
@@ -92,6 +101,25 @@ SCENES = [
     ("KafkaMirrorHandoversFail", "every third is late", {f"{K}late_handovers_total{SLOT}": "0+1x60"}, 30, True),
     ("KafkaMirrorHandoversFail", "one late window", {f"{K}late_handovers_total{SLOT}": "0x5 1x60"}, 30, False),
     ("KafkaMirrorHandoversFail", "one take-over after a kill", {f"{K}takeovers_total{SLOT}": "0x5 1x60"}, 12, False),
+    ("KafkaMirrorHeartbeatLate", "none is taken", {f"{K}last_heartbeat_timestamp_seconds{FLOW}": "0x60"}, 10, True),
+    ("KafkaMirrorHeartbeatLate", "one a minute", {f"{K}last_heartbeat_timestamp_seconds{FLOW}": "0+60x60"}, 20, False),
+    ("KafkaMirrorHeartbeatLate", "three minutes without",
+     {f"{K}last_heartbeat_timestamp_seconds{FLOW}": "0+60x5 300x3 540+60x60"}, 9, False),
+    ("KafkaMirrorCheckpointErrors", "each round since the start", {f"{K}checkpoint_errors_total{FLOW}": "1+1x60"}, 16, True),
+    ("KafkaMirrorCheckpointErrors", "three rounds", {f"{K}checkpoint_errors_total{FLOW}": "0x5 1 2 3x60"}, 16, False),
+    ("KafkaMirrorCheckpointErrors", "a restart sets the counter back",
+     {f"{K}checkpoint_errors_total{FLOW}": "9x10 0x60"}, 22, False),
+    ("KafkaMirrorCheckpointStale", "no round any more", {f"{K}last_checkpoint_timestamp_seconds{GROUP}": "0x60"}, 20, True),
+    ("KafkaMirrorCheckpointStale", "a round a minute", {f"{K}last_checkpoint_timestamp_seconds{GROUP}": "0+60x60"}, 30, False),
+    ("KafkaMirrorCheckpointStale", "eight minutes without",
+     {f"{K}last_checkpoint_timestamp_seconds{GROUP}": "0+60x5 300x8 840+60x60"}, 16, False),
+    ("KafkaMirrorCheckpointStale", "the group is gone", {f"{K}last_checkpoint_timestamp_seconds{GROUP}": "0x8 _x60"}, 30, False),
+    ("KafkaMirrorGroupCannotFailOver", "nothing is known of its offsets", offsets("no_map", "3x60"), 40, True),
+    ("KafkaMirrorGroupCannotFailOver", "one reason after the other",
+     {**offsets("refused", "3x20 _x60"), **offsets("past_end", "_x20 1x60")}, 40, True),
+    ("KafkaMirrorGroupCannotFailOver", "the first twenty minutes", offsets("no_map", "3x20 _x60"), 25, False),
+    ("KafkaMirrorGroupCannotFailOver", "in use, or a little ahead",
+     {**offsets("active", "3x60"), **offsets("ahead", "3x60")}, 40, False),
     ("KafkaMirrorSeriesLimitReached", "folded", {f"{K}dropped_series": "500x30"}, 15, True),
     ("KafkaMirrorSeriesLimitReached", "all exposed", {f"{K}dropped_series": "0x30"}, 15, False),
     ("KafkaMirrorClusterUnreachable", "no answer", {f'{K}cluster_up{{cluster="a"}}': "1x5 0x20"}, 12, True),
@@ -112,6 +140,8 @@ SCENES = [
     ("KafkaMirrorListenerErrors", "none", {f"{K}listener_errors_total": "0x60"}, 30, False),
     ("KafkaMirrorOffsetRewind", "rewound", {f"{K}offset_rewinds_total{PARTITION}": "0x5 1x20"}, 8, True),
     ("KafkaMirrorOffsetRewind", "never", {f"{K}offset_rewinds_total{PARTITION}": "0x60"}, 30, False),
+    ("KafkaMirrorConfigDrift", "refused", {f"{K}config_drift_settings{TOPIC}": "2x60"}, 35, True),
+    ("KafkaMirrorConfigDrift", "carried over at the next interval", {f"{K}config_drift_settings{TOPIC}": "2x10 0x60"}, 35, False),
 ]  # fmt: skip
 
 
@@ -171,6 +201,7 @@ def test_the_alertmanager_example_silences_by_alerts_that_exist():
                 asked |= hit
     assert asked == names - {
         "KafkaMirrorRecordsLost", "KafkaMirrorListenerErrors", "KafkaMirrorOffsetRewind", "KafkaMirrorSeriesLimitReached",
+        "KafkaMirrorGroupCannotFailOver", "KafkaMirrorConfigDrift",
     }  # fmt: skip
 
 
@@ -179,12 +210,16 @@ def test_amtool_accepts_the_example():
     config = ROOT / "dashboards" / "prometheus" / "alertmanager.yml"
     found = subprocess.run(["amtool", "check-config", str(config)], capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stdout + found.stderr
-    assert "5 inhibit rules" in found.stdout
+    assert "6 inhibit rules" in found.stdout
 
 
 def test_every_alert_has_scenes_of_both_kinds():
     for alert in alerts():
         assert {fires for name, *_, fires in SCENES if name == alert.name} == {True, False}, alert.name
+
+
+def test_what_becomes_of_a_groups_offset_is_called_as_checkpoints_call_it():
+    assert {*NO_WAY.split("|"), *WELL.split("|")} <= {state.value for state in State}
 
 
 def test_rules_read_families_of_the_catalogue_and_recorded_ones_only():
@@ -211,6 +246,7 @@ def test_alerts_point_to_the_runbook_and_to_the_board_of_what_they_are_about():
     assert links["KafkaMirrorStalled"]["runbook_url"] == "https://wiki/mirror#kafkamirrorstalled"
     boards = {name: url["dashboard_url"].partition("?")[0] for name, url in links.items()}
     assert boards["KafkaMirrorStalled"] == "https://grafana/d/kafka-mirror-topic"
+    assert boards["KafkaMirrorCheckpointStale"] == "https://grafana/d/kafka-mirror-failover"
     assert boards["KafkaMirrorStopped"] == "https://grafana/d/kafka-mirror-overview"
     assert boards["KafkaMirrorQueryDown"] == "https://grafana/d/kafka-mirror-engine"
 
