@@ -1,4 +1,4 @@
-"""The command line: `kafka-mirror run|plan|lag|translate|app|clusters|dashboards|demo`."""
+"""The command line: `kafka-mirror run|plan|classic|lag|translate|app|clusters|dashboards|demo`."""
 
 from __future__ import annotations
 
@@ -28,6 +28,15 @@ examples:
   kafka-mirror lag mirror.properties --fail-over-lag 0          in a script: exit 1 unless everything is on the target
 exit codes: 0 printed, 1 further behind than --fail-over-lag allows, 2 settings, 3 a cluster did not answer"""
 
+CLASSIC_HELP = """\
+Mirror one or more source clusters into one target as kafka-mirror-maker.sh did: topics keep their names, topics that appear
+later join by themselves, and progress shows in the consumer group of each consumer file, where it also begins. A topic that
+has another number of partitions on the target keeps it: keyed records go where Kafka's default partitioner puts them."""
+CLASSIC_EXAMPLES = """\
+examples:
+  kafka-mirror classic --consumer.config dc1.properties --producer.config central.properties --whitelist 'orders|payments'
+  kafka-mirror classic --consumer.config dc1.properties --consumer.config dc2.properties --producer.config central.properties \\
+      --blacklist 'test.*' --num.streams 4"""
 TRANSLATE_HELP = """\
 Say where on cluster B the records begin that a reader at some offset of cluster A has not read: along the mirror's flows, or
 back along them. Exact at any lag; "-" where it is not known. For a fail-over or a fail-back, and for what is no consumer
@@ -80,6 +89,13 @@ def _parser() -> argparse.ArgumentParser:
     plan.set_defaults(command=_plan)
     for command in (run, plan):
         _file_options(command)
+    classic = commands.add_parser(
+        "classic", help="mirror as MirrorMaker 1 did: its options, its files, same topic names",
+        description=CLASSIC_HELP, epilog=CLASSIC_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    _classic_options(classic)
+    _own_options(classic)
+    classic.set_defaults(command=_classic)
 
     lag = commands.add_parser(
         "lag", help="print lag as Kafka's consumer offset checker did", description=LAG_HELP, epilog=LAG_EXAMPLES,
@@ -165,6 +181,35 @@ def _names(text: str) -> list[str]:
 def _file_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("file", type=Path, metavar="FILE", help="a connect-mirror-maker.properties")
     command.add_argument("--clusters", nargs="+", metavar="ALIAS", default=[], help="only flows into these targets")
+    _own_options(command)
+
+
+def _classic_options(classic: argparse.ArgumentParser) -> None:
+    from mirror.classic import NEEDLESS
+
+    classic.add_argument(
+        "--consumer.config", dest="consumer_configs", type=Path, action="append", required=True, metavar="FILE",
+        help="consumer properties of a source cluster; once for each",
+    )  # fmt: skip
+    classic.add_argument(
+        "--producer.config", dest="producer_config", type=Path, required=True, metavar="FILE",
+        help="producer properties of the target cluster",
+    )  # fmt: skip
+    classic.add_argument("--include", metavar="REGEX", help='topics to mirror; "," is "|", "*" is every topic')
+    classic.add_argument("--whitelist", metavar="REGEX", help="the same")
+    classic.add_argument("--blacklist", metavar="REGEX", help="mirror every topic but these")
+    classic.add_argument(
+        "--num.streams", dest="num_streams", type=int, default=1, metavar="N", help="tasks per source (default 1)"
+    )
+    classic.add_argument("--message.handler", dest="message_handler", help=argparse.SUPPRESS)
+    classic.add_argument("--message.handler.args", dest="message_handler_args", help=argparse.SUPPRESS)
+    for option, why in NEEDLESS.items():
+        classic.add_argument(
+            f"--{option}", dest=option.replace(".", "_"), nargs="?", const="", metavar="X", help=f"accepted: {why}"
+        )
+
+
+def _own_options(command: argparse.ArgumentParser) -> None:
     own = command.add_argument_group("settings of the appliance (each also a key mirror.* of the file)")
     own.add_argument("--metrics-listen", metavar="HOST:PORT", help="where /metrics is served (default 127.0.0.1:9404)")
     own.add_argument(
@@ -223,15 +268,32 @@ def _run(parsed: argparse.Namespace) -> int:
     return 0
 
 
+def _classic(parsed: argparse.Namespace) -> int:
+    leave_out_pandas()
+    from mirror.appliance import Appliance
+    from mirror.classic import classic_settings, needless_options
+
+    settings = classic_settings(parsed, _options(parsed))
+    for line in needless_options(parsed):
+        logging.getLogger("mirror").warning("%s", line)
+    _tell_ignored(settings)
+    Appliance(settings).run()
+    return 0
+
+
 def _load(parsed: argparse.Namespace):  # type: ignore[no-untyped-def]
     from mirror.config.settings import load
 
     settings = load(parsed.file, options=_options(parsed), targets=parsed.clusters)
+    _tell_ignored(settings)
+    return settings
+
+
+def _tell_ignored(settings) -> None:  # type: ignore[no-untyped-def]
     if settings.ignored:
         why = settings.ignored_why
         named = ", ".join(f"{key} ({why[key]})" if key in why else key for key in settings.ignored)
         logging.getLogger("mirror").warning("without effect: %s", named)
-    return settings
 
 
 def _plan(parsed: argparse.Namespace) -> int:

@@ -163,9 +163,9 @@ class Poller:
 
     def _publish(self, plan: FlowPlan, source: Admin, positions: dict[Key, int]) -> None:
         """Commit positions to a group on the source, where every lag tool looks; nothing depends on them."""
-        if not positions or source.holds(plan.group, positions):
+        if not positions or source.holds(plan.shown_as, positions):
             return
-        objection = source.publish(plan.group, positions)
+        objection = source.publish(plan.shown_as, positions)
         if objection and plan.name not in self._unpublished:
             log.warning("%s: positions are not shown to lag tools on %s: %s", plan.name, source.alias, objection)
             self._unpublished.add(plan.name)

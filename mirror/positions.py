@@ -96,9 +96,31 @@ def begin(flow: Flow, plan: FlowPlan) -> frozenset[Key]:
         )  # fmt: skip
     if placed or known:
         return frozenset()
-    if count := take_over(flow, plan):
+    if flow.source_group:
+        if count := _take_over_group(flow, plan):
+            log.info("%s: %d topic-partitions go on where group %s stands", flow.name, count, flow.source_group)
+    elif count := take_over(flow, plan):
         log.info("%s: %d topic-partitions go on where MirrorMaker 2 stopped", flow.name, count)
     return frozenset(present)
+
+
+def _take_over_group(flow: Flow, plan: FlowPlan) -> int:
+    """Give a flow the positions of the consumer group that read its source before: MirrorMaker 1 kept them there."""
+    for group in Groups(flow.source.alias, flow.source_admin).read(lambda name: name == flow.source_group):
+        if group.state not in _IDLE:
+            raise SettingsError(
+                f"{flow.name}: somebody still reads {flow.source.alias} as group {group.name} (it is {group.state}). "
+                "Stop that MirrorMaker; this program goes on where it stopped."
+            )
+        positions = {
+            (p.remote_topic, p.partition): Position(group.offsets[p.topic, p.partition], p.topic_id)
+            for p in plan.partitions
+            if (p.topic, p.partition) in group.offsets
+        }
+        if positions:
+            write_positions(flow, plan.group, positions)
+        return len(positions)
+    return 0
 
 
 def take_over(flow: Flow, plan: FlowPlan) -> int:

@@ -52,7 +52,7 @@ def ensure_remote(
     for topic in topics:
         have = partitions.get(topic.remote, 0)
         want = topic.source.partitions
-        if have >= want:
+        if have >= want or (have and not flow.grows_topics):
             continue
         if have:
             objection = target.grow(topic.remote, partitions=want)
@@ -195,13 +195,19 @@ def flow_plan(
         remote_partitions: Partitions of each topic on the target.
         first: Topic-partitions of the source that were there when the flow began; None when it begins now.
     """
+
+    def spread_over(topic: Matched) -> int:
+        have = remote_partitions.get(topic.remote, 0)
+        return 0 if flow.grows_topics or have == topic.source.partitions else have
+
     partitions = tuple(
         Assigned(
             topic.source.name, topic.remote, partition, topic.source.topic_id,
             is_late=first is not None and (topic.source.name, partition) not in first,
+            spread_over=spread_over(topic),
         )
         for topic in topics
-        for partition in range(min(topic.source.partitions, remote_partitions.get(topic.remote, 0)))
+        for partition in range(_replicated(topic, remote_partitions, is_spread=spread_over(topic) > 0))
     )  # fmt: skip
     return FlowPlan(
         source=flow.source.alias,
@@ -210,4 +216,12 @@ def flow_plan(
         consumer=dict(flow.consumer),
         producer=dict(flow.producer),
         partitions=partitions,
+        source_group=flow.source_group,
+    )
+
+
+def _replicated(topic: Matched, remote_partitions: Mapping[str, int], *, is_spread: bool) -> int:
+    """Return how many partitions of a topic are replicated: those that have a counterpart, or all that are spread."""
+    return (
+        topic.source.partitions if is_spread else min(topic.source.partitions, remote_partitions.get(topic.remote, 0))
     )

@@ -78,6 +78,8 @@ class Flow:
     producer: Mapping[str, str]  # writes the target
     source_admin: Mapping[str, str]
     target_admin: Mapping[str, str]
+    grows_topics: bool = True  # remote topics follow the source's partition count; else records are spread over theirs
+    source_group: str = ""  # group on the source whose offsets are the positions before there are any, and show them
 
     def __post_init__(self) -> None:
         for name in ("offset_syncs_producer", "consumer", "producer", "source_admin", "target_admin"):
@@ -151,8 +153,14 @@ def load(path: Path, *, options: Mapping[str, str] | None = None, targets: Seque
     Raises:
         SettingsError: One line that says what was found, what was expected, where, and what to do.
     """
-    entries = last_wins(read(path))
-    entries |= {key: Entry(key=key, value=value, where="option") for key, value in (options or {}).items()}
+    return settings_of(last_wins(read(path)), path, options=options, targets=targets)
+
+
+def settings_of(
+    entries: dict[str, Entry], path: Path, *, options: Mapping[str, str] | None = None, targets: Sequence[str] = ()
+) -> Settings:
+    """Check properties that are read already; `path` is where they are said to come from. Otherwise as `load`."""
+    entries = entries | {key: Entry(key=key, value=value, where="option") for key, value in (options or {}).items()}
     aliases = _aliases(entries, path)
     unknown = [target for target in targets if target not in aliases]
     if unknown:

@@ -192,14 +192,14 @@ def rebatch(sources: Iterable[Batch], position: int, *, codec: int | None, max_b
     sources = list(sources)
     codec = sources[0].codec if codec is None else codec
     done: list[Outgoing] = []
-    builder = _Builder(codec, max_bytes)
+    builder = Packer(codec, max_bytes)
     for batch in sources:
         for record in records(batch.data):
             if record.offset < position:
                 continue
             if not builder.append(record, record.offset):
                 done.append(builder.build())
-                builder = _Builder(codec, max_bytes)
+                builder = Packer(codec, max_bytes)
                 builder.append(record, record.offset)
         builder.next_offset = max(builder.next_offset, batch.last_offset + 1)
     if builder.count:
@@ -207,7 +207,7 @@ def rebatch(sources: Iterable[Batch], position: int, *, codec: int | None, max_b
     return done
 
 
-class _Builder:
+class Packer:
     """One batch under construction, with the sums its report needs."""
 
     def __init__(self, codec: int, max_bytes: int) -> None:
@@ -245,6 +245,7 @@ class _Builder:
         return True
 
     def build(self) -> Outgoing:
+        """Return the batch."""
         return Outgoing(
             bytes(self._builder.build()), self.count, self.next_offset, self._min, self._max, float(self._sum),
             tuple(Run(*run) for run in self._runs),
@@ -253,7 +254,7 @@ class _Builder:
 
 def of_values(pairs: Iterable[tuple[bytes, bytes]], *, timestamp_ms: int) -> Outgoing:
     """Return one uncompressed batch of records that the mirror itself writes, as (key, value)."""
-    builder = _Builder(CODECS["none"], 1 << 30)
+    builder = Packer(CODECS["none"], 1 << 30)
     for index, (key, value) in enumerate(pairs):
         builder.append(_Own(timestamp_ms, key, value), index)
     return builder.build()
@@ -281,7 +282,7 @@ def halves(outgoing: Outgoing) -> list[Outgoing]:
         return [outgoing]
     codec = HEADER.unpack_from(outgoing.data)[5] & _CODEC_BITS
     middle = outgoing.count // 2
-    parts = [_Builder(codec, 1 << 30), _Builder(codec, 1 << 30)]
+    parts = [Packer(codec, 1 << 30), Packer(codec, 1 << 30)]
     offsets = (run.source + index for run in outgoing.runs for index in range(run.records))
     for index, (record, offset) in enumerate(zip(records(memoryview(outgoing.data)), offsets, strict=True)):
         parts[index >= middle].append(record, offset)

@@ -7,6 +7,7 @@ import os
 import pickle
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -92,14 +93,7 @@ def _share(flow: FlowPlan, slot: int, slots: int) -> FlowPlan:
         for p in flow.partitions
         if slot_of(flow.name, p.topic, p.partition, tasks_max=flow.tasks_max, slots=slots) == slot
     )
-    return FlowPlan(
-        source=flow.source,
-        target=flow.target,
-        tasks_max=flow.tasks_max,
-        consumer=flow.consumer,
-        producer=flow.producer,
-        partitions=mine,
-    )
+    return replace(flow, partitions=mine)
 
 
 # --- the plan file: how the driver tells the planner what to replicate ------------------------------------------

@@ -16,6 +16,7 @@ class Assigned(NamedTuple):
     """One topic-partition of a flow, and the id of its source topic (a recreated topic has another).
 
     `is_late`: it appeared after the flow had begun, so it is replicated from its begin wherever the others began.
+    `spread_over`: partitions of a remote topic that has another number of them than the source; 0 where both have the same.
     """
 
     topic: str
@@ -23,6 +24,7 @@ class Assigned(NamedTuple):
     partition: int
     topic_id: str
     is_late: bool = False
+    spread_over: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +37,9 @@ class FlowPlan:
     consumer: Mapping[str, str] = field(repr=False)
     producer: Mapping[str, str] = field(repr=False)
     partitions: tuple[Assigned, ...]
+    source_group: str = (
+        ""  # group on the source that shows the positions, "" for the one named as the group on the target
+    )
 
     @property
     def name(self) -> str:
@@ -45,6 +50,11 @@ class FlowPlan:
     def group(self) -> str:
         """Group on the target whose offsets are the flow's positions and batons."""
         return f"mirror.{self.name}"
+
+    @property
+    def shown_as(self) -> str:
+        """Group on the source under which lag tools see the positions."""
+        return self.source_group or self.group
 
     @property
     def baton_topic(self) -> str:

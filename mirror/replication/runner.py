@@ -15,6 +15,7 @@ from mirror.replication import batches as wire_batches
 from mirror.replication.batches import Batch, Outgoing
 from mirror.replication.plan import Assigned
 from mirror.replication.reports import Tally
+from mirror.replication.spread import Round, rounds
 from mirror.replication.tail import Tail
 from mirror.replication.wire import EARLIEST, LATEST, Fetched, KafkaError, Source, Target, now_ms
 
@@ -46,6 +47,9 @@ class Partition:
     tail: Tail = field(default_factory=Tail)
     queue: deque[Batch] = field(default_factory=deque)
     ready: deque[Outgoing] = field(default_factory=deque)
+    rounds: deque[Round] = field(default_factory=deque)  # instead of `ready`, of a topic that is spread
+    rounds_end: int = 0  # source offset behind the last of them
+    turns: int = 0  # rounds begun, which places records without a key
     queued_bytes: int = 0
     in_flight: bool = False
     is_hot: bool = True
@@ -231,7 +235,7 @@ class FlowRunner:
 
     async def _out_of_range(self, partition: Partition) -> None:
         """Retention passed us, or the log was truncated: say exactly what is gone and go on where data is."""
-        if partition.queue or partition.ready or partition.in_flight:
+        if partition.queue or partition.ready or partition.rounds or partition.in_flight:
             partition.resume_s = self._loop.time() + RETRY_S  # first let what was read arrive
             return
         assigned, asked = partition.assigned, partition.position
@@ -267,6 +271,9 @@ class FlowRunner:
         """Send the next batch of a topic-partition; at most one is under way, which keeps its order."""
         if self._stopping:
             return
+        if partition.assigned.spread_over:
+            self._send_round(partition)
+            return
         try:
             outgoing = self._next_outgoing(partition)
         except Exception as error:  # noqa: BLE001 - whatever a hostile batch does, only its partition stops
@@ -289,6 +296,80 @@ class FlowRunner:
         self._quiet.clear()
         read_ms = now_ms()
         future.add_done_callback(lambda done: self._on_answer(partition, outgoing, read_ms, done))
+
+    def _send_round(self, partition: Partition) -> None:
+        """Send the next round of a topic that is spread: a batch to each of several partitions, all under way at once."""
+        try:
+            batches = self._next_round(partition)
+        except Exception as error:  # noqa: BLE001 - whatever a hostile batch does, only its partition stops
+            self._pause(partition, f"a batch at source offset {partition.acked} cannot be read: {error!r}")
+            return
+        if batches is None:
+            return
+        remote = partition.assigned.remote_topic
+        if not all(self._target.knows(remote, where) for where in batches):
+            self._pause(partition, f"{remote} has no longer {partition.assigned.spread_over} partitions on the target")
+            return
+        partition.in_flight = True
+        self._in_flight += 1
+        self._quiet.clear()
+        read_ms = now_ms()
+        try:
+            sent = {self._target.send(batch, remote, where): batch for where, batch in batches.items()}
+        except KafkaError as error:
+            self.needs_new_producer = True
+            self._landed(partition)
+            self._pause(partition, f"the producer failed: {error!r}")
+            return
+        waiting = set(sent)
+
+        def answered(done: asyncio.Future[Any]) -> None:
+            waiting.discard(done)
+            if not waiting:
+                self._on_round(partition, sent, read_ms)
+
+        for future in sent:
+            future.add_done_callback(answered)
+
+    def _next_round(self, partition: Partition) -> Round | None:
+        queue = partition.queue
+        while not partition.rounds and queue:
+            batch = self._drop(partition)
+            partition.rounds_end = batch.last_offset + 1
+            if not batch.is_control:
+                partition.turns += 1
+                partition.rounds.extend(
+                    rounds(
+                        [batch], partition.acked, partitions=partition.assigned.spread_over, unkeyed=partition.turns,
+                        codec=self._codec, max_bytes=self._batch_size,
+                    )
+                )  # fmt: skip
+            if not partition.rounds:
+                partition.acked = partition.rounds_end
+        return partition.rounds.popleft() if partition.rounds else None
+
+    def _on_round(self, partition: Partition, sent: dict[asyncio.Future[Any], Outgoing], read_ms: float) -> None:
+        self._landed(partition)
+        failed = [done for done in sent if done.cancelled() or done.exception() is not None]
+        for done, batch in sent.items():
+            if done not in failed:
+                self._count(partition, batch, read_ms)
+        if failed:
+            # What the other partitions took comes again; of the sequences of this producer one has a hole now.
+            self.needs_new_producer = True
+            why = "the producer was closed" if failed[0].cancelled() else repr(failed[0].exception())
+            self._pause(partition, f"the target refuses a batch from source offset {partition.acked} on: {why}")
+        elif not partition.rounds:
+            partition.acked = partition.rounds_end
+            partition.reason = ""
+            partition.back_off_s = BACK_OFF_S[0]
+        self._send_next(partition)
+
+    def _landed(self, partition: Partition) -> None:
+        partition.in_flight = False
+        self._in_flight -= 1
+        if self._in_flight == 0:
+            self._quiet.set()
 
     def _next_outgoing(self, partition: Partition) -> Outgoing | None:
         if partition.ready:
@@ -331,10 +412,7 @@ class FlowRunner:
         return batch
 
     def _on_answer(self, partition: Partition, outgoing: Outgoing, read_ms: float, done: asyncio.Future[Any]) -> None:
-        partition.in_flight = False
-        self._in_flight -= 1
-        if self._in_flight == 0:
-            self._quiet.set()
+        self._landed(partition)
         if done.cancelled():
             self._pause(partition, "the producer was closed")
             return
@@ -351,6 +429,9 @@ class FlowRunner:
             partition.tail.acknowledged(outgoing.runs, base)
         partition.reason = ""
         partition.back_off_s = BACK_OFF_S[0]
+        self._count(partition, outgoing, read_ms)
+
+    def _count(self, partition: Partition, outgoing: Outgoing, read_ms: float) -> None:
         tally, acked_ms = partition.tally, now_ms()
         tally.records += outgoing.count
         tally.bytes += len(outgoing.data)
@@ -378,6 +459,7 @@ class FlowRunner:
         for _ in range(len(partition.queue)):
             self._drop(partition)
         partition.ready.clear()
+        partition.rounds.clear()
         partition.position = partition.acked
         partition.resume_s = self._loop.time() + partition.back_off_s
         partition.back_off_s = min(partition.back_off_s * 2, BACK_OFF_S[1])

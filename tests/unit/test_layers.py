@@ -50,7 +50,7 @@ def test_the_clients_have_one_door_each():
         }
         for client in ("aiokafka", "pyspark")
     }
-    replication = (f"mirror/replication/{name}.py" for name in ("batches", "runner", "wire"))
+    replication = (f"mirror/replication/{name}.py" for name in ("batches", "runner", "spread", "wire"))
     assert users["aiokafka"] <= {*replication, "mirror/groups.py", "mirror/checkpoints/reads.py"}
     assert users["pyspark"] <= {
         *(f"mirror/replication/{name}.py" for name in ("class_archive", "datasource", "stream", "worker_daemon")),
