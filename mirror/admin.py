@@ -37,6 +37,7 @@ from confluent_kafka.admin import (
 
 from metrics.headroom import Retention
 from mirror.config.clients import confluent_options
+from mirror.config.properties import HIDDEN, is_provided
 from mirror.errors import ClusterUnavailable
 from mirror.topic_acls import Acl
 from mirror.topic_configs import Change, TopicSetting
@@ -76,7 +77,8 @@ class Admin:
 
     def __init__(self, alias: str, java_options: Mapping[str, str]) -> None:
         self.alias = alias
-        self._servers = java_options.get("bootstrap.servers", "")
+        servers = "bootstrap.servers"
+        self._servers = HIDDEN if is_provided(java_options, servers) else java_options.get(servers, "")
         self._options: dict[str, Any] = {**confluent_options(java_options)}
         self._client = AdminClient(self._options, logger=quiet_logger())
         self._readers: dict[str, Consumer] = {}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mirror.config.layers import is_common
 from mirror.config.properties import Entry, last_wins, read
-from mirror.config.settings import Settings, settings_of
+from mirror.config.settings import Settings, checked, gathered
 from mirror.errors import SettingsError
 
 TARGET = "target"
@@ -68,7 +68,8 @@ def classic_settings(asked: Namespace, options: Mapping[str, str]) -> Settings:
     fixed = {"clusters": ",".join([*aliases, TARGET]), **flow} | {
         f"{alias}->{TARGET}.enabled": "true" for alias in aliases
     }
-    settings = settings_of(entries | _given(fixed), asked.producer_config, options=options)
+    entries |= _given(fixed)
+    settings = checked(gathered(asked.producer_config, entries.values(), options))
     flows = tuple(
         replace(
             flow, grows_topics=False, source_group=group.value.strip() if (group := groups[flow.source.alias]) else ""

@@ -1,4 +1,4 @@
-"""The command line: `kafka-mirror run|plan|classic|lag|translate|app|clusters|dashboards|demo`."""
+"""The command line: `kafka-mirror run|plan|explain|classic|lag|translate|app|clusters|dashboards|demo`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,16 @@ from mirror.logs import log_to_stderr
 RUN_HELP = """\
 Replicate every enabled flow of FILE (a connect-mirror-maker.properties, as MirrorMaker 2 reads it) until Ctrl-C or
 SIGTERM. Positions are kept on the target cluster, so a start goes on where the last run ended."""
+
+EXPLAIN_HELP = """\
+Print every effective value of FILE's enabled flows, of their clients and of the program itself: where it comes from and
+what it overrides; then the keys without effect, with the reason. Secrets are shown as ***. Asks no cluster."""
+EXPLAIN_EXAMPLES = """\
+examples:
+  kafka-mirror explain mirror.properties                        all flows
+  kafka-mirror explain mirror.properties 'a->b' --json          one flow, for a script
+  kafka-mirror explain mirror.properties --window-ms 2000       with the options that run is given
+exit codes: 0 printed, 2 settings"""
 
 LAG_HELP = """\
 Print offset, log end and lag of the mirror's own flows and of every consumer group on its clusters, in the columns and
@@ -87,8 +97,15 @@ def _parser() -> argparse.ArgumentParser:
     run.set_defaults(command=_run)
     plan = commands.add_parser("plan", help="print what a file would replicate; changes nothing")
     plan.set_defaults(command=_plan)
-    for command in (run, plan):
+    explain = commands.add_parser(
+        "explain", help="print what a file's settings come to, and where each comes from", description=EXPLAIN_HELP,
+        epilog=EXPLAIN_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    explain.set_defaults(command=_explain)
+    for command in (run, plan, explain):
         _file_options(command)
+    explain.add_argument("flow", metavar="FLOW", nargs="?", default="", help="only this one, written as A->B")
+    explain.add_argument("--json", action="store_true", help="print JSON")
     classic = commands.add_parser(
         "classic", help="mirror as MirrorMaker 1 did: its options, its files, same topic names",
         description=CLASSIC_HELP, epilog=CLASSIC_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -300,6 +317,16 @@ def _plan(parsed: argparse.Namespace) -> int:
     from mirror.plan_text import plan_text
 
     print(plan_text(_load(parsed)), end="")
+    return 0
+
+
+def _explain(parsed: argparse.Namespace) -> int:
+    from mirror.config.explain import as_json, as_text, explain
+    from mirror.config.settings import checked, sources
+
+    given = sources(parsed.file, _options(parsed))
+    found = explain(given, checked(given, targets=parsed.clusters), parsed.flow)
+    print(as_json(found) if parsed.json else as_text(found), end="")
     return 0
 
 

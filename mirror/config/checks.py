@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mirror.config.clients import ClientError, Role, check
-from mirror.config.layers import Assigned, Layer, Pair, effective
-from mirror.config.properties import Entry
-from mirror.config.values import broker_addresses, refusal, text_list
+from mirror.config.layers import Assigned, Layers, Pair, effective, merged
+from mirror.config.properties import is_provided
+from mirror.config.values import broker_addresses, refusal
 from mirror.errors import SettingsError
 from mirror.policy import IdentityReplicationPolicy
 
@@ -18,34 +18,20 @@ if TYPE_CHECKING:
     from mirror.config.settings import Flow
 
 
-def check_placeholders(entries: Mapping[str, Entry], ignored: Mapping[str, str]) -> None:
-    """Refuse ${provider:...} of a declared config provider in a key that is honoured: it would be used literally."""
-    declared = entries.get("config.providers")
-    names = [re.escape(name) for name in text_list(declared) if name] if declared else []
-    if not names:
-        return
-    placeholder = re.compile(rf"\$\{{({'|'.join(names)}):")
-    for key, entry in entries.items():
-        if key not in ignored and (match := placeholder.search(entry.value)):
-            raise refusal(
-                entry, f'refers to config provider "{match[1]}", which is not supported. Write the value itself.'
-            )
-
-
 def check_clients(found: Assigned, pairs: Iterable[Pair], path: Path) -> None:
     """Refuse client properties no client can be built from, naming the entry at fault."""
     for pair in pairs:
-        layers: list[tuple[Role, str, Layer]] = [
+        clients: list[tuple[Role, str, Layers]] = [
             ("consumer", f"{pair.source}.consumer", found.source_client(pair, "consumer")),
             ("producer", f"{pair.target}.producer", found.producer(pair)),
             ("admin", f"{pair.source}.admin", found.source_client(pair, "admin")),
             ("admin", f"{pair.target}.admin", found.target_admin(pair)),
         ]
-        for role, owner, layer in layers:
+        for role, owner, layers in clients:
             try:
-                check(role, effective(layer))
+                check(role, effective(layers))
             except ClientError as error:
-                entry = layer.get(error.key)
+                entry = merged(layers).get(error.key)
                 if entry is not None:
                     raise refusal(entry, error.complaint) from None
                 raise SettingsError(f"{path}: {owner}.{error.key}: {error.complaint}") from None
@@ -74,8 +60,8 @@ def check_flows(flows: Sequence[Flow], path: Path) -> None:
             )
         if flow.policy.separator in flow.source.alias:
             raise SettingsError(
-                f'{path}: {flow.name}.replication.policy.separator: "{flow.policy.separator}" is part of the alias '
-                f'"{flow.source.alias}" and flows lead back to it; records would go round for ever. '
+                f'{path}: {flow.name}.replication.policy.separator: is part of the alias "{flow.source.alias}" and '
+                "flows lead back to it; records would go round for ever. "
                 "Rename the alias or choose another separator."
             )
 
@@ -85,8 +71,11 @@ def _check_addresses(flow: Flow, path: Path) -> None:
     target = {*_brokers(flow.target.client), *_brokers(flow.producer)}
     shared = sorted(source & target)
     if shared:
+        clients = (flow.source.client, flow.consumer, flow.target.client, flow.producer)
+        is_hidden = any(is_provided(client, "bootstrap.servers") for client in clients)
+        broker = "a broker" if is_hidden else f"the broker {shared[0]}"
         raise SettingsError(
-            f"{path}: {flow.name}: {flow.source.alias} and {flow.target.alias} share the broker {shared[0]}; expected "
+            f"{path}: {flow.name}: {flow.source.alias} and {flow.target.alias} share {broker}; expected "
             f"two clusters. Correct {flow.source.alias}.bootstrap.servers or {flow.target.alias}.bootstrap.servers."
         )
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from mirror.config.properties import shown
+from mirror.config.properties import is_provided, shown
 from mirror.config.values import INT_MAX, JAVA_BLANKS, broker_addresses
 from mirror.errors import SettingsError
 
@@ -212,8 +212,9 @@ def fetch_options(java: Mapping[str, str]) -> FetchOptions:
 def produce_options(java: Mapping[str, str]) -> ProduceOptions:
     """Return how to write. acks other than all is refused: a record counts as mirrored when it is safe."""
     acks = _text(java, "acks")
-    if acks not in (None, "all", "-1"):
-        raise ClientError("acks", f'"{acks}" found, expected all. A mirror must not lose records; leave the key out.')
+    if acks is not None and acks not in ("all", "-1"):
+        found = shown(java, "acks", acks)
+        raise ClientError("acks", f"{found} found, expected all. A mirror must not lose records; leave the key out.")
     return ProduceOptions(
         compression=_choice(java, "compression.type", "none", _CODECS) if "compression.type" in java else None,
         batch_size=_integer(java, "batch.size", DEFAULT_BATCH_BYTES, least=1),
@@ -231,7 +232,8 @@ def _integer(java: Mapping[str, str], key: str, default: int, *, least: int) -> 
     if value is None:
         return default
     if re.fullmatch(r"[+-]?[0-9]{1,18}", value) is None or not least <= int(value) <= INT_MAX:
-        raise ClientError(key, f'"{value}" is not an integer of at least {least}. Correct it or leave the key out.')
+        expected = f"an integer of at least {least}"
+        raise ClientError(key, f"{shown(java, key, value)} is not {expected}. Correct it or leave the key out.")
     return int(value)
 
 
@@ -245,24 +247,27 @@ def _choice(java: Mapping[str, str], key: str, default: str, choices: tuple[str,
     if value is None:
         return default
     if value not in choices:
-        raise ClientError(key, f'"{value}" is not supported. Write one of {", ".join(choices)}.')
+        raise ClientError(key, f"{shown(java, key, value)} is not supported. Write one of {', '.join(choices)}.")
     return value
 
 
 def _bootstrap(java: Mapping[str, str]) -> list[str]:
-    value = _text(java, "bootstrap.servers")
+    key = "bootstrap.servers"
+    value = _text(java, key)
     if not value:
-        raise ClientError("bootstrap.servers", 'is not set. Write "host:port,host:port".')
+        raise ClientError(key, 'is not set. Write "host:port,host:port".')
     try:
         return list(broker_addresses(value))
     except ValueError as error:
-        raise ClientError("bootstrap.servers", f'"{error}" is not host:port. Write "host:port,host:port".') from None
+        found = shown(java, key, str(error))
+        raise ClientError(key, f'{found} is not host:port. Write "host:port,host:port".') from None
 
 
 def _protocol(java: Mapping[str, str]) -> str:
-    value = (_text(java, "security.protocol") or "PLAINTEXT").upper()
+    key = "security.protocol"
+    value = (_text(java, key) or "PLAINTEXT").upper()
     if value not in _PROTOCOLS:
-        raise ClientError("security.protocol", f'"{value}" is not supported. Write one of {", ".join(_PROTOCOLS)}.')
+        raise ClientError(key, f"{shown(java, key, value)} is not supported. Write one of {', '.join(_PROTOCOLS)}.")
     return value
 
 
@@ -271,32 +276,39 @@ def _checks_host(java: Mapping[str, str]) -> bool:
     key = "ssl.endpoint.identification.algorithm"
     value = _text(java, key)
     if value is not None and value.lower() not in ("https", ""):
-        raise ClientError(key, f'"{value}" is not supported. Write https, or nothing to skip the host name check.')
+        advice = "Write https, or nothing to skip the host name check."
+        raise ClientError(key, f"{shown(java, key, value)} is not supported. {advice}")
     return value != ""
 
 
 def _sasl(java: Mapping[str, str]) -> tuple[str, str, str]:
     """Return (mechanism, username, password). Java's default mechanism is GSSAPI, which is not supported."""
-    mechanism = (_text(java, "sasl.mechanism") or "GSSAPI").upper()
+    key = "sasl.mechanism"
+    mechanism = (_text(java, key) or "GSSAPI").upper()
     supported = [name for names in _LOGIN_MODULES.values() for name in names]
     if mechanism not in supported:
-        raise ClientError("sasl.mechanism", f'"{mechanism}" is not supported. Write one of {", ".join(supported)}.')
-    module, options = _login(_text(java, "sasl.jaas.config") or "")
+        found = shown(java, key, mechanism)
+        raise ClientError(key, f"{found} is not supported. Write one of {', '.join(supported)}.")
+    module, options = _login(java)
     if mechanism not in _LOGIN_MODULES[module]:
+        if is_provided(java, key) or is_provided(java, "sasl.jaas.config"):
+            raise ClientError("sasl.jaas.config", "its module does not fit sasl.mechanism. Correct one of the two.")
         fits = next(name for name, mechanisms in _LOGIN_MODULES.items() if mechanism in mechanisms)
         raise ClientError("sasl.jaas.config", f"{module} does not fit sasl.mechanism {mechanism}. Use {fits}.")
     return mechanism, options["username"], options["password"]
 
 
-def _login(jaas: str) -> tuple[str, dict[str, str]]:
-    """Parse "Module required name=value ...;". Its text is never quoted in an error."""
+def _login(java: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """Parse "Module required name=value ...;". Its text is never quoted in an error, but for names it may not hold."""
     key = "sasl.jaas.config"
+    jaas, is_hidden = _text(java, key) or "", is_provided(java, key)
     example = 'Write: <module> required username="..." password="...";'
     module = re.match(r"[\w.$]*LoginModule(?=\s|;|$)", jaas)
     if module is None:  # what stands there instead may be a password
         raise ClientError(key, f"names no login module. {example}")
     if module[0] not in _LOGIN_MODULES:
-        raise ClientError(key, f"{module[0]} is not supported. Use one of {', '.join(_LOGIN_MODULES)}.")
+        found = "its login module" if is_hidden else module[0]
+        raise ClientError(key, f"{found} is not supported. Use one of {', '.join(_LOGIN_MODULES)}.")
     body = re.fullmatch(r"\s+(?:required|requisite|sufficient|optional)\b(.*);\s*", jaas[module.end() :], re.I | re.S)
     option = re.compile(r"""\s*([\w.-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s"';=]+))\s*""", re.S)
     options: dict[str, str] = {}
@@ -310,7 +322,8 @@ def _login(jaas: str) -> tuple[str, dict[str, str]]:
     if missing := [name for name in ("username", "password") if not options.get(name)]:
         raise ClientError(key, f"has no {' and no '.join(missing)}. {example}")
     if extra := sorted(options.keys() - {"username", "password"}):
-        raise ClientError(key, f"option {extra[0]} is not supported. Leave only username and password.")
+        found = "one of its options" if is_hidden else f"option {extra[0]}"
+        raise ClientError(key, f"{found} is not supported. Leave only username and password.")
     return module[0], options
 
 
@@ -334,23 +347,25 @@ def _store(java: Mapping[str, str], kind: str, part: str) -> str | None:
     store_type = _text(java, type_key) or "JKS"  # Java's default
     if store_type.upper() != "PEM":
         advice = _PEM_ADVICE.format(kind=kind)
-        raise ClientError(type_key, f'"{store_type}" is not supported, expected PEM. {advice}')
+        raise ClientError(type_key, f"{shown(java, type_key, store_type)} is not supported, expected PEM. {advice}")
     if inline and location:
         raise ClientError(f"{kind}.location", f"and {kind}.{part} are both set. Keep one of them.")
     source = f"{kind}.{part}" if inline else f"{kind}.location"
-    blocks = _blocks(inline or _file(source, location or ""))
+    blocks = _blocks(inline or _file(java, source))
     wanted = [block for label, block in blocks if label.endswith("PRIVATE KEY") == (part == "key")]
     if not wanted:
         raise ClientError(source, f"holds no PEM {'private key' if part == 'key' else 'certificate'}. Check it.")
     return "".join(wanted)
 
 
-def _file(key: str, location: str) -> str:
+def _file(java: Mapping[str, str], key: str) -> str:
+    location = _text(java, key) or ""
     try:
         return Path(location).read_text("ascii", "replace")
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise ClientError(key, f"{shown(key, location)} cannot be read ({reason}). Check path and rights.") from None
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
+        found = shown(java, key, location)
+        raise ClientError(key, f"{found} cannot be read ({reason}). Check path and rights.") from None
 
 
 def _blocks(pem: str) -> list[tuple[str, str]]:

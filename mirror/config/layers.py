@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import NamedTuple
 
 from mirror.config.clients import Role, is_mapped
-from mirror.config.keys import FLOW_KEYS, needless
-from mirror.config.properties import Entry
+from mirror.config.keys import FLOW_DEFAULTS, FLOW_KEYS, needless
+from mirror.config.properties import Entry, Properties, default_layer
+from mirror.config.providers import honoured_keys, is_provider_key
 from mirror.config.values import refusal, text
 
 Layer = dict[str, Entry]  # Java name without prefix -> the entry that sets it
+Layers = Sequence[Layer]  # what sets the keys of one thing, weakest first
 
 _OWN_PREFIX = "mirror."
+_FLOW_DEFAULTS = default_layer(FLOW_DEFAULTS)
 
 
 class Pair(NamedTuple):
@@ -36,55 +39,71 @@ class Assigned:
     clusters: dict[str, Layer] = field(default_factory=dict)
     pairs: dict[Pair, Layer] = field(default_factory=dict)
 
-    def common(self, alias: str) -> Layer:
+    def common(self, alias: str) -> Layers:
         """Return bootstrap.servers, security.protocol, ssl.* and sasl.* of a cluster; its own beat top-level ones."""
-        return {**_only_common(self.top), **_only_common(self.clusters[alias])}
+        return [_only_common(self.top), _only_common(self.clusters[alias])]
 
-    def flow(self, pair: Pair) -> Layer:
-        """Return the flow's own keys; A->B.x beats x."""
-        merged = {**self.top, **self.pairs.get(pair, {})}
-        return {key: entry for key, entry in merged.items() if key in FLOW_KEYS}
+    def flow(self, pair: Pair) -> Layers:
+        """Return the flow's own keys: defaults of all, x, A->B.x, later wins."""
+        return [_FLOW_DEFAULTS, _only_flow(self.top), _only_flow(self.pairs.get(pair, {}))]
 
-    def source_client(self, pair: Pair, role: Role) -> Layer:
-        """Return the effective properties of a client of the source; see _scoped."""
+    def source_client(self, pair: Pair, role: Role) -> Layers:
+        """Return the properties of a client of the source; see _scoped."""
         return self._scoped(pair, pair.source, "source", role)
 
-    def target_admin(self, pair: Pair) -> Layer:
-        """Return the effective properties of the target's admin client; see _scoped."""
+    def target_admin(self, pair: Pair) -> Layers:
+        """Return the properties of the target's admin client; see _scoped."""
         return self._scoped(pair, pair.target, "target", "admin")
 
-    def offset_syncs_producer(self, pair: Pair, *, at_source: bool) -> Layer:
+    def offset_syncs_producer(self, pair: Pair, *, at_source: bool) -> Layers:
         """Return those of the client that writes offset syncs; see _scoped."""
         if at_source:
             return self._scoped(pair, pair.source, "source", "producer")
         return self._scoped(pair, pair.target, "target", "producer")
 
-    def producer(self, pair: Pair) -> Layer:
+    def producer(self, pair: Pair) -> Layers:
         """Return those of the data producer: B's common keys, B.producer.*, A->B.producer.override.*, later wins.
 
         A->B.producer.* is not among them: in MirrorMaker it only reaches the offset-syncs producer.
         """
-        return {
-            **self.common(pair.target),
-            **_stripped(self.clusters[pair.target], "producer."),
-            **_stripped(self.pairs.get(pair, {}), "producer.override."),
-        }
+        return [
+            *self.common(pair.target),
+            _stripped(self.clusters[pair.target], "producer."),
+            _stripped(self.pairs.get(pair, {}), "producer.override."),
+        ]
 
-    def _scoped(self, pair: Pair, alias: str, side: str, role: Role) -> Layer:
-        """Merge in MirrorMaker's order, later wins.
+    def _scoped(self, pair: Pair, alias: str, side: str, role: Role) -> Layers:
+        """Return MirrorMaker's order, later wins.
 
         A.<common>; A->B.source.cluster.<common>; A->B.<role>.*; A.<common> again, where A.<role>.* does not set it;
         A.<role>.*; A->B.source.<role>.*. So A.consumer.x beats A->B.consumer.x.
         """
         flow, cluster, common = self.pairs.get(pair, {}), self.clusters[alias], self.common(alias)
-        return {
-            **common,
-            **_only_common(_stripped(flow, f"{side}.cluster.")),
-            **_stripped(flow, f"{role}."),
-            **common,
-            **_stripped(cluster, f"{role}."),
-            **_stripped(flow, f"{side}.{role}."),
-        }
+        return [
+            *common,
+            _only_common(_stripped(flow, f"{side}.cluster.")),
+            _stripped(flow, f"{role}."),
+            *common,
+            _stripped(cluster, f"{role}."),
+            _stripped(flow, f"{side}.{role}."),
+        ]
+
+
+def ranked(layers: Layers, key: str) -> list[Entry]:
+    """Return the entries that set `key`, each once: the one that wins first, then those it beats."""
+    return list(dict.fromkeys(layer[key] for layer in reversed(layers) if key in layer))
+
+
+def merged(layers: Layers) -> Layer:
+    """Return the entry that wins for each key: that of the last layer which has it."""
+    return {key: ranked(layers, key)[0] for layer in layers for key in layer}
+
+
+def effective(layers: Layers) -> Properties:
+    """Return the plain values that win, trimmed as Kafka trims them."""
+    layer = merged(layers)
+    provided = (key for key, entry in layer.items() if entry.is_provided)
+    return Properties({key: text(entry) for key, entry in layer.items()}, provided=provided)
 
 
 def assign(entries: Mapping[str, Entry], aliases: Iterable[str]) -> Assigned:
@@ -101,7 +120,7 @@ def assign(entries: Mapping[str, Entry], aliases: Iterable[str]) -> Assigned:
             found.pairs.setdefault(pair, {})[key[len(str(pair)) + 1 :]] = entry
         elif "->" in key and not any("->" in alias and key.startswith(f"{alias}.") for alias in longest_first):
             raise refusal(entry, _unknown_alias(key, longest_first))
-        elif key in FLOW_KEYS or is_common(key):
+        elif key in FLOW_KEYS or is_common(key) or is_provider_key(key):
             found.top[key] = entry
         elif key.startswith(_OWN_PREFIX):
             found.own[key] = entry
@@ -122,8 +141,9 @@ def unhonoured(found: Assigned, enabled: Iterable[Pair]) -> dict[str, str]:
     enabled = tuple(enabled)
     sources, targets = {pair.source for pair in enabled}, {pair.target for pair in enabled}
     ignored: dict[str, str] = {}
+    honoured = {"clusters", *FLOW_KEYS, *honoured_keys(found.top)}
     for key, entry in found.top.items():
-        if key not in FLOW_KEYS and key != "clusters" and not _is_honoured_common(key, entry):
+        if key not in honoured and not _is_honoured_common(key, entry):
             ignored[entry.key] = needless(key)
     for alias, layer in found.clusters.items():
         roles: list[tuple[str, Role]] = [("admin.", "admin")] if alias in sources | targets else []
@@ -179,6 +199,10 @@ def _only_common(layer: Layer) -> Layer:
     return {key: entry for key, entry in layer.items() if is_common(key)}
 
 
+def _only_flow(layer: Layer) -> Layer:
+    return {key: entry for key, entry in layer.items() if key in FLOW_KEYS}
+
+
 def _unknown_alias(key: str, aliases: list[str]) -> str:
     declared = ", ".join(sorted(aliases))
     source, rest = next(
@@ -192,8 +216,3 @@ def _unknown_alias(key: str, aliases: list[str]) -> str:
     else:
         unknown = source
     return f'unknown alias "{unknown}", expected one of {declared}. Correct it or add it to clusters.'
-
-
-def effective(layer: Layer) -> dict[str, str]:
-    """Return the plain values of a layer, trimmed as Kafka trims them."""
-    return {key: text(entry) for key, entry in layer.items()}

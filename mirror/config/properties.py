@@ -10,6 +10,8 @@ from pathlib import Path
 from mirror.errors import SettingsError
 
 BLANKS = " \t\f"  # what Java skips around keys and separators
+DEFAULT = "default"  # where an entry is from that nobody wrote
+HIDDEN = "***"  # stands for a secret wherever something is shown
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _BOMS = {b"\xef\xbb\xbf": "UTF-8", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 _SECRET = re.compile(
@@ -23,9 +25,14 @@ def is_secret(key: str) -> bool:
     return _SECRET.search(key) is not None
 
 
-def shown(key: str, value: str) -> str:
-    """Return `value` in quotes for a message, or *** where the key holds a secret."""
-    return "***" if is_secret(key) else f'"{value}"'
+def is_provided(values: Mapping[str, str], key: str) -> bool:
+    """Tell whether a config provider gave the value of `key`."""
+    return isinstance(values, Properties) and key in values.provided
+
+
+def shown(values: Mapping[str, str], key: str, value: str) -> str:
+    """Return `value`, made of what `values` has for `key`, in quotes for a message; *** where that is a secret."""
+    return HIDDEN if is_secret(key) or is_provided(values, key) else f'"{value}"'
 
 
 def one_line(message: str) -> str:
@@ -39,19 +46,42 @@ class Entry:
 
     key: str
     value: str
-    where: str  # "mirror.properties:12", or "option" when given on the command line
+    where: str  # "mirror.properties:12"; "option" when given on the command line; "default"
+    is_provided: bool = False  # a config provider gave it, or a part of it
+
+    @property
+    def is_secret(self) -> bool:
+        """Tell whether the value must never be shown, for its key or for where it came from."""
+        return self.is_provided or is_secret(self.key)
+
+    def shown(self, value: str | None = None) -> str:
+        """Return the value, or `value` made of it, in quotes for a message; *** for a secret."""
+        return HIDDEN if self.is_secret else f'"{self.value if value is None else value}"'
 
     def __repr__(self) -> str:
-        return f"Entry({self.where}: {self.key}={shown(self.key, self.value)})"
+        return f"Entry({self.where}: {self.key}={self.shown()})"
+
+
+def default_layer(defaults: Mapping[str, str]) -> dict[str, Entry]:
+    """Return entries for a table of defaults, key -> text."""
+    return {key: Entry(key=key, value=value, where=DEFAULT) for key, value in defaults.items()}
 
 
 class Properties(Mapping[str, str]):
-    """Immutable key to value map whose repr hides secrets; picklable and hashable."""
+    """Immutable key to value map whose repr hides secrets; picklable and hashable.
 
-    __slots__ = ("_values",)
+    `provided` are the keys whose values a config provider gave; a copy keeps them.
+    """
 
-    def __init__(self, values: Mapping[str, str] | Iterable[tuple[str, str]] = ()) -> None:
+    __slots__ = ("_values", "provided")
+
+    def __init__(
+        self, values: Mapping[str, str] | Iterable[tuple[str, str]] = (), *, provided: Iterable[str] = ()
+    ) -> None:
         self._values = dict(values)
+        self.provided: frozenset[str] = frozenset(provided) | (
+            values.provided if isinstance(values, Properties) else frozenset()
+        )
 
     def __getitem__(self, key: str) -> str:
         return self._values[key]
@@ -66,7 +96,7 @@ class Properties(Mapping[str, str]):
         return hash(frozenset(self._values.items()))
 
     def __repr__(self) -> str:
-        return "{" + ", ".join(f"{key}={shown(key, value)}" for key, value in self._values.items()) + "}"
+        return "{" + ", ".join(f"{key}={shown(self, key, value)}" for key, value in self._values.items()) + "}"
 
 
 def read(path: Path) -> list[Entry]:

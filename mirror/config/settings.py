@@ -4,44 +4,46 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
 
 from mirror.config import values
-from mirror.config.checks import check_clients, check_flows, check_placeholders
+from mirror.config.checks import check_clients, check_flows
 from mirror.config.java_regex import NameFilter
 from mirror.config.keys import (
-    DEFAULT_TOPICS_EXCLUDE,
     CheckpointSettings,
     Every,
     HeartbeatSettings,
     Keys,
     OffsetSyncSettings,
 )
-from mirror.config.layers import Assigned, Layer, Pair, assign, effective, unhonoured
-from mirror.config.properties import Entry, Properties, last_wins, read
+from mirror.config.layers import Assigned, Layer, Layers, Pair, assign, effective, merged, unhonoured
+from mirror.config.properties import Entry, Properties, default_layer, last_wins, read
+from mirror.config.providers import resolve
 from mirror.config.values import refusal
 from mirror.errors import SettingsError
 from mirror.policy import ReplicationPolicy
 from mirror.topic_configs import ConfigSync
 
-_OWN_KEYS = (
-    "mirror.app.grafana.url",
-    "mirror.app.prometheus.url",
-    "mirror.metrics.listen",
-    "mirror.metrics.max.series",
-    "mirror.metrics.strimzi.names",
-    "mirror.state.dir",
-    "mirror.window.ms",
-    "mirror.heartbeats.all.pairs",
-    "mirror.lanes",
-    "mirror.slots",
-    "mirror.poll.interval.ms",
-    "mirror.source.group.enabled",
-)
+# This program's own keys -> default, as a file would write it.
+_OWN_DEFAULTS = {
+    "mirror.app.grafana.url": "",
+    "mirror.app.prometheus.url": "",
+    "mirror.metrics.listen": "127.0.0.1:9404",
+    "mirror.metrics.max.series": "250000",
+    "mirror.metrics.strimzi.names": "false",
+    "mirror.state.dir": "state",
+    "mirror.window.ms": "10000",
+    "mirror.heartbeats.all.pairs": "false",
+    "mirror.lanes": "2",
+    "mirror.slots": str(os.cpu_count() or 1),
+    "mirror.poll.interval.ms": "5000",
+    "mirror.source.group.enabled": "true",
+}
 _SPARK = "mirror.spark."
+_FLOW_CLIENTS = ("offset_syncs_producer", "consumer", "producer", "source_admin", "target_admin")  # fields of Flow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +57,16 @@ class Cluster:
     def __post_init__(self) -> None:
         object.__setattr__(self, "client", Properties(self.client))
 
+    def __repr__(self) -> str:
+        return f"Cluster({self.alias}: {self.client})"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """One enabled replication flow with everything its clients need, as Java client properties."""
+    """One enabled replication flow with everything its clients need, as Java client properties.
+
+    Its repr shows no other setting than those: any of them may have come from a config provider.
+    """
 
     source: Cluster
     target: Cluster
@@ -82,8 +90,11 @@ class Flow:
     source_group: str = ""  # group on the source whose offsets are the positions before there are any, and show them
 
     def __post_init__(self) -> None:
-        for name in ("offset_syncs_producer", "consumer", "producer", "source_admin", "target_admin"):
+        for name in _FLOW_CLIENTS:
             object.__setattr__(self, name, Properties(getattr(self, name)))
+
+    def __repr__(self) -> str:
+        return f"Flow({self.name}: {', '.join(f'{name}={getattr(self, name)}' for name in _FLOW_CLIENTS)})"
 
     @property
     def name(self) -> str:
@@ -112,6 +123,9 @@ class Mirror:
     def __post_init__(self) -> None:
         object.__setattr__(self, "spark", Properties(self.spark))
 
+    def __repr__(self) -> str:
+        return f"Mirror(spark={self.spark})"
+
     @property
     def metrics_address(self) -> str:
         """Where this machine reaches /metrics: an appliance that listens everywhere, on loopback."""
@@ -130,6 +144,9 @@ class Beat:
     replication_factor: int
     client: Properties
 
+    def __repr__(self) -> str:
+        return f"Beat({self.source}->{self.target}: {self.client})"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
@@ -140,6 +157,21 @@ class Settings:
     mirror: Mirror
     ignored: tuple[str, ...]  # full keys that change nothing, in file order; for one warning
     ignored_why: Mapping[str, str]  # key -> reason, for those of `ignored` that have one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """What the file and the options say, sorted by owner and not checked yet."""
+
+    path: Path
+    written: tuple[Entry, ...]  # all, in order, those of a key that is given again included, placeholders as they are
+    entries: Mapping[str, Entry]  # those that count, placeholders replaced
+    aliases: tuple[str, ...]
+    found: Assigned
+
+    def own(self) -> Layers:
+        """Return the mirror.* keys: defaults of all, then what is given."""
+        return [default_layer(_OWN_DEFAULTS), self.found.own]
 
 
 def load(path: Path, *, options: Mapping[str, str] | None = None, targets: Sequence[str] = ()) -> Settings:
@@ -153,24 +185,33 @@ def load(path: Path, *, options: Mapping[str, str] | None = None, targets: Seque
     Raises:
         SettingsError: One line that says what was found, what was expected, where, and what to do.
     """
-    return settings_of(last_wins(read(path)), path, options=options, targets=targets)
+    return checked(sources(path, options), targets=targets)
 
 
-def settings_of(
-    entries: dict[str, Entry], path: Path, *, options: Mapping[str, str] | None = None, targets: Sequence[str] = ()
-) -> Settings:
-    """Check properties that are read already; `path` is where they are said to come from. Otherwise as `load`."""
-    entries = entries | {key: Entry(key=key, value=value, where="option") for key, value in (options or {}).items()}
-    aliases = _aliases(entries, path)
+def sources(path: Path, options: Mapping[str, str] | None = None) -> Sources:
+    """Read a properties file and options; see `load` for both and for errors."""
+    return gathered(path, read(path), options)
+
+
+def gathered(path: Path, entries: Iterable[Entry], options: Mapping[str, str] | None = None) -> Sources:
+    """Take entries that were read already, and options; `path` is where the entries are said to come from."""
+    given = (Entry(key=key, value=value, where="option") for key, value in (options or {}).items())
+    written = (*entries, *given)
+    counting = resolve(last_wins(written), os.environ)
+    aliases = _aliases(counting, path)
+    return Sources(path=path, written=written, entries=counting, aliases=aliases, found=assign(counting, aliases))
+
+
+def checked(given: Sources, *, targets: Sequence[str] = ()) -> Settings:
+    """Return the settings; see `load` for `targets` and for errors."""
+    path, aliases, found = given.path, given.aliases, given.found
     unknown = [target for target in targets if target not in aliases]
     if unknown:
         declared = ", ".join(aliases)
         raise SettingsError(f'{path}: clusters: unknown alias "{unknown[0]}" asked for, expected one of {declared}.')
-    found = assign(entries, aliases)
-    mirror = _mirror(found.own)
+    mirror = _mirror(merged(given.own()))
     enabled = _enabled(found, aliases, path)
     ignored = unhonoured(found, enabled)
-    check_placeholders(entries, ignored)
     clusters = {alias: _cluster(found, alias, path) for alias in aliases}
     flows = tuple(_flow(found, pair, clusters) for pair in enabled)
     check_clients(found, enabled, path)
@@ -183,7 +224,7 @@ def settings_of(
         )
     beating = tuple(permutations(aliases, 2)) if mirror.heartbeats_all_pairs else enabled
     beats = (_beat(found, Pair(*pair)) for pair in beating if not targets or pair[1] in targets)
-    named = tuple(key for key in entries if key in ignored)
+    named = tuple(key for key in given.entries if key in ignored)
     why = Properties((key, ignored[key]) for key in named if ignored[key])
     return Settings(flows=kept, beats=tuple(filter(None, beats)), mirror=mirror, ignored=named, ignored_why=why)
 
@@ -196,6 +237,8 @@ def _aliases(entries: Mapping[str, Entry], path: Path) -> tuple[str, ...]:
         raise SettingsError(f'{where}: clusters: names no cluster; expected aliases. Write e.g. "primary, backup".')
     if "" in aliases:
         raise refusal(entry, "holds an empty alias; expected names between the commas. Remove the extra comma.")
+    if entry.is_provided and not all(any(alias in key for key in entries) for alias in aliases):  # it may be a secret
+        raise refusal(entry, "a config provider names a cluster that no key of the file mentions. Correct its value.")
     twice = [alias for alias in aliases if aliases.count(alias) > 1]
     if twice:
         raise refusal(entry, f'duplicate alias "{twice[0]}"; expected each once. Remove or rename one.')
@@ -233,31 +276,31 @@ def _enabled(found: Assigned, aliases: Sequence[str], path: Path) -> tuple[Pair,
 
 def _cluster(found: Assigned, alias: str, path: Path) -> Cluster:
     client = found.common(alias)
-    entry = client.get("bootstrap.servers")
+    entry = merged(client).get("bootstrap.servers")
     if entry is None or not values.text(entry):
         where = entry.where if entry else path
         raise SettingsError(f'{where}: {alias}.bootstrap.servers: is not set. Write "host:port,host:port".')
     try:
         values.broker_addresses(values.text(entry))
     except ValueError as error:
-        raise refusal(entry, f'"{error}" is not host:port. Write "host:port,host:port".') from None
+        raise refusal(entry, f'{entry.shown(str(error))} is not host:port. Write "host:port,host:port".') from None
     return Cluster(alias=alias, bootstrap_servers=values.text(entry), client=effective(client))
 
 
 def _flow(found: Assigned, pair: Pair, clusters: Mapping[str, Cluster]) -> Flow:
-    keys = Keys(found.flow(pair))
+    keys = Keys(merged(found.flow(pair)))
     offset_syncs = keys.offset_syncs()
     return Flow(
         source=clusters[pair.source],
         target=clusters[pair.target],
-        topics=keys.names("topics", DEFAULT_TOPICS_EXCLUDE, "topic.filter.class"),
+        topics=keys.names("topics", "topic.filter.class"),
         policy=keys.policy(pair.source),
-        replication_factor=keys.replication_factor("replication.factor", default=2),
-        tasks_max=keys.integer("tasks.max", default=1),
-        refresh_topics=keys.every("refresh.topics", default=600),
+        replication_factor=keys.replication_factor("replication.factor"),
+        tasks_max=keys.integer("tasks.max"),
+        refresh_topics=keys.every("refresh.topics"),
         configs=keys.config_sync(),
-        sync_configs=keys.every("sync.topic.configs", default=600),
-        sync_acls=keys.every("sync.topic.acls", default=600),
+        sync_configs=keys.every("sync.topic.configs"),
+        sync_acls=keys.every("sync.topic.acls"),
         checkpoints=keys.checkpoints(),
         offset_syncs=offset_syncs,
         heartbeats=keys.heartbeats(),
@@ -271,7 +314,7 @@ def _flow(found: Assigned, pair: Pair, clusters: Mapping[str, Cluster]) -> Flow:
 
 def _beat(found: Assigned, pair: Pair) -> Beat | None:
     """Return the heartbeats of a pair, None where they are switched off."""
-    keys = Keys(found.flow(pair))
+    keys = Keys(merged(found.flow(pair)))
     heartbeats = keys.heartbeats()
     if not heartbeats.enabled:
         return None
@@ -281,51 +324,38 @@ def _beat(found: Assigned, pair: Pair) -> Beat | None:
         topic=keys.policy(pair.source).heartbeats_topic(),
         interval_s=heartbeats.interval_s,
         replication_factor=heartbeats.replication_factor,
-        client=Properties(effective(found.producer(pair))),
+        client=effective(found.producer(pair)),
     )
 
 
 def _mirror(own: Layer) -> Mirror:
     for key, entry in own.items():
-        if key not in _OWN_KEYS and (not key.startswith(_SPARK) or key == _SPARK):
-            near = difflib.get_close_matches(key, _OWN_KEYS, n=1, cutoff=0.0)[0]
+        if key not in _OWN_DEFAULTS and (not key.startswith(_SPARK) or key == _SPARK):
+            near = difflib.get_close_matches(key, _OWN_DEFAULTS, n=1, cutoff=0.0)[0]
             raise refusal(entry, f'is not a setting of this program. Did you mean "{near}"?')
-    listen, state = own.get("mirror.metrics.listen"), own.get("mirror.state.dir")
-    if state and (not values.text(state) or "\0" in state.value):
+    state = own["mirror.state.dir"]
+    if not values.text(state) or "\0" in state.value:
         raise refusal(state, "is no path; expected a directory. Name one or leave the key out.")
-    lanes = own.get("mirror.lanes")
-    strimzi_names = own.get("mirror.metrics.strimzi.names")
-    source_group = own.get("mirror.source.group.enabled")
-    all_pairs = own.get("mirror.heartbeats.all.pairs")
-    poll_ms = _positive(own, "mirror.poll.interval.ms", 5_000)
-    spark = {key.removeprefix("mirror."): values.text(entry) for key, entry in own.items() if key.startswith(_SPARK)}
+    spark = [(key.removeprefix("mirror."), entry) for key, entry in own.items() if key.startswith(_SPARK)]
     return Mirror(
-        app_grafana_url=_url(own, "mirror.app.grafana.url"),
-        app_prometheus_url=_url(own, "mirror.app.prometheus.url"),
-        metrics_listen=values.host_port(listen) if listen else ("127.0.0.1", 9404),
-        metrics_max_series=_positive(own, "mirror.metrics.max.series", 250_000),
-        metrics_strimzi_names=values.boolean(strimzi_names) if strimzi_names else False,
-        state_dir=Path(values.text(state)) if state else Path("state"),
-        window_ms=_positive(own, "mirror.window.ms", 10_000),
-        lanes=values.integer(lanes, least=1, most=2) if lanes else 2,
-        slots=_positive(own, "mirror.slots", os.cpu_count() or 1),
-        poll_interval_s=poll_ms / 1000,
-        source_group_enabled=values.boolean(source_group) if source_group else True,
-        heartbeats_all_pairs=values.boolean(all_pairs) if all_pairs else False,
-        spark=spark,
+        app_grafana_url=_url(own["mirror.app.grafana.url"]),
+        app_prometheus_url=_url(own["mirror.app.prometheus.url"]),
+        metrics_listen=values.host_port(own["mirror.metrics.listen"]),
+        metrics_max_series=values.integer(own["mirror.metrics.max.series"], least=1),
+        metrics_strimzi_names=values.boolean(own["mirror.metrics.strimzi.names"]),
+        state_dir=Path(values.text(state)),
+        window_ms=values.integer(own["mirror.window.ms"], least=1),
+        lanes=values.integer(own["mirror.lanes"], least=1, most=2),
+        slots=values.integer(own["mirror.slots"], least=1),
+        poll_interval_s=values.integer(own["mirror.poll.interval.ms"], least=1) / 1000,
+        source_group_enabled=values.boolean(own["mirror.source.group.enabled"]),
+        heartbeats_all_pairs=values.boolean(own["mirror.heartbeats.all.pairs"]),
+        spark=effective([dict(spark)]),
     )
 
 
-def _url(own: Layer, key: str) -> str:
-    entry = own.get(key)
-    if entry is None:
-        return ""
+def _url(entry: Entry) -> str:
     url = values.text(entry)
-    if not url.startswith(("http://", "https://")):
-        raise refusal(entry, f'"{url}" is no address. Write one like http://127.0.0.1:9090.')
+    if url and not url.startswith(("http://", "https://")):
+        raise refusal(entry, f"{entry.shown(url)} is no address. Write one like http://127.0.0.1:9090.")
     return url.rstrip("/")
-
-
-def _positive(own: Layer, key: str, default: int) -> int:
-    entry = own.get(key)
-    return values.integer(entry, least=1) if entry else default

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from mirror.config.properties import Entry, one_line, shown
+from mirror.config.properties import Entry, one_line
 from mirror.errors import SettingsError
 
 JAVA_BLANKS = "".join(map(chr, range(33)))  # what java.lang.String.trim removes; Kafka trims every value
@@ -31,7 +31,7 @@ def boolean(entry: Entry) -> bool:
     """Return true or false, any case."""
     value = text(entry).lower()
     if value not in ("true", "false"):
-        raise refusal(entry, f"{shown(entry.key, text(entry))} is not a boolean. Write true or false.")
+        raise refusal(entry, f"{entry.shown(text(entry))} is not a boolean. Write true or false.")
     return value == "true"
 
 
@@ -41,7 +41,7 @@ def integer(entry: Entry, *, least: int, most: int = INT_MAX) -> int:
     number = int(value) if re.fullmatch(r"[+-]?[0-9]{1,18}", value) else None
     if number is None or not least <= number <= most:
         expected = f"an integer from {least} to {most}" if most != INT_MAX else f"an integer of at least {least}"
-        raise refusal(entry, f"{shown(entry.key, value)} is not {expected}. Correct it or leave the key out.")
+        raise refusal(entry, f"{entry.shown(value)} is not {expected}. Correct it or leave the key out.")
     return number
 
 
@@ -50,7 +50,7 @@ def host_port(entry: Entry) -> tuple[str, int]:
     value = text(entry)
     match = re.fullmatch(r"\[?([0-9A-Za-z._:%-]+?)\]?:([0-9]{1,5})", value)
     if match is None or int(match[2]) > 65535:
-        raise refusal(entry, f'{shown(entry.key, value)} is not an address. Write host:port, e.g. "127.0.0.1:9404".')
+        raise refusal(entry, f'{entry.shown(value)} is not an address. Write host:port, e.g. "127.0.0.1:9404".')
     return match[1], int(match[2])
 
 

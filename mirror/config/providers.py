@@ -1,0 +1,200 @@
+"""Replace ${provider:path:key} in values by what Kafka's config providers find: in files, folders, the environment."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from mirror.config.java_regex import RegexError, compile_list
+from mirror.config.properties import Entry, last_wins, one_line, parse
+from mirror.config.values import refusal, text, text_list
+from mirror.errors import SettingsError
+
+Layer = Mapping[str, Entry]
+Provider = Callable[[str, str], str]  # (path, key) -> value; raises _NothingFound
+
+_NAMES = "config.providers"
+_JAVA_PACKAGE = "org.apache.kafka.common.config.provider."
+# Class -> the parameter it knows.
+_CLASSES = {
+    f"{_JAVA_PACKAGE}FileConfigProvider": "param.allowed.paths",
+    f"{_JAVA_PACKAGE}DirectoryConfigProvider": "param.allowed.paths",
+    f"{_JAVA_PACKAGE}EnvVarConfigProvider": "param.allowlist.pattern",
+}
+_PLACEHOLDER = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")  # of ConfigTransformer: provider, path, key
+
+
+class _NothingFound(Exception):
+    """A provider has no value; the message says why and what to do, and never quotes what a file holds."""
+
+
+def resolve(entries: Layer, variables: Mapping[str, str]) -> dict[str, Entry]:
+    """Return the entries with each placeholder of a declared provider replaced; those of others stay as they are.
+
+    What a provider gives is not looked at again for placeholders, and the providers' own keys are taken literally.
+    `variables` is the environment. Departs from Kafka, which leaves a placeholder in place when its key is missing.
+
+    Raises:
+        SettingsError: A provider has no class or an unknown one, its parameter is bad, or it has no value.
+
+    Source: org.apache.kafka.common.config.ConfigTransformer and ...config.provider.AllowedPaths, 4.1.1.
+    """
+    providers = {name: _provider(entries, name, variables) for name in _declared(entries)}
+    return {
+        key: entry if is_provider_key(key) or not providers else _resolved(entry, providers)
+        for key, entry in entries.items()
+    }
+
+
+def is_provider_key(key: str) -> bool:
+    """Tell whether a key declares or configures config providers."""
+    return key == _NAMES or key.startswith(f"{_NAMES}.")
+
+
+def honoured_keys(entries: Layer) -> set[str]:
+    """Return the keys that have an effect on config providers."""
+    keys = {_NAMES}
+    for name in _declared(entries):
+        class_entry = entries.get(_key(name, "class"))
+        parameter = _CLASSES.get(text(class_entry)) if class_entry else None
+        keys |= {_key(name, what) for what in ("class", parameter) if what}
+    return keys
+
+
+def _declared(entries: Layer) -> list[str]:
+    entry = entries.get(_NAMES)
+    return [name for name in text_list(entry) if name] if entry else []
+
+
+def _key(name: str, what: str) -> str:
+    return f"{_NAMES}.{name}.{what}"
+
+
+def _provider(entries: Layer, name: str, variables: Mapping[str, str]) -> Provider:
+    """Return the declared provider of that name."""
+    known = ", ".join(_CLASSES)
+    entry = entries.get(_key(name, "class"))
+    if entry is None:
+        raise refusal(entries[_NAMES], f'"{name}" has no class. Write {_key(name, "class")} = one of {known}.')
+    class_name = text(entry)
+    if class_name not in _CLASSES:
+        found = f'"{class_name}" is not a config provider of this program; expected one of {known}'
+        raise refusal(entry, f'{found}. Name one of them, or take "{name}" out of {_NAMES}.')
+    parameter_key = _key(name, _CLASSES[class_name])
+    parameter = entries.get(parameter_key)
+    if class_name.endswith("EnvVarConfigProvider"):
+        return partial(_variable, variables, _pattern(parameter), parameter_key)
+    find = _from_file if class_name.endswith("FileConfigProvider") else _from_folder
+    return partial(find, partial(_allowed, _folders(parameter), parameter_key))
+
+
+def _resolved(entry: Entry, providers: Mapping[str, Provider]) -> Entry:
+    """Return the entry with its placeholders replaced, marked as provided if there was one."""
+
+    def look_up(match: re.Match[str]) -> str:
+        if match[1] not in providers:
+            return match[0]
+        try:
+            return providers[match[1]](match[3] or "", match[4])
+        except _NothingFound as error:
+            raise refusal(entry, f'config provider "{match[1]}": {error}') from None
+
+    if not any(match[1] in providers for match in _PLACEHOLDER.finditer(entry.value)):
+        return entry
+    return replace(entry, value=_PLACEHOLDER.sub(look_up, entry.value), is_provided=True)
+
+
+def _pattern(entry: Entry | None) -> re.Pattern[str] | None:
+    try:
+        return compile_list((text(entry),)) if entry else None
+    except RegexError as error:
+        assert entry is not None
+        raise refusal(entry, str(error)) from None
+
+
+def _variable(
+    variables: Mapping[str, str], pattern: re.Pattern[str] | None, pattern_key: str, path: str, key: str
+) -> str:
+    """Return an environment variable; the pattern may match any part of its name, as in Kafka."""
+    if path:
+        raise _NothingFound(f'"{path}" is a path, and the environment has none. Write ${{provider:NAME}}.')
+    if pattern is not None and pattern.search(key) is None:
+        raise _NothingFound(f'{pattern_key} does not match "{key}". Widen the pattern or name another variable.')
+    if key not in variables:
+        raise _NothingFound(f'the environment has no variable "{key}". Set it or correct the name.')
+    return variables[key]
+
+
+def _folders(entry: Entry | None) -> tuple[Path, ...]:
+    """Return the real paths that may be read below, none for all."""
+    folders = []
+    for item in text_list(entry) if entry else ():
+        assert entry is not None
+        if not item.startswith("/") or not _exists(Path(item)):
+            raise refusal(entry, f'"{item}" is not an absolute path that exists. Correct it or create it.')
+        folders.append(_real(item))
+    return tuple(folders)
+
+
+def _allowed(folders: tuple[Path, ...], key: str, path: str) -> Path:
+    """Return the real path of what may be read; links are followed first, so none leads out."""
+    if not path:
+        raise _NothingFound("the placeholder names no path. Write ${provider:path:key}.")
+    real = _real(path)
+    if folders and not any(real.is_relative_to(folder) for folder in folders):
+        raise _NothingFound(f"{path} lies outside of {key}. Move it, or add its folder there.")
+    return real
+
+
+def _real(path: str) -> Path:
+    try:
+        return Path(path).resolve()
+    except (OSError, ValueError, RuntimeError) as error:  # a NUL in it; links that go round
+        raise _unreadable(path, error) from None
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
+def _from_file(allowed: Callable[[str], Path], path: str, key: str) -> str:
+    """Return the value of a key in a properties file, which is UTF-8 here, as in FileConfigProvider."""
+    try:
+        found = last_wins(parse(_content(allowed(path), path), path)).get(key)
+    except SettingsError:  # names a key, which in a file of the wrong kind may be a secret
+        raise _NothingFound(f"{path} is no Java properties file: it has a bad \\u escape. Correct it.") from None
+    if found is None:
+        raise _NothingFound(f'{path} has no key "{key}". Add it there, or correct the placeholder.')
+    return found.value
+
+
+def _from_folder(allowed: Callable[[str], Path], path: str, key: str) -> str:
+    """Return the content of a file in a folder, whole, its last line break included."""
+    folder = allowed(path)
+    if key in ("", ".", "..") or "/" in key:
+        raise _NothingFound(f'"{key}" is no name of a file in {path}. Write ${{provider:folder:file}}.')
+    file = allowed(str(folder / key))
+    if _exists(file) and not file.is_file():
+        raise _NothingFound(f"{path}/{key} is no regular file. Name one.")
+    return _content(file, f"{path}/{key}")
+
+
+def _content(real: Path, path: str) -> str:
+    """Return the text of a file; `path` is its name in messages."""
+    try:
+        return real.read_bytes().decode("utf-8")
+    except UnicodeDecodeError:
+        raise _NothingFound(f"{path} is not UTF-8 text. Save it as such.") from None
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: str, error: Exception) -> _NothingFound:
+    reason = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
+    return _NothingFound(one_line(f"{path} cannot be read ({reason}). Check path and rights."))
