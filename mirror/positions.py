@@ -97,9 +97,9 @@ def begin(flow: Flow, plan: FlowPlan) -> frozenset[Key]:
     missing = unplaced.keys() - known.keys()
     if flow.source_group and missing and (count := _take_over_group(flow, plan, missing)):
         log.info("%s: %d topic-partitions go on where group %s stands", flow.name, count, flow.source_group)
-    if placed or known:
+    if known or any(topic == plan.baton_topic for topic, _ in placed):
         return frozenset()
-    if not flow.source_group and (count := take_over(flow, plan)):
+    if not flow.source_group and (count := take_over(flow, plan, missing)):
         log.info("%s: %d topic-partitions go on where MirrorMaker 2 stopped", flow.name, count)
     return frozenset(present)
 
@@ -123,8 +123,8 @@ def _take_over_group(flow: Flow, plan: FlowPlan, unplaced: Collection[Key]) -> i
     return 0
 
 
-def take_over(flow: Flow, plan: FlowPlan) -> int:
-    """Give a flow the positions of a MirrorMaker 2, and what that told of where records went.
+def take_over(flow: Flow, plan: FlowPlan, unplaced: Collection[Key]) -> int:
+    """Give topic-partitions the positions of a MirrorMaker 2, and what that told of where their records went.
 
     Returns:
         How many topic-partitions go on where MirrorMaker stopped.
@@ -141,7 +141,7 @@ def take_over(flow: Flow, plan: FlowPlan) -> int:
                 f"{group.state}). Stop it; this program goes on where it stopped."
             )
     left = _asked(flow, _left_behind(flow))
-    present = {(p.topic, p.partition): p for p in plan.partitions}
+    present = {(p.topic, p.partition): p for p in plan.partitions if (p.topic, p.partition) in unplaced}
     known = {key: offset for key, offset in left.positions.items() if key in present}
     if not known:
         return 0
