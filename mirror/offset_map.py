@@ -90,17 +90,18 @@ class OffsetMap:
         return _across(self._targets, self._sources, self._counts, target)
 
     def forget_before(self, source: int) -> None:
-        """Drop the runs that lie wholly before a source offset, which nobody can read any more."""
+        """Drop the runs that lie wholly before a source offset, which nobody can read any more; the newest one stays."""
         gone = bisect_right(self._sources, source)
         while gone and self._sources[gone - 1] + self._counts[gone - 1] > source:
             gone -= 1
-        self._drop(gone)
+        self._drop(min(gone, len(self) - 1))
 
     def keep_newest(self, runs: int) -> None:
         """Drop all but so many of the newest runs."""
-        self._drop(max(0, len(self) - runs))
+        self._drop(len(self) - runs)
 
     def _drop(self, oldest: int) -> None:
+        oldest = max(0, oldest)
         del self._sources[:oldest], self._targets[:oldest], self._counts[:oldest]
 
     def since(self, source: int) -> Iterator[Run]:

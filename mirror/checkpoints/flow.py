@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from mirror.checkpoints.map_reader import FlowMaps
 from mirror.checkpoints.plan import CheckpointPlan, CheckpointReport
-from mirror.checkpoints.reads import Key, read_topic
+from mirror.checkpoints.reads import Key, read_topic, starts
 from mirror.checkpoints.reads import ends as log_ends
 from mirror.checkpoints.rules import State, Translated, is_idle, moved, translated
 from mirror.config.clients import aiokafka_options
@@ -26,6 +26,7 @@ log = logging.getLogger("mirror")
 REQUEST_BYTES = 1 << 20
 BATCH_RECORDS = 1_000
 WRITE_S = 20.0
+FORGET_EVERY_S = 600.0
 
 
 @dataclass(slots=True)
@@ -39,6 +40,7 @@ class FlowCheckpoints:
     written: dict[tuple[str, Key], Checkpoint] | None = None  # by group and remote topic-partition
     synced: dict[Key, int] = field(default_factory=dict)  # source offset of the last offset sync
     moved_at_s: float = float("-inf")
+    forgot_at_s: float = float("-inf")
     foreign: int = 0
     refused_syncs: str = ""
 
@@ -70,7 +72,9 @@ class FlowCheckpoints:
             self.written = await self._read_written()
         found = {group.name: self._translated(group) for group in groups}
         before = dict(self.written)
-        async with _writer(plan.flow.producer, {plan.checkpoints_topic}) as target:
+        gone = await self._forgotten()
+        async with _writer(plan.flow.producer, {plan.checkpoints_topic, plan.flow.offset_map_topic}) as target:
+            await _write(target, plan.flow.offset_map_topic, ((key, None) for key in gone))
             fresh = self._fresh(found)
             await _write(target, plan.checkpoints_topic, (checkpoint.encode() for checkpoint in fresh))
             acked_ms = now_ms()
@@ -88,6 +92,14 @@ class FlowCheckpoints:
             for group, places in found.items()
             for place, at in places.items()
         ]  # fmt: skip
+
+    async def _forgotten(self) -> list[bytes]:
+        """Forget from time to time what the source's retention has taken; return the keys to remove from the map's topic."""
+        if time.monotonic() < self.forgot_at_s + FORGET_EVERY_S:
+            return []
+        self.forgot_at_s = time.monotonic()
+        places = [(p.topic, p.partition) for p in self.plan.flow.partitions]
+        return self.maps.forget_before(await starts(aiokafka_options(self.plan.source_client), places))
 
     def _follows(self, group: str) -> bool:
         return self.plan.settings.groups.matches(group) and (self.groups is None or group in self.groups)
@@ -243,7 +255,7 @@ async def _writer(client: Mapping[str, str], topics: set[str]):  # type: ignore[
         await target.close()
 
 
-async def _write(target: Target, topic: str, records: Iterable[tuple[bytes, bytes]]) -> None:
+async def _write(target: Target, topic: str, records: Iterable[tuple[bytes, bytes | None]]) -> None:
     """Write records to partition 0 of a topic and wait until it has them all."""
     waiting = list(records)
     for at in range(0, len(waiting), BATCH_RECORDS):

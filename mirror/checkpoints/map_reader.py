@@ -24,14 +24,19 @@ class FlowMaps:
     positions: dict[Key, int] = field(default_factory=dict)  # next source offset to replicate
     foreign: int = 0  # records in the map's topic that are none of it
     _next: int = 0  # offset in the map's topic to read from
+    _ends: dict[bytes, tuple[Key, int]] = field(
+        default_factory=dict
+    )  # by the topic's keys: what about, up to which offset
 
     async def refresh(self, target: Mapping[str, str]) -> None:
         """Read what came since the last time. `target` holds the Java properties of a client of the target."""
         options = aiokafka_options(target)
         async for record in self._new_records(options):
             decoded = MapRecord.decode(record.key, record.value)
-            if decoded is not None:
-                self.maps.setdefault((decoded.topic, decoded.partition), OffsetMap()).extend(decoded.runs)
+            if decoded is not None and decoded.runs.last is not None:
+                place, last = (decoded.topic, decoded.partition), decoded.runs.last
+                self.maps.setdefault(place, OffsetMap()).extend(decoded.runs)
+                self._ends[record.key] = (place, last.source + last.records)
             elif record.value is not None:
                 self.foreign += 1
         found = await committed(options, self.flow.group)
@@ -43,9 +48,23 @@ class FlowMaps:
             self.positions[key] = offset
             self.maps.setdefault(key, OffsetMap()).extend(Tail(metadata.partition(" ")[2]).runs)
 
+    def forget_before(self, starts: Mapping[Key, int]) -> list[bytes]:
+        """Forget what lies before the source's log starts; return the keys of the map's topic that are no longer of use."""
+        for place, start in starts.items():
+            if place in self.maps:
+                self.maps[place].forget_before(start)
+        gone = []
+        for key, (place, end) in list(self._ends.items()):
+            first = self.maps[place].first if place in self.maps else None
+            if first is None or end <= first.source:
+                gone.append(key)
+                del self._ends[key]
+        return gone
+
     async def _new_records(self, options: Mapping[str, Any]):  # type: ignore[no-untyped-def]
         async for offset, record in read_topic(options, self.flow.offset_map_topic, self._next):
             if offset < self._next:  # the topic was created anew
                 self.maps.clear()
+                self._ends.clear()
             self._next = offset + 1
             yield record

@@ -252,7 +252,7 @@ class Packer:
         )  # fmt: skip
 
 
-def of_values(pairs: Iterable[tuple[bytes, bytes]], *, timestamp_ms: int) -> Outgoing:
+def of_values(pairs: Iterable[tuple[bytes, bytes | None]], *, timestamp_ms: int) -> Outgoing:
     """Return one uncompressed batch of records that the mirror itself writes, as (key, value)."""
     builder = Packer(CODECS["none"], 1 << 30)
     for index, (key, value) in enumerate(pairs):
@@ -265,7 +265,7 @@ class _Own(NamedTuple):
 
     timestamp: int
     key: bytes
-    value: bytes
+    value: bytes | None
     headers: tuple[()] = ()
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
@@ -15,8 +17,6 @@ from mirror.local import jars
 @contextmanager
 def kafka_java() -> Iterator[Any]:
     """Start a JVM with Kafka's jars; yields py4j's view of it."""
-    from pathlib import Path
-
     (py4j,) = Path(_find_spark_home(), "jars").glob("py4j-*.jar")
     classpath = jars.classpath(jars.resolve(lambda _: None))
     port, token = launch_gateway(
@@ -27,6 +27,20 @@ def kafka_java() -> Iterator[Any]:
         yield gateway.jvm
     finally:
         gateway.shutdown()
+
+
+def formatted(bootstrap: str, topic: str, kind: str) -> list[str]:
+    """Return a topic's records as MirrorMaker's formatter of that kind (Checkpoint, OffsetSync, Heartbeat) prints them."""
+    done = subprocess.run(
+        [jars.java(), "-cp", jars.classpath(jars.resolve(lambda _: None)),
+         "org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server", bootstrap, "--topic", topic,
+         "--formatter", f"org.apache.kafka.connect.mirror.formatters.{kind}Formatter", "--from-beginning",
+         "--timeout-ms", "5000"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    found = [line for line in done.stdout.splitlines() if line.startswith(kind)]
+    assert found, done.stderr
+    return found
 
 
 def translated(java: Any, bootstrap: str, source: str, group: str) -> dict[tuple[str, int], int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import struct
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from mirror.admin import Admin
 from mirror.mm2_records import Checkpoint, NotThatRecord
 from tests.benchmarks import peers
 from tests.integration.appliance import RunningAppliance
-from tests.integration.kafka_java import kafka_java, translated
+from tests.integration.kafka_java import formatted, kafka_java, translated
 from tests.integration.records import await_replicated, create, end_offset, messages, rows, write
 from tests.waiting import eventually
 
@@ -117,6 +118,19 @@ def test_a_group_that_fails_over_reads_on_exactly_where_it_stood(primary, backup
         theirs = translated(java, backup.bootstrap, "primary", f"{group}-{offset}")
         assert theirs == {(remote, 0): found[f"{group}-{offset}"].downstream}
     source, target = records(primary, topic), records(backup, remote)
+    read_all = found[f"{group}-{end}"]
+    assert (
+        f"Checkpoint{{consumerGroupId={group}-{end}, topicPartition={remote}-0, upstreamOffset={end}, "
+        f"downstreamOffset={read_all.downstream}, metadata=}}"
+        in formatted(backup.bootstrap, "primary.checkpoints.internal", "Checkpoint")
+    )
+    syncs = [
+        tuple(map(int, re.findall(r"Offset=(\d+)", line)))
+        for line in formatted(primary.bootstrap, "mm2-offset-syncs.backup.internal", "OffsetSync")
+        if f"topicPartition={topic}-0," in line
+    ]
+    assert len(syncs) > 0
+    assert all(dict(source)[upstream] == dict(target)[downstream] for upstream, downstream in syncs)
     for offset in offsets:
         unread = [value for at, value in source if at >= offset]
         there = found[f"{group}-{offset}"].downstream

@@ -6,7 +6,7 @@ import pytest
 
 from mirror.mm2_records import Heartbeat
 from tests.integration.appliance import RunningAppliance
-from tests.integration.kafka_java import kafka_java
+from tests.integration.kafka_java import formatted, kafka_java
 from tests.integration.records import messages
 from tests.waiting import eventually
 
@@ -37,6 +37,10 @@ def test_a_flow_beats_and_carries_the_other_sides_heartbeats_on(primary, backup,
     )
     carried = [Heartbeat.decode(m.key(), m.value()) for m in messages(backup, "primary.heartbeats")]
     assert {(beat.source, beat.target) for beat in carried} == {("backup", "primary")}
+    printed = formatted(backup.bootstrap, "primary.heartbeats", "Heartbeat")
+    assert printed[0] == (
+        f"Heartbeat{{sourceClusterAlias=backup, targetClusterAlias=primary, timestamp={carried[0].timestamp_ms}}}"
+    )
     with kafka_java() as java:
         utils = java.org.apache.kafka.connect.mirror.RemoteClusterUtils
         properties = {"bootstrap.servers": backup.bootstrap}

@@ -1,0 +1,60 @@
+"""What is forgotten of a flow's offset maps as the source's logs begin later."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from mirror.checkpoints import map_reader
+from mirror.checkpoints.map_reader import FlowMaps
+from mirror.offset_map import OffsetMap, Run
+from mirror.replication.plan import Assigned, FlowPlan
+from mirror.replication.tail import MapRecord
+
+PLAN = FlowPlan(
+    source="a", target="b", tasks_max=1, consumer={}, producer={}, partitions=(Assigned("t", "a.t", 0, "id"),)
+)
+
+
+@pytest.fixture
+def maps(monkeypatch):
+    """Read a topic with these runs in one record each, and a tail."""
+
+    def read(*records: list[Run], tail: str = "") -> FlowMaps:
+        written = [MapRecord("t", 0, OffsetMap(runs)).encode() for runs in records] + [(b"foreign", b"x")]
+
+        async def topic(options, name, start):
+            assert name == "mm2-offset-map.a.internal"
+            for offset, (key, value) in enumerate(written[start:], start):
+                yield offset, SimpleNamespace(key=key, value=value)
+
+        async def positions(options, group):
+            return {("a.t", 0): (99, f"id {tail}"), ("mm2-batons.a.internal", 0): (1, "")}
+
+        monkeypatch.setattr(map_reader, "read_topic", topic)
+        monkeypatch.setattr(map_reader, "committed", positions)
+        found = FlowMaps(PLAN)
+        for _ in range(2):  # the second time there is nothing new, and nothing changes
+            asyncio.run(found.refresh({"bootstrap.servers": "h:1"}))
+        return found
+
+    return read
+
+
+def test_topic_and_tail_make_the_map(maps):
+    found = maps([Run(0, 0, 10)], [Run(12, 10, 5)], tail="12,10,8*")
+    assert list(found.maps["t", 0]) == [Run(0, 0, 10), Run(12, 10, 8)]
+    assert found.positions == {("t", 0): 99}
+    assert found.foreign == 1
+
+
+def test_keys_of_what_retention_took_are_given_back_once(maps):
+    found = maps([Run(0, 0, 10)], [Run(12, 10, 8)], [Run(30, 18, 5)])
+    first, second, _ = (MapRecord("t", 0, OffsetMap([run])).encode()[0] for run in found.maps["t", 0])
+    assert found.forget_before({("t", 0): 5}) == []
+    assert found.forget_before({("t", 0): 12, ("other", 0): 5}) == [first]
+    assert found.forget_before({("t", 0): 99}) == [second]  # the newest run stays
+    assert list(found.maps["t", 0]) == [Run(30, 18, 5)]
+    assert found.forget_before({("t", 0): 99}) == []
