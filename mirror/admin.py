@@ -208,6 +208,10 @@ class Admin:
         """Return the log-start offset of each topic-partition that answers."""
         return self._offsets(wanted, OffsetSpec.earliest(), read_committed=False)  # type: ignore[no-untyped-call]
 
+    def offsets_at(self, wanted: Iterable[tuple[str, int]], at_ms: int) -> dict[tuple[str, int], int]:
+        """Return the offset of each topic-partition's first record of that time (epoch ms) or later, -1 where there is none."""
+        return self._offsets(wanted, OffsetSpec.for_timestamp(at_ms), read_committed=False)
+
     def _offsets(
         self, wanted: Iterable[tuple[str, int]], at: OffsetSpec, *, read_committed: bool
     ) -> dict[tuple[str, int], int]:

@@ -1,4 +1,4 @@
-"""The command line: `kafka-mirror run|plan|explain|classic|lag|translate|app|clusters|dashboards|demo`."""
+"""The command line: `kafka-mirror run|plan|explain|classic|lag|translate|positions|app|clusters|dashboards|demo`."""
 
 from __future__ import annotations
 
@@ -47,6 +47,15 @@ examples:
   kafka-mirror classic --consumer.config dc1.properties --producer.config central.properties --whitelist 'orders|payments'
   kafka-mirror classic --consumer.config dc1.properties --consumer.config dc2.properties --producer.config central.properties \\
       --blacklist 'test.*' --num.streams 4"""
+POSITIONS_HELP = """\
+Show where a flow stands on each topic-partition, or put it elsewhere before it starts: to begin at a time or an offset, to
+leave something out, or to replicate something again (its records come a second time then). Refused while the flow runs."""
+POSITIONS_EXAMPLES = """\
+examples:
+  kafka-mirror positions show mirror.properties 'a->b'
+  kafka-mirror positions set mirror.properties 'a->b' --to 2026-01-31T12:00:00Z              before the first start
+  kafka-mirror positions set mirror.properties 'a->b' --topic orders --partition 3 --to 4711
+  kafka-mirror positions reset mirror.properties 'a->b' --topic 'orders|payments'"""
 TRANSLATE_HELP = """\
 Say where on cluster B the records begin that a reader at some offset of cluster A has not read: along the mirror's flows, or
 back along them. Exact at any lag; "-" where it is not known. For a fail-over or a fail-back, and for what is no consumer
@@ -133,6 +142,29 @@ def _parser() -> argparse.ArgumentParser:
     translate.add_argument("--offset", type=int, metavar="N", help="next offset to read on A")
     translate.add_argument("--json", action="store_true", help="print JSON")
     translate.set_defaults(command=_translate)
+
+    positions = commands.add_parser(
+        "positions", help="show where a flow stands, or put it elsewhere", description=POSITIONS_HELP,
+        epilog=POSITIONS_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    actions = positions.add_subparsers(required=True, metavar="ACTION", dest="action")
+    for action, what in {
+        "show": "print positions",
+        "set": "set them",
+        "reset": "replicate from the begin again",
+    }.items():
+        one = actions.add_parser(action, help=what)
+        one.add_argument("file", type=Path, metavar="FILE", help="the connect-mirror-maker.properties of the mirror")
+        one.add_argument("flow", metavar="A->B", help="the flow")
+        one.add_argument("--topic", metavar="REGEX", help="only these topics, as the source calls them (default: all)")
+        one.add_argument("--partition", type=int, metavar="N", help="only this partition")
+        if action == "set":
+            one.add_argument(
+                "--to", required=True, metavar="WHERE", help="earliest, latest, an offset, or a time (ISO 8601)"
+            )
+        if action != "show":
+            one.add_argument("--force", action="store_true", help="also when the flow seems to run")
+        one.set_defaults(command=_positions)
 
     app = commands.add_parser("app", help="serve the lag inspector, a page to look at lag")
     app.add_argument("file", type=Path, metavar="FILE", help="the connect-mirror-maker.properties of the mirror")
@@ -342,6 +374,13 @@ def _translate(parsed: argparse.Namespace) -> int:
     from mirror.config.settings import load
 
     return translate(load(parsed.file, options={}, targets=[]), parsed)
+
+
+def _positions(parsed: argparse.Namespace) -> int:
+    from mirror.config.settings import load
+    from mirror.positions_command import positions
+
+    return positions(load(parsed.file, options={}, targets=[]), parsed)
 
 
 def _app(parsed: argparse.Namespace) -> int:

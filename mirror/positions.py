@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Coroutine, Mapping
+from collections.abc import Collection, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
@@ -94,18 +94,18 @@ def begin(flow: Flow, plan: FlowPlan) -> frozenset[Key]:
             "%s: the positions of %d topic-partitions were gone; they go on where the offset map ends, which repeats "
             "at most their last minute", flow.name, len(known),
         )  # fmt: skip
-    if placed or known:
+    missing = unplaced.keys() - known.keys()
+    if flow.source_group and missing and (count := _take_over_group(flow, plan, missing)):
+        log.info("%s: %d topic-partitions go on where group %s stands", flow.name, count, flow.source_group)
+    if known or any(topic == plan.baton_topic for topic, _ in placed):
         return frozenset()
-    if flow.source_group:
-        if count := _take_over_group(flow, plan):
-            log.info("%s: %d topic-partitions go on where group %s stands", flow.name, count, flow.source_group)
-    elif count := take_over(flow, plan):
+    if not flow.source_group and (count := take_over(flow, plan, missing)):
         log.info("%s: %d topic-partitions go on where MirrorMaker 2 stopped", flow.name, count)
     return frozenset(present)
 
 
-def _take_over_group(flow: Flow, plan: FlowPlan) -> int:
-    """Give a flow the positions of the consumer group that read its source before: MirrorMaker 1 kept them there."""
+def _take_over_group(flow: Flow, plan: FlowPlan, unplaced: Collection[Key]) -> int:
+    """Give topic-partitions the positions of the consumer group that read them before: MirrorMaker 1 kept them there."""
     for group in Groups(flow.source.alias, flow.source_admin).read(lambda name: name == flow.source_group):
         if group.state not in _IDLE:
             raise SettingsError(
@@ -115,7 +115,7 @@ def _take_over_group(flow: Flow, plan: FlowPlan) -> int:
         positions = {
             (p.remote_topic, p.partition): Position(group.offsets[p.topic, p.partition], p.topic_id)
             for p in plan.partitions
-            if (p.topic, p.partition) in group.offsets
+            if (p.topic, p.partition) in unplaced and (p.topic, p.partition) in group.offsets
         }
         if positions:
             write_positions(flow, plan.group, positions)
@@ -123,8 +123,8 @@ def _take_over_group(flow: Flow, plan: FlowPlan) -> int:
     return 0
 
 
-def take_over(flow: Flow, plan: FlowPlan) -> int:
-    """Give a flow the positions of a MirrorMaker 2, and what that told of where records went.
+def take_over(flow: Flow, plan: FlowPlan, unplaced: Collection[Key]) -> int:
+    """Give topic-partitions the positions of a MirrorMaker 2, and what that told of where their records went.
 
     Returns:
         How many topic-partitions go on where MirrorMaker stopped.
@@ -141,7 +141,7 @@ def take_over(flow: Flow, plan: FlowPlan) -> int:
                 f"{group.state}). Stop it; this program goes on where it stopped."
             )
     left = _asked(flow, _left_behind(flow))
-    present = {(p.topic, p.partition): p for p in plan.partitions}
+    present = {(p.topic, p.partition): p for p in plan.partitions if (p.topic, p.partition) in unplaced}
     known = {key: offset for key, offset in left.positions.items() if key in present}
     if not known:
         return 0

@@ -63,6 +63,7 @@ _NEEDLESS = {
     "consumer.poll.timeout.ms": "fetches wait as long as fetch.max.wait.ms of the source's consumer says",
     "admin.timeout.ms": "every request to a cluster has a bound of its own, 5 to 15 seconds",
     "forwarding.admin.class": "topics are created by the target's own admin client",
+    "exactly.once.source.support": "transactions are not there yet: writes are idempotent, a crash repeats at most a second",
     "dedicated.mode.enable.internal.rest": "no process talks to another one over REST",
 }
 _NEEDLESS_PREFIXES = {

@@ -275,7 +275,7 @@ class FlowWindow:
                     continue
                 offsets = await connections.target.committed(plan.group, [ready, stop])
                 has_successor = offsets.get(ready, (-1, ""))[0] > window.number
-                is_stopped = offsets.get(stop, (None,))[0] == window.run_id
+                is_stopped = self._is_last = offsets.get(stop, (None,))[0] == window.run_id
             except NETWORK as error:
                 self._warn("commit positions", error)
                 await asyncio.sleep(0.2)

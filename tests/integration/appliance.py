@@ -54,6 +54,7 @@ mirror.poll.interval.ms = 500
 {extra}
 """
         )
+        self.command = [sys.executable, "-m", "mirror.cli", "run", str(self.file)]
         self.process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -62,7 +63,7 @@ mirror.poll.interval.ms = 500
     def start(self) -> Self:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "mirror.cli", "run", str(self.file)], stdout=log, stderr=log, cwd=self.file.parent,
+                self.command, stdout=log, stderr=log, cwd=self.file.parent,
                 env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
             )  # fmt: skip
         eventually(self.is_ready, within_s=90, because="the appliance starts Spark and its lanes")

@@ -1,0 +1,145 @@
+"""`kafka-mirror positions show|set|reset`: look at a flow's positions, and put them elsewhere while it rests."""
+
+from __future__ import annotations
+
+import re
+import time
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+from mirror.admin import Admin
+from mirror.columns import aligned
+from mirror.config.java_regex import RegexError, compile_list
+from mirror.config.settings import Flow, Settings
+from mirror.errors import SettingsError
+from mirror.offsets import Key, bounds
+from mirror.positions import Position, read_positions, write_positions
+from mirror.replication.plan import Assigned, Baton, FlowPlan, stop_key, turn_key
+from mirror.replication.window import DEAD_S, GRACE_S
+from mirror.topics import ensure_remote, flow_plan, matched
+
+COLUMNS = ("topic", "partition", "position", "log start", "log end", "lag", "remote topic")
+
+
+def positions(settings: Settings, asked: Namespace) -> int:
+    """Do what `asked` (the command line) says; return 0.
+
+    Raises:
+        SettingsError: the flow is unknown or runs, or what was asked for is no position.
+        ClusterUnavailable: a cluster did not answer.
+    """
+    flow = _flow(settings, asked.flow)
+    source, target = Admin(flow.source.alias, flow.source_admin), Admin(flow.target.alias, flow.target_admin)
+    topics, on_target = matched(flow, source.topics()), target.topics()
+    remote = {name: topic.partitions for name, topic in on_target.items()}
+    if asked.action != "show":
+        remote = ensure_remote(flow, topics, on_target, source, target)  # a position is kept for a topic that exists
+    plan = flow_plan(flow, topics, remote)
+    chosen = _chosen(plan, asked.topic, asked.partition)
+    found = read_positions(flow, plan.group)
+    if asked.action == "show":
+        print(_text(plan, chosen, found, source))
+        return 0
+    if (
+        is_running(found, plan.baton_topic, window_ms=settings.mirror.window_ms, now_ms=time.time() * 1000)
+        and not asked.force
+    ):
+        raise SettingsError(
+            f"positions: {flow.name} runs, and would write its own positions over yours. Stop it first; after a crash wait "
+            f"{settings.mirror.window_ms / 1000 + 2 * GRACE_S + DEAD_S:.0f} seconds. --force does it all the same."
+        )
+    wanted = _wanted(source, chosen, "earliest" if asked.action == "reset" else asked.to, plan)
+    changed = {}
+    for assigned in chosen:
+        place = (assigned.remote_topic, assigned.partition)
+        tail = found[place].metadata.partition(" ")[2] if place in found else ""
+        changed[place] = Position(wanted[assigned.topic, assigned.partition], f"{assigned.topic_id} {tail}")
+    write_positions(flow, plan.group, changed)
+    print(_text(plan, chosen, {**found, **changed}, source))
+    return 0
+
+
+def is_running(found: Mapping[Key, Position], baton_topic: str, *, window_ms: int, now_ms: float) -> bool:
+    """Tell from a flow's batons whether some process replicates it now, or may do so until its last window is over."""
+    stop = found.get((baton_topic, stop_key()))
+    slots = range(max((key for topic, key in found if topic == baton_topic), default=0) // 2)
+    for slot in slots:
+        turn = found.get((baton_topic, turn_key(slot)))
+        if turn is None or (stop is not None and turn.metadata == str(stop.offset)):
+            continue  # that run was told to stop
+        if now_ms < (Baton.decode(turn.offset).window + 1) * window_ms + (2 * GRACE_S + DEAD_S) * 1000:
+            return True
+    return False
+
+
+def moment(text: str) -> int:
+    """Return a point in time as epoch ms; ISO 8601, UTC where it names no zone.
+
+    Raises:
+        ValueError: it is none.
+    """
+    at = datetime.fromisoformat(text)
+    return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def _flow(settings: Settings, name: str) -> Flow:
+    for flow in settings.flows:
+        if flow.name == name:
+            return flow
+    known = ", ".join(flow.name for flow in settings.flows)
+    raise SettingsError(f'positions: "{name}" is no enabled flow; expected one of {known}.')
+
+
+def _chosen(plan: FlowPlan, topics: str | None, partition: int | None) -> list[Assigned]:
+    try:
+        pattern = compile_list(topics.split(",")) if topics else None
+    except RegexError as error:
+        raise SettingsError(f"positions: --topic: {error}") from None
+    found = [
+        p
+        for p in plan.partitions
+        if (pattern is None or pattern.fullmatch(p.topic)) and (partition is None or p.partition == partition)
+    ]
+    if not found:
+        raise SettingsError(
+            f"positions: {plan.name} replicates no topic-partition that was asked for; 'kafka-mirror plan' lists its topics."
+        )
+    return found
+
+
+def _wanted(source: Admin, chosen: Sequence[Assigned], to: str, plan: FlowPlan) -> dict[Key, int]:
+    """Return the position of each chosen topic-partition; an offset outside of a log is refused."""
+    places = [(p.topic, p.partition) for p in chosen]
+    logs = bounds(plan, source)
+    if to in ("earliest", "latest"):
+        return {place: (logs.starts if to == "earliest" else logs.ends)[place] for place in places}
+    if not re.fullmatch(r"[0-9]+", to):
+        try:
+            at_ms = moment(to)
+        except ValueError:
+            raise SettingsError(
+                f'positions: --to: "{to}" is no position. Write earliest, latest, an offset, or a time such as '
+                "2026-01-31T12:00:00Z."
+            ) from None
+        found = source.offsets_at(places, at_ms)
+        return {place: found[place] if found.get(place, -1) >= 0 else logs.ends[place] for place in places}
+    for topic, partition in places:
+        first, end = logs.starts[topic, partition], logs.ends[topic, partition]
+        if not first <= int(to) <= end:
+            raise SettingsError(
+                f"positions: --to: {to} is not in {topic}-{partition}, whose offsets are {first} to {end}."
+            )
+    return dict.fromkeys(places, int(to))
+
+
+def _text(plan: FlowPlan, chosen: Sequence[Assigned], found: Mapping[Key, Position], source: Admin) -> str:
+    logs = bounds(plan, source)
+    rows = [COLUMNS]
+    for p in chosen:
+        at = found.get((p.remote_topic, p.partition))
+        first, end = logs.starts.get((p.topic, p.partition)), logs.ends.get((p.topic, p.partition))
+        lag = None if at is None or end is None else end - at.offset
+        cells = (p.topic, p.partition, at.offset if at else None, first, end, lag, p.remote_topic)
+        rows.append(tuple("-" if cell is None else str(cell) for cell in cells))  # type: ignore[arg-type]
+    return aligned(rows, right=range(1, 6))
