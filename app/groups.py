@@ -35,5 +35,6 @@ def _draw(snapshot: Snapshot) -> None:
     )
     st.dataframe(frame, hide_index=True, alt="Consumer groups and what a fail-over now would mean for each")
     st.caption(
-        "Where a group would go on reading on the target needs translated offsets, which this mirror does not write yet."
+        "Where a group goes on reading on the target: `kafka-mirror translate FILE 'A->B' --group NAME`. Which groups may fail "
+        "over now, by their checkpoints: the board Fail-over."
     )

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mirror.cli import main
 from mirror.config.explain import as_json, as_text, explain
 from mirror.config.java_regex import NameFilter
-from mirror.config.keys import FLOW_DEFAULTS, Keys
+from mirror.config.keys import FLOW_DEFAULTS, Keys, needless
 from mirror.config.layers import Pair, assign, effective, merged, ranked
 from mirror.config.properties import Entry, default_layer
 from mirror.config.settings import Mirror, checked, load, sources
@@ -455,7 +455,7 @@ def test_documentation_exactly_once(explained):
     consumer = found.flows["us-west->us-east"]["source consumer"]
     assert told(consumer, "isolation.level") == ("read_committed", "m.properties:8", [])
     assert found.ignored == {
-        "us-east.exactly.once.source.support": "",
+        "us-east.exactly.once.source.support": needless("exactly.once.source.support"),
         "dedicated.mode.enable.internal.rest": "no process talks to another one over REST",
         "listeners": "",
     }

@@ -1,0 +1,114 @@
+"""What becomes of a group's offset, and what MirrorMaker's tools are told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mirror.checkpoints.flow import FlowCheckpoints, offset_syncs
+from mirror.checkpoints.plan import CheckpointPlan
+from mirror.checkpoints.rules import State, is_idle, moved, translated
+from mirror.config.java_regex import NameFilter
+from mirror.config.keys import CheckpointSettings
+from mirror.groups import Group
+from mirror.offset_map import OffsetMap, Run
+from mirror.replication.plan import Assigned, FlowPlan
+
+ROOT = Path(__file__).resolve().parents[2]
+MAP = OffsetMap([Run(10, 100, 10), Run(22, 110, 5)])
+
+
+@pytest.mark.parametrize(
+    ("upstream", "offsets", "position", "downstream", "state"),
+    [
+        (10, MAP, 27, 100, State.TRANSLATED),
+        (19, MAP, 27, 109, State.TRANSLATED),
+        (21, MAP, 27, 110, State.TRANSLATED),  # in a gap: the first record behind it
+        (27, MAP, 27, 115, State.TRANSLATED),  # it has read all
+        (40, MAP, 27, 115, State.AHEAD),
+        (40, MAP, None, 115, State.TRANSLATED),
+        (9, MAP, 27, None, State.NO_MAP),
+        (9, OffsetMap(), 27, None, State.NOTHING_YET),
+        (9, None, None, None, State.NOTHING_YET),
+    ],
+)
+def test_what_becomes_of_an_offset(upstream, offsets, position, downstream, state):
+    assert translated(upstream, offsets, position) == (upstream, downstream, state)
+
+
+@pytest.mark.parametrize(
+    ("there", "downstream", "end", "state"),
+    [
+        (None, 5, 9, None),
+        (4, 5, 9, None),
+        (5, 5, 5, State.SYNCED),
+        (6, 5, 9, State.TARGET_AHEAD),
+        (4, 5, 4, State.PAST_END),
+        (4, 5, None, None),
+    ],
+)
+def test_an_idle_group_is_moved_forward_and_not_beyond_the_log_end(there, downstream, end, state):
+    assert moved(there, downstream, end) is state
+
+
+def test_only_groups_that_nobody_reads_with_are_idle():
+    states = ("", "Empty", "Dead", "Stable", "PreparingRebalance", "CompletingRebalance", "Unknown", "Assigning")
+    assert [state for state in states if is_idle(state)] == ["", "Empty", "Dead"]
+
+
+def test_offset_syncs_are_begin_and_end_of_what_came_since():
+    def synced(last):
+        return [(sync.upstream, sync.downstream) for sync in offset_syncs("t", 0, MAP, last)]
+
+    assert synced(None) == [(22, 110), (26, 114)]  # of the newest run at first, as MirrorMaker's task at its start
+    assert synced(15) == [(16, 106), (19, 109), (22, 110), (26, 114)]
+    assert synced(25) == [(26, 114)]
+    assert synced(26) == []
+    assert offset_syncs("t", 0, OffsetMap([Run(0, 7, 0)]), None) == []  # no record, no sync
+    assert offset_syncs("t", 0, OffsetMap(), None) == []
+
+
+def checkpoints(*, back=None, **settings):
+    flow = FlowPlan(
+        source="a", target="b", tasks_max=1, consumer={}, producer={}, partitions=(Assigned("t", "a.t", 0, ""),)
+    )
+    every = {
+        "enabled": True, "interval_s": 60, "groups": NameFilter(include=(".*",), exclude=("x.*",)), "replication_factor": 1,
+        "lists_new_groups": True, "sync_groups": False, "sync_interval_s": 60,
+    }  # fmt: skip
+    plan = CheckpointPlan(
+        flow=flow, back=back, settings=CheckpointSettings(**{**every, **settings}), checkpoints_topic="a.checkpoints.internal",
+        offset_syncs_topic=None, source_client={}, target_client={}, offset_syncs_client={},
+    )  # fmt: skip
+    return FlowCheckpoints(plan)
+
+
+def test_new_groups_are_not_followed_where_they_are_not_to_be():
+    flow = checkpoints(lists_new_groups=False)
+    assert [name for name in ("g", "new", "xg") if flow._follows(name)] == ["g", "new"]
+    flow.groups = frozenset({"g"})  # what the first round has found
+    assert [name for name in ("g", "new", "xg") if flow._follows(name)] == ["g"]
+
+
+def test_a_groups_offsets_are_taken_along_the_flow_and_back_along_the_other_but_not_where_a_mirror_put_them():
+    home = FlowPlan(
+        source="b", target="a", tasks_max=1, consumer={}, producer={}, partitions=(Assigned("u", "b.u", 0, ""),)
+    )
+    flow = checkpoints(back=home)
+    flow.maps.maps[("t", 0)] = OffsetMap([Run(0, 5, 10)])
+    flow.back.maps[("u", 0)] = OffsetMap([Run(30, 0, 10)])
+    group = Group("g", "Empty", {("t", 0): 3, ("b.u", 0): 4, ("other", 0): 1})
+    assert flow._translated(group) == {
+        ("a.t", 0): (3, 8, State.TRANSLATED),
+        ("u", 0): (4, 34, State.TRANSLATED),
+    }
+    assert flow._translated(Group("g", "Empty", group.offsets, mirrored={("b.u", 0)})) == {
+        ("a.t", 0): (3, 8, State.TRANSLATED)
+    }
+
+
+def test_every_state_is_in_the_docs_with_what_to_do():
+    page = (ROOT / "docs" / "offsets.md").read_text()
+    rows = [line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| `")]
+    assert set(rows) >= {f"`{state}`" for state in State}

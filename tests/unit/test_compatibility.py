@@ -1,0 +1,143 @@
+"""docs/compatibility.md: no key without a row, no promise without a test, no word about a key that the program does not keep."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from mirror.config import keys
+from mirror.config.clients import is_mapped
+from mirror.config.settings import load
+from mirror.errors import SettingsError
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "compatibility.md"
+KEPT = ("honoured", "differently", "refused")  # words that need a test
+WORDS = (*KEPT, "without effect", "not yet", "TODO-CLASSIC")
+FLOW, CLIENTS, WORKER = "Keys of a flow", "Keys of clients", "Keys of Connect's worker"
+EXACTLY_ONCE, REMOVED = "Exactly once", "Keys that Kafka 4.0 removed"
+BASE = """\
+clusters = primary, backup
+primary.bootstrap.servers = p:1
+backup.bootstrap.servers = b:1
+primary->backup.enabled = true
+"""
+
+
+class Row(NamedTuple):
+    """One row of a table that has a column "Here"."""
+
+    section: str
+    cells: dict[str, str]
+
+    @property
+    def keys(self) -> list[str]:
+        """What stands in code in the first column."""
+        return re.findall(r"`([^`]+)`", next(iter(self.cells.values())))
+
+    @property
+    def tests(self) -> list[str]:
+        return re.findall(r"`([^`]+)`", self.cells["Held by"])
+
+
+def rows_of(text: str) -> list[Row]:
+    found, section, head = [], "", []
+    for line in text.splitlines():
+        if line.startswith("## "):
+            section = line[3:]
+        if not line.startswith("|"):
+            head = []
+            continue
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if not head:
+            head = cells
+        elif "Here" in head and set(line) - set("|-"):
+            assert len(cells) == len(head), line
+            found.append(Row(section, dict(zip(head, cells, strict=True))))
+    return found
+
+
+ROWS = rows_of(PAGE.read_text())
+
+
+def rows(*sections: str) -> list[Row]:
+    return [row for row in ROWS if row.section in sections]
+
+
+@cache
+def functions(path: Path) -> set[str]:
+    return {node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)}
+
+
+def test_every_key_has_one_row():
+    found = [key.removeprefix("B.") for row in rows(FLOW, WORKER, EXACTLY_ONCE, REMOVED) for key in row.keys]
+    prefixes = {f"{prefix}*" if prefix.endswith(".") else prefix for prefix in keys._NEEDLESS_PREFIXES}
+    assert {*keys.FLOW_KEYS, *keys._NEEDLESS, *prefixes} <= set(found)
+    assert sorted(set(found)) == sorted(found)
+
+
+def test_every_row_has_a_word_and_every_promise_a_test():
+    assert len(ROWS) > 150
+    for row in ROWS:
+        assert row.cells["Here"] in WORDS, row
+        assert row.tests or row.cells["Here"] not in KEPT, row
+
+
+def test_every_test_that_is_named_exists():
+    named = re.findall(r"`(?:tests/)?((?:unit|integration)/\w+\.py)::(\w+)`", PAGE.read_text())
+    assert len(named) >= sum(len(row.tests) for row in ROWS) > 150
+    for file, function in named:
+        assert (ROOT / "tests" / file).is_file(), file
+        assert function in functions(ROOT / "tests" / file), (file, function)
+    other_pages = [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("docs/adr/*.md")]
+    for page in other_pages:
+        for file, function in re.findall(r"\btests/((?:unit|integration)/\w+\.py)::(\w+)", page.read_text()):
+            assert function in functions(ROOT / "tests" / file), (page, file, function)
+
+
+@pytest.mark.parametrize("row", rows(FLOW), ids=lambda row: row.keys[0])
+def test_defaults_are_those_of_the_program(row):
+    (key,) = row.keys
+    if key in keys.FLOW_DEFAULTS:
+        assert row.cells["Default"] == f"`{keys.FLOW_DEFAULTS[key]}`"
+
+
+def ignored(tmp_path: Path, key: str, value: str) -> bool:
+    file = tmp_path / "m.properties"
+    file.write_text(f"{BASE}{key} = {value}\n")
+    try:
+        return load(file).ignored == (key,)
+    except SettingsError:
+        return False
+
+
+@pytest.mark.parametrize("row", rows(FLOW, WORKER, EXACTLY_ONCE, REMOVED), ids=lambda row: row.keys[0])
+def test_keys_have_an_effect_where_the_row_says_so(row, tmp_path):
+    is_idle = row.cells["Here"] in ("without effect", "not yet")
+    for key in row.keys:
+        full = re.sub(r"^B\.", "backup.", key).replace("*", "x")
+        prefixes = [""] if full.startswith("backup.") else ["", "primary->backup."]
+        prefixes += ["backup."] if row.section == WORKER else []
+        for prefix in prefixes:
+            value = keys.FLOW_DEFAULTS.get(key, "1").replace("\\", "\\\\")
+            assert ignored(tmp_path, f"{prefix}{full}", value) == is_idle, f"{prefix}{full}"
+
+
+@pytest.mark.parametrize("row", rows(CLIENTS), ids=lambda row: row.keys[0])
+def test_keys_of_clients_are_mapped_where_the_row_says_so(row):
+    is_idle = row.cells["Here"] == "without effect"
+    for key in (key for key in row.keys if "*" not in key):
+        is_known = any(is_mapped(role, key, "true") for role in ("consumer", "producer", "admin"))
+        assert is_known != is_idle, key
+
+
+def test_the_page_is_read_as_it_is_meant():
+    head = "## S\n| K | Here | Held by |\n|---|---|---|\n"
+    text = f"{head}| `a`, `'x\\|y'` | honoured | `unit/t.py::t` |\n\n| W | M |\n|--|--|\n| x | y |\n"
+    [row] = rows_of(text)
+    assert (row.section, row.keys, row.tests) == ("S", ["a", "'x\\|y'"], ["unit/t.py::t"])

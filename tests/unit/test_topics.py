@@ -1,0 +1,146 @@
+"""Which topics a flow replicates, and what is prepared for them on the clusters."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirror.admin import Topic
+from mirror.config.settings import load
+from mirror.topic_configs import TopicSetting
+from mirror.topics import ensure_internal, ensure_remote, flow_plan, matched, offset_syncs_topic
+
+BASE = """\
+clusters = A, B
+A.bootstrap.servers = a:1
+B.bootstrap.servers = b:1
+A->B.enabled = true
+"""
+
+
+@pytest.fixture
+def flow(tmp_path):
+    """Return the flow A->B of BASE and some lines."""
+
+    def made(*lines):
+        file = tmp_path / "m.properties"
+        file.write_text(BASE + "\n".join(lines))
+        return load(file).flows[0]
+
+    return made
+
+
+def topics(**partitions):
+    return {name: Topic(name=name, topic_id=f"id of {name}", partitions=count) for name, count in partitions.items()}
+
+
+def named(*names):
+    return topics(**dict.fromkeys(names, 1))
+
+
+class Cluster:
+    """Takes down what it is asked to do; refuses what it is told to."""
+
+    def __init__(self, alias, refuses=()):
+        self.alias = alias
+        self.done = []
+        self._refuses = refuses
+
+    def create(self, topic, *, partitions, replication_factor, configs):
+        if topic in self._refuses:
+            return "TOPIC_AUTHORIZATION_FAILED: no."
+        self.done.append((topic, partitions, replication_factor, dict(configs)))
+        return ""
+
+    def grow(self, topic, *, partitions):
+        self.done.append((topic, partitions))
+        return ""
+
+    def configs(self, names):
+        compact = TopicSetting(value="compact", is_own=True, is_default=False, is_static=False)
+        default = TopicSetting(value="7", is_own=False, is_default=True, is_static=False)
+        return {name: {"cleanup.policy": compact, "retention.ms": default} for name in names}
+
+
+def remote_names(flow, *names):
+    return [topic.remote for topic in matched(flow, named(*names))]
+
+
+def test_what_is_matched(flow):
+    ours = flow("topics = orders.*, B\\..*, mm2.*", "topics.exclude = .*-old")
+    assert remote_names(
+        ours, "orders", "orders-old", "payments", "B.orders", "C.B.orders", "mm2-offsets.x.internal", "heartbeats",
+        "C.heartbeats", "B.heartbeats", "__consumer_offsets",
+    ) == ["A.C.heartbeats", "A.heartbeats", "A.orders"]  # fmt: skip
+
+
+def test_heartbeats_are_left_out_where_they_are_not_to_be_mirrored(flow):
+    assert remote_names(flow("heartbeats.replication.enabled = false"), "heartbeats", "t") == ["A.t"]
+
+
+def test_a_missing_topic_is_created_as_its_source_is_and_a_short_one_grows(flow):
+    ours = flow("replication.factor = 5")
+    target = Cluster("B")
+    found = matched(ours, topics(new=3, short=4, long=2))
+    have = topics(**{"A.short": 1, "A.long": 6})
+    partitions = ensure_remote(ours, found, have, Cluster("A"), target)
+    assert target.done == [("A.new", 3, 5, {"cleanup.policy": "compact"}), ("A.short", 4)]
+    assert partitions == {"A.new": 3, "A.short": 4, "A.long": 6}
+    plan = flow_plan(ours, found, partitions)
+    assert [(p.remote_topic, p.partition) for p in plan.partitions if p.topic != "short"] == [
+        ("A.long", 0), ("A.long", 1), ("A.new", 0), ("A.new", 1), ("A.new", 2),
+    ]  # fmt: skip
+
+
+def test_a_topic_that_is_refused_holds_up_no_other(flow, caplog):
+    ours = flow()
+    target = Cluster("B", refuses=["A.denied", "mm2-offset-map.A.internal"])
+    found = matched(ours, named("denied", "fine"))
+    partitions = ensure_remote(ours, found, {}, Cluster("A"), target)
+    assert partitions == {"A.fine": 1}
+    assert [p.topic for p in flow_plan(ours, found, partitions).partitions] == ["fine"]
+    ensure_internal(ours, Cluster("A"), target, on_source={}, on_target={}, slots=1)
+    assert "A.checkpoints.internal" in [done[0] for done in target.done]
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == [
+        "A->B: A.denied cannot be prepared on B: TOPIC_AUTHORIZATION_FAILED: no.",
+        "A->B: internal topic mm2-offset-map.A.internal cannot be prepared on B: TOPIC_AUTHORIZATION_FAILED: no.",
+    ]
+
+
+def test_topics_of_its_own_and_of_mirrormaker_are_prepared(flow):
+    ours = flow("checkpoints.topic.replication.factor = 4", "offset-syncs.topic.replication.factor = 5")
+    source, target = Cluster("A"), Cluster("B")
+    ensure_internal(ours, source, target, on_source={}, on_target={}, slots=2)
+    assert source.done == [("mm2-offset-syncs.B.internal", 1, 5, {"cleanup.policy": "compact"})]
+    assert [done[:3] for done in target.done] == [
+        ("mm2-batons.A.internal", 5, 2), ("mm2-offset-map.A.internal", 1, 2), ("A.checkpoints.internal", 1, 4),
+    ]  # fmt: skip
+    assert {done[3]["cleanup.policy"] for done in target.done} == {"compact"}
+    for name, *_ in [*source.done, *target.done]:
+        assert ours.policy.is_internal(name)
+    again = Cluster("B")
+    have = {**named("mm2-offset-map.A.internal", "A.checkpoints.internal"), **topics(**{"mm2-batons.A.internal": 5})}
+    ensure_internal(ours, source, again, on_source=named("mm2-offset-syncs.B.internal"), on_target=have, slots=3)
+    assert again.done == [("mm2-batons.A.internal", 7)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ((), "mm2-offset-syncs.B.internal"),
+        (("offset-syncs.topic.location = target",), "mm2-offset-syncs.A.internal"),
+        (("emit.offset-syncs.enabled = false",), None),
+        (("emit.checkpoints.enabled = false",), None),
+    ],
+)
+def test_where_offset_syncs_are_written(flow, lines, expected):
+    ours = flow(*lines)
+    assert offset_syncs_topic(ours) == expected
+    source, target = Cluster("A"), Cluster("B")
+    ensure_internal(ours, source, target, on_source={}, on_target={}, slots=1)
+    side = source if ours.offset_syncs.at_source else target
+    assert [done[0] for done in side.done if "offset-syncs" in done[0]] == ([expected] if expected else [])
+
+
+def test_what_appears_after_the_flow_began_is_told_apart(flow):
+    plan = flow_plan(flow(), matched(flow(), topics(old=2, new=1)), {"A.old": 2, "A.new": 1}, first={("old", 0)})
+    assert [(p.topic, p.partition) for p in plan.partitions if p.is_late] == [("new", 0), ("old", 1)]
