@@ -68,9 +68,13 @@ class Heart(threading.Thread):
         if producer is None:
             options = {**confluent_options(beat.client), "message.timeout.ms": KEEP_MS, "acks": "all"}
             producer = self._producers[beat.target] = Producer(options, logger=quiet_logger())
-        key, value = Heartbeat(beat.source, beat.target, int(time.time() * 1000)).encode()
+        heartbeat = Heartbeat(beat.source, beat.target, int(time.time() * 1000))
+        key, value = heartbeat.encode()
         try:
-            producer.produce(beat.topic, value, key, partition=0, on_delivery=partial(self._answered, beat))
+            producer.produce(
+                beat.topic, value, key, partition=0, timestamp=heartbeat.timestamp_ms,
+                on_delivery=partial(self._answered, beat),
+            )  # fmt: skip
         except (KafkaException, BufferError) as error:
             self._refuse(beat, str(error))
 

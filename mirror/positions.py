@@ -158,12 +158,15 @@ def take_over(flow: Flow, plan: FlowPlan, unplaced: Collection[Key]) -> int:
 async def _left_behind(flow: Flow) -> TakenOver:
     target, source = aiokafka_options(flow.target_admin), aiokafka_options(flow.source_admin)
     found = TakenOver()
-    offsets = f"mm2-offsets.{flow.source.alias}.internal"
-    for partition in await partitions_of(target, offsets):
-        async for _, record in read_topic(target, offsets, 0, partition):
-            connect_position = connect_offset(record.key, record.value)
-            if connect_position is not None and connect_position[0] == flow.source.alias:
-                found.positions[connect_position[1]] = connect_position[2] + 1
+    for partition in await partitions_of(target, flow.connect_offsets_topic):
+        async for _, record in read_topic(target, flow.connect_offsets_topic, 0, partition):
+            left = connect_offset(record.key, record.value)
+            if left is None or left[0] != flow.source.alias:
+                continue
+            if left[2] is None:
+                found.positions.pop(left[1], None)
+            else:
+                found.positions[left[1]] = left[2] + 1
     syncs = offset_syncs_topic(flow)
     if not found.positions or syncs is None:
         return found
@@ -176,18 +179,19 @@ async def _left_behind(flow: Flow) -> TakenOver:
     return found
 
 
-def connect_offset(key: bytes | None, value: bytes | None) -> tuple[str, Key, int] | None:
+def connect_offset(key: bytes | None, value: bytes | None) -> tuple[str, Key, int | None] | None:
     """Read a source offset that Connect has stored for MirrorMaker's source connector.
 
     Returns:
-        (source alias, (topic, partition), offset of the last record copied); None for any other record.
+        (source alias, (topic, partition), offset of the last record copied, None when it was removed); None for any other
+        record.
     """
     try:
         connector, where = json.loads(key or b"")
-        at = json.loads(value or b"")
         if connector != "MirrorSourceConnector":
             return None
-        return str(where["cluster"]), (str(where["topic"]), int(where["partition"])), int(at["offset"])
+        at = None if value is None else int(json.loads(value)["offset"])
+        return str(where["cluster"]), (str(where["topic"]), int(where["partition"])), at
     except (ValueError, TypeError, KeyError):
         return None
 

@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from mirror.admin import Admin, Topic
 from mirror.config.settings import Flow
+from mirror.errors import ClusterUnavailable
 from mirror.replication.plan import BATON_TOPIC, OFFSET_MAP_TOPIC, Assigned, FlowPlan, baton_partitions
 from mirror.topic_acls import Acl, Verdict, judged, missing
 from mirror.topic_configs import Change, described
@@ -35,7 +36,7 @@ def matched(flow: Flow, source_topics: Mapping[str, Topic]) -> list[Matched]:
     found = []
     for name in sorted(source_topics):
         is_cycle = flow.policy.would_cycle(name, flow.target.alias)
-        is_wanted = flow.heartbeats.replicated if flow.policy.is_heartbeats(name) else flow.topics.matches(name)
+        is_wanted = flow.topics.matches(name) or (flow.heartbeats.replicated and flow.policy.is_heartbeats(name))
         if is_wanted and not flow.policy.is_internal(name) and not is_cycle:
             found.append(Matched(source_topics[name], flow.policy.remote_topic(name)))
     return found
@@ -58,10 +59,7 @@ def ensure_remote(
             objection = target.grow(topic.remote, partitions=want)
             done = f"grown from {have} to {want} partitions"
         else:
-            configs = flow.configs.at_creation(source.configs([topic.source.name])[topic.source.name])
-            objection = target.create(
-                topic.remote, partitions=want, replication_factor=flow.replication_factor, configs=configs
-            )
+            objection = _create(flow, topic, source, target)
             done = f"created with {want} partitions"
         if objection:
             log.error("%s: %s cannot be prepared on %s: %s", flow.name, topic.remote, flow.target.alias, objection)
@@ -69,6 +67,20 @@ def ensure_remote(
         log.info("%s: %s %s on %s", flow.name, topic.remote, done, flow.target.alias)
         partitions[topic.remote] = want
     return partitions
+
+
+def _create(flow: Flow, topic: Matched, source: Admin, target: Admin) -> str:
+    """Create a remote topic with the source's settings; return the objection, also when those cannot be read."""
+    try:
+        theirs = source.configs([topic.source.name])[topic.source.name]
+    except ClusterUnavailable as error:
+        return f"its settings cannot be read: {error}"
+    return target.create(
+        topic.remote,
+        partitions=topic.source.partitions,
+        replication_factor=flow.replication_factor,
+        configs=flow.configs.at_creation(theirs),
+    )
 
 
 def sync_configs(flow: Flow, topics: list[Matched], source: Admin, target: Admin, *, present: Collection[str]) -> Drift:

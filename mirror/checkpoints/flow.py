@@ -19,6 +19,7 @@ from mirror.groups import MIRRORED, Group, Groups
 from mirror.mm2_records import Checkpoint, NotThatRecord, OffsetSync
 from mirror.offset_map import OffsetMap
 from mirror.replication.batches import of_values
+from mirror.replication.plan import is_own_group
 from mirror.replication.wire import KafkaError, Target, now_ms
 
 log = logging.getLogger("mirror")
@@ -39,6 +40,7 @@ class FlowCheckpoints:
     groups: frozenset[str] | None = None  # the first listing, where new groups are not to be followed
     written: dict[tuple[str, Key], Checkpoint] | None = None  # by group and remote topic-partition
     synced: dict[Key, int] = field(default_factory=dict)  # source offset of the last offset sync
+    moved: dict[tuple[str, Key], State] = field(default_factory=dict)  # by group and place, of the last time
     moved_at_s: float = float("-inf")
     forgot_at_s: float = float("-inf")
     foreign: int = 0
@@ -81,6 +83,9 @@ class FlowCheckpoints:
             self.written |= {(c.group, (c.topic, c.partition)): c for c in fresh}
             if self._is_move_due():
                 await self._move(target, found)
+                self.moved = {(g, place): at.state for g, places in found.items() for place, at in places.items()}
+            else:
+                self._recall_moves(found)
         await self._write_offset_syncs()
         changed = {(c.group, (c.topic, c.partition)) for c in fresh}
         own = CheckpointReport(plan.flow.source, plan.flow.target)
@@ -102,7 +107,8 @@ class FlowCheckpoints:
         return self.maps.forget_before(await starts(aiokafka_options(self.plan.source_client), places))
 
     def _follows(self, group: str) -> bool:
-        return self.plan.settings.groups.matches(group) and (self.groups is None or group in self.groups)
+        is_wanted = self.plan.settings.groups.matches(group) and not is_own_group(group)
+        return is_wanted and (self.groups is None or group in self.groups)
 
     def _translated(self, group: Group) -> dict[Key, Translated]:
         """Return the group's offsets by the topic-partition that they are about on the target.
@@ -161,6 +167,13 @@ class FlowCheckpoints:
             return False
         self.moved_at_s = time.monotonic()
         return True
+
+    def _recall_moves(self, found: dict[str, dict[Key, Translated]]) -> None:
+        """Between two rounds that move groups, what became of them is what the last one found."""
+        for group, places in found.items():
+            for place, at in places.items():
+                if at.state == State.TRANSLATED:
+                    places[place] = at._replace(state=self.moved.get((group, place), at.state))
 
     async def _move(self, target: Target, found: dict[str, dict[Key, Translated]]) -> None:
         """Move idle groups of the target to where the source's stand, and note for each topic-partition what became of it."""

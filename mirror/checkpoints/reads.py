@@ -26,7 +26,9 @@ Answer = TypeVar("Answer")
 
 async def read_topic(options: Mapping[str, Any], topic: str, start: int, partition: int = 0):  # type: ignore[no-untyped-def]
     """Yield (offset, record) of a partition of a topic from `start` to its present end; nothing where there is no topic."""
-    consumer = AIOKafkaConsumer(**options, enable_auto_commit=False, auto_offset_reset="earliest")
+    consumer = AIOKafkaConsumer(
+        **options, enable_auto_commit=False, auto_offset_reset="earliest", isolation_level="read_committed"
+    )
     await consumer.start()
     try:
         if topic not in await consumer.topics():

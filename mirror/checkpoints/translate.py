@@ -7,6 +7,7 @@ import json
 from argparse import Namespace
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from mirror.admin import Admin
@@ -18,7 +19,7 @@ from mirror.errors import ClusterUnavailable, SettingsError
 from mirror.groups import Groups
 from mirror.replication.plan import FlowPlan
 from mirror.replication.wire import KafkaError
-from mirror.topics import flow_plan, matched
+from mirror.topics import Matched, flow_plan, matched
 
 COLUMNS = ("topic", "partition", "offset", "is there", "partition", "offset")
 NOTHING_FOUND = 1
@@ -118,9 +119,18 @@ def _over(hop: Hop, places: Sequence[Place | None]) -> list[Place | None]:
 
 def _maps(flow: Flow) -> tuple[FlowPlan, FlowMaps]:
     """Read a flow's offset maps from its target."""
-    source, target = Admin(flow.source.alias, flow.source_admin), Admin(flow.target.alias, flow.target_admin)
-    remote = {name: topic.partitions for name, topic in target.topics().items()}
-    plan = flow_plan(flow, matched(flow, source.topics()), remote)
+    remote = Admin(flow.target.alias, flow.target_admin).topics()
+    try:
+        topics = matched(flow, Admin(flow.source.alias, flow.source_admin).topics())
+    except ClusterUnavailable:  # the very time when somebody fails over; the target has the topics too
+        topics = [
+            Matched(replace(topic, name=origin), name)
+            for name, topic in remote.items()
+            if (origin := flow.policy.upstream_topic(name)) is not None
+            and flow.policy.topic_source(name) == flow.source.alias
+            and flow.topics.matches(origin)
+        ]
+    plan = flow_plan(flow, topics, {name: topic.partitions for name, topic in remote.items()})
     maps = FlowMaps(plan)
     try:
         asyncio.run(asyncio.wait_for(maps.refresh(flow.target_admin), WITHIN_S))

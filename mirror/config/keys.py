@@ -56,6 +56,13 @@ FLOW_DEFAULTS = {
     "config.property.filter.class": "DefaultConfigPropertyFilter",
 }
 FLOW_KEYS = frozenset(FLOW_DEFAULTS)
+OFFSETS_TOPIC_KEY = "offset.storage.topic"  # of the Connect worker; where a MirrorMaker 2 left its positions
+# Removed in Kafka 4.0, and told here because what they kept out would be mirrored.
+_REMOVED = {
+    "topics.blacklist": "topics.exclude",
+    "groups.blacklist": "groups.exclude",
+    "config.properties.blacklist": "config.properties.exclude",
+}
 # Accepted, for nothing is left for them to do here.
 _NEEDLESS = {
     "offset.lag.max": "offsets are translated exactly at any lag",
@@ -236,6 +243,13 @@ class Keys:
             replication_factor=self.replication_factor("heartbeats.topic.replication.factor"),
             replicated=self.boolean("heartbeats.replication.enabled"),
         )
+
+
+def refuse_removed(entry: Entry) -> None:
+    """Raise SettingsError for a key that kept something out and does so no longer."""
+    for old, new in _REMOVED.items():
+        if entry.key == old or entry.key.endswith(f".{old}"):
+            raise refusal(entry, f"was removed in Kafka 4.0; what it kept out would be mirrored. Write {new}.")
 
 
 def needless(key: str) -> str:

@@ -8,7 +8,7 @@ from itertools import product
 from typing import NamedTuple
 
 from mirror.config.clients import Role, is_mapped
-from mirror.config.keys import FLOW_DEFAULTS, FLOW_KEYS, needless
+from mirror.config.keys import FLOW_DEFAULTS, FLOW_KEYS, OFFSETS_TOPIC_KEY, needless
 from mirror.config.properties import Entry, Properties, default_layer
 from mirror.config.providers import honoured_keys, is_provider_key
 from mirror.config.values import refusal, text
@@ -60,6 +60,10 @@ class Assigned:
         if at_source:
             return self._scoped(pair, pair.source, "source", "producer")
         return self._scoped(pair, pair.target, "target", "producer")
+
+    def connect_offsets_topic(self, pair: Pair) -> Entry | None:
+        """Return the name that a file gives to the topic in which Connect keeps MirrorMaker's positions."""
+        return self.clusters[pair.target].get(OFFSETS_TOPIC_KEY) or self.top.get(OFFSETS_TOPIC_KEY)
 
     def producer(self, pair: Pair) -> Layers:
         """Return those of the data producer: B's common keys, B.producer.*, A->B.producer.override.*, later wins.
@@ -141,7 +145,7 @@ def unhonoured(found: Assigned, enabled: Iterable[Pair]) -> dict[str, str]:
     enabled = tuple(enabled)
     sources, targets = {pair.source for pair in enabled}, {pair.target for pair in enabled}
     ignored: dict[str, str] = {}
-    honoured = {"clusters", *FLOW_KEYS, *honoured_keys(found.top)}
+    honoured = {"clusters", OFFSETS_TOPIC_KEY, *FLOW_KEYS, *honoured_keys(found.top)}
     for key, entry in found.top.items():
         if key not in honoured and not _is_honoured_common(key, entry):
             ignored[entry.key] = needless(key)
@@ -173,7 +177,9 @@ _PAIR_ROLES: list[tuple[str, Role]] = [
 def _note(ignored: dict[str, str], layer: Layer, roles: list[tuple[str, Role]]) -> None:
     for sub, entry in layer.items():
         scope = next(((prefix, role) for prefix, role in roles if sub.startswith(prefix)), None)
-        if scope is not None:
+        if "->" in entry.key and needless(sub):
+            ignored[entry.key] = needless(sub)
+        elif scope is not None:
             name = sub.removeprefix(scope[0])
             if not is_mapped(scope[1], name, entry.value):
                 ignored[entry.key] = "writes are always idempotent" if name == "enable.idempotence" else ""
@@ -183,7 +189,7 @@ def _note(ignored: dict[str, str], layer: Layer, roles: list[tuple[str, Role]]) 
             )
             if sub not in FLOW_KEYS and not _is_honoured_common(common, entry):
                 ignored[entry.key] = needless(sub)
-        elif not _is_honoured_common(sub, entry):
+        elif not _is_honoured_common(sub, entry) and sub != OFFSETS_TOPIC_KEY:
             ignored[entry.key] = needless(sub)
 
 

@@ -18,6 +18,7 @@ from mirror.config.keys import (
     HeartbeatSettings,
     Keys,
     OffsetSyncSettings,
+    refuse_removed,
 )
 from mirror.config.layers import Assigned, Layer, Layers, Pair, assign, effective, merged, unhonoured
 from mirror.config.properties import Entry, Properties, default_layer, last_wins, read
@@ -87,6 +88,7 @@ class Flow:
     source_admin: Mapping[str, str]
     target_admin: Mapping[str, str]
     grows_topics: bool = True  # remote topics follow the source's partition count; else records are spread over theirs
+    connect_offsets_topic: str = ""  # on the target, with the positions of a MirrorMaker 2 that ran before
     source_group: str = ""  # group on the source whose offsets are the positions before there are any, and show them
 
     def __post_init__(self) -> None:
@@ -209,6 +211,8 @@ def checked(given: Sources, *, targets: Sequence[str] = ()) -> Settings:
     if unknown:
         declared = ", ".join(aliases)
         raise SettingsError(f'{path}: clusters: unknown alias "{unknown[0]}" asked for, expected one of {declared}.')
+    for entry in given.entries.values():
+        refuse_removed(entry)
     mirror = _mirror(merged(given.own()))
     enabled = _enabled(found, aliases, path)
     ignored = unhonoured(found, enabled)
@@ -288,6 +292,7 @@ def _cluster(found: Assigned, alias: str, path: Path) -> Cluster:
 
 
 def _flow(found: Assigned, pair: Pair, clusters: Mapping[str, Cluster]) -> Flow:
+    offsets_topic = found.connect_offsets_topic(pair)
     keys = Keys(merged(found.flow(pair)))
     offset_syncs = keys.offset_syncs()
     return Flow(
@@ -303,6 +308,7 @@ def _flow(found: Assigned, pair: Pair, clusters: Mapping[str, Cluster]) -> Flow:
         sync_acls=keys.every("sync.topic.acls"),
         checkpoints=keys.checkpoints(),
         offset_syncs=offset_syncs,
+        connect_offsets_topic=values.text(offsets_topic) if offsets_topic else f"mm2-offsets.{pair.source}.internal",
         heartbeats=keys.heartbeats(),
         offset_syncs_producer=effective(found.offset_syncs_producer(pair, at_source=offset_syncs.at_source)),
         consumer=effective(found.source_client(pair, "consumer")),

@@ -12,6 +12,14 @@ BATON_TOPIC = "mm2-batons.{source}.internal"
 OFFSET_MAP_TOPIC = "mm2-offset-map.{source}.internal"
 
 
+OWN_GROUP = "mirror.{flow}"
+
+
+def is_own_group(name: str) -> bool:
+    """Tell whether a consumer group is the positions of some mirror, which are nobody's reading offsets."""
+    return name.startswith(OWN_GROUP.format(flow="")) and "->" in name
+
+
 class Assigned(NamedTuple):
     """One topic-partition of a flow, and the id of its source topic (a recreated topic has another).
 
@@ -49,7 +57,7 @@ class FlowPlan:
     @property
     def group(self) -> str:
         """Group on the target whose offsets are the flow's positions and batons."""
-        return f"mirror.{self.name}"
+        return OWN_GROUP.format(flow=self.name)
 
     @property
     def shown_as(self) -> str:

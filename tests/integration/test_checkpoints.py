@@ -260,6 +260,9 @@ def test_a_group_fails_over_and_back_and_reads_each_record_once(primary, backup,
             told(running.file, "backup->primary", "--topic", remote, "--offset", there + 9)[0]["to"]["offset"] == home
         )
         assert running.stop()[0] == 0
+    dead = running.file.with_name("dead.properties")  # primary is gone: the very time when somebody fails over
+    dead.write_text(running.file.read_text().replace(primary.bootstrap, "127.0.0.1:1"))
+    assert told(dead, "primary->backup", "--topic", topic, "--offset", 70)[0]["to"]["offset"] == there
     bad = subprocess.run(
         [sys.executable, "-m", "mirror.cli", "translate", running.file, "primary->moon", "--group", group],
         capture_output=True, text=True, check=False,

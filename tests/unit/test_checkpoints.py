@@ -8,7 +8,7 @@ import pytest
 
 from mirror.checkpoints.flow import FlowCheckpoints, offset_syncs
 from mirror.checkpoints.plan import CheckpointPlan
-from mirror.checkpoints.rules import State, is_idle, moved, translated
+from mirror.checkpoints.rules import State, Translated, is_idle, moved, translated
 from mirror.config.java_regex import NameFilter
 from mirror.config.keys import CheckpointSettings
 from mirror.groups import Group
@@ -89,6 +89,23 @@ def test_new_groups_are_not_followed_where_they_are_not_to_be():
     assert [name for name in ("g", "new", "xg") if flow._follows(name)] == ["g", "new"]
     flow.groups = frozenset({"g"})  # what the first round has found
     assert [name for name in ("g", "new", "xg") if flow._follows(name)] == ["g"]
+
+
+def test_the_positions_of_mirrors_are_no_groups_to_follow():
+    flow = checkpoints()
+    assert [name for name in ("mirror.a->b", "mirror.x->y", "mirror.app", "a->b") if flow._follows(name)] == [
+        "mirror.app",
+        "a->b",
+    ]
+
+
+def test_between_two_moves_a_group_keeps_what_the_last_one_made_of_it():
+    flow = checkpoints(sync_groups=True)
+    place, other = ("a.t", 0), ("a.t", 1)
+    flow.moved = {("g", place): State.REFUSED, ("g", other): State.REFUSED}
+    found = {"g": {place: Translated(3, 8, State.TRANSLATED), other: Translated(3, None, State.NO_MAP)}}
+    flow._recall_moves(found)
+    assert [at.state for at in found["g"].values()] == [State.REFUSED, State.NO_MAP]
 
 
 def test_a_groups_offsets_are_taken_along_the_flow_and_back_along_the_other_but_not_where_a_mirror_put_them():

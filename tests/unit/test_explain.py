@@ -444,10 +444,7 @@ def test_documentation_client_settings(explained):
         [("us-west.bootstrap.servers", "broker3-west:9092", "m.properties:2")],
     )
     assert told(sections["target admin"], "bootstrap.servers")[0] == "broker8-secondary:9092"
-    assert found.ignored == {
-        "us-west.offset.storage.topic": "positions are offsets of a group on the target",
-        "us-east.producer.buffer.memory": "",
-    }
+    assert found.ignored == {"us-east.producer.buffer.memory": ""}
 
 
 def test_documentation_exactly_once(explained):

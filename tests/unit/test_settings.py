@@ -310,6 +310,18 @@ def test_keys_that_change_nothing_are_named_once_in_file_order(settings):
     }
 
 
+def test_where_a_mirrormaker_left_its_positions_may_be_said(settings):
+    assert settings().flows[0].connect_offsets_topic == "mm2-offsets.primary.internal"
+    for line in ("offset.storage.topic = own", "backup.offset.storage.topic = own"):
+        loaded = settings(line)
+        assert (loaded.flows[0].connect_offsets_topic, loaded.ignored) == ("own", ())
+
+
+def test_a_needless_key_keeps_its_reason_where_a_flow_has_it(settings):
+    loaded = settings("primary->backup.admin.timeout.ms = 1", "primary->backup.consumer.poll.timeout.ms = 1")
+    assert len(loaded.ignored_why) == 2
+
+
 def test_top_level_enabled_holds_for_pairs_that_say_nothing(settings):
     """As in MirrorMaker, unless heartbeats are off."""
     assert [flow.name for flow in settings("enabled = true").flows] == ["primary->backup", "backup->primary"]
@@ -331,6 +343,8 @@ def test_top_level_enabled_holds_for_pairs_that_say_nothing(settings):
         ("replication.policy.class = com.x.Mine", '5: replication.policy.class: "com.x.Mine" cannot be imported (there'),
         ("replication.policy.class = Mine", '5: replication.policy.class: "Mine" cannot be imported (there is no such mod'),
         ("replication.policy.class = pathlib.Path", '5: replication.policy.class: "pathlib.Path" is no such class; expec'),
+        ("primary->backup.topics.blacklist = x", "5: primary->backup.topics.blacklist: was removed in Kafka 4.0; what it k"),
+        ("groups.blacklist = x", "5: groups.blacklist: was removed in Kafka 4.0; what it kept out would be mirrored. Write g"),
         ("group.filter.class = a.B", '5: group.filter.class: "a.B" cannot be imported (there is no such module); expected'),
         ("offset-syncs.topic.location = both", '5: offset-syncs.topic.location: "both" is neither side. Write "source"'),
         ("emit.offset-syncs.enabled=false\noffset-syncs.topic.location=target",

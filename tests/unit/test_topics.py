@@ -73,8 +73,9 @@ def test_what_is_matched(flow):
     ) == ["A.C.heartbeats", "A.heartbeats", "A.orders"]  # fmt: skip
 
 
-def test_heartbeats_are_left_out_where_they_are_not_to_be_mirrored(flow):
-    assert remote_names(flow("heartbeats.replication.enabled = false"), "heartbeats", "t") == ["A.t"]
+def test_heartbeats_are_left_to_the_filter_where_they_are_not_to_be_mirrored_always(flow):
+    assert remote_names(flow("heartbeats.replication.enabled = false", "topics = t"), "heartbeats", "t") == ["A.t"]
+    assert remote_names(flow("heartbeats.replication.enabled = false"), "heartbeats", "t") == ["A.heartbeats", "A.t"]
 
 
 def test_a_missing_topic_is_created_as_its_source_is_and_a_short_one_grows(flow):
