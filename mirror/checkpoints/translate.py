@@ -109,12 +109,22 @@ def translate(settings: Settings, asked: Namespace) -> int:
 
 
 def _over(hop: Hop, places: Sequence[Place | None]) -> list[Place | None]:
-    """Take places over a hop, each by the flow that replicates its topic."""
+    """Take places over a hop, each by the flow that replicates its topic; a cluster that is gone costs its own flow only."""
     known = [place for place in places if place is not None]
-    along = across(*_maps(hop.along), known, is_back=False) if hop.along is not None else [None] * len(known)
-    back = across(*_maps(hop.back), known, is_back=True) if hop.back is not None else [None] * len(known)
-    found = iter([there or home for there, home in zip(along, back, strict=True)])
-    return [None if place is None else next(found) for place in places]
+    found: list[Place | None] = [None] * len(known)
+    gone: ClusterUnavailable | None = None
+    for flow, is_back in ((hop.along, False), (hop.back, True)):
+        if flow is not None:
+            try:
+                there = across(*_maps(flow), known, is_back=is_back)
+            except ClusterUnavailable as error:
+                gone = error
+            else:
+                found = [before or now for before, now in zip(found, there, strict=True)]
+    if gone is not None and not any(found):
+        raise gone
+    rest = iter(found)
+    return [None if place is None else next(rest) for place in places]
 
 
 def _maps(flow: Flow) -> tuple[FlowPlan, FlowMaps]:
