@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from mirror.checkpoints.map_reader import FlowMaps
-from mirror.checkpoints.reads import Key, committed, partitions_of, patiently, read_topic
+from mirror.checkpoints.reads import Key, committed, ends, partitions_of, patiently, read_topic
 from mirror.config.clients import aiokafka_options
 from mirror.config.settings import Flow
 from mirror.errors import ClusterUnavailable, SettingsError
@@ -22,7 +22,7 @@ from mirror.groups import Groups
 from mirror.mm2_records import NotThatRecord, OffsetSync
 from mirror.offset_map import OffsetMap
 from mirror.replication.batches import of_values
-from mirror.replication.plan import FlowPlan
+from mirror.replication.plan import Assigned, FlowPlan
 from mirror.replication.tail import MapRecord
 from mirror.replication.wire import KafkaError, Target, now_ms
 from mirror.topics import offset_syncs_topic
@@ -80,14 +80,7 @@ def begin(flow: Flow, plan: FlowPlan) -> frozenset[Key]:
     present = {(p.topic, p.partition): p for p in plan.partitions}
     placed = read_positions(flow, plan.group)
     unplaced = {key: p for key, p in present.items() if (p.remote_topic, p.partition) not in placed}
-    maps = FlowMaps(plan)
-    if unplaced:
-        _asked(flow, maps.refresh(flow.target_admin))
-    known = {
-        key: Position(last.source + last.records, f"{unplaced[key].topic_id} {OffsetMap([last]).text()}")
-        for key, offsets in maps.maps.items()
-        if key in unplaced and (last := offsets.last) is not None
-    }
+    known = _asked(flow, _from_map(flow, plan, unplaced)) if unplaced else {}
     if known:
         write_positions(flow, plan.group, {(unplaced[key].remote_topic, key[1]): at for key, at in known.items()})
         log.warning(
@@ -102,6 +95,22 @@ def begin(flow: Flow, plan: FlowPlan) -> frozenset[Key]:
     if not flow.source_group and (count := take_over(flow, plan, missing)):
         log.info("%s: %d topic-partitions go on where MirrorMaker 2 stopped", flow.name, count)
     return frozenset(present)
+
+
+async def _from_map(flow: Flow, plan: FlowPlan, unplaced: Mapping[Key, Assigned]) -> dict[Key, Position]:
+    """Return the positions that the offset map tells, of topic-partitions whose target still has what the map says it has."""
+    maps, target = FlowMaps(plan), aiokafka_options(flow.target_admin)
+    await maps.refresh(flow.target_admin)
+    last_runs = {
+        key: last for key, offsets in maps.maps.items() if key in unplaced and (last := offsets.last) is not None
+    }
+    there = await ends(target, [(unplaced[key].remote_topic, key[1]) for key in last_runs])
+    return {
+        key: Position(last.source + last.records, f"{unplaced[key].topic_id} {OffsetMap([last]).text()}")
+        for key, last in last_runs.items()
+        # A topic that was created anew on the target is to be filled anew.
+        if there[unplaced[key].remote_topic, key[1]] >= last.target + last.records
+    }
 
 
 def _take_over_group(flow: Flow, plan: FlowPlan, unplaced: Collection[Key]) -> int:

@@ -127,6 +127,16 @@ def test_positions_that_are_gone_come_back_from_the_offset_map(primary, backup, 
         assert running.stop()[0] == 0
     assert "the positions of 1 topic-partitions were gone" in running.log.read_text()
     assert differences(primary, backup, topic, remote) == []
+    # A topic that is gone from the target takes its position along, and is filled anew: the map is about another log.
+    admin.delete_topics([remote])[remote].result(30)
+    with running:
+        eventually(
+            lambda: remote in admin.list_topics(timeout=5).topics and end_offset(backup, remote, 0) == 150,
+            within_s=60, because="the topic is replicated from its begin",
+        )  # fmt: skip
+        assert running.stop()[0] == 0
+    assert running.log.read_text().count("were gone") == 1
+    assert differences(primary, backup, topic, remote) == []
 
 
 def test_connect_positions_are_read_and_foreign_records_are_none():
