@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import pandas as pd
 import streamlit as st
 
-from app.session import live
-from app.tables import failovers
+from app.session import exposition, live, plain, settings
+from app.tables import failovers, readiness_table
 from mirror.lag.rows import Snapshot
 from mirror.lag.text import duration
 
@@ -34,7 +36,25 @@ def _draw(snapshot: Snapshot) -> None:
         columns=["Group", "Flow", "Topics", "Not read yet", "Missing on the target", "Longest wait of those"],
     )
     st.dataframe(frame, hide_index=True, alt="Consumer groups and what a fail-over now would mean for each")
+    _readiness()
     st.caption(
         "Where a group goes on reading on the target: `kafka-mirror translate FILE 'A->B' --group NAME`. Which groups may fail "
         "over now, by their checkpoints: the board Fail-over."
     )
+
+
+def _readiness() -> None:
+    """Draw what the appliance's checkpoints say of each group, which only it knows."""
+    st.subheader("Where they would go on")
+    address = settings().mirror.metrics_address
+    try:
+        frame = readiness_table(exposition(address), time.time())
+    except OSError as error:
+        st.info(f"The appliance does not answer at {plain(address)} ({plain(str(error))}); it would say so here.")
+        return
+    st.write(
+        "Offsets of each group by what became of them (translated and synced are well; the others are explained in "
+        "docs/offsets.md), how old its last checkpoint is, and the records that it would have read again, had it failed over "
+        "just before that."
+    )
+    st.dataframe(frame, hide_index=True, alt="Checkpoints of each consumer group")

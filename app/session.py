@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from mirror.lag.rows import LagRow, Snapshot
 NUMBERS = {name: st.column_config.NumberColumn(name, format="localized") for name in ("Lag", "Offset", "Log end")} | {
     "Time lag s": st.column_config.NumberColumn("Time lag s", format="%.1f")
 }
+TIMEOUT_S = 5.0
 REFRESH = {"2 s": 2, "5 s": 5, "15 s": 15, "60 s": 60, "off": None}
 
 
@@ -44,6 +46,17 @@ def live(draw: Callable[[Snapshot], None]) -> None:
         draw(snapshot)
 
     st.fragment(drawn, run_every=every)()
+
+
+@st.cache_data(ttl=2, show_spinner=False)
+def exposition(address: str) -> str:
+    """Return what an appliance says on /metrics; for all viewers one request each two seconds.
+
+    Raises:
+        OSError: it does not answer.
+    """
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=TIMEOUT_S) as answer:
+        return str(answer.read().decode())
 
 
 def fields(*named: tuple[str, str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -160,11 +160,43 @@ def failovers(snapshot: Snapshot) -> list[FailOver]:
     return sorted(found, key=lambda each: (-each.missing, each.group))
 
 
-def health_table(exposition: str) -> pd.DataFrame:
-    """Return what an appliance says of itself on /metrics: the catalogue's families that are not of topics."""
-    own = {spec.name: spec for spec in CATALOGUE if "topic" not in spec.labels and spec.kind != "histogram"}
+def _samples(exposition: str, names: Container[str]) -> Iterator[Any]:
+    """Yield the samples of some families on /metrics."""
     # Before the parser: the topics' series may be a quarter of a million lines, and none of them is shown.
-    kept = "\n".join(line for line in exposition.split("\n") if re.split("[{ ]", line, maxsplit=1)[0] in own)
+    kept = "\n".join(line for line in exposition.split("\n") if re.split("[{ ]", line, maxsplit=1)[0] in names)
+    for family in text_string_to_metric_families(f"{kept}\n"):
+        yield from (sample for sample in family.samples if sample.name in names)
+
+
+def readiness_table(exposition: str, now_s: float) -> pd.DataFrame:
+    """Return what an appliance's checkpoints say of each group that it follows: may it fail over, and what would it cost."""
+    about = "kafka_mirror_group_partitions"
+    checkpointed, reread = "kafka_mirror_last_checkpoint_timestamp_seconds", "kafka_mirror_failover_reread_records"
+    groups: dict[tuple[str, str], dict[str, Any]] = {}
+    for sample in _samples(exposition, (about, checkpointed, reread)):
+        labels = sample.labels
+        group = groups.setdefault((labels["group"], f"{labels['source']}->{labels['target']}"), {"states": []})
+        if sample.name == about:
+            group["states"].append(f"{labels['state']} {sample.value:,.0f}")
+        else:
+            group[sample.name] = sample.value
+    content = [
+        (
+            *key,
+            ", ".join(sorted(group["states"])),
+            duration(now_s - group[checkpointed]) if checkpointed in group else "",
+            int(group.get(reread, 0)),
+        )
+        for key, group in sorted(groups.items())
+    ]
+    return pd.DataFrame(content, columns=["Group", "Flow", "Topic-partitions", "Checkpoint's age", "Read again"])
+
+
+def health_table(exposition: str) -> pd.DataFrame:
+    """Return what an appliance says of itself on /metrics: the catalogue's families that are not of topics or groups."""
+    own = {
+        spec.name: spec for spec in CATALOGUE if not {"topic", "group"} & set(spec.labels) and spec.kind != "histogram"
+    }
     content = [
         (
             name.removeprefix("kafka_mirror_"),
@@ -172,9 +204,8 @@ def health_table(exposition: str) -> pd.DataFrame:
             _readable(sample.value, own[name].unit),
             own[name].help,
         )
-        for family in text_string_to_metric_families(f"{kept}\n")
-        for sample in family.samples
-        if (name := sample.name) in own
+        for sample in _samples(exposition, own)
+        for name in (sample.name,)
     ]
     return pd.DataFrame(content, columns=["What", "Of", "Value", "Meaning"])
 

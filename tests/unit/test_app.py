@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import health, incidents, partition, session
+from app import groups, health, incidents, partition, session
 from app.tables import board_link, failovers, incident_table, link, narrowed, summaries, table, worst_first
 from app.watch import Watch
 from metrics.exporter import serve
@@ -71,7 +71,7 @@ def opened(monkeypatch, snapshot: Snapshot, page: str = "", **own) -> AppTest:
     settings = Settings(flows=(), beats=(), mirror=Mirror(**own), ignored=(), ignored_why={})
     for user in (session, partition):
         monkeypatch.setattr(user, "watch", lambda: watch)
-    for user in (session, partition, health, incidents):
+    for user in (session, partition, groups, health, incidents):
         monkeypatch.setattr(user, "settings", lambda: settings)
     test = AppTest.from_function(one_page, default_timeout=20, args=(page,)) if page else AppTest.from_file(MAIN)
     test.run(timeout=20)
@@ -173,6 +173,35 @@ def test_the_groups_page_says_what_a_fail_over_would_mean(monkeypatch):
     assert line["Not read yet"] == 15
     assert line["Missing on the target"] == 10
     assert line["Longest wait of those"] == "30.0 s"
+
+
+def test_the_groups_page_shows_what_the_checkpoints_say(monkeypatch):
+    recorder = Recorder()
+    row = {"source": "a", "target": "b", "group": None, "failure": None, "latency_ms": None}
+    about = {"topic": "a.t", "upstream": 5, "downstream": 5, "latency_ms": 3.0}
+    rows = [
+        {**row, **about, "group": group, "partition": partition, "state": state, "reread": reread}
+        for group, partition, state, reread in (
+            ("shop", 0, "synced", 7),
+            ("shop", 1, "active", 2),
+            ("bill", 0, "no_map", None),
+        )
+    ]
+    recorder.checkpoints([row, *rows], now_s=time.time() - 30)
+    snapshot = Snapshot(time_s=0.0, rows=(consumer("shop", "payments", 3, offset=35, end=50), flow("payments", 3)))
+    with serve(lambda: text(recorder), "127.0.0.1", 0, is_ready=lambda: True) as port:
+        test = opened(monkeypatch, snapshot, "groups", metrics_listen=("127.0.0.1", port))
+    bill, shop = test.dataframe[-1].value.to_dict("records")
+    assert (bill["Group"], bill["Flow"], bill["Topic-partitions"], bill["Read again"]) == (
+        "bill",
+        "a->b",
+        "no_map 1",
+        0,
+    )
+    assert (shop["Group"], shop["Topic-partitions"], shop["Read again"]) == ("shop", "active 1, synced 1", 9)
+    assert shop["Checkpoint's age"].startswith("3")
+    without = opened(monkeypatch, snapshot, "groups", metrics_listen=("127.0.0.1", 1))
+    assert "The appliance does not answer" in everything(without)
 
 
 def test_the_health_page_shows_what_the_appliance_says_of_itself(monkeypatch):
