@@ -227,20 +227,28 @@ class Appliance:
             self._sync()
 
     def _sync(self) -> None:
-        """Carry topic settings and ACLs over, at once after the start and then at each flow's intervals."""
+        """Carry topic settings and ACLs over, at once after the start and then at each flow's intervals.
+
+        Where a flow is not asked to, only what differs is measured; a client that may not even look is no news then.
+        """
         for state in self.flows:
-            flow, plan = state.flow, state.plan
-            if plan is None:
-                continue
-            try:
-                if state.configs_turn.has_come(flow.sync_configs.interval_s):
-                    present = {assigned.remote_topic for assigned in plan.partitions}
-                    drift = sync_configs(flow, state.topics, state.source, state.target, present=present)
-                    self.recorder.config_drift(state.name, drift)
-                if state.acls_turn.has_come(flow.sync_acls.interval_s):
-                    self._sync_acls(state)
-            except ClusterUnavailable as error:
-                log.warning("%s: topic settings or ACLs not synchronized: %s", flow.name, error)
+            flow = state.flow
+            for what, turn, every, sync in (
+                ("topic settings", state.configs_turn, flow.sync_configs, self._sync_configs),
+                ("ACLs", state.acls_turn, flow.sync_acls, self._sync_acls),
+            ):
+                if state.plan is None or not turn.has_come(every.interval_s):
+                    continue
+                try:
+                    sync(state)
+                except ClusterUnavailable as error:
+                    say = log.warning if every.enabled else log.debug
+                    say("%s: %s not synchronized: %s", flow.name, what, error)
+
+    def _sync_configs(self, state: FlowState) -> None:
+        present = {assigned.remote_topic for assigned in state.plan.partitions} if state.plan is not None else set()
+        drift = sync_configs(state.flow, state.topics, state.source, state.target, present=present)
+        self.recorder.config_drift(state.name, drift)
 
     def _sync_acls(self, state: FlowState) -> None:
         lacking = sync_acls(state.flow, state.topics, state.source, state.target)

@@ -211,8 +211,8 @@ async def _write(
     target = Target(aiokafka_options(flow.producer), request_bytes=REQUEST_BYTES)
     try:
         await target.open({map_topic} if map_topic else ())
-        for (topic, partition), runs in maps.items():
-            batch = of_values([MapRecord(topic, partition, runs).encode()], timestamp_ms=int(now_ms()))
+        records = (MapRecord(topic, partition, runs).encode() for (topic, partition), runs in maps.items())
+        for batch in of_values(records, timestamp_ms=int(now_ms())):
             await asyncio.wait_for(target.send(batch, map_topic, 0), WRITE_S)
         await patiently(lambda: target.commit(group, positions))
     finally:

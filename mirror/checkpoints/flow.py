@@ -25,7 +25,6 @@ from mirror.replication.wire import KafkaError, Target, now_ms
 log = logging.getLogger("mirror")
 
 REQUEST_BYTES = 1 << 20
-BATCH_RECORDS = 1_000
 WRITE_S = 20.0
 FORGET_EVERY_S = 600.0
 
@@ -270,9 +269,7 @@ async def _writer(client: Mapping[str, str], topics: set[str]):  # type: ignore[
 
 async def _write(target: Target, topic: str, records: Iterable[tuple[bytes, bytes | None]]) -> None:
     """Write records to partition 0 of a topic and wait until it has them all."""
-    waiting = list(records)
-    for at in range(0, len(waiting), BATCH_RECORDS):
+    for batch in of_values(records, timestamp_ms=int(now_ms())):
         if not target.knows(topic, 0):
             raise KafkaError(f"topic {topic} does not exist")
-        batch = of_values(waiting[at : at + BATCH_RECORDS], timestamp_ms=int(now_ms()))
         await asyncio.wait_for(target.send(batch, topic, 0), WRITE_S)

@@ -40,6 +40,7 @@ _TRANSACTIONAL = 0x10
 _CONTROL = 0x20
 _DELETE_HORIZON = 0x40
 NO_TIMESTAMP = -1
+OWN_BYTES = 256 << 10  # brokers take 1 MiB by default
 
 
 class CorruptBatch(Exception):
@@ -252,12 +253,17 @@ class Packer:
         )  # fmt: skip
 
 
-def of_values(pairs: Iterable[tuple[bytes, bytes | None]], *, timestamp_ms: int) -> Outgoing:
-    """Return one uncompressed batch of records that the mirror itself writes, as (key, value)."""
-    builder = Packer(CODECS["none"], 1 << 30)
-    for index, (key, value) in enumerate(pairs):
-        builder.append(_Own(timestamp_ms, key, value), index)
-    return builder.build()
+def of_values(pairs: Iterable[tuple[bytes, bytes | None]], *, timestamp_ms: int) -> Iterator[Outgoing]:
+    """Yield uncompressed batches of records that the mirror itself writes, as (key, value); small enough for any broker."""
+    builder, size = Packer(CODECS["none"], 1 << 30), 0
+    for key, value in pairs:
+        if size > OWN_BYTES:
+            yield builder.build()
+            builder, size = Packer(CODECS["none"], 1 << 30), 0
+        builder.append(_Own(timestamp_ms, key, value), builder.count)
+        size += len(key) + len(value or b"")
+    if builder.count:
+        yield builder.build()
 
 
 class _Own(NamedTuple):

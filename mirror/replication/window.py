@@ -235,7 +235,7 @@ class FlowWindow:
         finally:
             keeper.cancel()
             await asyncio.gather(keeper, return_exceptions=True)
-        connections.is_dirty = runner.needs_new_producer
+        connections.is_dirty |= runner.needs_new_producer
         drained = await runner.drained(GRACE_S)
         if not drained:
             connections.is_dirty = True
@@ -295,10 +295,10 @@ class FlowWindow:
         topic = self._plan.offset_map_topic
         if not growing or not target.knows(topic, 0):
             return
-        records = [MapRecord(p.assigned.topic, p.assigned.partition, p.tail.runs).encode() for p, _ in growing]
-        batch = of_values(records, timestamp_ms=int(now_ms()))
+        records = (MapRecord(p.assigned.topic, p.assigned.partition, p.tail.runs).encode() for p, _ in growing)
         try:
-            await asyncio.wait_for(target.send(batch, topic, 0), MAP_WRITE_S)
+            sent = [target.send(batch, topic, 0) for batch in of_values(records, timestamp_ms=int(now_ms()))]
+            await asyncio.wait_for(asyncio.gather(*sent), MAP_WRITE_S)
         except TimeoutError:
             return  # the producer goes on trying; the tails stay with the positions
         except NETWORK as error:

@@ -162,3 +162,11 @@ def test_the_first_timestamp_at_a_position_is_exact_also_inside_a_batch():
     assert [first_timestamp(data, position) for position in (10, 12, 14, 15)] == [1000, 1002, 1004, 5000]
     assert first_timestamp(data, 16) is None
     assert first_timestamp(b"", 0) is None
+
+
+def test_records_of_our_own_go_in_batches_that_any_broker_takes():
+    pairs = [(b"key %d" % n, None if n % 5 == 0 else b"v" * 1000) for n in range(2_000)]
+    made = list(b.of_values(iter(pairs), timestamp_ms=7))
+    assert max(len(batch.data) for batch in made) < 300 << 10
+    assert [(r.key, r.value) for batch in made for r in b.records(memoryview(batch.data))] == pairs
+    assert list(b.of_values([], timestamp_ms=7)) == []
