@@ -248,9 +248,11 @@ def failover() -> Board:
                     lines("Checkpoint latency, the five slowest", "From reading the groups' offsets to the target's "
                           "acknowledgement, the slowest topic-partition of each group.", "ms",
                           Query(f"topk(5, {q.checkpoint_latency()})", GROUP), width=12, may_be_empty=NO_GROUP),
-                    lines("Checkpoints", "Written because a group's offset had changed, and rounds that failed.", "short",
+                    lines("Checkpoints", "Written because a group's offset had changed, rounds that failed, and records that "
+                          "somebody else wrote into the flow's own topics.", "short",
                           Query(q.checkpoints("checkpoints_total"), f"{FLOW} written"),
-                          Query(q.checkpoints("checkpoint_errors_total"), f"{FLOW} failed rounds"), width=12,
+                          Query(q.checkpoints("checkpoint_errors_total"), f"{FLOW} failed rounds"),
+                          Query(q.checkpoints("foreign_records_total"), f"{FLOW} foreign records"), width=12,
                           may_be_empty=NO_CHECKPOINT),
                 ),
             ),

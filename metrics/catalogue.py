@@ -223,6 +223,14 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         example="sum by (source, target) (rate(kafka_mirror_checkpoints_total[5m]))",
     ),
     MetricSpec(
+        name="kafka_mirror_foreign_records_total",
+        kind="counter",
+        labels=FLOW,
+        unit="records",
+        help="Records in the flow's own topics (checkpoints, offset map) that somebody else wrote, and that were skipped.",
+        example="increase(kafka_mirror_foreign_records_total[1h]) > 0",
+    ),
+    MetricSpec(
         name="kafka_mirror_checkpoint_errors_total",
         kind="counter",
         labels=FLOW,

@@ -112,6 +112,7 @@ class Recorder:
         self._add("kafka_mirror_checkpoints_total", flow, sum(row["latency_ms"] is not None for row in rows))
         for row in rows:
             if row["group"] is None:
+                self._add("kafka_mirror_foreign_records_total", flow, row["foreign"])
                 continue
             group = (*flow, row["group"])
             place = (*group, row["topic"], str(row["partition"]))

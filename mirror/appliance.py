@@ -205,6 +205,13 @@ class Appliance:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, lambda *_: self.stop())
+            signal.signal(signal.SIGHUP, lambda *_: self.refresh())
+
+    def refresh(self) -> None:
+        """Look for topics, and carry settings and ACLs over, at once instead of at the end of their intervals."""
+        for state in self.flows:
+            for turn in (state.refresh_turn, state.configs_turn, state.acls_turn):
+                turn.at_s = 0.0
 
     def _summary(self) -> str:
         return ", ".join(

@@ -87,7 +87,8 @@ class FlowCheckpoints:
                 self._recall_moves(found)
         await self._write_offset_syncs()
         changed = {(c.group, (c.topic, c.partition)) for c in fresh}
-        own = CheckpointReport(plan.flow.source, plan.flow.target)
+        own = CheckpointReport(plan.flow.source, plan.flow.target, foreign=self.foreign + self.maps.foreign)
+        self.foreign = self.maps.foreign = 0
         return [own] + [
             CheckpointReport(
                 plan.flow.source, plan.flow.target, group, *place, at.upstream, at.downstream, at.state,

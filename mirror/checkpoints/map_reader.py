@@ -22,7 +22,7 @@ class FlowMaps:
     flow: FlowPlan
     maps: dict[Key, OffsetMap] = field(default_factory=dict)
     positions: dict[Key, int] = field(default_factory=dict)  # next source offset to replicate
-    foreign: int = 0  # records in the map's topic that are none of it
+    foreign: int = 0  # records in the map's topic that are none of it; whoever reports them sets it back
     _next: int = 0  # offset in the map's topic to read from
     _ends: dict[bytes, tuple[Key, int]] = field(
         default_factory=dict

@@ -15,12 +15,12 @@ SCHEMA = (
     "upstream bigint, downstream bigint, state string, "
     "reread bigint, "  # what the group has read since its last checkpoint; null at the first one
     "latency_ms double, "  # null where the checkpoint had not changed
-    "failure string"  # of the flow: then all from `group` on is null
+    "failure string, foreign bigint"  # of the flow: in a row of its own, where all from `group` on is null
 )
 
 
 class CheckpointReport(NamedTuple):
-    """One row: a group on one topic-partition, or (group None) why a flow's checkpoints failed."""
+    """One row: a group on one topic-partition, or (group None) a flow: why its round failed, which records were skipped."""
 
     source: str
     target: str
@@ -33,6 +33,7 @@ class CheckpointReport(NamedTuple):
     reread: int | None = None
     latency_ms: float | None = None
     failure: str | None = None
+    foreign: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,13 +20,12 @@ from mirror.first_unreplicated import FirstUnreplicated
 from mirror.groups import Group, Groups
 from mirror.lag.rows import LagRow, Snapshot, pace
 from mirror.poller import HISTORY_AGE_S
-from mirror.replication.plan import FlowPlan
+from mirror.replication.plan import FlowPlan, is_own_group
 from mirror.topics import flow_plan, matched
 
 log = logging.getLogger("mirror")
 
 READY_S = 2.0
-OUR_GROUPS = "mirror."  # the mirror's own positions, which the flows' rows already are
 
 Key = tuple[str, ...]
 
@@ -145,7 +144,7 @@ class Inspector:
     # --- everybody's groups --------------------------------------------------------------------------------------
 
     def _consumers(self, alias: str, now_s: float) -> list[LagRow]:
-        groups = [group for group in self._groups[alias].read() if not group.name.startswith(OUR_GROUPS)]
+        groups = [group for group in self._groups[alias].read() if not is_own_group(group.name)]
         places = sorted({place for group in groups for place in (*group.offsets, *group.owners)})
         ends = self._admins[alias].end_offsets(places, read_committed=False)
         return [row for group in groups for row in self._of_group(alias, group, ends, now_s)]

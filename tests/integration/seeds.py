@@ -79,7 +79,7 @@ class World:
             recorder.polled(("a", "b"), now_s=now_s, took_s=0.05)
             recorder.config_drift(("a", "b"), {"a.t": stalled, "a.u": 0})
             recorder.acl_drift(("a", "b"), 0)
-            rows = [CheckpointReport("a", "b"), *self._checkpoints(is_stalled=bool(stalled))]
+            rows = [CheckpointReport("a", "b", foreign=0), *self._checkpoints(is_stalled=bool(stalled))]
         else:
             recorder.count("kafka_mirror_poll_errors_total", ("a", "b"))
             rows = [CheckpointReport("a", "b", failure="a does not answer")]

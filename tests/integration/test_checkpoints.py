@@ -200,6 +200,11 @@ def test_nothing_is_said_before_something_is_replicated_and_nothing_foreign_stop
     with appliance() as running:
         eventually(lambda: f'state="nothing_yet"' in running.exposition(), within_s=60, because="the group is seen")  # noqa: F541
         assert (remote, 0) not in translated(java, backup.bootstrap, "primary", group)
+        told = re.search(
+            r'kafka_mirror_foreign_records_total{source="primary",target="backup"} (\d+)', running.exposition()
+        )
+        assert told is not None
+        assert int(told[1]) >= 3
         write(primary, topic, rows(3))
         eventually(
             lambda: translated(java, backup.bootstrap, "primary", group).get((remote, 0)) == 0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 
@@ -91,3 +92,31 @@ def test_drift_is_told_where_nothing_is_to_be_changed(primary, backup, topic, tm
             because="two settings differ",
         )
     assert own(backup, f"primary.{topic}") == {"retention.bytes": "12345"}
+
+
+def test_a_hangup_asks_for_everything_at_once(primary, backup, topic, tmp_path):
+    create(primary, topic)
+    rarely = "refresh.topics.interval.seconds = 3600\nsync.topic.configs.enabled = true"
+    with RunningAppliance(
+        tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=f"{topic}.*", extra=rarely
+    ) as running:
+        eventually(
+            lambda: running.value("kafka_mirror_config_drift_settings", topic=f"primary.{topic}", partition=None) == 0,
+            within_s=30,
+            because="the settings were looked at",
+        )
+        put(primary, topic, cleanup_policy="compact")
+        create(primary, f"{topic}-late")
+        assert running.process is not None
+        running.process.send_signal(signal.SIGHUP)
+        eventually(
+            lambda: own(backup, f"primary.{topic}") == {"cleanup.policy": "compact"},
+            within_s=15,
+            because="settings follow at once",
+        )
+        eventually(
+            lambda: running.value("kafka_mirror_replicated_offset", topic=f"primary.{topic}-late", partition=0) == 0,
+            within_s=15,
+            because="so do topics",
+        )
+        assert running.stop()[0] == 0

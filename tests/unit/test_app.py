@@ -177,7 +177,7 @@ def test_the_groups_page_says_what_a_fail_over_would_mean(monkeypatch):
 
 def test_the_groups_page_shows_what_the_checkpoints_say(monkeypatch):
     recorder = Recorder()
-    row = {"source": "a", "target": "b", "group": None, "failure": None, "latency_ms": None}
+    row = {"source": "a", "target": "b", "group": None, "failure": None, "latency_ms": None, "foreign": 0}
     about = {"topic": "a.t", "upstream": 5, "downstream": 5, "latency_ms": 3.0}
     rows = [
         {**row, **about, "group": group, "partition": partition, "state": state, "reread": reread}

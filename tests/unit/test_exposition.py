@@ -124,7 +124,7 @@ def test_strimzi_names_are_served_when_asked_for():
 
 def test_strimzis_checkpoint_latency_is_the_other_connectors_and_has_its_group():
     recorder = Recorder()
-    rows = [CheckpointReport("a", "b")]
+    rows = [CheckpointReport("a", "b", foreign=0)]
     for group, latency_ms in (("g", 40.0), ("h", 90.0)):
         rows.append(CheckpointReport("a", "b", group, "a.t", 3, 5, 5, State.SYNCED, 0, latency_ms))
     recorder.checkpoints([row._asdict() for row in rows], now_s=1.0)
