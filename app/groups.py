@@ -38,8 +38,8 @@ def _draw(snapshot: Snapshot) -> None:
     st.dataframe(frame, hide_index=True, alt="Consumer groups and what a fail-over now would mean for each")
     _readiness()
     st.caption(
-        "Where a group goes on reading on the target: `kafka-mirror translate FILE 'A->B' --group NAME`. Which groups may fail "
-        "over now, by their checkpoints: the board Fail-over."
+        "In a terminal: kafka-mirror translate FILE 'A->B' --group NAME. Which groups may fail over now, over time: the board "
+        "Fail-over."
     )
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import collect_list, struct
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -174,7 +175,9 @@ class CheckpointStream:
     def stop(self) -> None:
         """Stop at once: what a round leaves undone, the next run's first one does."""
         if self._query is not None:
-            self._query.stop()
+            # A round that waits for a cluster outlasts Spark's patience; it ends with the JVM.
+            with contextlib.suppress(Py4JError, PySparkException):
+                self._query.stop()
 
 
 def _observed(rows: DataFrame, name: str, query: str, location: Path) -> DataStreamWriter:

@@ -67,7 +67,7 @@ async def serve(plan: FlowPlan, window: Window) -> Served:
         async with asyncio.timeout(longest_s):
             return await slot.run()
     except TimeoutError:
-        log.exception("%s: slot %d hung past its window and was given up", plan.name, window.slot)
+        log.warning("%s: slot %d hung past its window and was given up", plan.name, window.slot)
         await _forget(plan.name)
         return Served()
     finally:

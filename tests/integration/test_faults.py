@@ -244,23 +244,39 @@ def test_without_its_jvm_the_appliance_ends_with_an_error_and_the_next_start_los
 
 
 @pytest.mark.parametrize("fault", ["freeze", "kill"])
-def test_it_stops_in_time_while_the_target_does_not_answer(appliance, primary, backup, topic, fault):
+def test_it_stops_in_time_while_the_target_does_not_answer(primary, backup, topic, tmp_path, fault):
+    """With all that an appliance does beside the records switched on."""
+    create(primary, topic, 2)
     write(primary, topic, rows(20))
-    await_replicated(appliance, primary, topic, f"primary.{topic}")
-    if fault == "freeze":
-        backup.pause()
-    else:
-        backup.kill()
-    time.sleep(5)  # into the tries to reach it
-    try:
-        code, took_s = appliance.stop()
-    finally:
+    everything = "".join(
+        f"{what}.enabled = true\n{what}.interval.seconds = 1\n"
+        for what in (
+            "emit.checkpoints",
+            "emit.heartbeats",
+            "sync.group.offsets",
+            "sync.topic.configs",
+            "sync.topic.acls",
+        )
+    )
+    with RunningAppliance(
+        tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=topic, extra=everything
+    ) as appliance:
+        await_replicated(appliance, primary, topic, f"primary.{topic}")
         if fault == "freeze":
-            backup.resume()
+            backup.pause()
         else:
-            backup.restart()
+            backup.kill()
+        time.sleep(5)  # into the tries to reach it
+        try:
+            code, took_s = appliance.stop()
+        finally:
+            if fault == "freeze":
+                backup.resume()
+            else:
+                backup.restart()
     assert code == 0, appliance.log.read_text()
     assert took_s < 32
+    assert "Traceback" not in appliance.log.read_text()
 
 
 def resident_mib(pids: list[int]) -> float:
