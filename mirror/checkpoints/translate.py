@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import sys
 from argparse import Namespace
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from mirror.admin import Admin
 from mirror.checkpoints.map_reader import FlowMaps
-from mirror.checkpoints.reads import Key
+from mirror.checkpoints.reads import Key, read_topic
 from mirror.columns import aligned
+from mirror.config.clients import aiokafka_options
 from mirror.config.settings import Flow, Settings
 from mirror.errors import ClusterUnavailable, SettingsError
 from mirror.groups import Groups
+from mirror.mm2_records import Checkpoint, NotThatRecord
 from mirror.replication.plan import FlowPlan
 from mirror.replication.wire import KafkaError
 from mirror.topics import Matched, flow_plan, matched
@@ -24,6 +28,8 @@ from mirror.topics import Matched, flow_plan, matched
 COLUMNS = ("topic", "partition", "offset", "is there", "partition", "offset")
 NOTHING_FOUND = 1
 WITHIN_S = 60.0
+
+Answer = TypeVar("Answer")
 
 
 class Place(NamedTuple):
@@ -88,24 +94,69 @@ def translate(settings: Settings, asked: Namespace) -> int:
     """Print what `asked` (the command line) wants to know; return 0, or 1 when nothing could be translated."""
     start, arrow, end = asked.pair.partition("->")
     aliases = {alias for flow in settings.flows for alias in (flow.source.alias, flow.target.alias)}
-    if not arrow or not {start, end} <= aliases:
+    if not arrow or start == end or not {start, end} <= aliases:
         raise SettingsError(
             f'translate: "{asked.pair}" names no two clusters; expected A->B of {", ".join(sorted(aliases))}.'
         )
     if bool(asked.group) == bool(asked.topic) or (asked.topic and asked.offset is None):
         raise SettingsError("translate: say either --group NAME, or --topic NAME --partition N --offset N.")
     way = route(settings.flows, start, end)
-    places = (
-        _group(settings.flows, start, asked.group)
-        if asked.group
-        else [Place(asked.topic, asked.partition, asked.offset)]
-    )
+    try:
+        places = (
+            _group(settings.flows, start, asked.group)
+            if asked.group
+            else [Place(asked.topic, asked.partition, asked.offset)]
+        )
+    except ClusterUnavailable as error:
+        along = way[0].along
+        if len(way) > 1 or along is None:
+            raise
+        print(f"kafka-mirror: {error} What follows is the group's last checkpoints.", file=sys.stderr)
+        pairs = _last_checkpoints(along, asked.group)
+    else:
+        pairs = _pairs(way, places)
+    print((_json if asked.json else _text)(pairs))
+    return 0 if any(there.offset is not None for _, there in pairs) else NOTHING_FOUND
+
+
+def _pairs(way: Sequence[Hop], places: Sequence[Place]) -> list[tuple[Place, Place]]:
+    """Take places all the way; without those that no flow replicates."""
     found: list[Place | None] = list(places)
     for hop in way:
         found = _over(hop, found)
-    pairs = [(place, there) for place, there in zip(places, found, strict=True) if there is not None]
-    print((_json if asked.json else _text)(pairs))
-    return 0 if any(there.offset is not None for _, there in pairs) else NOTHING_FOUND
+    return [(place, there) for place, there in zip(places, found, strict=True) if there is not None]
+
+
+def _last_checkpoints(flow: Flow, group: str) -> list[tuple[Place, Place]]:
+    """Return where a group stood, and goes on, by the checkpoints on the target: all there is while the source is gone."""
+
+    async def read() -> dict[Key, Checkpoint]:
+        found = {}
+        topic = flow.policy.checkpoints_topic(flow.source.alias)
+        async for _, record in read_topic(aiokafka_options(flow.target_admin), topic, 0):
+            with contextlib.suppress(NotThatRecord):
+                checkpoint = Checkpoint.decode(record.key, record.value)
+                if checkpoint.group == group:
+                    found[checkpoint.topic, checkpoint.partition] = checkpoint
+        return found
+
+    return [
+        (
+            Place(flow.policy.upstream_topic(topic) or topic, partition, at.upstream),
+            Place(topic, partition, at.downstream),
+        )
+        for (topic, partition), at in sorted(_read(flow, read()).items())
+    ]
+
+
+def _read(flow: Flow, reading: Coroutine[Any, Any, Answer]) -> Answer:
+    try:
+        return asyncio.run(asyncio.wait_for(reading, WITHIN_S))
+    except (KafkaError, OSError, TimeoutError) as error:
+        raise ClusterUnavailable(
+            f"cluster {flow.target.alias}: what the mirror keeps there of {flow.name} cannot be read ({error or repr(error)}).",
+            cluster=flow.target.alias,
+        ) from error
 
 
 def _over(hop: Hop, places: Sequence[Place | None]) -> list[Place | None]:
@@ -142,13 +193,7 @@ def _maps(flow: Flow) -> tuple[FlowPlan, FlowMaps]:
         ]
     plan = flow_plan(flow, topics, {name: topic.partitions for name, topic in remote.items()})
     maps = FlowMaps(plan)
-    try:
-        asyncio.run(asyncio.wait_for(maps.refresh(flow.target_admin), WITHIN_S))
-    except (KafkaError, OSError, TimeoutError) as error:
-        raise ClusterUnavailable(
-            f"cluster {flow.target.alias}: the offset map of {flow.name} cannot be read ({error or repr(error)}).",
-            cluster=flow.target.alias,
-        ) from error
+    _read(flow, maps.refresh(flow.target_admin))
     return plan, maps
 
 

@@ -102,7 +102,7 @@ def test_a_group_that_fails_over_reads_on_exactly_where_it_stood(primary, backup
     write_transactions(primary, topic, 60)
     write(primary, topic, rows(100, start=200))
     end = end_offset(primary, topic, 0)
-    offsets = [*range(0, end, 7), *range(200, 300), end]
+    offsets = [*range(0, end, 13), *range(200, 300, 3), end]
     for offset in offsets:
         stand(primary, f"{group}-{offset}", topic, offset)
     with appliance("primary.consumer.isolation.level = read_committed") as running:
@@ -114,7 +114,7 @@ def test_a_group_that_fails_over_reads_on_exactly_where_it_stood(primary, backup
         )  # fmt: skip
         assert running.stop()[0] == 0
     found = checkpoints(backup, remote)
-    for offset in offsets[::20]:
+    for offset in offsets[::12]:
         theirs = translated(java, backup.bootstrap, "primary", f"{group}-{offset}")
         assert theirs == {(remote, 0): found[f"{group}-{offset}"].downstream}
     source, target = records(primary, topic), records(backup, remote)
@@ -273,6 +273,13 @@ def test_a_group_fails_over_and_back_and_reads_each_record_once(primary, backup,
     dead = running.file.with_name("dead.properties")  # primary is gone: the very time when somebody fails over
     dead.write_text(running.file.read_text().replace(primary.bootstrap, "127.0.0.1:1"))
     assert told(dead, "primary->backup", "--topic", topic, "--offset", 70)[0]["to"]["offset"] == there
+    last = checkpoints(backup, remote)[group]
+    assert told(dead, "primary->backup", "--group", group) == [
+        {
+            "from": {"topic": topic, "partition": 0, "offset": last.upstream},
+            "to": {"topic": remote, "partition": 0, "offset": last.downstream},
+        }
+    ]
     bad = subprocess.run(
         [sys.executable, "-m", "mirror.cli", "translate", running.file, "primary->moon", "--group", group],
         capture_output=True, text=True, check=False,

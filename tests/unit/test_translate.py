@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from mirror.checkpoints.map_reader import FlowMaps
-from mirror.checkpoints.translate import Place, across, route
+from mirror.checkpoints.translate import Place, across, route, translate
 from mirror.errors import SettingsError
 from mirror.offset_map import OffsetMap, Run
 from mirror.replication.plan import Assigned, FlowPlan
@@ -50,3 +50,9 @@ def test_places_get_the_other_sides_names_and_offsets():
     there = [Place("a.t", 0, 2), Place("a.t", 0, None), None, None, Place("a.t", 0, None)]
     assert across(plan, maps, asked, is_back=False) == there
     assert across(plan, maps, [Place("a.t", 0, 2), Place("t", 0, 2)], is_back=True) == [Place("t", 0, 12), None]
+
+
+@pytest.mark.parametrize("pair", ["a->a", "a", "a->moon", "->b"])
+def test_what_names_no_two_clusters_is_refused(pair):
+    with pytest.raises(SettingsError, match="names no two clusters; expected A->B of a, b"):
+        translate(SimpleNamespace(flows=[flow("a>b")]), SimpleNamespace(pair=pair))
