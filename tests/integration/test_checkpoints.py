@@ -56,10 +56,10 @@ def stands(cluster, group: str, topic: str, partition: int = 0) -> int | None:
     )
 
 
-def checkpoints(cluster, remote: str) -> dict[str, Checkpoint]:
+def checkpoints(cluster, remote: str, *, source: str = "primary") -> dict[str, Checkpoint]:
     """Return the last checkpoint of each group on a topic."""
     found = {}
-    for message in messages(cluster, "primary.checkpoints.internal"):
+    for message in messages(cluster, f"{source}.checkpoints.internal"):
         with contextlib.suppress(NotThatRecord):
             checkpoint = Checkpoint.decode(message.key(), message.value())
             if checkpoint.topic == remote:

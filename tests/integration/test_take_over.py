@@ -25,49 +25,14 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 
 @contextlib.contextmanager
-def mirrormaker(primary, backup, topic: str, folder: Path, extra: str = ""):
-    job = peers.Job(source="primary", source_servers=primary.bootstrap, target_servers=backup.bootstrap, topics=topic)
+def mirrormaker(source: str, primary, backup, topic: str, folder: Path, extra: str = ""):
+    job = peers.Job(source=source, source_servers=primary.bootstrap, target_servers=backup.bootstrap, topics=topic)
     process = peers.start("mm2", job, folder, extra=extra)
     try:
         yield process
     finally:
         if process.poll() is None:
             peers.stop(process)
-
-
-def test_it_goes_on_where_mirrormaker_stopped_under_load(primary, backup, topic, tmp_path):
-    remote, group = f"primary.{topic}", f"group-{topic}"
-    create(primary, topic, 2)
-    write(primary, topic, rows(500))
-    running = RunningAppliance(
-        tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=topic,
-        extra=f"emit.checkpoints.enabled = true\nemit.checkpoints.interval.seconds = 1\ngroups = {group}\n"
-        "primary.consumer.auto.offset.reset = latest\n",
-    )  # fmt: skip
-    with load(primary, topic):
-        with mirrormaker(primary, backup, topic, tmp_path / "peer", "emit.checkpoints.enabled = true\n") as theirs:
-            eventually(lambda: end_offset(backup, remote, 0) > 800, within_s=90, because="MirrorMaker copies")
-            refused = subprocess.run(
-                [sys.executable, "-m", "mirror.cli", "run", running.file], capture_output=True, text=True, check=False
-            )
-            assert refused.returncode == 2
-            assert "a MirrorMaker 2 still replicates into backup" in refused.stderr
-            theirs.send_signal(signal.SIGTERM)
-            assert theirs.wait(60) is not None
-        stopped_at = end_offset(backup, remote, 0)
-        with running:
-            eventually(lambda: end_offset(backup, remote, 0) > stopped_at + 300, within_s=60, because="we go on")
-            stand(primary, group, topic, stopped_at + 100)
-            eventually(lambda: group in checkpoints(backup, remote), within_s=30, because="its groups are followed")
-    with running:
-        for partition in range(2):
-            await_replicated(running, primary, topic, remote, partition)
-        assert running.stop()[0] == 0
-    assert "2 topic-partitions go on where MirrorMaker 2 stopped" in running.log.read_text()
-    assert differences(primary, backup, topic, remote) == []
-    there = checkpoints(backup, remote)[group].downstream
-    unread = [value for at, value in records(primary, topic) if at >= stopped_at + 100]
-    assert [value for at, value in records(backup, remote) if at >= there] == unread
 
 
 def flow_of_its_own(folder, primary, backup, topic: str, extra: str = "") -> RunningAppliance:
@@ -77,6 +42,44 @@ def flow_of_its_own(folder, primary, backup, topic: str, extra: str = "") -> Run
     )
     running.file.write_text(running.file.read_text().replace("primary", topic))
     return running
+
+
+def test_it_goes_on_where_mirrormaker_stopped_under_load(primary, backup, topic, tmp_path):
+    remote, group = f"{topic}.{topic}", f"group-{topic}"
+    create(primary, topic, 2)
+    write(primary, topic, rows(500))
+    running = flow_of_its_own(
+        tmp_path, primary, backup, topic,
+        f"emit.checkpoints.enabled = true\nemit.checkpoints.interval.seconds = 1\ngroups = {group}\n"
+        f"{topic}.consumer.auto.offset.reset = latest\n",
+    )  # fmt: skip
+    with load(primary, topic):
+        with mirrormaker(
+            topic, primary, backup, topic, tmp_path / "peer", "emit.checkpoints.enabled = true\n"
+        ) as theirs:
+            eventually(lambda: end_offset(backup, remote, 0) > 800, within_s=90, because="MirrorMaker copies")
+            refused = subprocess.run(running.command, capture_output=True, text=True, check=False, timeout=90)
+            assert refused.returncode == 2
+            assert "a MirrorMaker 2 still replicates into backup" in refused.stderr
+            theirs.send_signal(signal.SIGTERM)
+            assert theirs.wait(60) is not None
+        stopped_at = end_offset(backup, remote, 0)
+        with running:
+            eventually(lambda: end_offset(backup, remote, 0) > stopped_at + 300, within_s=60, because="we go on")
+            stand(primary, group, topic, stopped_at + 100)
+            eventually(
+                lambda: group in checkpoints(backup, remote, source=topic),
+                within_s=30, because="its groups are followed",
+            )  # fmt: skip
+    with running:
+        for partition in range(2):
+            await_replicated(running, primary, topic, remote, partition)
+        assert running.stop()[0] == 0
+    assert "2 topic-partitions go on where MirrorMaker 2 stopped" in running.log.read_text()
+    assert differences(primary, backup, topic, remote) == []
+    there = checkpoints(backup, remote, source=topic)[group].downstream
+    unread = [value for at, value in records(primary, topic) if at >= stopped_at + 100]
+    assert [value for at, value in records(backup, remote) if at >= there] == unread
 
 
 def test_what_appears_later_is_replicated_from_its_begin_though_the_flow_began_at_the_end(
@@ -142,14 +145,10 @@ def test_positions_that_are_gone_come_back_from_the_offset_map(primary, backup, 
 def test_connect_positions_are_read_and_foreign_records_are_none():
     key = b'["MirrorSourceConnector",{"partition":3,"cluster":"A","topic":"orders"}]'
     assert connect_offset(key, b'{"offset":41}') == ("A", ("orders", 3), 41)
+    assert connect_offset(key, None) == ("A", ("orders", 3), None)  # it was removed
     assert connect_offset(key.replace(b"Source", b"Checkpoint"), b'{"offset":41}') is None
-    for bad in (
-        (None, b"{}"),
-        (key, None),
-        (b"[]", b"{}"),
-        (key, b"x"),
-        (b'["MirrorSourceConnector",{}]', b'{"offset":1}'),
-    ):
+    incomplete = (b'["MirrorSourceConnector",{}]', b'{"offset":1}')
+    for bad in ((None, b"{}"), (b"[]", b"{}"), (key, b"x"), (key, b"{}"), incomplete):
         assert connect_offset(*bad) is None
 
 
