@@ -47,6 +47,7 @@ emit.heartbeats.enabled = false
 checkpoints.topic.replication.factor = 1
 offset-syncs.topic.replication.factor = 1
 heartbeats.topic.replication.factor = 1
+heartbeats.replication.enabled = false
 mirror.metrics.listen = 127.0.0.1:{self.port}
 mirror.state.dir = {folder / "state"}
 mirror.window.ms = 2000

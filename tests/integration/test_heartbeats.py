@@ -13,6 +13,7 @@ from tests.waiting import eventually
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 EXTRA = """\
 emit.heartbeats.enabled = true
+heartbeats.replication.enabled = true
 mirror.heartbeats.all.pairs = true
 """
 
