@@ -52,6 +52,11 @@ _COORDINATOR_MOVES = (
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
 )
+_LEADER_MOVED = (
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,6 +223,22 @@ class Admin:
         request = {TopicPartition(topic, partition): at for topic, partition in wanted}
         if not request:
             return {}
+        found, failure = self._asked_offsets(request, read_committed=read_committed)
+        if failure is not None and failure.args[0].code() in _LEADER_MOVED:
+            # librdkafka would ask the leader that it knows, by the epoch that it knows, until its metadata is minutes old.
+            try:
+                self._client.list_topics(timeout=OFFSETS_S)
+            except KafkaException as error:
+                raise self._unavailable(error) from error
+            found, failure = self._asked_offsets(request, read_committed=read_committed)
+        if failure is not None and not found:
+            raise self._unavailable(failure) from failure
+        return found
+
+    def _asked_offsets(
+        self, request: dict[TopicPartition, OffsetSpec], *, read_committed: bool
+    ) -> tuple[dict[tuple[str, int], int], KafkaException | None]:
+        """Return the offsets that were told, and the last refusal."""
         level = IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED
         answers = self._client.list_offsets(request, isolation_level=level, request_timeout=OFFSETS_S)
         found, failure = {}, None
@@ -226,9 +247,7 @@ class Admin:
                 found[partition.topic, partition.partition] = int(future.result().offset)
             except KafkaException as error:
                 failure = error
-        if failure is not None and not found:
-            raise self._unavailable(failure) from failure
-        return found
+        return found, failure
 
     def committed(self, group: str, wanted: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """Return a group's committed offset of each topic-partition that has one."""

@@ -25,12 +25,11 @@ from mirror.config.settings import Flow, Settings
 from mirror.errors import ClusterUnavailable, SettingsError, StreamTerminated
 from mirror.heartbeats import Heart
 from mirror.local.jars import cache_folder, java
-from mirror.offsets import Key
 from mirror.poller import Poller
 from mirror.positions import begin
 from mirror.replication.class_archive import ClassArchive
 from mirror.replication.datasource import Plan, write_plan
-from mirror.replication.plan import FlowPlan, stop_key
+from mirror.replication.plan import FlowPlan, Key, stop_key
 from mirror.replication.stream import OBSERVED, OBSERVED_CHECKPOINTS, CheckpointStream, Lanes, close, session
 from mirror.topics import (
     Matched,

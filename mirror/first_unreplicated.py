@@ -12,10 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mirror.config.clients import aiokafka_options, fetch_options
-from mirror.offsets import Key
 from mirror.replication import batches as wire_batches
 from mirror.replication.batches import Batch
-from mirror.replication.plan import FlowPlan
+from mirror.replication.plan import FlowPlan, Key
 from mirror.replication.wire import KafkaError, Source
 
 log = logging.getLogger("mirror")

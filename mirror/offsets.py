@@ -10,9 +10,7 @@ from typing import NamedTuple
 
 from mirror.admin import Admin
 from mirror.config.clients import fetch_options
-from mirror.replication.plan import FlowPlan
-
-Key = tuple[str, int]  # source topic, partition
+from mirror.replication.plan import FlowPlan, Key
 
 
 class LogBounds(NamedTuple):

@@ -20,8 +20,8 @@ from mirror import offsets
 from mirror.admin import Admin
 from mirror.errors import ClusterUnavailable
 from mirror.first_unreplicated import FirstUnreplicated
-from mirror.offsets import Key, LogBounds
-from mirror.replication.plan import FlowPlan
+from mirror.offsets import LogBounds
+from mirror.replication.plan import FlowPlan, Key
 
 log = logging.getLogger("mirror")
 

@@ -6,7 +6,6 @@ topic's id and the tail of the offset map (mirror.replication.tail).
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 from collections.abc import Collection, Coroutine, Mapping
@@ -14,25 +13,20 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from mirror.checkpoints.map_reader import FlowMaps
-from mirror.checkpoints.reads import Key, committed, ends, partitions_of, patiently, read_topic
+from mirror.checkpoints.reads import answered, committed, ends, partitions_of, patiently, read_topic
+from mirror.checkpoints.rules import is_idle
+from mirror.checkpoints.writes import write, writer
 from mirror.config.clients import aiokafka_options
 from mirror.config.settings import Flow
-from mirror.errors import ClusterUnavailable, SettingsError
+from mirror.errors import SettingsError
 from mirror.groups import Groups
 from mirror.mm2_records import NotThatRecord, OffsetSync
 from mirror.offset_map import OffsetMap
-from mirror.replication.batches import of_values
-from mirror.replication.plan import Assigned, FlowPlan
+from mirror.replication.plan import Assigned, FlowPlan, Key
 from mirror.replication.tail import MapRecord
-from mirror.replication.wire import KafkaError, Target, now_ms
 from mirror.topics import offset_syncs_topic
 
 log = logging.getLogger("mirror")
-
-WITHIN_S = 60.0
-WRITE_S = 20.0
-REQUEST_BYTES = 1 << 20
-_IDLE = ("Empty", "Dead")
 
 Found = TypeVar("Found")
 
@@ -116,7 +110,7 @@ async def _from_map(flow: Flow, plan: FlowPlan, unplaced: Mapping[Key, Assigned]
 def _take_over_group(flow: Flow, plan: FlowPlan, unplaced: Collection[Key]) -> int:
     """Give topic-partitions the positions of the consumer group that read them before: MirrorMaker 1 kept them there."""
     for group in Groups(flow.source.alias, flow.source_admin).read(lambda name: name == flow.source_group):
-        if group.state not in _IDLE:
+        if not is_idle(group.state):
             raise SettingsError(
                 f"{flow.name}: somebody still reads {flow.source.alias} as group {group.name} (it is {group.state}). "
                 "Stop that MirrorMaker; this program goes on where it stopped."
@@ -144,7 +138,7 @@ def take_over(flow: Flow, plan: FlowPlan, unplaced: Collection[Key]) -> int:
     """
     worker = f"{flow.source.alias}-mm2"
     for group in Groups(flow.target.alias, flow.target_admin).read(lambda name: name == worker, kinds=("connect",)):
-        if group.state not in _IDLE:
+        if not is_idle(group.state):
             raise SettingsError(
                 f"{flow.name}: a MirrorMaker 2 still replicates into {flow.target.alias} (its group {worker} is "
                 f"{group.state}). Stop it; this program goes on where it stopped."
@@ -208,22 +202,10 @@ def connect_offset(key: bytes | None, value: bytes | None) -> tuple[str, Key, in
 async def _write(
     flow: Flow, group: str, positions: Mapping[Key, Position], map_topic: str, maps: Mapping[Key, OffsetMap]
 ) -> None:
-    target = Target(aiokafka_options(flow.producer), request_bytes=REQUEST_BYTES)
-    try:
-        await target.open({map_topic} if map_topic else ())
-        records = (MapRecord(topic, partition, runs).encode() for (topic, partition), runs in maps.items())
-        for batch in of_values(records, timestamp_ms=int(now_ms())):
-            await asyncio.wait_for(target.send(batch, map_topic, 0), WRITE_S)
+    async with writer(flow.producer, {map_topic} if maps else ()) as target:
+        await write(target, map_topic, (MapRecord(*key, runs).encode() for key, runs in maps.items()))
         await patiently(lambda: target.commit(group, positions))
-    finally:
-        await target.close()
 
 
 def _asked(flow: Flow, question: Coroutine[Any, Any, Found]) -> Found:
-    try:
-        return asyncio.run(asyncio.wait_for(question, WITHIN_S))
-    except (KafkaError, OSError, TimeoutError) as error:
-        raise ClusterUnavailable(
-            f"cluster {flow.target.alias}: positions of {flow.name} cannot be read or set ({error or repr(error)}).",
-            cluster=flow.target.alias,
-        ) from error
+    return answered(question, cluster=flow.target.alias, what=f"positions of {flow.name} cannot be read or set")

@@ -13,9 +13,9 @@ from mirror.columns import aligned
 from mirror.config.java_regex import RegexError, compile_list
 from mirror.config.settings import Flow, Settings
 from mirror.errors import SettingsError
-from mirror.offsets import Key, bounds
+from mirror.offsets import bounds
 from mirror.positions import Position, read_positions, write_positions
-from mirror.replication.plan import Assigned, Baton, FlowPlan, stop_key, turn_key
+from mirror.replication.plan import Assigned, Baton, FlowPlan, Key, is_turn_key, stop_key
 from mirror.replication.window import DEAD_S, GRACE_S
 from mirror.topics import ensure_remote, flow_plan, matched
 
@@ -63,10 +63,8 @@ def positions(settings: Settings, asked: Namespace) -> int:
 def is_running(found: Mapping[Key, Position], baton_topic: str, *, window_ms: int, now_ms: float) -> bool:
     """Tell from a flow's batons whether some process replicates it now, or may do so until its last window is over."""
     stop = found.get((baton_topic, stop_key()))
-    slots = range(max((key for topic, key in found if topic == baton_topic), default=0) // 2)
-    for slot in slots:
-        turn = found.get((baton_topic, turn_key(slot)))
-        if turn is None or (stop is not None and turn.metadata == str(stop.offset)):
+    for turn in (at for (topic, key), at in found.items() if topic == baton_topic and is_turn_key(key)):
+        if stop is not None and turn.metadata == str(stop.offset):
             continue  # that run was told to stop
         if now_ms < (Baton.decode(turn.offset).window + 1) * window_ms + (2 * GRACE_S + DEAD_S) * 1000:
             return True

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
-from collections.abc import Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mirror.checkpoints.map_reader import FlowMaps
 from mirror.checkpoints.plan import CheckpointPlan, CheckpointReport
-from mirror.checkpoints.reads import Key, read_topic, starts
 from mirror.checkpoints.reads import ends as log_ends
+from mirror.checkpoints.reads import read_checkpoints, starts
 from mirror.checkpoints.rules import State, Translated, is_idle, moved, translated
+from mirror.checkpoints.writes import write, writer
 from mirror.config.clients import aiokafka_options
 from mirror.groups import MIRRORED, Group, Groups
-from mirror.mm2_records import Checkpoint, NotThatRecord, OffsetSync
+from mirror.mm2_records import Checkpoint, OffsetSync
 from mirror.offset_map import OffsetMap
-from mirror.replication.batches import of_values
-from mirror.replication.plan import is_own_group
+from mirror.replication.plan import Key, is_own_group
 from mirror.replication.wire import KafkaError, Target, now_ms
 
 log = logging.getLogger("mirror")
 
-REQUEST_BYTES = 1 << 20
-WRITE_S = 20.0
 FORGET_EVERY_S = 600.0
 
 
@@ -74,10 +70,10 @@ class FlowCheckpoints:
         found = {group.name: self._translated(group) for group in groups}
         before = dict(self.written)
         gone = await self._forgotten()
-        async with _writer(plan.flow.producer, {plan.checkpoints_topic, plan.flow.offset_map_topic}) as target:
-            await _write(target, plan.flow.offset_map_topic, ((key, None) for key in gone))
+        async with writer(plan.flow.producer, {plan.checkpoints_topic, plan.flow.offset_map_topic}) as target:
+            await write(target, plan.flow.offset_map_topic, ((key, None) for key in gone))
             fresh = self._fresh(found)
-            await _write(target, plan.checkpoints_topic, (checkpoint.encode() for checkpoint in fresh))
+            await write(target, plan.checkpoints_topic, (checkpoint.encode() for checkpoint in fresh))
             acked_ms = now_ms()
             self.written |= {(c.group, (c.topic, c.partition)): c for c in fresh}
             if self._is_move_due():
@@ -145,19 +141,12 @@ class FlowCheckpoints:
 
     async def _read_written(self) -> dict[tuple[str, Key], Checkpoint]:
         """Read the checkpoints topic, as MirrorMaker does at its start: what it has need not be written again."""
-        found: dict[tuple[str, Key], Checkpoint] = {}
-        options = aiokafka_options(self.plan.target_client)
-        async for _, record in read_topic(options, self.plan.checkpoints_topic, 0):
-            try:
-                checkpoint = Checkpoint.decode(record.key, record.value)
-            except NotThatRecord as error:
-                if self.foreign == 0:
-                    log.warning("%s: a record in %s is no checkpoint: it %s; skipped",
-                                self.plan.flow.name, self.plan.checkpoints_topic, error)  # fmt: skip
-                self.foreign += 1
-                continue
-            found[checkpoint.group, (checkpoint.topic, checkpoint.partition)] = checkpoint
-        return found
+        topic = self.plan.checkpoints_topic
+        checkpoints, foreign = await read_checkpoints(aiokafka_options(self.plan.target_client), topic)
+        if foreign:
+            log.warning("%s: a record in %s is no checkpoint: it %s; skipped", self.plan.flow.name, topic, foreign[0])
+        self.foreign += len(foreign)
+        return {(c.group, (c.topic, c.partition)): c for c in checkpoints}
 
     # --- the target's groups ------------------------------------------------------------------------------------
 
@@ -226,8 +215,8 @@ class FlowCheckpoints:
         if not syncs:
             return
         try:
-            async with _writer(self.plan.offset_syncs_client, {topic}) as cluster:
-                await _write(cluster, topic, (sync.encode() for sync in syncs))
+            async with writer(self.plan.offset_syncs_client, {topic}) as cluster:
+                await write(cluster, topic, (sync.encode() for sync in syncs))
         except (KafkaError, OSError, TimeoutError) as error:
             if str(error) != self.refused_syncs:
                 log.warning("%s: offset syncs cannot be written to %s: %r", self.plan.flow.name, topic, error)
@@ -256,21 +245,3 @@ def offset_syncs(topic: str, partition: int, offsets: OffsetMap, last: int | Non
 
 def _reread(before: Checkpoint | None, now: Translated) -> int | None:
     return None if before is None else max(0, now.upstream - before.upstream)
-
-
-@asynccontextmanager
-async def _writer(client: Mapping[str, str], topics: set[str]):  # type: ignore[no-untyped-def]
-    target = Target(aiokafka_options(client), request_bytes=REQUEST_BYTES)
-    try:
-        await target.open(topics)
-        yield target
-    finally:
-        await target.close()
-
-
-async def _write(target: Target, topic: str, records: Iterable[tuple[bytes, bytes | None]]) -> None:
-    """Write records to partition 0 of a topic and wait until it has them all."""
-    for batch in of_values(records, timestamp_ms=int(now_ms())):
-        if not target.knows(topic, 0):
-            raise KafkaError(f"topic {topic} does not exist")
-        await asyncio.wait_for(target.send(batch, topic, 0), WRITE_S)

@@ -9,10 +9,8 @@ from typing import Any
 from mirror.checkpoints.reads import committed, read_topic
 from mirror.config.clients import aiokafka_options
 from mirror.offset_map import OffsetMap
-from mirror.replication.plan import FlowPlan
+from mirror.replication.plan import FlowPlan, Key
 from mirror.replication.tail import MapRecord, Tail
-
-Key = tuple[str, int]  # topic, partition
 
 
 @dataclass(slots=True)
@@ -24,9 +22,7 @@ class FlowMaps:
     positions: dict[Key, int] = field(default_factory=dict)  # next source offset to replicate
     foreign: int = 0  # records in the map's topic that are none of it; whoever reports them sets it back
     _next: int = 0  # offset in the map's topic to read from
-    _ends: dict[bytes, tuple[Key, int]] = field(
-        default_factory=dict
-    )  # by the topic's keys: what about, up to which offset
+    _ends: dict[bytes, tuple[Key, int]] = field(default_factory=dict)  # by the topic's keys: place, and where it ends
 
     async def refresh(self, target: Mapping[str, str]) -> None:
         """Read what came since the last time. `target` holds the Java properties of a client of the target."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, TypeVar
 
 from aiokafka import AIOKafkaConsumer
@@ -12,9 +12,13 @@ from aiokafka import errors as kafka_errors
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.structs import TopicPartition
 
-Key = tuple[str, int]  # topic, partition
+from mirror.errors import ClusterUnavailable
+from mirror.mm2_records import Checkpoint, NotThatRecord
+from mirror.replication.plan import Key
+
 READ_RECORDS = 5_000
 COORDINATOR_S = 10.0
+WITHIN_S = 60.0
 _COORDINATOR_MOVES = (
     kafka_errors.GroupCoordinatorNotAvailableError,
     kafka_errors.GroupLoadInProgressError,
@@ -22,6 +26,18 @@ _COORDINATOR_MOVES = (
 )
 
 Answer = TypeVar("Answer")
+
+
+def answered(question: Coroutine[Any, Any, Answer], *, cluster: str, what: str) -> Answer:
+    """Wait for what one cluster (by its alias) is asked.
+
+    Raises:
+        ClusterUnavailable: "cluster A: `what` (reason)."
+    """
+    try:
+        return asyncio.run(asyncio.wait_for(question, WITHIN_S))
+    except (kafka_errors.KafkaError, OSError, TimeoutError) as error:
+        raise ClusterUnavailable(f"cluster {cluster}: {what} ({error or repr(error)}).", cluster=cluster) from error
 
 
 async def read_topic(options: Mapping[str, Any], topic: str, start: int, partition: int = 0):  # type: ignore[no-untyped-def]
@@ -43,6 +59,18 @@ async def read_topic(options: Mapping[str, Any], topic: str, start: int, partiti
                     yield record.offset, record
     finally:
         await consumer.stop()
+
+
+async def read_checkpoints(options: Mapping[str, Any], topic: str) -> tuple[list[Checkpoint], list[NotThatRecord]]:
+    """Return the checkpoints of a topic, later ones behind those that they replace, and why other records are none."""
+    found: list[Checkpoint] = []
+    foreign: list[NotThatRecord] = []
+    async for _, record in read_topic(options, topic, 0):
+        try:
+            found.append(Checkpoint.decode(record.key, record.value))
+        except NotThatRecord as error:
+            foreign.append(error)
+    return found, foreign
 
 
 async def partitions_of(options: Mapping[str, Any], topic: str) -> list[int]:

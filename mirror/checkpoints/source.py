@@ -83,7 +83,9 @@ class CheckpointReader(SimpleDataSourceStreamReader):
 
     async def _flow(self, plan: CheckpointPlan) -> list[CheckpointReport]:
         """Return a flow's reports, or one that says why there are none: other flows go on."""
-        flow = self._flows.setdefault(plan.flow.name, FlowCheckpoints(plan))
+        flow = self._flows.get(plan.flow.name)
+        if flow is None:
+            flow = self._flows[plan.flow.name] = FlowCheckpoints(plan)
         flow.follow(plan)
         try:
             return await asyncio.wait_for(flow.checkpoint(), WITHIN_S)

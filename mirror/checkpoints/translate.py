@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import json
 import sys
 from argparse import Namespace
@@ -14,20 +12,17 @@ from typing import Any, NamedTuple, TypeVar
 
 from mirror.admin import Admin
 from mirror.checkpoints.map_reader import FlowMaps
-from mirror.checkpoints.reads import Key, read_topic
+from mirror.checkpoints.reads import answered, read_checkpoints
 from mirror.columns import aligned
 from mirror.config.clients import aiokafka_options
 from mirror.config.settings import Flow, Settings
 from mirror.errors import ClusterUnavailable, SettingsError
 from mirror.groups import Groups
-from mirror.mm2_records import Checkpoint, NotThatRecord
-from mirror.replication.plan import FlowPlan
-from mirror.replication.wire import KafkaError
+from mirror.replication.plan import FlowPlan, Key
 from mirror.topics import Matched, flow_plan, matched
 
 COLUMNS = ("topic", "partition", "offset", "is there", "partition", "offset")
 NOTHING_FOUND = 1
-WITHIN_S = 60.0
 
 Answer = TypeVar("Answer")
 
@@ -130,33 +125,22 @@ def _pairs(way: Sequence[Hop], places: Sequence[Place]) -> list[tuple[Place, Pla
 def _last_checkpoints(flow: Flow, group: str) -> list[tuple[Place, Place]]:
     """Return where a group stood, and goes on, by the checkpoints on the target: all there is while the source is gone."""
 
-    async def read() -> dict[Key, Checkpoint]:
-        found = {}
-        topic = flow.policy.checkpoints_topic(flow.source.alias)
-        async for _, record in read_topic(aiokafka_options(flow.target_admin), topic, 0):
-            with contextlib.suppress(NotThatRecord):
-                checkpoint = Checkpoint.decode(record.key, record.value)
-                if checkpoint.group == group:
-                    found[checkpoint.topic, checkpoint.partition] = checkpoint
-        return found
-
+    topic = flow.policy.checkpoints_topic(flow.source.alias)
+    checkpoints, _ = _read(flow, read_checkpoints(aiokafka_options(flow.target_admin), topic))
+    found = {(c.topic, c.partition): c for c in checkpoints if c.group == group}
     return [
         (
             Place(flow.policy.upstream_topic(topic) or topic, partition, at.upstream),
             Place(topic, partition, at.downstream),
         )
-        for (topic, partition), at in sorted(_read(flow, read()).items())
+        for (topic, partition), at in sorted(found.items())
     ]
 
 
 def _read(flow: Flow, reading: Coroutine[Any, Any, Answer]) -> Answer:
-    try:
-        return asyncio.run(asyncio.wait_for(reading, WITHIN_S))
-    except (KafkaError, OSError, TimeoutError) as error:
-        raise ClusterUnavailable(
-            f"cluster {flow.target.alias}: what the mirror keeps there of {flow.name} cannot be read ({error or repr(error)}).",
-            cluster=flow.target.alias,
-        ) from error
+    return answered(
+        reading, cluster=flow.target.alias, what=f"what the mirror keeps there of {flow.name} cannot be read"
+    )
 
 
 def _over(hop: Hop, places: Sequence[Place | None]) -> list[Place | None]:

@@ -11,8 +11,9 @@ from typing import NamedTuple
 BATON_TOPIC = "mm2-batons.{source}.internal"
 OFFSET_MAP_TOPIC = "mm2-offset-map.{source}.internal"
 
-
 OWN_GROUP = "mirror.{flow}"
+
+Key = tuple[str, int]  # topic, partition
 
 
 def is_own_group(name: str) -> bool:
@@ -91,6 +92,11 @@ class Window:
         return self.number * self.window_ms
 
     @property
+    def lane(self) -> int:
+        """Lane that serves the window."""
+        return self.number % self.lanes
+
+    @property
     def end_ms(self) -> int:
         """End of the window, epoch ms."""
         return self.start_ms + self.window_ms
@@ -114,6 +120,9 @@ def next_window(start: int, now_ms: float, *, window_ms: int, lanes: int) -> int
     if start >= current:
         return start
     return current + (start - current) % lanes
+
+
+_KEYS_OF_A_SLOT = 3  # ready, and the turns of up to two lanes
 
 
 class Baton(NamedTuple):
@@ -142,14 +151,19 @@ def stop_key() -> int:
 
 def ready_key(slot: int) -> int:
     """Baton-topic partition on which a slot's successor says that it is warm."""
-    return 1 + 2 * slot
+    return 1 + _KEYS_OF_A_SLOT * slot
 
 
-def turn_key(slot: int) -> int:
-    """Baton-topic partition on which a slot's turn is kept."""
-    return 2 + 2 * slot
+def turn_key(slot: int, lane: int) -> int:
+    """Baton-topic partition on which a lane says whether it holds a slot's turn; no lane writes another's."""
+    return 2 + _KEYS_OF_A_SLOT * slot + lane
+
+
+def is_turn_key(key: int) -> bool:
+    """Tell whether a baton-topic partition is one of `turn_key`."""
+    return key > 0 and (key - 1) % _KEYS_OF_A_SLOT != 0
 
 
 def baton_partitions(slots: int) -> int:
     """Partitions the baton topic needs."""
-    return 1 + 2 * slots
+    return 1 + _KEYS_OF_A_SLOT * slots

@@ -41,8 +41,9 @@ class Partition:
     """State of one topic-partition inside a window."""
 
     assigned: Assigned
-    position: int  # next source offset to fetch
-    acked: int  # next source offset that the target has not acknowledged
+    position: int = -1  # next source offset to fetch
+    acked: int = -1  # next source offset that the target has not acknowledged
+    begins: int | None = None  # EARLIEST or LATEST while it has no position yet
     committed: int | None = None
     tail: Tail = field(default_factory=Tail)
     queue: deque[Batch] = field(default_factory=deque)
@@ -58,6 +59,10 @@ class Partition:
     back_off_s: float = BACK_OFF_S[0]
     reason: str = ""
     tally: Tally = field(default_factory=Tally)
+
+    def has_room(self, now_s: float) -> bool:
+        """Tell whether more of it is to be fetched now."""
+        return self.begins is None and self.queued_bytes < QUEUE_BYTES and now_s >= self.resume_s
 
 
 class FlowRunner:
@@ -93,18 +98,21 @@ class FlowRunner:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Replicate until `stop` is set, then wait for nothing but the running requests."""
+        placing = self._loop.create_task(self._place())
         try:
             while not stop.is_set():
                 self._follow_leaders()
+                _raise_failure(placing)
                 try:
                     await asyncio.wait_for(stop.wait(), 1.0)
                 except TimeoutError:
                     continue
         finally:
             self._stopping = True
-            for task in self._fetchers.values():
+            tasks = [placing, *self._fetchers.values()]
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*self._fetchers.values(), return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def drained(self, within_s: float) -> bool:
         """Wait until every sent batch is acknowledged or refused; False when that took too long."""
@@ -125,9 +133,38 @@ class FlowRunner:
             for cold in (False, True):
                 task = self._fetchers.get((leader, cold))
                 if task is None or task.done():
-                    if task is not None and not task.cancelled() and task.exception() is not None:
-                        raise task.exception()  # type: ignore[misc]
+                    _raise_failure(task)
                     self._fetchers[leader, cold] = self._loop.create_task(self._fetch_loop(leader, cold=cold))
+
+    async def _place(self) -> None:
+        """Find where topic-partitions without a position begin; the others flow meanwhile."""
+        while not self._stopping and (unplaced := [p for p in self.partitions.values() if p.begins is not None]):
+            now = self._loop.time()
+            wanted = {
+                (p.assigned.topic, p.assigned.partition): p.begins
+                for p in unplaced
+                if p.begins is not None and now >= p.resume_s
+            }
+            try:
+                found = await self._source.offsets(wanted)
+            except (KafkaError, OSError, TimeoutError) as error:
+                log.warning("%s: where topics begin cannot be read (%s), retrying", self.name, error or repr(error))
+                found = {}
+            for key, answer in found.items():
+                self._begin(self.partitions[key], answer)
+            if len(found) < len(unplaced) or not all(isinstance(answer, int) for answer in found.values()):
+                await asyncio.sleep(RETRY_S)
+                await self._refresh_source()
+
+    def _begin(self, partition: Partition, answer: int | type[KafkaError]) -> None:
+        if not isinstance(answer, int):
+            self._pause(partition, f"the source does not tell where it begins: {answer.__name__}")
+            return
+        partition.tail = Tail(begins_at=0 if partition.begins == EARLIEST else answer)
+        partition.position = partition.acked = answer
+        partition.begins = None
+        partition.reason = ""
+        partition.back_off_s = BACK_OFF_S[0]
 
     # --- fetching -------------------------------------------------------------------------------------------
 
@@ -175,7 +212,7 @@ class FlowRunner:
         for partition in self._by_leader.get(node, ()):
             if cold and partition.is_hot and now - partition.last_data_s > HOT_S and not partition.queued_bytes:
                 partition.is_hot = False
-            if partition.is_hot == cold or partition.queued_bytes >= QUEUE_BYTES or now < partition.resume_s:
+            if partition.is_hot == cold or not partition.has_room(now):
                 continue
             assigned = partition.assigned
             wanted.setdefault(assigned.topic, []).append(
@@ -239,13 +276,16 @@ class FlowRunner:
             partition.resume_s = self._loop.time() + RETRY_S  # first let what was read arrive
             return
         assigned, asked = partition.assigned, partition.position
+        key = assigned.topic, assigned.partition
         try:
-            earliest = await self._source.offset(assigned.topic, assigned.partition, EARLIEST)
-            latest = await self._source.offset(assigned.topic, assigned.partition, LATEST)
+            earliest = (await self._source.offsets({key: EARLIEST}))[key]
+            latest = (await self._source.offsets({key: LATEST}))[key]
         except (KafkaError, OSError, TimeoutError) as error:
-            self._pause(
-                partition, f"position {partition.position} is out of range and the log's bounds unknown: {error}"
-            )
+            self._pause(partition, f"position {asked} is out of range and the log's bounds unknown: {error!r}")
+            return
+        if not (isinstance(earliest, int) and isinstance(latest, int)):
+            error_class = latest if isinstance(earliest, int) else earliest
+            self._pause(partition, f"position {asked} is out of range and the log's bounds unknown: {error_class}")
             return
         if partition.position != asked or earliest <= asked <= latest:
             return  # another fetch has moved it meanwhile, or the log has
@@ -466,3 +506,9 @@ class FlowRunner:
         if partition.reason != reason:
             log.error("%s: %s-%d paused: %s", self.name, partition.assigned.topic, partition.assigned.partition, reason)
         partition.reason = reason
+
+
+def _raise_failure(task: asyncio.Task[None] | None) -> None:
+    """Raise what ended a task, if something did."""
+    if task is not None and task.done() and not task.cancelled() and (failure := task.exception()) is not None:
+        raise failure

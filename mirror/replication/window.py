@@ -19,6 +19,7 @@ from mirror.replication.plan import (
     stop_key,
     turn_key,
 )
+from mirror.replication.reports import Tally
 from mirror.replication.runner import FlowRunner, Partition
 from mirror.replication.tail import MapRecord, Tail
 from mirror.replication.wire import EARLIEST, LATEST, KafkaError, Source, Target, now_ms
@@ -147,7 +148,8 @@ class FlowWindow:
     async def _take_turn(self, connections: Connections) -> bool:
         """Wait until the predecessor has released the turn or is dead; False when our window passed meanwhile."""
         window, plan = self._window, self._plan
-        stop, turn = (plan.baton_topic, stop_key()), (plan.baton_topic, turn_key(window.slot))
+        stop = (plan.baton_topic, stop_key())
+        turns = [(plan.baton_topic, turn_key(window.slot, lane)) for lane in range(window.lanes)]
         give_up_ms = window.end_ms - window.window_ms * 0.1
         while now_ms() < window.start_ms:
             await asyncio.sleep(max(0.0, min(0.5, (window.start_ms - now_ms()) / 1000)))
@@ -156,15 +158,15 @@ class FlowWindow:
         started, asked_ms, waited = time.monotonic(), now_ms(), False
         while now_ms() < give_up_ms:
             try:
-                offsets = await connections.target.committed(plan.group, [stop, turn])
+                offsets = await connections.target.committed(plan.group, [stop, *turns])
                 if offsets.get(stop, (None,))[0] == window.run_id:
                     return False
-                if self._is_free(offsets.get(turn, (None, ""))):
-                    await self._begin(connections)
+                if all(self._is_free(offsets[turn]) for turn in turns if turn in offsets):
+                    taken = await self._begin(connections)
                     self._served.turn_wait_ms = now_ms() - (
                         window.start_ms if waited else max(asked_ms, window.start_ms)
                     )
-                    return True
+                    return taken
                 waited = True
             except NETWORK as error:
                 self._warn("read its turn", error)
@@ -172,10 +174,8 @@ class FlowWindow:
             await asyncio.sleep(POLL_S if time.monotonic() - started < 0.5 else 0.05)
         return False
 
-    def _is_free(self, turn: tuple[int | None, str]) -> bool:
+    def _is_free(self, turn: tuple[int, str]) -> bool:
         offset, metadata = turn
-        if offset is None:
-            return True
         baton = Baton.decode(offset)
         # A turn held by an earlier run belongs to a process that is gone: one process runs a file at a time.
         if baton.is_released or metadata != str(self._window.run_id):
@@ -190,31 +190,35 @@ class FlowWindow:
             return True
         return False
 
-    async def _begin(self, connections: Connections) -> None:
-        """Read the positions and hold the turn, in that order, the positions of new partitions in the same commit."""
-        plan, target = self._plan, connections.target
-        keys = [(p.remote_topic, p.partition) for p in plan.partitions]
-        found = await target.committed(plan.group, keys)
-        self._served.partitions = []
-        for assigned in plan.partitions:
-            offset, metadata = found.get((assigned.remote_topic, assigned.partition), (None, ""))
-            self._served.partitions.append(await self._placed(connections.source, assigned, offset, metadata))
-        await self._commit(target, Baton(self._window.number, is_released=False))
+    async def _begin(self, connections: Connections) -> bool:
+        """Hold the turn, then read the positions; False, and the turn given back, when a successor may not have seen us.
 
-    async def _placed(self, source: Source, assigned: Assigned, offset: int | None, metadata: str) -> Partition:
-        rewinds, begins_at = 0, None
-        known_id, _, tail = metadata.partition(" ")
-        if offset is not None and known_id and assigned.topic_id and known_id != assigned.topic_id:
+        A successor says that it is ready before it looks at our turn, and we hold our turn before we look whether it is
+        ready: one of the two sees the other, however long a cluster made either wait in between.
+        """
+        plan, target, window = self._plan, connections.target, self._window
+        await self._commit(target, Baton(window.number, is_released=False))
+        ready = (plan.baton_topic, ready_key(window.slot))
+        found = await target.committed(plan.group, [ready, *((p.remote_topic, p.partition) for p in plan.partitions)])
+        if now_ms() >= window.end_ms and found.get(ready, (-1,))[0] > window.number:
+            await self._commit(target, Baton(window.number, is_released=True))
+            return False
+        self._served.partitions = [
+            self._placed(assigned, found.get((assigned.remote_topic, assigned.partition)))
+            for assigned in plan.partitions
+        ]
+        return True
+
+    def _placed(self, assigned: Assigned, committed: tuple[int, str] | None) -> Partition:
+        if committed is not None:
+            offset, metadata = committed
+            known_id, _, tail = metadata.partition(" ")
+            if not known_id or not assigned.topic_id or known_id == assigned.topic_id:
+                return Partition(assigned, offset, offset, tail=Tail(tail))
             log.error("%s: %s was deleted and created anew on the source (topic id %s, was %s); replicating it from its start",
                       self._plan.name, assigned.topic, assigned.topic_id, known_id)  # fmt: skip
-            offset, rewinds = None, 1
-        if offset is None:
-            at = EARLIEST if self._fetch.from_earliest or assigned.is_late or rewinds else LATEST
-            offset = await source.offset(assigned.topic, assigned.partition, at)
-            begins_at, tail = (0 if at == EARLIEST else offset), ""
-        partition = Partition(assigned, offset, offset, tail=Tail(tail, begins_at=begins_at))
-        partition.tally.rewinds += rewinds
-        return partition
+            return Partition(assigned, begins=EARLIEST, tally=Tally(rewinds=1))
+        return Partition(assigned, begins=EARLIEST if self._fetch.from_earliest or assigned.is_late else LATEST)
 
     async def _is_stopped(self, connections: Connections) -> bool:
         key = (self._plan.baton_topic, stop_key())
@@ -314,13 +318,13 @@ class FlowWindow:
         written = []
         for partition in self._served.partitions:
             # Every window's first and last commit writes all: a quiet position must not expire.
-            if partition.acked != partition.committed:
+            if partition.begins is None and partition.acked != partition.committed:
                 assigned = partition.assigned
                 metadata = f"{assigned.topic_id} {partition.tail.text()}"
                 offsets[assigned.remote_topic, assigned.partition] = (partition.acked, metadata)
                 written.append((partition, partition.acked))
         if baton is not None:
-            key = (self._plan.baton_topic, turn_key(self._window.slot))
+            key = (self._plan.baton_topic, turn_key(self._window.slot, self._window.lane))
             offsets[key] = (baton.encode(), str(self._window.run_id))
         if not offsets:
             return

@@ -12,7 +12,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from aiokafka import AIOKafkaProducer
 from aiokafka import errors as kafka_errors
@@ -24,7 +24,7 @@ from aiokafka.structs import TopicPartition as KafkaTopicPartition
 
 from mirror.replication.batches import Outgoing, stamped
 
-KafkaError = kafka_errors.KafkaError
+KafkaError: TypeAlias = kafka_errors.KafkaError
 EARLIEST, LATEST = -2, -1
 COLD_CONNECTION = 2  # a connection of its own: a broker answers one request per connection at a time
 
@@ -142,17 +142,23 @@ class Source:
                 )
         return fetched
 
-    async def offset(self, topic: str, partition: int, at: int) -> int:
-        """Return the earliest (-2) or latest (-1) offset of one topic-partition."""
-        node = self.leader(topic, partition)
-        if node is None:
-            raise kafka_errors.LeaderNotAvailableError(topic)
-        response = await self._client.send(node, OffsetRequest(-1, 0, [(topic, [(partition, at)])]))
-        answer = response.topics[0][1][0]
-        error = kafka_errors.for_code(answer[1])
-        if error is not kafka_errors.NoError:
-            raise error(f"{topic}-{partition}")
-        return int(answer[-1] if response.API_VERSION > 0 else answer[2][0])
+    async def offsets(self, wanted: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int | type[KafkaError]]:
+        """Return the earliest (-2) or latest (-1) offset of each topic-partition, or the error that it has instead."""
+        found: dict[tuple[str, int], int | type[KafkaError]] = {}
+        by_leader: dict[int, dict[str, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
+        for (topic, partition), at in wanted.items():
+            node = self.leader(topic, partition)
+            if node is None:
+                found[topic, partition] = kafka_errors.LeaderNotAvailableError
+            else:
+                by_leader[node][topic].append((partition, at))
+        for node, topics in by_leader.items():
+            response = await self._client.send(node, OffsetRequest(-1, 0, list(topics.items())))
+            for topic, answers in response.topics:
+                for partition, code, *_, offset in answers:
+                    error = kafka_errors.for_code(code)
+                    found[topic, partition] = int(offset) if error is kafka_errors.NoError else error
+        return found
 
 
 class Target:
