@@ -7,11 +7,12 @@ import platform
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from metrics.cap import Labels
 from metrics.exporter import PortTakenError, serve
@@ -19,17 +20,18 @@ from metrics.exposition import exposition
 from metrics.listener import MirrorQueryListener, Take
 from metrics.recorder import Recorder
 from mirror import __version__
-from mirror.admin import Admin
+from mirror.admin import Admin, Topic
 from mirror.checkpoints.plan import CheckpointPlan
 from mirror.config.settings import Flow, Settings
 from mirror.errors import ClusterUnavailable, SettingsError, StreamTerminated
 from mirror.heartbeats import Heart
 from mirror.local.jars import cache_folder, java
 from mirror.poller import Poller
-from mirror.positions import begin
+from mirror.positions import begin, fence_unused
 from mirror.replication.class_archive import ClassArchive
 from mirror.replication.datasource import Plan, write_plan
-from mirror.replication.plan import FlowPlan, Key, stop_key
+from mirror.replication.plan import FlowPlan, Key, slots_of_batons, stop_key
+from mirror.replication.reports import BEHIND_THE_END
 from mirror.replication.stream import OBSERVED, OBSERVED_CHECKPOINTS, CheckpointStream, Lanes, close, session
 from mirror.topics import (
     Matched,
@@ -179,7 +181,14 @@ class Appliance:
 
     def _takes(self) -> dict[str, Take]:
         """Return who takes in the rows of which stream."""
-        return {OBSERVED: self.recorder.reports, OBSERVED_CHECKPOINTS: self.recorder.checkpoints}
+        return {OBSERVED: self._reported, OBSERVED_CHECKPOINTS: self.recorder.checkpoints}
+
+    def _reported(self, rows: Sequence[Mapping[str, Any]], *, now_s: float) -> None:
+        self.recorder.reports(rows, now_s=now_s)
+        odd = {(row["source"], row["target"]) for row in rows if row["reason"].startswith(BEHIND_THE_END)}
+        for state in self.flows:
+            if state.name in odd:
+                state.refresh_turn.at_s = 0.0  # is it another topic by now?
 
     def _beaten(self, flow: tuple[str, str]) -> None:
         self.recorder.heartbeat(flow, now_s=time.time())
@@ -291,8 +300,17 @@ class Appliance:
         state.remote = ensure_remote(state.flow, state.topics, on_target, state.source, state.target)
         before = state.plan
         if before is None:
-            state.first = begin(state.flow, flow_plan(state.flow, state.topics, state.remote))
-        state.plan = flow_plan(state.flow, state.topics, state.remote, first=state.first)
+            first = flow_plan(state.flow, state.topics, state.remote)
+            state.first = begin(state.flow, first)
+            batons = on_target.get(first.baton_topic)
+            if first.is_exactly_once and batons is not None:
+                fence_unused(
+                    state.flow, first, slots=self._mirror.slots, slots_before=slots_of_batons(batons.partitions)
+                )
+        if not state.remote.keys() <= on_target.keys():
+            on_target = _with(state.target, state.remote.keys())
+        ids = {name: topic.topic_id for name, topic in on_target.items()}
+        state.plan = flow_plan(state.flow, state.topics, state.remote, first=state.first, remote_ids=ids)
         return state.plan != before
 
     def _write_plan(self, *, is_stopping: bool) -> None:
@@ -367,6 +385,16 @@ class Appliance:
             log.info("stopped; every position is committed")
         else:
             log.warning("stopped without the windows' own end; the next start repeats at most their last second")
+
+
+def _with(target: Admin, created: Set[str]) -> dict[str, Topic]:
+    """Return the target's topics when those that were just created are among them, or have been waited for long enough."""
+    for _ in range(10):
+        topics = target.topics()
+        if created <= topics.keys():
+            break
+        time.sleep(0.2)
+    return topics
 
 
 def _state(flow: Flow) -> FlowState:

@@ -49,13 +49,15 @@ examples:
       --blacklist 'test.*' --num.streams 4"""
 POSITIONS_HELP = """\
 Show where a flow stands on each topic-partition, or put it elsewhere before it starts: to begin at a time or an offset, to
-leave something out, or to replicate something again (its records come a second time then). Refused while the flow runs."""
+leave something out, or to replicate something again (its records come a second time then). Refused while the flow runs.
+Topics of a running flow can be paused and resumed; it takes a second, and is remembered until they are resumed."""
 POSITIONS_EXAMPLES = """\
 examples:
   kafka-mirror positions show mirror.properties 'a->b'
   kafka-mirror positions set mirror.properties 'a->b' --to 2026-01-31T12:00:00Z              before the first start
   kafka-mirror positions set mirror.properties 'a->b' --topic orders --partition 3 --to 4711
-  kafka-mirror positions reset mirror.properties 'a->b' --topic 'orders|payments'"""
+  kafka-mirror positions reset mirror.properties 'a->b' --topic 'orders|payments'
+  kafka-mirror positions pause mirror.properties 'a->b' --topic 'audit.*'"""
 TRANSLATE_HELP = """\
 Say where on cluster B the records begin that a reader at some offset of cluster A has not read: along the mirror's flows, or
 back along them. Exact at any lag; "-" where it is not known. For a fail-over or a fail-back, and for what is no consumer
@@ -152,17 +154,21 @@ def _parser() -> argparse.ArgumentParser:
         "show": "print positions",
         "set": "set them",
         "reset": "replicate from the begin again",
+        "pause": "let topics rest, also while the flow runs",
+        "resume": "let them go on",
     }.items():
         one = actions.add_parser(action, help=what)
         one.add_argument("file", type=Path, metavar="FILE", help="the connect-mirror-maker.properties of the mirror")
         one.add_argument("flow", metavar="A->B", help="the flow")
         one.add_argument("--topic", metavar="REGEX", help="only these topics, as the source calls them (default: all)")
-        one.add_argument("--partition", type=int, metavar="N", help="only this partition")
+        one.set_defaults(partition=None)
+        if action not in ("pause", "resume"):
+            one.add_argument("--partition", type=int, metavar="N", help="only this partition")
         if action == "set":
             one.add_argument(
                 "--to", required=True, metavar="WHERE", help="earliest, latest, an offset, or a time (ISO 8601)"
             )
-        if action != "show":
+        if action in ("set", "reset"):
             one.add_argument("--force", action="store_true", help="also when the flow seems to run")
         one.set_defaults(command=_positions)
 

@@ -15,15 +15,16 @@ from typing import Any, NamedTuple, TypeVar
 from mirror.checkpoints.map_reader import FlowMaps
 from mirror.checkpoints.reads import answered, committed, ends, partitions_of, patiently, read_topic
 from mirror.checkpoints.rules import is_idle
-from mirror.checkpoints.writes import write, writer
+from mirror.checkpoints.writes import REQUEST_BYTES, write, writer
 from mirror.config.clients import aiokafka_options
 from mirror.config.settings import Flow
 from mirror.errors import SettingsError
 from mirror.groups import Groups
 from mirror.mm2_records import NotThatRecord, OffsetSync
 from mirror.offset_map import OffsetMap
-from mirror.replication.plan import Assigned, FlowPlan, Key
+from mirror.replication.plan import Assigned, FlowPlan, Key, slot_of
 from mirror.replication.tail import MapRecord
+from mirror.replication.wire import Target
 from mirror.topics import offset_syncs_topic
 
 log = logging.getLogger("mirror")
@@ -89,6 +90,30 @@ def begin(flow: Flow, plan: FlowPlan) -> frozenset[Key]:
     if not flow.source_group and (count := take_over(flow, plan, missing)):
         log.info("%s: %d topic-partitions go on where MirrorMaker 2 stopped", flow.name, count)
     return frozenset(present)
+
+
+def fence_unused(flow: Flow, plan: FlowPlan, *, slots: int, slots_before: int) -> None:
+    """End the transactions that producers of slots have left open which no window opens any more.
+
+    Slots change with tasks.max and mirror.slots. Readers of committed records would wait for such a transaction until the
+    broker's transaction.timeout.ms ends it.
+
+    Raises:
+        ClusterUnavailable: the target does not answer, or refuses.
+    """
+    used = {slot_of(flow.name, p.topic, p.partition, tasks_max=plan.tasks_max, slots=slots) for p in plan.partitions}
+
+    async def fence() -> None:
+        for slot in sorted(set(range(slots_before)) - used):
+            name = plan.transactional_id(slot)
+            target = Target(aiokafka_options(flow.producer), request_bytes=REQUEST_BYTES, transactional_id=name)
+            try:
+                await target.open(())
+                await target.fence()
+            finally:
+                await target.close()
+
+    _asked(flow, fence())
 
 
 async def _from_map(flow: Flow, plan: FlowPlan, unplaced: Mapping[Key, Assigned]) -> dict[Key, Position]:

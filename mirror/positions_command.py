@@ -1,4 +1,4 @@
-"""`kafka-mirror positions show|set|reset`: look at a flow's positions, and put them elsewhere while it rests."""
+"""`kafka-mirror positions show|set|reset|pause|resume`: a flow's positions, where they are to be, and which topics rest."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from mirror.config.settings import Flow, Settings
 from mirror.errors import SettingsError
 from mirror.offsets import bounds
 from mirror.positions import Position, read_positions, write_positions
+from mirror.replication.paused import Paused
 from mirror.replication.plan import Assigned, Baton, FlowPlan, Key, is_turn_key, stop_key
 from mirror.replication.window import DEAD_S, GRACE_S
 from mirror.topics import ensure_remote, flow_plan, matched
 
-COLUMNS = ("topic", "partition", "position", "log start", "log end", "lag", "remote topic")
+COLUMNS = ("topic", "partition", "position", "log start", "log end", "lag", "remote topic", "")
 
 
 def positions(settings: Settings, asked: Namespace) -> int:
@@ -33,12 +34,16 @@ def positions(settings: Settings, asked: Namespace) -> int:
     source, target = Admin(flow.source.alias, flow.source_admin), Admin(flow.target.alias, flow.target_admin)
     topics, on_target = matched(flow, source.topics()), target.topics()
     remote = {name: topic.partitions for name, topic in on_target.items()}
-    if asked.action != "show":
+    if asked.action in ("set", "reset"):
         remote = ensure_remote(flow, topics, on_target, source, target)  # a position is kept for a topic that exists
     plan = flow_plan(flow, topics, remote)
     chosen = _chosen(plan, asked.topic, asked.partition)
     found = read_positions(flow, plan.group)
-    if asked.action == "show":
+    if asked.action in ("pause", "resume"):
+        paused = _paused(found, plan, asked)
+        write_positions(flow, plan.group, {plan.paused_key: Position(len(paused.patterns), paused.text())})
+        found[plan.paused_key] = Position(0, paused.text())
+    if asked.action in ("show", "pause", "resume"):
         print(_text(plan, chosen, found, source))
         return 0
     if (
@@ -58,6 +63,26 @@ def positions(settings: Settings, asked: Namespace) -> int:
     write_positions(flow, plan.group, changed)
     print(_text(plan, chosen, {**found, **changed}, source))
     return 0
+
+
+def _paused(found: Mapping[Key, Position], plan: FlowPlan, asked: Namespace) -> Paused:
+    """Return what is to rest from now on."""
+    known = Paused.parse(found[plan.paused_key].metadata if plan.paused_key in found else "").patterns
+    if asked.action == "pause":
+        paused = Paused(tuple(dict.fromkeys([*known, *(asked.topic.split(",") if asked.topic else [".*"])])))
+        try:
+            paused.text()
+        except ValueError as error:
+            raise SettingsError(f"positions: {error}. Write one pattern that takes them all.") from None
+        return paused
+    gone = asked.topic.split(",") if asked.topic else known
+    for pattern in gone:
+        if pattern not in known:
+            are = ", ".join(known) or "nothing"
+            raise SettingsError(
+                f'positions: "{pattern}" is not paused; paused is {are}. Leave --topic out to resume all.'
+            )
+    return Paused(tuple(pattern for pattern in known if pattern not in gone))
 
 
 def is_running(found: Mapping[Key, Position], baton_topic: str, *, window_ms: int, now_ms: float) -> bool:
@@ -133,11 +158,13 @@ def _wanted(source: Admin, chosen: Sequence[Assigned], to: str, plan: FlowPlan) 
 
 def _text(plan: FlowPlan, chosen: Sequence[Assigned], found: Mapping[Key, Position], source: Admin) -> str:
     logs = bounds(plan, source)
+    paused = Paused.parse(found[plan.paused_key].metadata if plan.paused_key in found else "")
     rows = [COLUMNS]
     for p in chosen:
         at = found.get((p.remote_topic, p.partition))
         first, end = logs.starts.get((p.topic, p.partition)), logs.ends.get((p.topic, p.partition))
         lag = None if at is None or end is None else end - at.offset
-        cells = (p.topic, p.partition, at.offset if at else None, first, end, lag, p.remote_topic)
+        state = "paused" if paused.matches(p.topic) else ""
+        cells = (p.topic, p.partition, at.offset if at else None, first, end, lag, p.remote_topic, state)
         rows.append(tuple("-" if cell is None else str(cell) for cell in cells))  # type: ignore[arg-type]
     return aligned(rows, right=range(1, 6))

@@ -198,6 +198,7 @@ def flow_plan(
     remote_partitions: Mapping[str, int],
     *,
     first: Collection[tuple[str, int]] | None = None,
+    remote_ids: Mapping[str, str] = MappingProxyType({}),
 ) -> FlowPlan:
     """Return the flow's topic-partitions that have a counterpart on the target.
 
@@ -206,6 +207,7 @@ def flow_plan(
         topics: What it replicates.
         remote_partitions: Partitions of each topic on the target.
         first: Topic-partitions of the source that were there when the flow began; None when it begins now.
+        remote_ids: Ids of the topics on the target, as far as they are known.
     """
 
     def spread_over(topic: Matched) -> int:
@@ -216,7 +218,7 @@ def flow_plan(
         Assigned(
             topic.source.name, topic.remote, partition, topic.source.topic_id,
             is_late=first is not None and (topic.source.name, partition) not in first,
-            spread_over=spread_over(topic),
+            spread_over=spread_over(topic), remote_id=remote_ids.get(topic.remote, ""),
         )
         for topic in topics
         for partition in range(_replicated(topic, remote_partitions, is_spread=spread_over(topic) > 0))
@@ -229,6 +231,8 @@ def flow_plan(
         producer=dict(flow.producer),
         partitions=partitions,
         source_group=flow.source_group,
+        on_recreated=flow.on_recreated,
+        transaction_ms=flow.transaction_ms,
     )
 
 

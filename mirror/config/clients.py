@@ -52,7 +52,7 @@ _MAPPED: dict[Role, frozenset[str]] = {
         "isolation.level",
         "auto.offset.reset",
     },
-    "producer": COMMON_KEYS | {"acks", "compression.type", "batch.size", "max.request.size"},
+    "producer": COMMON_KEYS | {"acks", "compression.type", "batch.size", "max.request.size", "transaction.timeout.ms"},
     "admin": COMMON_KEYS,
 }
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -96,6 +96,7 @@ class ProduceOptions:
     compression: str | None  # None keeps the codec each batch has; "none" sends uncompressed
     batch_size: int  # bytes
     max_request_size: int  # bytes
+    transaction_timeout_ms: int  # after which a broker aborts a transaction that nobody ended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,6 +220,7 @@ def produce_options(java: Mapping[str, str]) -> ProduceOptions:
         compression=_choice(java, "compression.type", "none", _CODECS) if "compression.type" in java else None,
         batch_size=_integer(java, "batch.size", DEFAULT_BATCH_BYTES, least=1),
         max_request_size=_integer(java, "max.request.size", 1 << 20, least=1),
+        transaction_timeout_ms=_integer(java, "transaction.timeout.ms", 60_000, least=1),
     )
 
 

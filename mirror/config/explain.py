@@ -82,7 +82,7 @@ def as_json(explanation: Explanation) -> str:
 def _sections(given: Sources, flow: Flow) -> Iterator[tuple[str, Sequence[Row]]]:
     """Yield the flow's own keys, and per client the properties that it is built from."""
     found, pair, at_source = given.found, Pair(flow.source.alias, flow.target.alias), flow.offset_syncs.at_source
-    yield "flow keys", _rows(given, found.flow(pair))
+    yield "flow keys", _rows(given, [*found.flow(pair), *found.worker(pair)])
     clients: list[tuple[str, Role, Layers]] = [
         ("source consumer", "consumer", found.source_client(pair, "consumer")),
         ("target producer", "producer", found.producer(pair)),

@@ -12,6 +12,7 @@ from mirror.config.java_regex import NameFilter, RegexError, compile_list
 from mirror.config.properties import DEFAULT, HIDDEN, Entry
 from mirror.config.values import refusal
 from mirror.policy import JAVA_PACKAGE, POLICIES, ReplicationPolicy
+from mirror.replication.recreated import OnRecreated
 from mirror.topic_configs import DEFAULT_EXCLUDE as DEFAULT_CONFIG_EXCLUDE
 from mirror.topic_configs import ConfigSync
 
@@ -54,9 +55,14 @@ FLOW_DEFAULTS = {
     "topic.filter.class": "DefaultTopicFilter",
     "group.filter.class": "DefaultGroupFilter",
     "config.property.filter.class": "DefaultConfigPropertyFilter",
+    "mirror.recreated.topics": "restart",
 }
 FLOW_KEYS = frozenset(FLOW_DEFAULTS)
-OFFSETS_TOPIC_KEY = "offset.storage.topic"  # of the Connect worker; where a MirrorMaker 2 left its positions
+OFFSETS_TOPIC_KEY = "offset.storage.topic"  # where a MirrorMaker 2 left its positions
+EXACTLY_ONCE_KEY = "exactly.once.source.support"
+# Of MirrorMaker's Connect worker, one for each target.
+WORKER_DEFAULTS = {EXACTLY_ONCE_KEY: "disabled"}
+WORKER_KEYS = frozenset({OFFSETS_TOPIC_KEY, EXACTLY_ONCE_KEY})
 # Removed in Kafka 4.0, and told here because what they kept out would be mirrored.
 _REMOVED = {
     "topics.blacklist": "topics.exclude",
@@ -70,7 +76,6 @@ _NEEDLESS = {
     "consumer.poll.timeout.ms": "fetches wait as long as fetch.max.wait.ms of the source's consumer says",
     "admin.timeout.ms": "every request to a cluster has a bound of its own, 5 to 15 seconds",
     "forwarding.admin.class": "topics are created by the target's own admin client",
-    "exactly.once.source.support": "transactions are not there yet: writes are idempotent, a crash repeats at most a second",
     "dedicated.mode.enable.internal.rest": "no process talks to another one over REST",
 }
 _NEEDLESS_PREFIXES = {
@@ -129,7 +134,7 @@ class Every:
 
 
 class Keys:
-    """Reads the keys of one flow from their entries, which hold every one of FLOW_KEYS: see Assigned.flow."""
+    """Reads the keys of one flow from their entries, which hold every key that has a default: see Assigned.flow."""
 
     def __init__(self, own: Mapping[str, Entry]) -> None:
         self._own = own
@@ -178,6 +183,24 @@ class Keys:
         if word not in (first, second):
             raise refusal(entry, f'{entry.shown(values.text(entry))} is neither side. Write "{first}" or "{second}".')
         return word
+
+    def on_recreated(self) -> OnRecreated:
+        """Return what to do about topics that were deleted and created anew."""
+        entry = self._own["mirror.recreated.topics"]
+        try:
+            return OnRecreated(values.text(entry).lower())
+        except ValueError:
+            found = entry.shown(values.text(entry))
+            raise refusal(entry, f"{found} is no policy. Write one of {', '.join(OnRecreated)}.") from None
+
+    def is_exactly_once(self) -> bool:
+        """Return whether to write in transactions. To prepare for them nothing has to be done here."""
+        entry = self._own[EXACTLY_ONCE_KEY]
+        word = values.text(entry).lower()
+        if word not in ("disabled", "preparing", "enabled"):
+            found = entry.shown(values.text(entry))
+            raise refusal(entry, f'{found} is no such support. Write "disabled", "preparing" or "enabled".')
+        return word == "enabled"
 
     def separator(self) -> str:
         """Return what stands between an alias and a topic."""

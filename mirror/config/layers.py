@@ -8,7 +8,7 @@ from itertools import product
 from typing import NamedTuple
 
 from mirror.config.clients import Role, is_mapped
-from mirror.config.keys import FLOW_DEFAULTS, FLOW_KEYS, OFFSETS_TOPIC_KEY, needless
+from mirror.config.keys import FLOW_DEFAULTS, FLOW_KEYS, WORKER_DEFAULTS, WORKER_KEYS, needless
 from mirror.config.properties import Entry, Properties, default_layer
 from mirror.config.providers import honoured_keys, is_provider_key
 from mirror.config.values import refusal, text
@@ -18,6 +18,7 @@ Layers = Sequence[Layer]  # what sets the keys of one thing, weakest first
 
 _OWN_PREFIX = "mirror."
 _FLOW_DEFAULTS = default_layer(FLOW_DEFAULTS)
+_WORKER_DEFAULTS = default_layer(WORKER_DEFAULTS)
 
 
 class Pair(NamedTuple):
@@ -61,9 +62,9 @@ class Assigned:
             return self._scoped(pair, pair.source, "source", "producer")
         return self._scoped(pair, pair.target, "target", "producer")
 
-    def connect_offsets_topic(self, pair: Pair) -> Entry | None:
-        """Return the name that a file gives to the topic in which Connect keeps MirrorMaker's positions."""
-        return self.clusters[pair.target].get(OFFSETS_TOPIC_KEY) or self.top.get(OFFSETS_TOPIC_KEY)
+    def worker(self, pair: Pair) -> Layers:
+        """Return what a file says to the Connect worker that wrote to the target: defaults, x, B.x, later wins."""
+        return [_WORKER_DEFAULTS, _only_worker(self.top), _only_worker(self.clusters[pair.target])]
 
     def producer(self, pair: Pair) -> Layers:
         """Return those of the data producer: B's common keys, B.producer.*, A->B.producer.override.*, later wins.
@@ -145,7 +146,7 @@ def unhonoured(found: Assigned, enabled: Iterable[Pair]) -> dict[str, str]:
     enabled = tuple(enabled)
     sources, targets = {pair.source for pair in enabled}, {pair.target for pair in enabled}
     ignored: dict[str, str] = {}
-    honoured = {"clusters", OFFSETS_TOPIC_KEY, *FLOW_KEYS, *honoured_keys(found.top)}
+    honoured = {"clusters", *WORKER_KEYS, *FLOW_KEYS, *honoured_keys(found.top)}
     for key, entry in found.top.items():
         if key not in honoured and not _is_honoured_common(key, entry):
             ignored[entry.key] = needless(key)
@@ -189,7 +190,7 @@ def _note(ignored: dict[str, str], layer: Layer, roles: list[tuple[str, Role]]) 
             )
             if sub not in FLOW_KEYS and not _is_honoured_common(common, entry):
                 ignored[entry.key] = needless(sub)
-        elif not _is_honoured_common(sub, entry) and sub != OFFSETS_TOPIC_KEY:
+        elif not _is_honoured_common(sub, entry) and sub not in WORKER_KEYS:
             ignored[entry.key] = needless(sub)
 
 
@@ -207,6 +208,10 @@ def _only_common(layer: Layer) -> Layer:
 
 def _only_flow(layer: Layer) -> Layer:
     return {key: entry for key, entry in layer.items() if key in FLOW_KEYS}
+
+
+def _only_worker(layer: Layer) -> Layer:
+    return {key: entry for key, entry in layer.items() if key in WORKER_KEYS}
 
 
 def _unknown_alias(key: str, aliases: list[str]) -> str:

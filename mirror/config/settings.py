@@ -13,6 +13,7 @@ from mirror.config import values
 from mirror.config.checks import check_clients, check_flows
 from mirror.config.java_regex import NameFilter
 from mirror.config.keys import (
+    OFFSETS_TOPIC_KEY,
     CheckpointSettings,
     Every,
     HeartbeatSettings,
@@ -26,6 +27,7 @@ from mirror.config.providers import resolve
 from mirror.config.values import refusal
 from mirror.errors import SettingsError
 from mirror.policy import ReplicationPolicy
+from mirror.replication.recreated import OnRecreated
 from mirror.topic_configs import ConfigSync
 
 # This program's own keys -> default, as a file would write it.
@@ -37,6 +39,7 @@ _OWN_DEFAULTS = {
     "mirror.metrics.strimzi.names": "false",
     "mirror.state.dir": "state",
     "mirror.window.ms": "10000",
+    "mirror.transaction.ms": "100",
     "mirror.heartbeats.all.pairs": "false",
     "mirror.lanes": "2",
     "mirror.slots": str(os.cpu_count() or 1),
@@ -87,6 +90,8 @@ class Flow:
     producer: Mapping[str, str]  # writes the target
     source_admin: Mapping[str, str]
     target_admin: Mapping[str, str]
+    on_recreated: OnRecreated = OnRecreated.RESTART
+    transaction_ms: int = 0  # how long a transaction may last; 0: none, delivery is at least once
     grows_topics: bool = True  # remote topics follow the source's partition count; else records are spread over theirs
     connect_offsets_topic: str = ""  # on the target, with the positions of a MirrorMaker 2 that ran before
     source_group: str = ""  # group on the source whose offsets are the positions before there are any, and show them
@@ -115,6 +120,7 @@ class Mirror:
     metrics_strimzi_names: bool = False  # also serve MirrorMaker's measures under the names of Strimzi's exporter rules
     state_dir: Path = Path("state")
     window_ms: int = 10_000
+    transaction_ms: int = 100  # the longest that one lasts, where delivery is exactly once
     lanes: int = 2  # 1 or 2
     slots: int = 1  # load() puts the number of processors here unless the file says otherwise
     poll_interval_s: float = 5.0
@@ -217,7 +223,7 @@ def checked(given: Sources, *, targets: Sequence[str] = ()) -> Settings:
     enabled = _enabled(found, aliases, path)
     ignored = unhonoured(found, enabled)
     clusters = {alias: _cluster(found, alias, path) for alias in aliases}
-    flows = tuple(_flow(found, pair, clusters) for pair in enabled)
+    flows = tuple(_flow(found, pair, clusters, mirror) for pair in enabled)
     check_clients(found, enabled, path)
     check_flows(flows, path)
     kept = tuple(flow for flow in flows if not targets or flow.target.alias in targets)
@@ -291,9 +297,10 @@ def _cluster(found: Assigned, alias: str, path: Path) -> Cluster:
     return Cluster(alias=alias, bootstrap_servers=values.text(entry), client=effective(client))
 
 
-def _flow(found: Assigned, pair: Pair, clusters: Mapping[str, Cluster]) -> Flow:
-    offsets_topic = found.connect_offsets_topic(pair)
-    keys = Keys(merged(found.flow(pair)))
+def _flow(found: Assigned, pair: Pair, clusters: Mapping[str, Cluster], mirror: Mirror) -> Flow:
+    worker = merged(found.worker(pair))
+    offsets_topic = worker.get(OFFSETS_TOPIC_KEY)
+    keys = Keys({**merged(found.flow(pair)), **worker})
     offset_syncs = keys.offset_syncs()
     return Flow(
         source=clusters[pair.source],
@@ -309,6 +316,8 @@ def _flow(found: Assigned, pair: Pair, clusters: Mapping[str, Cluster]) -> Flow:
         checkpoints=keys.checkpoints(),
         offset_syncs=offset_syncs,
         connect_offsets_topic=values.text(offsets_topic) if offsets_topic else f"mm2-offsets.{pair.source}.internal",
+        on_recreated=keys.on_recreated(),
+        transaction_ms=mirror.transaction_ms if keys.is_exactly_once() else 0,
         heartbeats=keys.heartbeats(),
         offset_syncs_producer=effective(found.offset_syncs_producer(pair, at_source=offset_syncs.at_source)),
         consumer=effective(found.source_client(pair, "consumer")),
@@ -351,6 +360,7 @@ def _mirror(own: Layer) -> Mirror:
         metrics_strimzi_names=values.boolean(own["mirror.metrics.strimzi.names"]),
         state_dir=Path(values.text(state)),
         window_ms=values.integer(own["mirror.window.ms"], least=1),
+        transaction_ms=values.integer(own["mirror.transaction.ms"], least=1),
         lanes=values.integer(own["mirror.lanes"], least=1, most=2),
         slots=values.integer(own["mirror.slots"], least=1),
         poll_interval_s=values.integer(own["mirror.poll.interval.ms"], least=1) / 1000,

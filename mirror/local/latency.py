@@ -14,14 +14,14 @@ PERCENTILES = (50, 95, 99)
 class LatencyProbe:
     """Reads topics of the target from their ends on and keeps wall clock minus record timestamp, ms, per record."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, *, isolation: str = "read_uncommitted") -> None:
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
                 "group.id": "latency-probe",
                 "enable.auto.commit": False,
                 "fetch.wait.max.ms": 100,
-                "isolation.level": "read_uncommitted",
+                "isolation.level": isolation,
             }
         )
         self._assigned: set[tuple[str, int]] = set()

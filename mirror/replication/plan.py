@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from mirror.replication.recreated import OnRecreated
+
 # MirrorMaker's own rule takes both for internal, so nobody mirrors them.
 BATON_TOPIC = "mm2-batons.{source}.internal"
 OFFSET_MAP_TOPIC = "mm2-offset-map.{source}.internal"
@@ -22,7 +24,7 @@ def is_own_group(name: str) -> bool:
 
 
 class Assigned(NamedTuple):
-    """One topic-partition of a flow, and the id of its source topic (a recreated topic has another).
+    """One topic-partition of a flow, and the ids of its topic on both sides (a recreated topic has another).
 
     `is_late`: it appeared after the flow had begun, so it is replicated from its begin wherever the others began.
     `spread_over`: partitions of a remote topic that has another number of them than the source; 0 where both have the same.
@@ -34,6 +36,7 @@ class Assigned(NamedTuple):
     topic_id: str
     is_late: bool = False
     spread_over: int = 0
+    remote_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +49,9 @@ class FlowPlan:
     consumer: Mapping[str, str] = field(repr=False)
     producer: Mapping[str, str] = field(repr=False)
     partitions: tuple[Assigned, ...]
-    source_group: str = (
-        ""  # group on the source that shows the positions, "" for the one named as the group on the target
-    )
+    source_group: str = ""  # group on the source that shows the positions, "" for the one named as that on the target
+    on_recreated: OnRecreated = OnRecreated.RESTART
+    transaction_ms: int = 0  # how long a transaction may last; 0: none, delivery is at least once
 
     @property
     def name(self) -> str:
@@ -66,6 +69,15 @@ class FlowPlan:
         return self.source_group or self.group
 
     @property
+    def is_exactly_once(self) -> bool:
+        """True when records and positions are written in transactions."""
+        return self.transaction_ms > 0
+
+    def transactional_id(self, slot: int) -> str:
+        """Name of a slot's transactional producer: whoever opens it fences the one before."""
+        return f"{self.group}.{slot}"
+
+    @property
     def baton_topic(self) -> str:
         """Internal topic on the target whose partitions are the keys of the batons."""
         return BATON_TOPIC.format(source=self.source)
@@ -74,6 +86,11 @@ class FlowPlan:
     def offset_map_topic(self) -> str:
         """Compacted internal topic on the target that keeps where records went."""
         return OFFSET_MAP_TOPIC.format(source=self.source)
+
+    @property
+    def paused_key(self) -> Key:
+        """Topic-partition whose offset of the group has the topics that rest (mirror.replication.paused) as its metadata."""
+        return self.offset_map_topic, 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +112,10 @@ class Window:
     def lane(self) -> int:
         """Lane that serves the window."""
         return self.number % self.lanes
+
+    def is_first_of(self, every_ms: int) -> bool:
+        """Tell whether a time of that length begins with this window."""
+        return self.start_ms // every_ms != (self.start_ms - self.window_ms) // every_ms
 
     @property
     def end_ms(self) -> int:
@@ -167,3 +188,8 @@ def is_turn_key(key: int) -> bool:
 def baton_partitions(slots: int) -> int:
     """Partitions the baton topic needs."""
     return 1 + _KEYS_OF_A_SLOT * slots
+
+
+def slots_of_batons(partitions: int) -> int:
+    """Return the most slots that a baton topic of so many partitions was made for."""
+    return (partitions - 1) // _KEYS_OF_A_SLOT

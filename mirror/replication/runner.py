@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict, deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,9 +13,11 @@ from aiokafka import errors as kafka_errors
 
 from mirror.config.clients import FetchOptions, ProduceOptions
 from mirror.replication import batches as wire_batches
+from mirror.replication import told
 from mirror.replication.batches import Batch, Outgoing
+from mirror.replication.paused import REASON, Paused
 from mirror.replication.plan import Assigned
-from mirror.replication.reports import Tally
+from mirror.replication.reports import BEHIND_THE_END, Tally
 from mirror.replication.spread import Round, rounds
 from mirror.replication.tail import Tail
 from mirror.replication.wire import EARLIEST, LATEST, Fetched, KafkaError, Source, Target, now_ms
@@ -28,6 +31,7 @@ BUDGET_BYTES = 48 << 20  # read-ahead of the whole slot and flow: what bounds me
 HOT_S = 3.0  # a topic-partition quiet for longer joins the cold fetch, which many idle ones share
 BACK_OFF_S = (1.0, 60.0)
 RETRY_S = 0.2
+NO_OFFSET = -1
 _STRANGERS = (
     kafka_errors.OutOfOrderSequenceNumber,
     kafka_errors.ProducerFenced,
@@ -44,6 +48,7 @@ class Partition:
     position: int = -1  # next source offset to fetch
     acked: int = -1  # next source offset that the target has not acknowledged
     begins: int | None = None  # EARLIEST or LATEST while it has no position yet
+    ids: str = ""  # of its topic on both sides, as they are kept with the position
     committed: int | None = None
     tail: Tail = field(default_factory=Tail)
     queue: deque[Batch] = field(default_factory=deque)
@@ -59,6 +64,12 @@ class Partition:
     back_off_s: float = BACK_OFF_S[0]
     reason: str = ""
     tally: Tally = field(default_factory=Tally)
+
+    def place(self, offset: int) -> None:
+        """Begin at a source offset; nothing before it is to come."""
+        self.tail = Tail(begins_at=0 if self.begins == EARLIEST else offset)
+        self.position = self.acked = offset
+        self.begins = None
 
     def has_room(self, now_s: float) -> bool:
         """Tell whether more of it is to be fetched now."""
@@ -95,24 +106,35 @@ class FlowRunner:
         self.needs_new_producer = False  # the target no longer takes what this one sends
         self._loop = asyncio.get_running_loop()
         self._fetchers: dict[tuple[int, bool], asyncio.Task[None]] = {}
+        self._beside: list[asyncio.Task[None]] = []  # what else runs until the end
 
     async def run(self, stop: asyncio.Event) -> None:
         """Replicate until `stop` is set, then wait for nothing but the running requests."""
-        placing = self._loop.create_task(self._place())
+        self._beside.append(self._loop.create_task(self._place()))
         try:
             while not stop.is_set():
                 self._follow_leaders()
-                _raise_failure(placing)
+                for task in self._beside:
+                    _raise_failure(task)
                 try:
                     await asyncio.wait_for(stop.wait(), 1.0)
                 except TimeoutError:
                     continue
         finally:
             self._stopping = True
-            tasks = [placing, *self._fetchers.values()]
+            tasks = [*self._beside, *self._fetchers.values()]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    def rest(self, paused: Paused) -> None:
+        """Let the topics rest that are to, and wake up those that are no longer to; what is under way arrives."""
+        for partition in self.partitions.values():
+            wanted, rests = paused.matches(partition.assigned.topic), partition.reason == REASON
+            if wanted and not rests:
+                partition.reason, partition.resume_s = REASON, float("inf")
+            elif rests and not wanted:
+                partition.reason, partition.resume_s = "", 0.0
 
     async def drained(self, within_s: float) -> bool:
         """Wait until every sent batch is acknowledged or refused; False when that took too long."""
@@ -160,11 +182,8 @@ class FlowRunner:
         if not isinstance(answer, int):
             self._pause(partition, f"the source does not tell where it begins: {answer.__name__}")
             return
-        partition.tail = Tail(begins_at=0 if partition.begins == EARLIEST else answer)
-        partition.position = partition.acked = answer
-        partition.begins = None
-        partition.reason = ""
-        partition.back_off_s = BACK_OFF_S[0]
+        partition.place(answer)
+        self._flows(partition)
 
     # --- fetching -------------------------------------------------------------------------------------------
 
@@ -287,8 +306,8 @@ class FlowRunner:
             error_class = latest if isinstance(earliest, int) else earliest
             self._pause(partition, f"position {asked} is out of range and the log's bounds unknown: {error_class}")
             return
-        if partition.position != asked or earliest <= asked <= latest:
-            return  # another fetch has moved it meanwhile, or the log has
+        if partition.position != asked or partition.reason.startswith(BEHIND_THE_END) or earliest <= asked <= latest:
+            return  # another fetch has moved it meanwhile or let it rest, or the log has grown
         where = f"{self.name}: {assigned.topic}-{assigned.partition}"
         if partition.position < earliest:
             partition.tally.lost += earliest - partition.position
@@ -297,13 +316,17 @@ class FlowRunner:
                 where, partition.position, earliest - 1, earliest,
             )  # fmt: skip
             partition.position = partition.acked = earliest
-        else:
-            partition.tally.rewinds += 1
-            log.error(
-                "%s: position %d lies behind the source's log end %d (the log was truncated); going on at %d",
-                where, partition.position, latest, latest,
-            )  # fmt: skip
-            partition.position = partition.acked = latest
+            return
+        reason = f"{BEHIND_THE_END}: {asked}; the log was truncated, or the topic is another one by now"
+        if told.is_news(self.name, assigned, reason):
+            # It rests in this window. Before the next one that this process serves, the driver looks which of them it is.
+            log.error("%s: %s", where, reason)
+            partition.reason, partition.resume_s = reason, float("inf")
+            return
+        partition.tally.rewinds += 1
+        log.error("%s: the log was truncated: going on at its end, %d", where, latest)
+        partition.position = partition.acked = latest
+        self._flows(partition)
 
     # --- sending --------------------------------------------------------------------------------------------
 
@@ -311,65 +334,50 @@ class FlowRunner:
         """Send the next batch of a topic-partition; at most one is under way, which keeps its order."""
         if self._stopping:
             return
-        if partition.assigned.spread_over:
-            self._send_round(partition)
-            return
-        try:
-            outgoing = self._next_outgoing(partition)
-        except Exception as error:  # noqa: BLE001 - whatever a hostile batch does, only its partition stops
-            self._pause(partition, f"a batch at source offset {partition.acked} cannot be read: {error!r}")
-            return
-        if outgoing is None:
-            return
         assigned = partition.assigned
-        if not self._target.knows(assigned.remote_topic, assigned.partition):
-            self._pause(partition, f"{assigned.remote_topic} has no partition {assigned.partition} on the target yet")
-            return
         try:
-            future = self._target.send(outgoing, assigned.remote_topic, assigned.partition)
-        except KafkaError as error:
-            self.needs_new_producer = True
-            self._pause(partition, f"the producer failed: {error!r}")
-            return
-        partition.in_flight = True
-        self._in_flight += 1
-        self._quiet.clear()
-        read_ms = now_ms()
-        future.add_done_callback(lambda done: self._on_answer(partition, outgoing, read_ms, done))
-
-    def _send_round(self, partition: Partition) -> None:
-        """Send the next round of a topic that is spread: a batch to each of several partitions, all under way at once."""
-        try:
-            batches = self._next_round(partition)
+            batches = self._next_batches(partition)
         except Exception as error:  # noqa: BLE001 - whatever a hostile batch does, only its partition stops
             self._pause(partition, f"a batch at source offset {partition.acked} cannot be read: {error!r}")
             return
-        if batches is None:
+        if not batches:
             return
-        remote = partition.assigned.remote_topic
-        if not all(self._target.knows(remote, where) for where in batches):
-            self._pause(partition, f"{remote} has no longer {partition.assigned.spread_over} partitions on the target")
+        if not all(self._target.knows(assigned.remote_topic, where) for where in batches):
+            wanted = (
+                f"partition {assigned.partition}" if not assigned.spread_over else f"{assigned.spread_over} partitions"
+            )
+            self._pause(partition, f"{assigned.remote_topic} does not have {wanted} on the target")
+            if partition.tail.runs:
+                partition.resume_s = float("inf")  # it was there: the next window sees whether it is the same one again
+            return
+        try:
+            sent = {self._target.send(batch, assigned.remote_topic, where): batch for where, batch in batches.items()}
+        except KafkaError as error:
+            self._broke(partition, error)
             return
         partition.in_flight = True
         self._in_flight += 1
         self._quiet.clear()
-        read_ms = now_ms()
-        try:
-            sent = {self._target.send(batch, remote, where): batch for where, batch in batches.items()}
-        except KafkaError as error:
-            self.needs_new_producer = True
-            self._landed(partition)
-            self._pause(partition, f"the producer failed: {error!r}")
-            return
-        waiting = set(sent)
+        read_ms, waiting = now_ms(), set(sent)
 
         def answered(done: asyncio.Future[Any]) -> None:
             waiting.discard(done)
             if not waiting:
-                self._on_round(partition, sent, read_ms)
+                self._on_answers(partition, sent, read_ms)
 
         for future in sent:
             future.add_done_callback(answered)
+
+    def _broke(self, partition: Partition, error: KafkaError) -> None:
+        self.needs_new_producer = True
+        self._pause(partition, f"the producer failed: {error!r}")
+
+    def _next_batches(self, partition: Partition) -> Round | None:
+        """Return what goes next, by the remote topic's partition: one batch, or a round where the topic is spread."""
+        if partition.assigned.spread_over:
+            return self._next_round(partition)
+        outgoing = self._next_outgoing(partition)
+        return None if outgoing is None else {partition.assigned.partition: outgoing}
 
     def _next_round(self, partition: Partition) -> Round | None:
         queue = partition.queue
@@ -387,29 +395,6 @@ class FlowRunner:
             if not partition.rounds:
                 partition.acked = partition.rounds_end
         return partition.rounds.popleft() if partition.rounds else None
-
-    def _on_round(self, partition: Partition, sent: dict[asyncio.Future[Any], Outgoing], read_ms: float) -> None:
-        self._landed(partition)
-        failed = [done for done in sent if done.cancelled() or done.exception() is not None]
-        for done, batch in sent.items():
-            if done not in failed:
-                self._count(partition, batch, read_ms)
-        if failed:
-            # What the other partitions took comes again; of the sequences of this producer one has a hole now.
-            self.needs_new_producer = True
-            why = "the producer was closed" if failed[0].cancelled() else repr(failed[0].exception())
-            self._pause(partition, f"the target refuses a batch from source offset {partition.acked} on: {why}")
-        elif not partition.rounds:
-            partition.acked = partition.rounds_end
-            partition.reason = ""
-            partition.back_off_s = BACK_OFF_S[0]
-        self._send_next(partition)
-
-    def _landed(self, partition: Partition) -> None:
-        partition.in_flight = False
-        self._in_flight -= 1
-        if self._in_flight == 0:
-            self._quiet.set()
 
     def _next_outgoing(self, partition: Partition) -> Outgoing | None:
         if partition.ready:
@@ -451,25 +436,45 @@ class FlowRunner:
         self._room.set()
         return batch
 
-    def _on_answer(self, partition: Partition, outgoing: Outgoing, read_ms: float, done: asyncio.Future[Any]) -> None:
-        self._landed(partition)
-        if done.cancelled():
+    def _on_answers(self, partition: Partition, sent: dict[asyncio.Future[Any], Outgoing], read_ms: float) -> None:
+        """Take in the answers to what was under way of a topic-partition; then send what is next."""
+        partition.in_flight = False
+        self._in_flight -= 1
+        if self._in_flight == 0:
+            self._quiet.set()
+        failed = [done for done in sent if done.cancelled() or done.exception() is not None]
+        taken = [(batch, done.result().offset) for done, batch in sent.items() if done not in failed]
+        if partition.assigned.spread_over:
+            taken = [(batch, NO_OFFSET) for batch, _ in taken]  # a spread topic has no offset map
+        self._settle(partition, taken, read_ms)
+        if not failed:
+            self._acknowledged(partition, sent)
+        elif failed[0].cancelled():
             self._pause(partition, "the producer was closed")
-            return
-        error = done.exception()
-        if error is None:
-            self._acknowledged(partition, outgoing, read_ms, done.result().offset)
+        elif partition.assigned.spread_over:
+            # What the other partitions took comes again; of the sequences of this producer one has a hole now.
+            self.needs_new_producer = True
+            why = repr(failed[0].exception())
+            self._pause(partition, f"the target refuses a batch from source offset {partition.acked} on: {why}")
         else:
-            self._refused(partition, outgoing, error)
+            self._refused(partition, sent[failed[0]], failed[0].exception())
         self._send_next(partition)
 
-    def _acknowledged(self, partition: Partition, outgoing: Outgoing, read_ms: float, base: int) -> None:
-        partition.acked = outgoing.next_offset
-        if base >= 0:  # a broker that has forgotten a repeated batch no longer knows its offset
-            partition.tail.acknowledged(outgoing.runs, base)
-        partition.reason = ""
-        partition.back_off_s = BACK_OFF_S[0]
-        self._count(partition, outgoing, read_ms)
+    def _acknowledged(self, partition: Partition, sent: dict[asyncio.Future[Any], Outgoing]) -> None:
+        if partition.assigned.spread_over:
+            if not partition.rounds:
+                partition.acked = partition.rounds_end
+        else:
+            (outgoing,) = sent.values()
+            partition.acked = outgoing.next_offset
+        self._flows(partition)
+
+    def _settle(self, partition: Partition, taken: Iterable[tuple[Outgoing, int]], read_ms: float) -> None:
+        """Take in batches that the target has, with their base offsets there."""
+        for outgoing, base in taken:
+            if base >= 0:  # a broker that has forgotten a repeated batch no longer knows its offset
+                partition.tail.acknowledged(outgoing.runs, base)
+            self._count(partition, outgoing, read_ms)
 
     def _count(self, partition: Partition, outgoing: Outgoing, read_ms: float) -> None:
         tally, acked_ms = partition.tally, now_ms()
@@ -480,7 +485,7 @@ class FlowRunner:
         tally.age.add(read_ms - high, read_ms - low, read_ms * outgoing.count - total, outgoing.count)
         tally.latency.add(acked_ms - high, acked_ms - low, acked_ms * outgoing.count - total, outgoing.count)
 
-    def _refused(self, partition: Partition, outgoing: Outgoing, error: BaseException) -> None:
+    def _refused(self, partition: Partition, outgoing: Outgoing, error: BaseException | None) -> None:
         assigned = partition.assigned
         if isinstance(error, _STRANGERS):
             # The next window writes through another producer, and this process opens a new one for its next.
@@ -494,16 +499,27 @@ class FlowRunner:
             return
         self._pause(partition, f"the target refuses source offset {partition.acked} and on: {type(error).__name__}")
 
-    def _pause(self, partition: Partition, reason: str) -> None:
-        """Let this topic-partition rest, from its last acknowledged offset on; the others flow."""
+    def _flows(self, partition: Partition) -> None:
+        if partition.reason == REASON:
+            return  # the last batches before it rests
+        partition.back_off_s = BACK_OFF_S[0]
+        partition.reason = ""
+        told.flows_again(self.name, partition.assigned)
+
+    def _clear(self, partition: Partition) -> None:
+        """Forget what was read of a topic-partition and not sent."""
         for _ in range(len(partition.queue)):
             self._drop(partition)
         partition.ready.clear()
         partition.rounds.clear()
+
+    def _pause(self, partition: Partition, reason: str) -> None:
+        """Let this topic-partition rest, from its last acknowledged offset on; the others flow."""
+        self._clear(partition)
         partition.position = partition.acked
         partition.resume_s = self._loop.time() + partition.back_off_s
         partition.back_off_s = min(partition.back_off_s * 2, BACK_OFF_S[1])
-        if partition.reason != reason:
+        if told.is_news(self.name, partition.assigned, reason):
             log.error("%s: %s-%d paused: %s", self.name, partition.assigned.topic, partition.assigned.partition, reason)
         partition.reason = reason
 

@@ -9,7 +9,9 @@ import time
 from dataclasses import dataclass, field
 
 from mirror.config.clients import aiokafka_options, fetch_options, produce_options
-from mirror.replication.batches import of_values
+from mirror.replication import told
+from mirror.replication.ledger import Ledger, Page
+from mirror.replication.paused import Paused
 from mirror.replication.plan import (
     Assigned,
     Baton,
@@ -19,9 +21,12 @@ from mirror.replication.plan import (
     stop_key,
     turn_key,
 )
+from mirror.replication.recreated import OnRecreated, TopicIds
 from mirror.replication.reports import Tally
 from mirror.replication.runner import FlowRunner, Partition
-from mirror.replication.tail import MapRecord, Tail
+from mirror.replication.tail import Tail
+from mirror.replication.tail_match import resume_behind_tails
+from mirror.replication.transactions import TransactionalRunner
 from mirror.replication.wire import EARLIEST, LATEST, KafkaError, Source, Target, now_ms
 
 log = logging.getLogger("mirror")
@@ -29,8 +34,8 @@ log = logging.getLogger("mirror")
 GRACE_S = 5.0  # how long a runner goes on past its window while no successor is ready, and may drain
 DEAD_S = 3.0  # margin behind the grace after which a runner that never released its turn is taken for dead
 COMMIT_S = 1.0
-MAP_EVERY_MS = 60_000  # the map's topic is written in the first window of each such time
-MAP_WRITE_S = 2.0
+MATCH_S = 15.0
+HOUR_MS = 3_600_000
 POLL_S = 0.002
 NETWORK = (KafkaError, OSError, TimeoutError)
 
@@ -86,6 +91,11 @@ async def _forget(name: str) -> None:
             await client.close()
 
 
+def is_held(turn: tuple[int, str]) -> bool:
+    """Tell whether a turn was taken and not given back."""
+    return not Baton.decode(turn[0]).is_released
+
+
 class FlowWindow:
     """The steps of one window, in order: warm, take the turn, replicate, hand over."""
 
@@ -96,9 +106,11 @@ class FlowWindow:
         self._produce = produce_options(plan.producer)
         self._stop = asyncio.Event()
         self._served = Served()
+        self._ledger = Ledger(plan, window, self._served.partitions)
         self._told: set[str] = set()
         self._is_last = False
-        self._map_is_due = window.start_ms // MAP_EVERY_MS != (window.start_ms - window.window_ms) // MAP_EVERY_MS
+        self._paused = Paused()
+        self._is_unclean = False  # a predecessor never told what it has written last
 
     async def run(self) -> Served:
         """Run all steps; what is returned is empty when the turn never came."""
@@ -129,9 +141,10 @@ class FlowWindow:
         plan = self._plan
         connections = _open.get(plan.name)
         if connections is None:
-            target = Target(aiokafka_options(plan.producer), request_bytes=self._produce.max_request_size)
-            connections = Connections(Source(aiokafka_options(plan.consumer)), target)
+            connections = Connections(Source(aiokafka_options(plan.consumer)), self._new_target())
             _open[plan.name] = connections
+        elif connections.target.is_closed:
+            connections.target = self._new_target()
         topics = {p.topic for p in plan.partitions}
         await connections.source.open(topics)
         await connections.source.warm(
@@ -139,9 +152,20 @@ class FlowWindow:
         )
         own = {plan.baton_topic, plan.offset_map_topic}
         await connections.target.open({p.remote_topic for p in plan.partitions} | own)
+        if not all(connections.target.knows(p.remote_topic, p.partition) for p in plan.partitions):
+            await connections.target.refresh()  # it knows of a topic that was gone, or had fewer partitions
         key = (plan.baton_topic, ready_key(self._window.slot))
         await connections.target.commit(plan.group, {key: (self._window.number, "")})
         return connections
+
+    def _new_target(self) -> Target:
+        plan, produce = self._plan, self._produce
+        return Target(
+            aiokafka_options(plan.producer),
+            request_bytes=produce.max_request_size,
+            transactional_id=plan.transactional_id(self._window.slot) if plan.is_exactly_once else None,
+            transaction_timeout_ms=produce.transaction_timeout_ms,
+        )
 
     # --- the turn -------------------------------------------------------------------------------------------
 
@@ -161,7 +185,9 @@ class FlowWindow:
                 offsets = await connections.target.committed(plan.group, [stop, *turns])
                 if offsets.get(stop, (None,))[0] == window.run_id:
                     return False
-                if all(self._is_free(offsets[turn]) for turn in turns if turn in offsets):
+                held = [offsets[turn] for turn in turns if turn in offsets and is_held(offsets[turn])]
+                if all(self._is_free(turn) for turn in held):
+                    self._is_unclean = bool(held)
                     taken = await self._begin(connections)
                     self._served.turn_wait_ms = now_ms() - (
                         window.start_ms if waited else max(asked_ms, window.start_ms)
@@ -177,10 +203,10 @@ class FlowWindow:
     def _is_free(self, turn: tuple[int, str]) -> bool:
         offset, metadata = turn
         baton = Baton.decode(offset)
-        # A turn held by an earlier run belongs to a process that is gone: one process runs a file at a time.
-        if baton.is_released or metadata != str(self._window.run_id):
+        # A turn held by an earlier run belongs to a process that is gone, or that is to give way to this one.
+        if int(metadata or 0) < self._window.run_id:
             return True
-        if baton.window == self._window.number:
+        if baton.window == self._window.number and metadata == str(self._window.run_id):
             return True  # our own commit, whose answer was lost
         dead_ms = (baton.window + 1) * self._window.window_ms + (2 * GRACE_S + DEAD_S) * 1000
         if now_ms() > dead_ms:
@@ -199,26 +225,60 @@ class FlowWindow:
         plan, target, window = self._plan, connections.target, self._window
         await self._commit(target, Baton(window.number, is_released=False))
         ready = (plan.baton_topic, ready_key(window.slot))
-        found = await target.committed(plan.group, [ready, *((p.remote_topic, p.partition) for p in plan.partitions)])
+        places = [plan.paused_key, *((p.remote_topic, p.partition) for p in plan.partitions)]
+        found = await target.committed(plan.group, [ready, *places])
         if now_ms() >= window.end_ms and found.get(ready, (-1,))[0] > window.number:
             await self._commit(target, Baton(window.number, is_released=True))
             return False
-        self._served.partitions = [
+        if plan.is_exactly_once:
+            await target.fence()  # which may have ended a transaction, and with it moved the positions
+            found = await target.committed(plan.group, places)
+        self._paused = Paused.parse(found.get(plan.paused_key, (0, ""))[1])
+        if self._paused.patterns and window.is_first_of(HOUR_MS):
+            await target.commit(plan.group, {plan.paused_key: found[plan.paused_key]})  # or it would expire one day
+        self._served.partitions.extend(
             self._placed(assigned, found.get((assigned.remote_topic, assigned.partition)))
             for assigned in plan.partitions
-        ]
+        )
+        if self._is_unclean and not plan.is_exactly_once:
+            await self._match_tails(connections)
         return True
 
     def _placed(self, assigned: Assigned, committed: tuple[int, str] | None) -> Partition:
-        if committed is not None:
-            offset, metadata = committed
-            known_id, _, tail = metadata.partition(" ")
-            if not known_id or not assigned.topic_id or known_id == assigned.topic_id:
-                return Partition(assigned, offset, offset, tail=Tail(tail))
-            log.error("%s: %s was deleted and created anew on the source (topic id %s, was %s); replicating it from its start",
-                      self._plan.name, assigned.topic, assigned.topic_id, known_id)  # fmt: skip
-            return Partition(assigned, begins=EARLIEST, tally=Tally(rewinds=1))
-        return Partition(assigned, begins=EARLIEST if self._fetch.from_earliest or assigned.is_late else LATEST)
+        now = TopicIds(assigned.topic_id, assigned.remote_id)
+        committed = committed or self._ledger.remembered(assigned.remote_topic, assigned.partition)
+        if committed is None:
+            begins = EARLIEST if self._fetch.from_earliest or assigned.is_late else LATEST
+            return Partition(assigned, begins=begins, ids=str(now))
+        offset, metadata = committed
+        text, _, tail = metadata.partition(" ")
+        known = TopicIds.parse(text)
+        side = known.other_than(now)
+        if not side:
+            return Partition(assigned, offset, offset, ids=str(known.updated(now)), tail=Tail(tail))
+        return self._recreated(assigned, offset, tail, known, side)
+
+    def _recreated(self, assigned: Assigned, offset: int, tail: str, known: TopicIds, side: str) -> Partition:
+        """Do what the flow's policy says about a topic that was deleted and created anew."""
+        policy, now = self._plan.on_recreated, TopicIds(assigned.topic_id, assigned.remote_id)
+        topic = assigned.topic if side == "source" else assigned.remote_topic
+        what = f"{topic} was deleted and created anew on the {side} (topic id {getattr(now, side)}, was {getattr(known, side)})"
+        where = f"{self._plan.name}: {assigned.topic}-{assigned.partition}"
+        if policy is OnRecreated.STOP:
+            reason = f"{what}; it rests until its position is set (kafka-mirror positions)"
+            if told.is_news(self._plan.name, assigned, reason):
+                log.error("%s: %s", where, reason)
+            # Written again once an hour, lest it expires; more often would undo what an operator sets.
+            return Partition(
+                assigned, offset, offset, ids=str(known), tail=Tail(tail), reason=reason, resume_s=float("inf"),
+                committed=None if self._window.is_first_of(HOUR_MS) else offset,
+            )  # fmt: skip
+        ids = str(known.updated(now))
+        if policy is OnRecreated.CONTINUE:
+            log.error("%s: %s; going on at offset %d", where, what, offset)
+            return Partition(assigned, offset, offset, ids=ids, tail=Tail(begins_at=offset), tally=Tally(rewinds=1))
+        log.error("%s: %s; replicating it from its start, the last position was %d", where, what, offset)
+        return Partition(assigned, begins=EARLIEST, ids=ids, tally=Tally(rewinds=1))
 
     async def _is_stopped(self, connections: Connections) -> bool:
         key = (self._plan.baton_topic, stop_key())
@@ -230,37 +290,72 @@ class FlowWindow:
 
     # --- replicating and handing over -------------------------------------------------------------------------
 
+    async def _match_tails(self, connections: Connections) -> None:
+        """Find out what a predecessor has written and not told; without an answer in time, some of it comes twice."""
+        plan = self._plan
+        target = Source(aiokafka_options(plan.producer))
+        try:
+            async with asyncio.timeout(MATCH_S):
+                await target.open({p.remote_topic for p in plan.partitions})
+                await resume_behind_tails(
+                    plan.name, self._served.partitions, connections.source, target,
+                    isolation_level=self._fetch.isolation_level,
+                )  # fmt: skip
+        except NETWORK as error:
+            log.warning("%s: slot %d: what was written since the last positions may be written twice: it cannot be read (%s)",
+                        plan.name, self._window.slot, error or repr(error))  # fmt: skip
+        finally:
+            await target.close()
+
     async def _replicate(self, connections: Connections) -> None:
-        runner = FlowRunner(self._plan.name, connections.source, connections.target, self._served.partitions,
-                            fetch=self._fetch, produce=self._produce)  # fmt: skip
-        keeper = asyncio.create_task(self._keep(connections))
+        plan, ledger = self._plan, self._ledger
+        runner = self._runner(connections)
+        runner.rest(self._paused)
+        keeper = asyncio.create_task(self._keep(connections, runner))
         try:
             await runner.run(self._stop)
         finally:
+            self._stop.set()
             keeper.cancel()
             await asyncio.gather(keeper, return_exceptions=True)
         connections.is_dirty |= runner.needs_new_producer
+        if self._is_last:
+            ledger.map_is_due = True  # a mirror that rests leaves a map that is whole
         drained = await runner.drained(GRACE_S)
         if not drained:
             connections.is_dirty = True
             log.warning("%s: slot %d still had batches without an answer at the end of its window",
-                        self._plan.name, self._window.slot)  # fmt: skip
-        if self._is_last:
-            self._map_is_due = True  # a mirror that rests leaves a map that is whole
+                        plan.name, self._window.slot)  # fmt: skip
+        if self._is_last and not plan.is_exactly_once:
             await self._move_tails(connections)
         deadline = time.monotonic() + GRACE_S
         while time.monotonic() < deadline:
             try:
-                # An unacknowledged batch may still arrive: then the turn is not given away but runs out.
-                await self._commit(connections.target, Baton(self._window.number, is_released=drained))
+                # An unacknowledged batch may still arrive: then the turn is not given away but runs out. A transaction's
+                # does not count by then, for the successor opens the slot's producer.
+                await self._commit(
+                    connections.target, Baton(self._window.number, is_released=drained or plan.is_exactly_once)
+                )
             except NETWORK as error:
                 self._warn("commit positions", error)
                 await asyncio.sleep(0.2)
             else:
-                return
-        connections.is_dirty = True
+                break
+        else:
+            connections.is_dirty = True
+        if plan.is_exactly_once:
+            await connections.target.close()  # the other lane fences it next; the next window of this one opens anew
 
-    async def _keep(self, connections: Connections) -> None:
+    def _runner(self, connections: Connections) -> FlowRunner:
+        plan, clients = self._plan, (connections.source, connections.target)
+        if not plan.is_exactly_once:
+            return FlowRunner(plan.name, *clients, self._served.partitions, fetch=self._fetch, produce=self._produce)
+        return TransactionalRunner(
+            plan.name, *clients, self._served.partitions, fetch=self._fetch, produce=self._produce,
+            ledger=self._ledger, group=plan.group, longest_s=plan.transaction_ms / 1000,
+        )  # fmt: skip
+
+    async def _keep(self, connections: Connections, runner: FlowRunner) -> None:
         """Commit positions each second and end the window when its time has come and a successor is ready."""
         window, plan = self._window, self._plan
         last_ms = window.end_ms + (GRACE_S * 1000 if window.lanes > 1 else 0)
@@ -270,9 +365,11 @@ class FlowWindow:
             await asyncio.sleep(max(0.0, min(COMMIT_S, remaining_s)) if remaining_s > 0 else 0.02)
             try:
                 if now_ms() < window.end_ms:
-                    await self._move_tails(connections)
-                    await self._commit(connections.target, None)
-                    offsets = await connections.target.committed(plan.group, [stop])
+                    if not plan.is_exactly_once:
+                        await self._move_tails(connections)
+                        await self._commit(connections.target, None)
+                    offsets = await connections.target.committed(plan.group, [stop, plan.paused_key])
+                    runner.rest(Paused.parse(offsets.get(plan.paused_key, (0, ""))[1]))
                     if offsets.get(stop, (None,))[0] == window.run_id:
                         self._is_last = True
                         self._stop.set()
@@ -288,46 +385,22 @@ class FlowWindow:
                 self._stop.set()
 
     async def _move_tails(self, connections: Connections) -> None:
-        """Write the tails to the map's topic that have grown long, and once a minute all that have grown."""
-        target = connections.target
-        is_due, self._map_is_due = self._map_is_due, False
-        growing = [
-            (p, last)
-            for p in self._served.partitions
-            if (last := p.tail.runs.last) is not None and (p.tail.is_long or (is_due and p.tail.is_unsaved))
-        ]
-        topic = self._plan.offset_map_topic
-        if not growing or not target.knows(topic, 0):
-            return
-        records = (MapRecord(p.assigned.topic, p.assigned.partition, p.tail.runs).encode() for p, _ in growing)
         try:
-            sent = [target.send(batch, topic, 0) for batch in of_values(records, timestamp_ms=int(now_ms()))]
-            await asyncio.wait_for(asyncio.gather(*sent), MAP_WRITE_S)
-        except TimeoutError:
-            return  # the producer goes on trying; the tails stay with the positions
+            await self._ledger.move_tails(connections.target)
         except NETWORK as error:
-            self._warn(f"write {topic}", error)
+            self._warn(f"write {self._plan.offset_map_topic}", error)
             connections.is_dirty = True  # its sequence numbers have a hole now
-            return
-        for partition, last in growing:
-            partition.tail.moved(last)
 
     async def _commit(self, target: Target, baton: Baton | None) -> None:
-        """Commit what was acknowledged since the last commit, and the turn with it in the same write."""
-        offsets: dict[tuple[str, int], tuple[int, str]] = {}
-        written = []
-        for partition in self._served.partitions:
-            # Every window's first and last commit writes all: a quiet position must not expire.
-            if partition.begins is None and partition.acked != partition.committed:
-                assigned = partition.assigned
-                metadata = f"{assigned.topic_id} {partition.tail.text()}"
-                offsets[assigned.remote_topic, assigned.partition] = (partition.acked, metadata)
-                written.append((partition, partition.acked))
+        """Commit what was acknowledged since the last commit, and the turn with it in the same write.
+
+        Transactions have committed their own positions.
+        """
+        page = self._ledger.page(target) if not self._plan.is_exactly_once else Page({}, [])
+        offsets = dict(page.offsets)
         if baton is not None:
             key = (self._plan.baton_topic, turn_key(self._window.slot, self._window.lane))
             offsets[key] = (baton.encode(), str(self._window.run_id))
-        if not offsets:
-            return
-        await target.commit(self._plan.group, offsets)
-        for partition, acked in written:
-            partition.committed = acked
+        if offsets:
+            await target.commit(self._plan.group, offsets)
+        self._ledger.wrote(page)

@@ -17,14 +17,17 @@ from typing import Any, TypeAlias
 from aiokafka import AIOKafkaProducer
 from aiokafka import errors as kafka_errors
 from aiokafka.client import AIOKafkaClient, ConnectionGroup, CoordinationType
+from aiokafka.producer.transaction_manager import TransactionState
 from aiokafka.protocol.commit import OffsetCommitRequest, OffsetFetchRequest
 from aiokafka.protocol.fetch import FetchRequest
 from aiokafka.protocol.offset import OffsetRequest
+from aiokafka.structs import OffsetAndMetadata
 from aiokafka.structs import TopicPartition as KafkaTopicPartition
 
 from mirror.replication.batches import Outgoing, stamped
 
 KafkaError: TypeAlias = kafka_errors.KafkaError
+NotInTransactionError = kafka_errors.InvalidTxnState
 EARLIEST, LATEST = -2, -1
 COLD_CONNECTION = 2  # a connection of its own: a broker answers one request per connection at a time
 
@@ -162,22 +165,50 @@ class Source:
 
 
 class Target:
-    """Writes prepared batches to the target cluster, idempotently, and keeps offsets of groups there."""
+    """Writes prepared batches to the target cluster, idempotently, and keeps offsets of groups there.
 
-    def __init__(self, options: Mapping[str, Any], *, request_bytes: int) -> None:
-        self._producer = AIOKafkaProducer(**options, enable_idempotence=True, max_request_size=request_bytes)
+    With a transactional id it can be fenced: `open` only connects then, `fence` makes it the one that may write.
+    """
+
+    def __init__(
+        self,
+        options: Mapping[str, Any],
+        *,
+        request_bytes: int,
+        transactional_id: str | None = None,
+        transaction_timeout_ms: int = 60_000,
+    ) -> None:
+        self._producer = AIOKafkaProducer(
+            **options,
+            enable_idempotence=True,
+            max_request_size=request_bytes,
+            transactional_id=transactional_id,
+            transaction_timeout_ms=transaction_timeout_ms,
+        )
+        self._is_transactional = transactional_id is not None
         self._client: AIOKafkaClient = self._producer.client
         self._coordinators: dict[str, int] = {}
         self._open = False
 
     async def open(self, topics: Iterable[str]) -> None:
-        """Connect, obtain a producer id, learn the leaders of `topics`."""
+        """Connect, obtain a producer id (not of a transactional producer), learn the leaders of `topics`."""
         if not self._open:
-            await self._producer.start()
+            await self._client.bootstrap()
+            if not self._is_transactional:
+                await self._producer._sender.start()
             self._open = True
         await self._client.set_topics(list(topics))
         for node in {broker.nodeId for broker in self._client.cluster.brokers()}:
             await self._client.ready(node)
+
+    async def fence(self) -> None:
+        """Obtain the transactional producer's id: any earlier one is refused from now on, its open transaction aborted."""
+        await self._producer._sender.start()
+
+    @property
+    def is_closed(self) -> bool:
+        """True when it is of no more use."""
+        return bool(self._producer._closed)
 
     async def close(self) -> None:
         """Close at once: what is not acknowledged by now must never be sent again by this process."""
@@ -208,7 +239,9 @@ class Target:
         numbers = self._producer._txn_manager._sequence_numbers
         if numbers[where] < 0:  # aiokafka wraps to a negative number, brokers expect 0 behind 2^31 - 1
             numbers[where] += 1 << 31
-        batch = accumulator._append_batch(PreparedBatch(outgoing), where)
+        if self._is_transactional and not self._producer._txn_manager.is_in_transaction():
+            raise self.transaction_failure or kafka_errors.IllegalOperation("no transaction is open")
+        batch = accumulator._append_batch(PreparedBatch(outgoing, transactional=self._is_transactional), where)
         future: asyncio.Future[Any] = batch.future
         return future
 
@@ -216,6 +249,42 @@ class Target:
         """Take back the sequence numbers of a batch that the broker refused, so that the next one fits."""
         where, numbers = KafkaTopicPartition(topic, partition), self._producer._txn_manager._sequence_numbers
         numbers[where] = (numbers[where] - outgoing.count) % (1 << 31)
+
+    # --- transactions -------------------------------------------------------------------------------------------
+
+    def begin_transaction(self) -> None:
+        """Open a transaction; `send` needs one."""
+        self._producer._txn_manager.begin_transaction()
+
+    @property
+    def transaction_failure(self) -> KafkaError | None:
+        """Why the open transaction can only be aborted (a topic that may not be written), None while it is well."""
+        manager = self._producer._txn_manager
+        return (
+            manager.wait_for_transaction_end().exception()
+            if manager.state == TransactionState.ABORTABLE_ERROR
+            else None
+        )
+
+    async def commit_transaction(self, group: str, offsets: Mapping[tuple[str, int], tuple[int, str]]) -> None:
+        """Commit what was sent and, with it, (offset, metadata) of a group's topic-partitions.
+
+        Raises:
+            KafkaError: nothing of it counts; or that is not known (the connection went), and the next `fence` decides.
+        """
+        if offsets:
+            places = {
+                KafkaTopicPartition(*place): OffsetAndMetadata(offset, metadata)
+                for place, (offset, metadata) in offsets.items()
+            }
+            await self._producer.send_offsets_to_transaction(places, group)
+        await self._producer.commit_transaction()
+
+    async def abort_transaction(self) -> None:
+        """Take back what was sent since the transaction began."""
+        await self._producer.abort_transaction()
+
+    # --- offsets of groups ----------------------------------------------------------------------------------------
 
     async def _coordinated(self, group: str, request: Any) -> Any:
         node = self._coordinators.get(group)
@@ -229,7 +298,10 @@ class Target:
             raise
 
     async def commit(self, group: str, offsets: Mapping[tuple[str, int], tuple[int, str]]) -> None:
-        """Commit (offset, metadata) per topic-partition in one request, which the broker keeps as one write."""
+        """Commit (offset, metadata) per topic-partition in one request, which the broker keeps as one write.
+
+        Those of topics that are gone are left out by the broker.
+        """
         topics: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
         for (topic, partition), (offset, metadata) in offsets.items():
             topics[topic].append((partition, offset, metadata))
@@ -237,7 +309,8 @@ class Target:
         response = await self._coordinated(group, request)
         for topic, partitions in response.topics:
             for partition, code in partitions:
-                self._check(group, code, f"{topic}-{partition}")
+                if code != kafka_errors.UnknownTopicOrPartitionError.errno:
+                    self._check(group, code, f"{topic}-{partition}")
 
     async def committed(self, group: str, wanted: Iterable[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, str]]:
         """Return (offset, metadata) of each topic-partition that has a committed offset."""

@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from confluent_kafka import Producer
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from mirror.admin import Admin
@@ -27,6 +27,7 @@ from tests.benchmarks.processes import Meter
 SIDES = ("ours", "mm2")
 START_WITHIN_S = 120.0
 FINISH_WITHIN_S = 300.0
+SETTLED_S = 3.0  # under exactly once, no more arrives when nothing has for so long
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +45,7 @@ class Case:
     seconds: float = 60.0
     delay_ms: float = 0.0
     compression: str = "lz4"
+    is_exactly_once: bool = False
     targets: dict[str, float] = field(default_factory=dict)  # ratio ours / MirrorMaker 2
 
 
@@ -61,6 +63,10 @@ CASES = (
          seconds=30, producer={"linger.ms": 0}),
     Case(number=6, name="source 50 ms away, 16 KiB batches, lz4", records=1_000_000, size=200, partitions=8, delay_ms=25,
          producer={"linger.ms": 50, "batch.size": 16_384, "compression.type": "lz4"}, targets={"records/s": 2.0}),
+    Case(number=7, name="exactly once, 2 M x 200 B, lz4, big batches, 8 partitions", records=2_000_000, size=200, partitions=8,
+         producer={**_BIG, "compression.type": "lz4"}, is_exactly_once=True, targets={"records/s": 5.0}),
+    Case(number=8, name="exactly once, latency at 500 records/s, 8 partitions, committed records", records=0, size=200,
+         partitions=8, rate=500, producer={"linger.ms": 0}, is_exactly_once=True, targets={"p99 ms": 0.2}),
 )  # fmt: skip
 
 
@@ -121,7 +127,7 @@ class Bench:
         self._runs += 1
         alias = f"r{self._runs}{side}"
         job = peers.Job(source=alias, source_servers=servers, target_servers=self.target.bootstrap, topics=topic,
-                        compression=case.compression)  # fmt: skip
+                        compression=case.compression, is_exactly_once=case.is_exactly_once)  # fmt: skip
         began = time.monotonic()
         process = peers.start(side, job, self._folder / alias)
         try:
@@ -132,8 +138,9 @@ class Bench:
         finally:
             peers.stop(process)
 
-    def _arrived(self, admin: Admin, topic: str, partitions: int) -> int:
-        ends = admin.end_offsets([(topic, p) for p in range(partitions)], read_committed=False)
+    def _arrived(self, admin: Admin, topic: str, case: Case) -> int:
+        """Log ends together; under exactly once they count the markers of transactions too."""
+        ends = admin.end_offsets([(topic, p) for p in range(case.partitions)], read_committed=case.is_exactly_once)
         return sum(ends.values())
 
     def _await_topic(self, topic: str) -> None:
@@ -150,14 +157,17 @@ class Bench:
         admin = Admin("target", {"bootstrap.servers": self.target.bootstrap})
         first = tenth = None
         memory_at = 0.0
+        last = (began, 0, 0.0)  # when the last record was seen to arrive, how many were there, CPU by then
         deadline = time.monotonic() + FINISH_WITHIN_S
         while True:
-            arrived, now = self._arrived(admin, topic, case.partitions), time.monotonic()
+            arrived, now = self._arrived(admin, topic, case), time.monotonic()
             if arrived and first is None:
                 first = now
             if arrived >= case.records / 10 and tenth is None:
                 tenth = (now, arrived, meter.cpu_s())
-            if arrived >= case.records:
+            if arrived != last[1]:
+                last = (now, arrived, meter.cpu_s())
+            elif arrived >= case.records and (not case.is_exactly_once or now > last[0] + SETTLED_S):
                 break
             if now > deadline:
                 raise RuntimeError(f"{topic}: {arrived} of {case.records} records after {FINISH_WITHIN_S:.0f} s")
@@ -165,8 +175,10 @@ class Bench:
                 meter.sample_memory()
                 memory_at = now + 0.5
             time.sleep(0.01)
-        cpu = meter.cpu_s()
+        now, arrived, cpu = last
         meter.sample_memory()
+        if case.is_exactly_once:
+            arrived = self._counted(topic, case.partitions)
         assert first is not None
         assert tenth is not None
         moved = case.records - tenth[1]
@@ -181,12 +193,30 @@ class Bench:
             "PSS MiB": meter.peak_pss_mib,
         }
 
+    def _counted(self, topic: str, partitions: int) -> int:
+        """Read all committed records; return how many there are."""
+        options = {"bootstrap.servers": self.target.bootstrap, "group.id": "count", "enable.auto.commit": False,
+                   "isolation.level": "read_committed", "enable.partition.eof": True, "log_level": 0}  # fmt: skip
+        consumer = Consumer(options)
+        consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in range(partitions)])
+        found, ended = 0, set()
+        while len(ended) < partitions:
+            for message in consumer.consume(10_000, 1.0):
+                failure = message.error()
+                if failure is None:
+                    found += 1
+                elif failure.code() == KafkaError._PARTITION_EOF:
+                    ended.add(message.partition())
+        consumer.close()
+        return found
+
     def _live(self, case: Case, topic: str, remote: str, meter: Meter, began: float) -> dict[str, float]:
         """Latency from the producer's clock to a reader of the target, at a steady rate."""
         self._await_topic(remote)
         busy = case.busy or case.partitions
         producer = Producer({"bootstrap.servers": self.source.bootstrap, "log_level": 0, **case.producer})
-        with LatencyProbe(self.target.bootstrap) as probe:
+        isolation = "read_committed" if case.is_exactly_once else "read_uncommitted"
+        with LatencyProbe(self.target.bootstrap, isolation=isolation) as probe:
             probe.watch({(remote, p) for p in range(busy)})
             self._steady(case, topic, busy, producer, 25.0)  # both sides warm up under the same load
             probe.begin()
@@ -238,7 +268,7 @@ def table(case: Case, runs: dict[str, list[dict[str, float]]]) -> str:
 def main() -> int:
     """Run the cases asked for and print their tables."""
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
-    parser.add_argument("--cases", default="1,2,3,4,5,6", help="numbers, comma between (default %(default)s)")
+    parser.add_argument("--cases", default="1,2,3,4,5,6,7,8", help="numbers, comma between (default %(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each side, in turns (default %(default)s)")
     parser.add_argument("--output", type=Path, help="also write the tables to this file")
     parsed = parser.parse_args()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mirror.local import jars
+from mirror.local.broker import free_port
 
 # The options of Kafka's own connect-mirror-maker.sh and kafka-run-class.sh
 MM2_JVM = (
@@ -50,6 +51,14 @@ config.storage.replication.factor = 1
 sync.topic.acls.enabled = false
 sync.topic.configs.enabled = false
 """
+EXACTLY_ONCE = """\
+{target}.exactly.once.source.support = enabled
+{source}.consumer.isolation.level = read_committed
+"""
+MM2_EXACTLY_ONCE = """\
+dedicated.mode.enable.internal.rest = true
+listeners = http://127.0.0.1:{rest_port}
+"""
 OUR_EXTRA = """\
 mirror.metrics.listen = 127.0.0.1:0
 mirror.state.dir = {state}
@@ -66,6 +75,7 @@ class Job:
     topics: str
     compression: str = "lz4"
     linger_ms: int = 0
+    is_exactly_once: bool = False
 
 
 def start(side: str, job: Job, folder: Path, *, extra: str = "") -> subprocess.Popen[bytes]:
@@ -74,10 +84,13 @@ def start(side: str, job: Job, folder: Path, *, extra: str = "") -> subprocess.P
     names = {
         "source": job.source, "target": "sink", "source_servers": job.source_servers,
         "target_servers": job.target_servers, "topics": job.topics,
-        "compression": job.compression, "linger": job.linger_ms, "state": folder / "state",
+        "compression": job.compression, "linger": job.linger_ms, "state": folder / "state", "rest_port": free_port(),
     }  # fmt: skip
     file = folder / f"{side}.properties"
-    file.write_text((COMMON + (MM2_EXTRA if side == "mm2" else OUR_EXTRA)).format(**names) + extra)
+    wanted = [COMMON, MM2_EXTRA if side == "mm2" else OUR_EXTRA]
+    if job.is_exactly_once:
+        wanted += [EXACTLY_ONCE, MM2_EXACTLY_ONCE] if side == "mm2" else [EXACTLY_ONCE]
+    file.write_text("".join(wanted).format(**names) + extra)
     environment: Mapping[str, str] = os.environ
     if side == "mm2":
         command = [jars.java(), *MM2_JVM, "-cp", jars.classpath(jars.resolve(lambda _: None)),

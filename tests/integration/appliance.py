@@ -56,6 +56,7 @@ mirror.poll.interval.ms = 500
 """
         )
         self.command = [sys.executable, "-m", "mirror.cli", "run", str(self.file)]
+        self.environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
         self.process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -65,7 +66,7 @@ mirror.poll.interval.ms = 500
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 self.command, stdout=log, stderr=log, cwd=self.file.parent,
-                env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
+                env=self.environment,
             )  # fmt: skip
         eventually(self.is_ready, within_s=90, because="the appliance starts Spark and its lanes")
         return self

@@ -59,13 +59,13 @@ def differences(source: Any, target: Any, topic: str, remote: str, *, isolation:
     return compare(source.bootstrap, target.bootstrap, {topic: remote}, isolation=isolation).differences
 
 
-def end_offset(cluster: Any, topic: str, partition: int) -> int:
-    """Log-end offset."""
+def end_offset(cluster: Any, topic: str, partition: int, *, read_committed: bool = False) -> int:
+    """Log-end offset, or the last stable one."""
     admin = Admin("test", {"bootstrap.servers": cluster.bootstrap})
 
     def asked() -> tuple[int]:
         try:
-            found = admin.end_offsets([(topic, partition)], read_committed=False)
+            found = admin.end_offsets([(topic, partition)], read_committed=read_committed)
         except ClusterUnavailable as error:  # a leader that has just changed is refused for a moment
             raise AssertionError(str(error)) from error
         return (found[topic, partition],)  # a tuple is true, an end of 0 is not

@@ -10,18 +10,10 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import (
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    NewTopic,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AclOperation, AclPermissionType, AdminClient, NewTopic
 
 from mirror.local.broker import Broker
+from tests.integration.acls import GUARDED, acl, as_filter
 from tests.integration.appliance import RunningAppliance, descendants
 from tests.integration.records import await_replicated, create, differences, end_offset, load, rows, write
 from tests.integration.values import values
@@ -100,18 +92,6 @@ def test_a_moved_leader_is_followed(tmp_path: Path, backup, topic):
             equal_after(running, one, backup, topic)
 
 
-GUARDED = {
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "allow.everyone.if.no.acl.found": "true",
-}
-
-
-def acl(topic: str, operation: AclOperation, permission: AclPermissionType) -> AclBinding:
-    return AclBinding(
-        ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:ANONYMOUS", "*", operation, permission
-    )
-
-
 @pytest.mark.parametrize(("side", "denied"), [("source", AclOperation.READ), ("target", AclOperation.WRITE)])
 def test_a_topic_that_is_denied_rests_alone_with_the_reason_until_it_is_granted(
     tmp_path, primary, backup, topic, side, denied
@@ -142,18 +122,11 @@ def test_a_topic_that_is_denied_rests_alone_with_the_reason_until_it_is_granted(
                 because="the denied topic rests",
             )
             assert "TopicAuthorizationFailed" in running.log.read_text()
-            for done in admin.delete_acls([_as_filter(each) for each in acls]).values():
+            for done in admin.delete_acls([as_filter(each) for each in acls]).values():
                 done.result(30)
             await_replicated(running, source, topic, f"primary.{topic}", within_s=90)
             for each in (topic, other):
                 assert differences(source, target, each, f"primary.{each}") == []
-
-
-def _as_filter(binding: AclBinding) -> AclBindingFilter:
-    return AclBindingFilter(
-        binding.restype, binding.name, binding.resource_pattern_type, binding.principal, binding.host,
-        binding.operation, binding.permission_type,
-    )  # fmt: skip
 
 
 def test_what_retention_took_is_counted_with_its_range_and_the_rest_arrives(appliance, primary, backup, topic):
@@ -196,25 +169,13 @@ def test_compacted_batches_cross_though_they_have_gaps(primary, backup, topic, t
         assert differences(primary, backup, topic, f"primary.{topic}") == []
 
 
-def each_once_in_order(found: list[bytes | None]) -> list[bytes | None]:
-    """Leave out repeats: what is left must be the source's records in their order."""
-    return list(dict.fromkeys(found))
-
-
-def nothing_lost(primary, backup, topic: str) -> None:
-    """Every record arrived, first copies in order."""
-    for partition in (0, 1):
-        sent, got = values(primary, topic, partition), values(backup, f"primary.{topic}", partition)
-        assert each_once_in_order(got) == sent
-
-
 def workers(appliance: RunningAppliance) -> list[int]:
     """The processes that replicate."""
     assert appliance.process is not None
     return [pid for pid, command in descendants(appliance.process.pid).items() if command.endswith("pyspark.worker")]
 
 
-def test_a_killed_worker_loses_nothing_and_the_stream_starts_again(appliance, primary, backup, topic):
+def test_a_killed_worker_loses_and_repeats_nothing_and_the_stream_starts_again(appliance, primary, backup, topic):
     with load(primary, topic):
         eventually(lambda: arrived(backup, f"primary.{topic}") > 200, within_s=30, because="the load flows")
         assert workers(appliance)
@@ -222,12 +183,10 @@ def test_a_killed_worker_loses_nothing_and_the_stream_starts_again(appliance, pr
             os.kill(pid, signal.SIGKILL)
         before = arrived(backup, f"primary.{topic}")
         eventually(lambda: arrived(backup, f"primary.{topic}") > before + 300, within_s=90, because="new workers run")
-    for partition in (0, 1):
-        await_replicated(appliance, primary, topic, f"primary.{topic}", partition)
-    nothing_lost(primary, backup, topic)
+    equal_after(appliance, primary, backup, topic)
 
 
-def test_without_its_jvm_the_appliance_ends_with_an_error_and_the_next_start_loses_nothing(
+def test_without_its_jvm_the_appliance_ends_with_an_error_and_the_next_start_repeats_nothing(
     appliance, primary, backup, topic
 ):
     with load(primary, topic):
@@ -238,9 +197,7 @@ def test_without_its_jvm_the_appliance_ends_with_an_error_and_the_next_start_los
         last = appliance.log.read_text().strip().splitlines()[-1]
         assert "Spark" in last
         appliance.start()
-    for partition in (0, 1):
-        await_replicated(appliance, primary, topic, f"primary.{topic}", partition)
-    nothing_lost(primary, backup, topic)
+    equal_after(appliance, primary, backup, topic)
 
 
 @pytest.mark.parametrize("fault", ["freeze", "kill"])

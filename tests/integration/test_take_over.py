@@ -170,7 +170,9 @@ def columns(text: str) -> list[list[str]]:
     return [line.split() for line in text.splitlines()[1:]]
 
 
-def test_positions_are_shown_and_set_while_the_flow_rests(primary, backup, topic, tmp_path):
+def test_positions_are_shown_and_set_while_the_flow_rests_and_topics_paused_while_it_runs(
+    primary, backup, topic, tmp_path
+):
     remote, other = f"{topic}.{topic}", f"{topic}-other"
     for each in (topic, other):
         create(primary, each)
@@ -194,7 +196,17 @@ def test_positions_are_shown_and_set_while_the_flow_rests(primary, backup, topic
     with running:
         await_replicated(running, primary, topic, remote)
         await_replicated(running, primary, other, f"{topic}.{other}")
-    assert [end_offset(backup, name, 0) for name in (remote, f"{topic}.{other}")] == [70, 5]
+        assert positions(running, "pause", "--topic", topic).stdout.splitlines()[1].endswith("paused")
+        rests = "kafka_mirror_partition_paused"
+        eventually(lambda: running.value(rests, topic=remote, partition=0) == 1, within_s=20, because="it rests")
+        for each in (topic, other):
+            write(primary, each, rows(3))
+        await_replicated(running, primary, other, f"{topic}.{other}")
+        assert end_offset(backup, remote, 0) == 70
+        assert "is not paused; paused is" in positions(running, "resume", "--topic", other).stderr
+        assert positions(running, "resume").returncode == 0
+        await_replicated(running, primary, topic, remote)
+    assert [end_offset(backup, name, 0) for name in (remote, f"{topic}.{other}")] == [73, 8]
     for arguments, complaint in {
         ("set", "--to", "soon"): '--to: "soon" is no position. Write earliest, latest, an offset, or a time such as',
         ("set", "--to", "41"): f"--to: 41 is not in {topic}-0, whose offsets are 0 to 40.",

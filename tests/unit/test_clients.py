@@ -257,10 +257,18 @@ def test_fetch_defaults_and_values():
 
 def test_produce_defaults_and_values():
     assert clients.produce_options({}) == ProduceOptions(
-        compression=None, batch_size=1_048_576, max_request_size=1_048_576
+        compression=None, batch_size=1_048_576, max_request_size=1_048_576, transaction_timeout_ms=60_000
     )
-    java = {"compression.type": "zstd", "batch.size": "7", "max.request.size": "8", "acks": "-1"}
-    assert clients.produce_options(java) == ProduceOptions(compression="zstd", batch_size=7, max_request_size=8)
+    java = {
+        "compression.type": "zstd",
+        "batch.size": "7",
+        "max.request.size": "8",
+        "acks": "-1",
+        "transaction.timeout.ms": "9",
+    }
+    assert clients.produce_options(java) == ProduceOptions(
+        compression="zstd", batch_size=7, max_request_size=8, transaction_timeout_ms=9
+    )
     assert clients.produce_options({"acks": "all", "compression.type": "none"}).compression == "none"
 
 

@@ -141,3 +141,14 @@ def test_the_page_is_read_as_it_is_meant():
     text = f"{head}| `a`, `'x\\|y'` | honoured | `unit/t.py::t` |\n\n| W | M |\n|--|--|\n| x | y |\n"
     [row] = rows_of(text)
     assert (row.section, row.keys, row.tests) == ("S", ["a", "'x\\|y'"], ["unit/t.py::t"])
+
+
+def test_every_guarantee_names_a_test_that_exists():
+    promises = [line for line in (ROOT / "docs" / "guarantees.md").read_text().splitlines() if line.startswith("| ")][
+        1:
+    ]
+    assert len(promises) > 15
+    for line in promises:
+        *_, held = line.strip("| ").split(" | ")
+        file, function = held.strip("`").split("::")
+        assert function in functions(ROOT / "tests" / file), line

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mirror.cli import main
 from mirror.config.explain import as_json, as_text, explain
 from mirror.config.java_regex import NameFilter
-from mirror.config.keys import FLOW_DEFAULTS, Keys, needless
+from mirror.config.keys import FLOW_DEFAULTS, WORKER_DEFAULTS, Keys
 from mirror.config.layers import Pair, assign, effective, merged, ranked
 from mirror.config.properties import Entry, default_layer
 from mirror.config.settings import Mirror, checked, load, sources
@@ -55,7 +55,7 @@ def told(rows, key):
 
 def test_all_flow_keys_are_told_with_their_defaults(explained):
     rows = explained().flows["primary->backup"]["flow keys"]
-    assert [row.key for row in rows] == list(FLOW_DEFAULTS)
+    assert [row.key for row in rows] == [*FLOW_DEFAULTS, *WORKER_DEFAULTS]
     assert told(rows, "enabled") == ("true", "m.properties:4", [])
     for key in FLOW_DEFAULTS.keys() - {"enabled"}:
         assert told(rows, key) == (FLOW_DEFAULTS[key], "default", [])
@@ -451,8 +451,9 @@ def test_documentation_exactly_once(explained):
     found = explained(base=US + EXACTLY_ONCE)
     consumer = found.flows["us-west->us-east"]["source consumer"]
     assert told(consumer, "isolation.level") == ("read_committed", "m.properties:8", [])
+    keys = found.flows["us-west->us-east"]["flow keys"]
+    assert told(keys, "exactly.once.source.support") == ("enabled", "m.properties:5", [])
     assert found.ignored == {
-        "us-east.exactly.once.source.support": needless("exactly.once.source.support"),
         "dedicated.mode.enable.internal.rest": "no process talks to another one over REST",
         "listeners": "",
     }

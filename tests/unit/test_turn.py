@@ -103,12 +103,23 @@ def test_a_successor_waits_for_the_turn_and_gets_it_with_the_last_positions():
     asyncio.run(scene())
 
 
-def test_a_turn_of_an_earlier_run_is_nobodys():
+def test_a_turn_of_an_earlier_run_is_nobodys_that_of_a_later_one_is_not_ours():
     async def scene() -> None:
-        target = GroupOffsets()
-        number = await next_start()
-        for lane in (0, 1):
-            target.offsets[PLAN.baton_topic, turn_key(0, lane)] = (Baton(number - 1, is_released=False).encode(), "6")
-        assert await window(number)._take_turn(seen_by(target))
+        now = int(time.time() * 1000 // WINDOW_MS)
+        held = Baton(now, is_released=False).encode()
+        assert window(now + 1)._is_free((held, "6"))
+        assert not window(now + 1)._is_free((held, "7"))
+        assert not window(now + 1)._is_free((held, "8"))
+        assert not window(now)._is_free((held, "8"))
+
+    asyncio.run(scene())
+
+
+def test_a_turn_that_was_never_given_back_is_free_after_a_bound():
+    async def scene() -> None:
+        long_ago = int(time.time() * 1000 // WINDOW_MS) - 15
+        served = window(long_ago + 15)
+        assert served._is_free((Baton(long_ago, is_released=False).encode(), "7"))
+        assert served._served.takeovers == 1
 
     asyncio.run(scene())

@@ -1,0 +1,88 @@
+"""What a window writes down of its topic-partitions: positions with the tails of their offset maps, and the map's topic."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from mirror.replication.batches import of_values
+from mirror.replication.plan import FlowPlan, Key, Window
+from mirror.replication.runner import Partition
+from mirror.replication.tail import MapRecord
+from mirror.replication.wire import Target, now_ms
+
+MAP_EVERY_MS = 60_000  # the map's topic is written in the first window of each such time
+MAP_WRITE_S = 2.0
+
+
+# What this process has written last, by flow, remote topic and partition. A broker forgets the positions in a topic that is
+# deleted, and it is not for the mirror to start over in silence when the topic comes back.
+_remembered: dict[tuple[str, str, int], tuple[int, str]] = {}
+
+
+class Page(NamedTuple):
+    """Positions to commit, as (offset, metadata), and what they say of whom."""
+
+    offsets: dict[Key, tuple[int, str]]
+    written: list[tuple[Partition, int]]
+
+
+class Ledger:
+    """Positions of one flow in one window. A page counts as written when `wrote` is told so."""
+
+    def __init__(self, plan: FlowPlan, window: Window, partitions: Sequence[Partition]) -> None:
+        self._plan = plan
+        self._partitions = partitions
+        self.map_is_due = window.is_first_of(MAP_EVERY_MS)
+
+    def page(self, target: Target) -> Page:
+        """Return what was acknowledged since the last page; the first one of a window has all, so that no position expires.
+
+        Without those of remote topics that are gone: a broker keeps no position for them.
+        """
+        offsets: dict[Key, tuple[int, str]] = {}
+        written = []
+        for partition in self._partitions:
+            assigned = partition.assigned
+            is_there = target.knows(assigned.remote_topic, assigned.partition) or assigned.spread_over
+            if is_there and partition.begins is None and partition.acked != partition.committed:
+                metadata = f"{partition.ids} {partition.tail.text()}"
+                offsets[assigned.remote_topic, assigned.partition] = (partition.acked, metadata)
+                written.append((partition, partition.acked))
+        return Page(offsets, written)
+
+    def wrote(self, page: Page) -> None:
+        """Take in that the target has a page."""
+        for partition, acked in page.written:
+            partition.committed = acked
+        for (topic, number), position in page.offsets.items():
+            _remembered[self._plan.name, topic, number] = position
+
+    def remembered(self, topic: str, partition: int) -> tuple[int, str] | None:
+        """Return the position of a remote topic-partition that this process has written last, None when it wrote none."""
+        return _remembered.get((self._plan.name, topic, partition))
+
+    async def move_tails(self, target: Target) -> None:
+        """Write the tails to the map's topic that have grown long, and once a minute all that have grown.
+
+        Raises:
+            KafkaError: the target refuses; the producer's sequence numbers have a hole then.
+        """
+        is_due, self.map_is_due = self.map_is_due, False
+        growing = [
+            (p, last)
+            for p in self._partitions
+            if (last := p.tail.runs.last) is not None and (p.tail.is_long or (is_due and p.tail.is_unsaved))
+        ]
+        topic = self._plan.offset_map_topic
+        if not growing or not target.knows(topic, 0):
+            return
+        records = (MapRecord(p.assigned.topic, p.assigned.partition, p.tail.runs).encode() for p, _ in growing)
+        try:
+            sent = [target.send(batch, topic, 0) for batch in of_values(records, timestamp_ms=int(now_ms()))]
+            await asyncio.wait_for(asyncio.gather(*sent), MAP_WRITE_S)
+        except TimeoutError:
+            return  # the producer goes on trying; the tails stay with the positions
+        for partition, last in growing:
+            partition.tail.moved(last)

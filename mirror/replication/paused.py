@@ -1,0 +1,39 @@
+"""Topics that an operator told a running flow to leave alone: a list of patterns, the metadata of an offset on the target."""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+from mirror.config.java_regex import RegexError, compile_list
+
+MOST = 3_500  # brokers refuse metadata above 4,096 characters by default
+REASON = "paused by its operator (kafka-mirror positions resume)"
+
+
+class Paused(NamedTuple):
+    """Java regular expressions; a topic of the source that any of them matches rests."""
+
+    patterns: tuple[str, ...] = ()
+
+    def matches(self, topic: str) -> bool:
+        """Tell whether a topic rests."""
+        pattern = compile_list(self.patterns)
+        return pattern is not None and pattern.fullmatch(topic) is not None
+
+    def text(self) -> str:
+        """Return it for the metadata; ValueError when it is too long for that."""
+        text = json.dumps(self.patterns)
+        if len(text) > MOST:
+            raise ValueError(f"{len(text)} characters of patterns found, at most {MOST} can be kept")
+        return text
+
+    @classmethod
+    def parse(cls, text: str) -> Paused:
+        """Read it back; text that is none pauses nothing."""
+        try:
+            found = cls(tuple(map(str, json.loads(text))))
+            compile_list(found.patterns)
+        except (ValueError, TypeError, RegexError):
+            return cls()
+        return found

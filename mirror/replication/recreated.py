@@ -1,0 +1,41 @@
+"""Topics that were deleted and created anew under a mirror: told by their ids, which are kept with the positions. Pure."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class OnRecreated(StrEnum):
+    """What to do about a topic-partition whose topic is another one by now, on either side."""
+
+    RESTART = "restart"  # replicate it from its start: on the target behind what is there, or into a topic that is empty again
+    STOP = "stop"  # let it rest until somebody sets its position
+    CONTINUE = "continue"  # go on at its position, or at the log's end where that lies before it
+
+
+class TopicIds(NamedTuple):
+    """Ids of a topic on both sides, "" where one is not known."""
+
+    source: str
+    target: str
+
+    def __str__(self) -> str:
+        return f"{self.source}:{self.target}" if self.target else self.source
+
+    @classmethod
+    def parse(cls, text: str) -> TopicIds:
+        """Read back what str() returned."""
+        source, _, target = text.partition(":")  # which no id has: they are base64
+        return cls(source, target)
+
+    def other_than(self, now: TopicIds) -> str:
+        """Say on which side the topic is another one `now`: "source" or "target", "" where it is the same as far as known."""
+        for side, known, found in zip(("source", "target"), self, now, strict=True):
+            if known and found and known != found:
+                return side
+        return ""
+
+    def updated(self, now: TopicIds) -> TopicIds:
+        """Return the ids of `now`, and those known before where it does not tell."""
+        return TopicIds(now.source or self.source, now.target or self.target)

@@ -1,0 +1,165 @@
+"""Exactly once: the runner whose batches and positions reach the target in one transaction after the other.
+
+Each transaction is committed as soon as nothing more waits to be sent, or when it has lasted for its time. Opening the slot's
+transactional producer fences every earlier one, so what a window that is taken for dead still writes is refused by the broker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from mirror.replication.batches import Outgoing
+from mirror.replication.ledger import Ledger
+from mirror.replication.runner import FlowRunner, Partition
+from mirror.replication.wire import KafkaError, NotInTransactionError
+
+log = logging.getLogger("mirror")
+
+
+class Unsettled(NamedTuple):
+    """A batch that the target has, in a transaction that is not committed yet."""
+
+    partition: Partition
+    outgoing: Outgoing
+    read_ms: float
+    base: int
+
+
+class TransactionalRunner(FlowRunner):
+    """A FlowRunner in transactions: what is counted and written down is what was committed."""
+
+    def __init__(self, *args: Any, ledger: Ledger, group: str, longest_s: float, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._ledger = ledger
+        self._group = group
+        self._longest_s = longest_s
+        self._is_closed = False  # the transaction takes no more batches
+        self._must_abort = False
+        self._sent = asyncio.Event()
+        self._unsettled: list[Unsettled] = []
+        self._settled = {partition: partition.acked for partition in self.partitions.values()}
+        self._transacting: asyncio.Task[None] | None = None
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Replicate until `stop` is set, which a broken producer does too."""
+        self._target.begin_transaction()
+        self._transacting = self._loop.create_task(self._transact(stop))
+        try:
+            await super().run(stop)
+        finally:
+            self._sent.set()  # wakes it, to see that we stop
+
+    async def drained(self, within_s: float) -> bool:
+        """Commit what was sent; False when that took too long or failed: the next producer of the slot aborts it then."""
+        try:
+            async with asyncio.timeout(within_s):
+                if self._transacting is not None:
+                    await self._transacting
+                return await self._end_transaction()
+        except TimeoutError:
+            return False
+
+    async def _transact(self, stop: asyncio.Event) -> None:
+        while True:
+            await self._sent.wait()
+            await self._until_due()
+            if self._stopping:
+                return
+            if not await self._end_transaction():
+                stop.set()
+                return
+            self._open()
+
+    async def _until_due(self) -> None:
+        deadline = self._loop.time() + self._longest_s
+        while self._in_flight and not self._stopping and not self._must_abort:
+            left_s = deadline - self._loop.time()
+            if left_s <= 0:
+                return
+            try:
+                await asyncio.wait_for(self._quiet.wait(), left_s)
+            except TimeoutError:
+                return
+
+    def _open(self) -> None:
+        """Begin the next transaction with what came meanwhile."""
+        self._target.begin_transaction()
+        self._is_closed = False
+        for partition in self.partitions.values():
+            if not partition.in_flight:
+                self._send_next(partition)
+
+    async def _end_transaction(self) -> bool:
+        """Commit the running transaction, or abort it where it cannot be; False when the producer is of no more use."""
+        self._is_closed = True
+        while self._in_flight:
+            await self._quiet.wait()
+        self._sent.clear()
+        if self.needs_new_producer:
+            return False
+        try:
+            if self._must_abort or self._target.transaction_failure is not None:
+                await self._abort()
+                return True
+            for partition, outgoing, _, base in self._unsettled:
+                if base >= 0:
+                    partition.tail.acknowledged(outgoing.runs, base)
+            await self._ledger.move_tails(self._target)
+            page = self._ledger.page(self._target)
+            await self._target.commit_transaction(self._group, page.offsets)
+        except (KafkaError, OSError) as error:
+            self.needs_new_producer = True
+            log.warning("%s: a transaction failed, nothing of it counts: %r", self.name, error)
+            return False
+        self._ledger.wrote(page)
+        self._settled |= dict(page.written)
+        for partition, outgoing, read_ms, _ in self._unsettled:
+            self._count(partition, outgoing, read_ms)
+        self._unsettled.clear()
+        return True
+
+    async def _abort(self) -> None:
+        """Take everything back that is not committed; it is read again."""
+        await self._target.abort_transaction()
+        self._must_abort = False
+        self._unsettled.clear()
+        for partition, acked in self._settled.items():
+            self._clear(partition)
+            partition.position = partition.acked = acked
+
+    # --- what differs from a runner without transactions ----------------------------------------------------------
+
+    def _begin(self, partition: Partition, answer: int | type[KafkaError]) -> None:
+        super()._begin(partition, answer)
+        self._settled[partition] = partition.acked
+
+    def _send_next(self, partition: Partition) -> None:
+        if self._is_closed or self._must_abort:
+            return
+        super()._send_next(partition)
+        if partition.in_flight:
+            self._sent.set()
+
+    def _settle(self, partition: Partition, outgoings: Iterable[tuple[Outgoing, int]], read_ms: float) -> None:
+        self._unsettled.extend(Unsettled(partition, outgoing, read_ms, base) for outgoing, base in outgoings)
+
+    def _broke(self, partition: Partition, error: KafkaError) -> None:
+        if self._target.transaction_failure is None:
+            super()._broke(partition, error)
+        else:
+            self._abort_soon()
+
+    def _refused(self, partition: Partition, outgoing: Outgoing, error: BaseException | None) -> None:
+        if isinstance(error, NotInTransactionError) and self._target.transaction_failure is not None:
+            # Not its own fault: a topic that may not be written was to enter the transaction together with it.
+            self._target.unsend(outgoing, partition.assigned.remote_topic, partition.assigned.partition)
+            self._abort_soon()
+        else:
+            super()._refused(partition, outgoing, error)
+
+    def _abort_soon(self) -> None:
+        self._must_abort = True
+        self._sent.set()

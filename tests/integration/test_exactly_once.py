@@ -1,0 +1,170 @@
+"""Exactly once: whatever is killed, frozen or refused, a reader of committed records sees each record once and in order."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AclOperation, AclPermissionType, AdminClient
+
+from mirror.local.broker import Broker
+from tests.integration.acls import GUARDED, acl, as_filter
+from tests.integration.appliance import RunningAppliance, descendants
+from tests.integration.records import await_replicated, create, differences, end_offset, load, rows, write
+from tests.integration.values import values
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+ENABLED = "backup.exactly.once.source.support = enabled"
+
+
+@pytest.fixture
+def appliance(primary, backup, topic, tmp_path: Path) -> Iterator[RunningAppliance]:
+    """Mirrors one topic of two partitions in transactions."""
+    create(primary, topic, 2)
+    with RunningAppliance(
+        tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=topic, extra=ENABLED
+    ) as running:
+        yield running
+
+
+def equal(appliance, primary, backup, topic) -> None:
+    for partition in (0, 1):
+        await_replicated(appliance, primary, topic, f"primary.{topic}", partition, within_s=90)
+    assert differences(primary, backup, topic, f"primary.{topic}") == []
+
+
+def arrived(backup, topic: str) -> int:
+    """Log end of the first partition, markers of transactions included."""
+    return end_offset(backup, f"primary.{topic}", 0)
+
+
+def flows(backup, topic: str, *, more: int = 100) -> None:
+    before = arrived(backup, topic)
+    eventually(lambda: arrived(backup, topic) > before + more, within_s=90, because="the load flows")
+
+
+def tree(appliance: RunningAppliance) -> list[int]:
+    assert appliance.process is not None
+    return [appliance.process.pid, *descendants(appliance.process.pid)]
+
+
+def signal_all(pids: list[int], number: int) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def test_a_backlog_and_a_load_cross_in_transactions(appliance, primary, backup, topic):
+    write(primary, topic, rows(20_000))
+    with load(primary, topic):
+        flows(backup, topic, more=1_500)
+    equal(appliance, primary, backup, topic)
+    records = len(values(backup, f"primary.{topic}", 0))
+    assert arrived(backup, topic) > records, "the log holds the markers of transactions too"
+    code, _ = appliance.stop()
+    assert code == 0
+
+
+def test_workers_that_are_killed_under_load_cost_nothing(appliance, primary, backup, topic):
+    with load(primary, topic):
+        for _ in range(3):
+            flows(backup, topic)
+            signal_all([pid for pid, name in descendants(appliance.process.pid).items() if name.endswith("pyspark.worker")],
+                       signal.SIGKILL)  # fmt: skip
+        flows(backup, topic)
+    equal(appliance, primary, backup, topic)
+
+
+def test_what_a_killed_appliance_left_open_is_ended_by_the_next_start(appliance, primary, backup, topic):
+    """Readers of committed records wait for no transaction that nobody ends."""
+    with load(primary, topic):
+        flows(backup, topic)
+        signal_all(tree(appliance), signal.SIGKILL)
+        appliance.process.wait(10)
+        appliance.start()
+        started_s = time.monotonic()
+        ends = {"read_committed": 0, "read_uncommitted": 1}
+
+        def is_readable() -> bool:
+            for level in ends:
+                ends[level] = end_offset(backup, f"primary.{topic}", 0, read_committed=level == "read_committed")
+            return ends["read_committed"] > before
+
+        before = end_offset(backup, f"primary.{topic}", 0, read_committed=True)
+        eventually(is_readable, within_s=10, because="committed records follow")
+        assert time.monotonic() - started_s < 10
+    equal(appliance, primary, backup, topic)
+
+
+def test_one_that_wakes_up_after_another_has_taken_over_is_fenced(appliance, primary, backup, topic, tmp_path):
+    (tmp_path / "second").mkdir()
+    second = RunningAppliance(
+        tmp_path / "second", primary=primary.bootstrap, backup=backup.bootstrap, topics=topic, extra=ENABLED
+    )
+    with load(primary, topic):
+        flows(backup, topic)
+        asleep = tree(appliance)
+        signal_all(asleep, signal.SIGSTOP)
+        try:
+            with second:
+                flows(backup, topic)
+                signal_all(asleep, signal.SIGCONT)
+                flows(backup, topic, more=1_000)
+        finally:
+            signal_all(asleep, signal.SIGCONT)
+    equal(appliance, primary, backup, topic)
+
+
+@pytest.mark.parametrize("fault", ["kill", "freeze"])
+def test_a_target_that_fails_amid_transactions_costs_nothing(appliance, primary, backup, topic, fault):
+    with load(primary, topic):
+        flows(backup, topic)
+        if fault == "kill":
+            backup.kill()
+            backup.restart()
+        else:
+            backup.pause()
+            time.sleep(8)
+            backup.resume()
+        flows(backup, topic, more=300)
+    equal(appliance, primary, backup, topic)
+
+
+def test_a_topic_that_is_denied_rests_alone_though_its_transactions_hold_others_too(tmp_path, primary, topic):
+    names = [f"{topic}-{n}" for n in range(4)]
+    with Broker.start("guarded", tmp_path / "guarded", overrides=GUARDED) as guarded:
+        denied = f"primary.{names[0]}"
+        admin = AdminClient({"bootstrap.servers": guarded.bootstrap})
+        rules = [
+            acl(denied, AclOperation.ALL, AclPermissionType.ALLOW),
+            acl(denied, AclOperation.WRITE, AclPermissionType.DENY),
+        ]
+        for name in names:
+            create(primary, name)
+            write(primary, name, rows(50))
+        for done in admin.create_acls(rules).values():
+            done.result(30)
+        folder = tmp_path / "mirror"
+        folder.mkdir()
+        with RunningAppliance(
+            folder, primary=primary.bootstrap, backup=guarded.bootstrap, topics=f"{topic}.*", extra=ENABLED
+        ) as running:
+            for name in names[1:]:
+                await_replicated(running, primary, name, f"primary.{name}", within_s=60)
+            eventually(
+                lambda: running.value("kafka_mirror_partition_paused", topic=denied, partition=0) == 1,
+                within_s=30,
+                because="the denied topic rests",
+            )
+            for done in admin.delete_acls([as_filter(rule) for rule in rules]).values():
+                done.result(30)
+            await_replicated(running, primary, names[0], denied, within_s=90)
+            for name in names:
+                assert differences(primary, guarded, name, f"primary.{name}") == []

@@ -1,0 +1,98 @@
+"""Topics that are deleted and created anew under a mirror: the flow's policy decides, and nothing happens in silence."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from tests.integration.appliance import RunningAppliance
+from tests.integration.records import await_replicated, create, rows, write
+from tests.integration.values import values
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+
+def delete(cluster, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.delete_topics([topic])[topic].result(30)
+    eventually(lambda: topic not in admin.list_topics(timeout=10).topics, within_s=30, because=f"{topic} is gone")
+
+
+def payload(records) -> list[bytes]:
+    return [record[1] for record in records]
+
+
+OLD, NEW = rows(30), rows(12, start=100)
+# alias of the source, side -> what the target may have in the end, when 12 more records came after the change
+EXPECTED = {
+    ("restart", "source"): [payload([*OLD, *NEW])],
+    ("stop", "source"): [payload(OLD)],
+    # The new log ends before the position, so the mirror goes on at that end: with what was written by then left out.
+    ("continue", "source"): [payload(OLD), payload([*OLD, *NEW])],
+    ("restart", "target"): [payload([*OLD, *NEW])],
+    ("stop", "target"): [[]],
+    ("continue", "target"): [payload(NEW)],
+}
+POLICIES = ("restart", "stop", "continue")
+
+
+def flows(primary, topic: str) -> str:
+    """Three flows from the same cluster under three aliases, each with its own policy and topics."""
+    lines = [f"clusters = primary, backup, {', '.join(POLICIES)}", "primary->backup.enabled = false"]
+    for policy in POLICIES:
+        lines += [
+            f"{policy}.bootstrap.servers = {primary.bootstrap}",
+            f"{policy}->backup.enabled = true",
+            f"{policy}->backup.topics = {topic}-{policy}-.*",
+            f"{policy}->backup.mirror.recreated.topics = {policy}",
+        ]
+    return "\n".join(lines)
+
+
+def treated(found: list[bytes | None], expected: list[list[bytes]]) -> bool:
+    assert found in expected, [len(found), *(str(value)[:12] for value in found)]
+    return True
+
+
+def test_a_topic_that_is_another_one_is_treated_as_the_flow_says(tmp_path: Path, primary, backup, topic):
+    names = {(policy, side): f"{topic}-{policy}-{side}" for policy, side in EXPECTED}
+    for name in names.values():
+        create(primary, name)
+        write(primary, name, OLD)
+    with RunningAppliance(
+        tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=topic, extra=flows(primary, topic)
+    ) as appliance:
+        for (policy, _), name in names.items():
+            await_replicated(appliance, primary, name, f"{policy}.{name}")
+        for (policy, side), name in names.items():
+            if side == "source":
+                delete(primary, name)
+                create(primary, name)
+            else:
+                delete(backup, f"{policy}.{name}")
+        for (policy, side), name in names.items():
+            told = f"{name if side == 'source' else f'{policy}.{name}'} was deleted and created anew on the {side}"
+            eventually(lambda told=told: told in appliance.log.read_text(), within_s=60, because=told)  # type: ignore[misc]
+            write(primary, name, NEW)
+        for (policy, side), name in names.items():
+            eventually(
+                lambda key=(policy, side), remote=f"{policy}.{name}": treated(values(backup, remote, 0), EXPECTED[key]),  # type: ignore[misc]
+                within_s=60,
+                because=f"{name} is treated as its flow says",
+            )
+        rests = names["stop", "source"]
+        eventually(
+            lambda: appliance.value("kafka_mirror_partition_paused", topic=f"stop.{rests}", partition=0) == 1,
+            within_s=20,
+            because="it is shown to rest",
+        )
+        command = [sys.executable, "-m", "mirror.cli", "positions", "reset", str(appliance.file), "stop->backup",
+                   "--topic", rests, "--force"]  # fmt: skip
+        subprocess.run(command, check=True, timeout=60, env=appliance.environment, capture_output=True)
+        await_replicated(appliance, primary, rests, f"stop.{rests}")
+        assert values(backup, f"stop.{rests}", 0) == payload([*OLD, *NEW])

@@ -1,0 +1,75 @@
+"""What the target has behind a position is found among the source's records, however both were packed."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirror.replication.batches import Batch, Packer, batches, stamped
+from mirror.replication.tail_match import matched
+
+
+class Record(NamedTuple):
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+
+def packed(records: Sequence[Record], sizes: Sequence[int], codec: int = 0) -> list[Batch]:
+    """Records in batches of those sizes (the last one again and again), with the offsets that they say."""
+    found, at = [], 0
+    while at < len(records):
+        size = sizes[min(len(found), len(sizes) - 1)]
+        part = records[at : at + size]
+        packer = Packer(codec, 1 << 30)
+        for record in part:
+            packer.append(record, record.offset)
+        data = bytearray(stamped(packer.build().data, -1, -1, -1, transactional=False))
+        struct.pack_into(">q", data, 0, part[0].offset)
+        found += batches(bytes(data))
+        at += size
+    return found
+
+
+def numbered(values: Sequence[bytes], *, start: int) -> list[Record]:
+    return [Record(start + n, 1000 + n, b"k", value, (("h", value),)) for n, value in enumerate(values)]
+
+
+SIZES = st.lists(st.integers(1, 5), min_size=1, max_size=4)
+VALUES = st.lists(st.binary(max_size=4), min_size=1, max_size=30)
+
+
+@given(VALUES, st.integers(0, 29), SIZES, SIZES, st.sampled_from([0, 1]))
+def test_a_tail_is_found_whatever_the_batches(values, copied, sizes, others, codec):
+    copied = min(copied, len(values) - 1) + 1
+    source = packed(numbered(values, start=70), sizes)
+    target = packed(numbered(values[:copied], start=7), others, codec)
+    runs = matched(source, target, source_from=70, target_from=7)
+    assert runs is not None
+    assert [tuple(run) for run in runs] == [(70, 7, copied)]
+
+
+@given(VALUES, SIZES)
+def test_one_record_that_differs_is_no_match(values, sizes):
+    source = packed(numbered(values, start=0), sizes)
+    target = packed(numbered([*values[:-1], values[-1] + b"x"], start=0), sizes)
+    assert matched(source, target, source_from=0, target_from=0) is None
+
+
+def test_more_on_the_target_than_on_the_source_is_no_match():
+    assert matched(packed(numbered([b"a"], start=0), [1]), packed(numbered([b"a", b"b"], start=0), [1]),
+                   source_from=0, target_from=0) is None  # fmt: skip
+
+
+def test_batches_that_begin_before_are_cut_and_gaps_of_the_source_are_kept():
+    kept = [*numbered([b"a", b"b"], start=10), *numbered([b"c", b"d"], start=20)]
+    moved = [record._replace(offset=3 + n) for n, record in enumerate(kept[:3])]
+    runs = matched(packed(kept, [2]), packed(moved, [3]), source_from=11, target_from=4)
+    assert runs is not None
+    assert [tuple(run) for run in runs] == [(11, 4, 1), (20, 5, 1)]
