@@ -13,7 +13,7 @@ import urllib.request
 from dataclasses import dataclass, field
 from functools import cache
 from http.client import HTTPException
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlencode, urlsplit
 
 from aiokafka.abc import AbstractTokenProvider
@@ -59,17 +59,17 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]
             NoToken: The endpoint did not answer, or refused.
         """
         with self._lock:
-            if self._token is not None and time.time() < self._token.renew_s:
+            now_s = time.time()
+            if self._token is not None and now_s < self._token.renew_s:
                 return self._token
-            if self._refused is not None and time.monotonic() < self._ask_s:
-                raise NoToken(str(self._refused))
-            try:
-                self._token, self._refused = self._asked(), None
-            except NoToken as error:
-                self._refused, self._ask_s = error, time.monotonic() + AGAIN_S
-                if self._token is None or time.time() >= self._token.expires_s:
-                    raise
-            return self._token
+            if self._refused is None or time.monotonic() >= self._ask_s:
+                try:
+                    self._token, self._refused = self._asked(), None
+                except NoToken as error:
+                    self._refused, self._ask_s = error, time.monotonic() + AGAIN_S
+            if self._refused is None or (self._token is not None and now_s < self._token.expires_s):
+                return cast(Token, self._token)
+            raise NoToken(str(self._refused))
 
     async def token(self) -> str:
         """Return the token's text, for aiokafka; the loop goes on while the endpoint is asked."""
@@ -92,9 +92,11 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]
         except urllib.error.HTTPError as error:
             error.close()
             raise NoToken(f"no token from {self._where()}: HTTP status {error.code}") from None
-        except (OSError, HTTPException, ValueError) as error:
+        except OSError as error:
             reason = error.reason if isinstance(error, urllib.error.URLError) else error
             raise NoToken(f"no token from {self._where()}: {str(reason) or type(reason).__name__}") from None
+        except (HTTPException, ValueError) as error:  # their texts quote what was sent or came
+            raise NoToken(f"no token from {self._where()}: {type(error).__name__}") from None
         try:
             found = json.loads(content)
             value = _token(found)

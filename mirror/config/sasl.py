@@ -35,8 +35,8 @@ class _Module:
 
     def knows(self, option: str) -> bool:
         """Tell whether an option may be given; those of OAuth may be extensions of one's own."""
-        is_extension = option.startswith(_EXTENSION) and _OAUTH in self.mechanisms
-        return option in (*self.required, *self.optional) or is_extension
+        is_extension = re.fullmatch(_EXTENSION + "(?!auth$)[A-Za-z]+", option) is not None  # RFC 7628, 3.1
+        return option in (*self.required, *self.optional) or (is_extension and _OAUTH in self.mechanisms)
 
 
 _MODULES = {
@@ -84,6 +84,8 @@ def _tokens(java: Mapping[str, str], login: _Login) -> Any:
     from mirror.config.oauth import tokens  # loads aiokafka, which most commands do not need
 
     extensions = {key: value for key, value in login.options.items() if key.startswith(_EXTENSION)}
+    if not all(value.isascii() and value.isprintable() for value in extensions.values()):
+        raise ClientError(_JAAS, "has an extension whose value is not printable ASCII. Correct it.")
     return tokens(
         _token_url(java),
         login.options["clientId"],

@@ -73,8 +73,8 @@ class Party:
         found |= {"ssl.keystore.password": self.secrets["store"]}
         return found | ({"ssl.key.password": self.secrets["key"]} if suffix == "jks" else {})
 
-    def plain(self, **options: str) -> dict[str, str]:
-        return login("PLAIN", "plain.PlainLoginModule", username=USER, password=self.secrets["plain"], **options)
+    def plain(self) -> dict[str, str]:
+        return login("PLAIN", "plain.PlainLoginModule", username=USER, password=self.secrets["plain"])
 
     def scram(self, bits: int = 512, password: str | None = None) -> dict[str, str]:
         secret = password or self.secrets["scram"]

@@ -76,6 +76,8 @@ def test_kafkas_own_handler_is_accepted(package):
         (java(options='clientId="me" clientSecret="hunter2" username="x"'), "sasl.jaas.config", "option username"),
         (java(options='clientId="me" clientSecret="hunter2" unsecuredLoginStringClaim_sub="x"'), "sasl.jaas.config",
          "option unsecuredLoginStringClaim_sub is not supported"),
+        (java(options='clientId="me" clientSecret="hunter2" extension_auth="x"'), "sasl.jaas.config", "option extension_auth"),
+        (java(options='clientId="me" clientSecret="hunter2" extension_a="x\1auth=y"'), "sasl.jaas.config", "an extension whose"),
         (java() | {"sasl.mechanism": "PLAIN"}, "sasl.jaas.config", "does not fit sasl.mechanism PLAIN"),
         (java() | {"sasl.jaas.config": "com.sun.security.auth.module.JndiLoginModule required x=y;"}, "sasl.jaas.config",
          "com.sun.security.auth.module.JndiLoginModule is not supported"),
@@ -105,6 +107,7 @@ def test_a_token_is_renewed_before_it_ends_and_kept_where_that_fails(endpoint, m
     now = time.time()
     monkeypatch.setattr(oauth.time, "time", lambda: now + 2800)
     endpoint.answers.append((503, {}, b""))
+    assert tokens.current() is first
     assert tokens.current() is first
     monkeypatch.setattr(oauth, "AGAIN_S", 0.0)
     tokens._ask_s = 0.0
@@ -136,6 +139,13 @@ def test_an_answer_without_a_token_is_a_refusal(endpoint, body):
     endpoint.answers.append((200, {}, body))
     with pytest.raises(oauth.NoToken, match="its answer holds none"):
         given(endpoint).current()
+
+
+def test_extensions_of_the_login_reach_both_clients(endpoint):
+    made = java(endpoint.url, 'clientId="me" clientSecret="hunter2" scope="all" extension_logicalCluster="lkc 1"')
+    assert clients.aiokafka_options(made)["sasl_oauth_token_provider"].extensions() == {"logicalCluster": "lkc 1"}
+    assert clients.confluent_options(made)["oauth_cb"]("")[3] == {"logicalCluster": "lkc 1"}
+    assert endpoint.asked == [{"grant_type": ["client_credentials"], "scope": ["all"]}]
 
 
 def test_an_endpoint_that_is_not_there_is_told_as_such():
