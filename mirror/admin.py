@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, TypeVar
 
 from confluent_kafka import (
     Consumer,
@@ -44,6 +45,8 @@ from mirror.topic_configs import Change, TopicSetting
 
 log = logging.getLogger("mirror")
 
+Client = TypeVar("Client", AdminClient, Consumer)
+
 TIMEOUT_S = 10.0
 OFFSETS_S = 5.0  # offsets are polled again and again: a cluster that takes longer counts as down
 COORDINATOR_S = 5.0
@@ -57,6 +60,9 @@ _LEADER_MOVED = (
     KafkaError.UNKNOWN_LEADER_EPOCH,
     KafkaError.NOT_LEADER_FOR_PARTITION,
 )
+_REFUSALS = (KafkaError._SSL, KafkaError._AUTHENTICATION)
+# Of what librdkafka tells: the address, which a config provider may have given, its own settings' names, milliseconds.
+_NEEDLESS = re.compile(r"^\w+://\S+: |, verify that ssl\.ca\.location .*? package\)| \(after \d+ms in state \w+\)$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,10 +91,16 @@ class Admin:
         servers = "bootstrap.servers"
         self._servers = HIDDEN if is_provided(java_options, servers) else java_options.get(servers, "")
         self._options: dict[str, Any] = {**confluent_options(java_options)}
-        self._client = AdminClient(self._options, logger=quiet_logger())
+        self._refusal = ""  # what TLS or a login met last
         self._readers: dict[str, Consumer] = {}
         self._objections: dict[str, KafkaError | None] = {}  # by group: what the last answered commit met
         self._accepted: dict[str, dict[tuple[str, int], int]] = {}  # by group: the last commit that the broker took
+
+    @cached_property
+    def _client(self) -> AdminClient:
+        """Made when it is first needed: with OAuth, librdkafka waits there for its first token."""
+        options: dict[str, Any] = {**self._options, "error_cb": self._met}
+        return self._opened(lambda: AdminClient(options, logger=quiet_logger()))
 
     def cluster_id(self) -> str:
         """Return the cluster's own id."""
@@ -318,7 +330,7 @@ class Admin:
         if reader is None:
             options = {**self._options, "group.id": group, "enable.auto.commit": False,
                        "on_commit": partial(self._answered, group)}  # fmt: skip
-            reader = self._readers[group] = Consumer(options, logger=quiet_logger())
+            reader = self._readers[group] = self._opened(lambda: Consumer(options, logger=quiet_logger()))
         reader.poll(0)  # serves the client's own events, which would pile up
         return reader
 
@@ -336,9 +348,31 @@ class Admin:
         except KafkaException as error:
             raise self._unavailable(error) from error
 
+    def _opened(self, make: Callable[[], Client]) -> Client:
+        try:
+            if "oauth_cb" in self._options:
+                self._options["oauth_cb"]("")  # asked here first, for librdkafka does not tell why there is no token
+            return make()
+        except OSError as error:
+            self._refusal = str(error)
+            raise self._unavailable(KafkaException(KafkaError(KafkaError._AUTHENTICATION))) from error
+        except KafkaException as error:
+            raise self._unavailable(error) from error
+
+    def _met(self, error: KafkaError) -> None:
+        if error.code() in _REFUSALS:
+            self._refusal = _NEEDLESS.sub("", error.str())
+
     def _unavailable(self, error: KafkaException) -> ClusterUnavailable:
+        if "_client" in vars(self):
+            self._client.poll(0)  # brings what `_met` is told
+        reason, advice = error.args[0].str(), "Is it up, and reachable from here?"
+        if self._refusal:
+            reason, advice = (
+                f"{reason}; {self._refusal}",
+                "Do the certificates and the credentials fit?",
+            )
+        self._refusal = ""
         return ClusterUnavailable(
-            f"cluster {self.alias} ({self._servers}): no answer ({error.args[0].str()}). "
-            "Is it up, and reachable from here?",
-            cluster=self.alias,
+            f"cluster {self.alias} ({self._servers}): no answer ({reason}). {advice}", cluster=self.alias
         )

@@ -64,19 +64,23 @@ class Heart(threading.Thread):
     def _beat(self, beat: Beat) -> None:
         if not self._has_topic(beat):
             return
-        producer = self._producers.get(beat.target)
-        if producer is None:
-            options = {**confluent_options(beat.client), "message.timeout.ms": KEEP_MS, "acks": "all"}
-            producer = self._producers[beat.target] = Producer(options, logger=quiet_logger())
         heartbeat = Heartbeat(beat.source, beat.target, int(time.time() * 1000))
         key, value = heartbeat.encode()
         try:
-            producer.produce(
+            self._producer(beat).produce(
                 beat.topic, value, key, partition=0, timestamp=heartbeat.timestamp_ms,
                 on_delivery=partial(self._answered, beat),
             )  # fmt: skip
         except (KafkaException, BufferError) as error:
             self._refuse(beat, str(error))
+
+    def _producer(self, beat: Beat) -> Producer:
+        """Return the target's producer; KafkaException where it cannot be made, for want of an OAuth token."""
+        producer = self._producers.get(beat.target)
+        if producer is None:
+            options = {**confluent_options(beat.client), "message.timeout.ms": KEEP_MS, "acks": "all"}
+            producer = self._producers[beat.target] = Producer(options, logger=quiet_logger())
+        return producer
 
     def _has_topic(self, beat: Beat) -> bool:
         """Create the topic where it is missing; a refusal is told and tried again a minute later."""

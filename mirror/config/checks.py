@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mirror.config.clients import ClientError, Role, check
+from mirror.config.client_values import ClientError
+from mirror.config.clients import Role, check
 from mirror.config.layers import Assigned, Layers, Pair, effective, merged
 from mirror.config.properties import is_provided
 from mirror.config.values import broker_addresses, refusal

@@ -11,7 +11,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from mirror.config import clients
-from mirror.config.clients import ClientError, FetchOptions, ProduceOptions
+from mirror.config.client_values import ClientError
+from mirror.config.clients import FetchOptions, ProduceOptions
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -132,7 +133,7 @@ def test_jaas_quoting(options, password):
     [
         (sasl("GSSAPI"), "sasl.mechanism", '"GSSAPI" is not supported'),
         (BOOTSTRAP | {"security.protocol": "SASL_SSL"}, "sasl.mechanism", '"GSSAPI" is not supported'),
-        (sasl("OAUTHBEARER"), "sasl.mechanism", "OAUTHBEARER"),
+        (sasl("OAUTHBEARER"), "sasl.jaas.config", "does not fit sasl.mechanism OAUTHBEARER"),
         (sasl(module="com.sun.security.auth.module.Krb5LoginModule"), "sasl.jaas.config", "Krb5LoginModule"),
         (sasl(module="hunter2"), "sasl.jaas.config", "names no login module"),
         (sasl(module=SCRAM), "sasl.jaas.config", "does not fit sasl.mechanism PLAIN"),
@@ -199,8 +200,17 @@ def test_an_empty_identification_algorithm_skips_the_host_name_check(pem):
 @pytest.mark.parametrize(
     ("changes", "key", "named"),
     [
-        ({"ssl.truststore.type": "JKS"}, "ssl.truststore.type", '"JKS" is not supported, expected PEM'),
-        ({"ssl.keystore.type": "PKCS12"}, "ssl.keystore.type", "ssl.keystore.type=PEM"),
+        (
+            {"ssl.truststore.type": "JKS"},
+            "ssl.truststore.location",
+            "is a PEM file, expected JKS or PKCS12. Set ssl.trust",
+        ),
+        ({"ssl.keystore.type": "PKCS12"}, "ssl.keystore.password", "is not set"),
+        (
+            {"ssl.keystore.type": "PKCS12", "ssl.keystore.password": "hunter2"},
+            "ssl.keystore.location",
+            "Set ssl.keystore.type=PEM",
+        ),
         ({"ssl.truststore.location": "absent.pem"}, "ssl.truststore.location", "cannot be read"),
         ({"ssl.key.password": "hunter3"}, "ssl.keystore.location", "ssl.key.password"),
         ({"ssl.key.password": ""}, "ssl.keystore.location", "ssl.key.password"),
@@ -229,7 +239,7 @@ def test_a_certificate_file_that_holds_only_the_key_is_refused(pem):
 def test_a_type_left_out_is_javas_jks(pem):
     java = tls(pem)
     del java["ssl.truststore.type"]
-    with pytest.raises(ClientError, match=r'ssl\.truststore\.type: "JKS"'):
+    with pytest.raises(ClientError, match=r"is a PEM file, expected JKS or PKCS12\. Set ssl\.truststore\.type=PEM\."):
         clients.confluent_options(java)
 
 

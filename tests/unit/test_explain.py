@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 
 import pytest
 from hypothesis import given
@@ -18,6 +19,7 @@ from mirror.config.properties import Entry, default_layer
 from mirror.config.settings import Mirror, checked, load, sources
 from mirror.errors import SettingsError
 from mirror.topic_configs import DEFAULT_EXCLUDE
+from tests.certificates import identity, truststore
 
 BASE = """\
 clusters = primary, backup
@@ -498,7 +500,7 @@ def test_documentation_one_way_with_its_clusters_declared(explained):
         (SIX, 'm.properties:3: west-1.bootstrap.servers: "..." is not host:port'),
         (BOTH_WAYS, "m.properties: us-east.bootstrap.servers: is not set"),
         (ONE_WAY, "m.properties: clusters: names no cluster"),
-        (US + SSL, 'm.properties: us-east.producer.ssl.truststore.type: "JKS" is not supported, expected PEM. Convert'),
+        (US + SSL, 'm.properties:6: us-east.ssl.truststore.location: "/path/to/truststore.jks" cannot be read (No such file'),
     ],
 )  # fmt: skip
 def test_documentation_examples_that_are_refused(explained, text, expected):
@@ -507,3 +509,19 @@ def test_documentation_examples_that_are_refused(explained, text, expected):
         explained(base=text)
     assert str(caught.value).startswith(expected)
     assert "my-secret-password" not in str(caught.value)
+
+
+def test_documentation_stores_are_read_where_they_are(explained, tmp_path):
+    """The page names a JKS by its file alone."""
+    if shutil.which("keytool") is None:
+        pytest.skip("keytool is not installed")
+    secret = "my-secret-password"
+    authority = identity("authority", is_authority=True)
+    truststore(tmp_path / "truststore.jks", "JKS", secret, authority)
+    identity("mirror", by=authority).jks(tmp_path / "keystore.jks", secret)
+    found = explained(base=US + SSL.replace("/path/to", str(tmp_path)))
+    assert found.ignored == {}
+    rows = found.flows["us-west->us-east"]["target producer"]
+    assert told(rows, "ssl.keystore.location")[0] == str(tmp_path / "keystore.jks")
+    assert secret not in as_text(found)
+    assert secret not in as_json(found)

@@ -367,7 +367,7 @@ def test_top_level_enabled_holds_for_pairs_that_say_nothing(settings):
         ("primary->backup.enabled = false", " no flow is enabled"),
         ("backup.producer.acks = 1", '5: backup.producer.acks: "1" found, expected all'),
         ("primary.ssl.truststore.type = JKS\nprimary.ssl.truststore.location = x.jks\nprimary.security.protocol=SSL",
-         '5: primary.ssl.truststore.type: "JKS" is not supported, expected PEM'),
+         '6: primary.ssl.truststore.location: "x.jks" cannot be read (No such file or directory). Check path and rights.'),
         ("security.protocol = SASL_PLAINTEXT", " primary.consumer.sasl.mechanism: "),
         ("security.protocol = SASL_PLAINTEXT\nsasl.mechanism = PLAIN\nsasl.jaas.config = hunter2",
          "7: sasl.jaas.config: names no login module"),

@@ -33,6 +33,9 @@ class GroupOffsets:
         assert group == PLAN.group
         return {key: self.offsets[key] for key in wanted if key in self.offsets}
 
+    def knows(self, topic: str, partition: int) -> bool:
+        return (topic, partition) == ("A.t", 0)
+
     def turn(self, lane: int) -> Baton | None:
         at = self.offsets.get((PLAN.baton_topic, turn_key(0, lane)))
         return Baton.decode(at[0]) if at is not None else None

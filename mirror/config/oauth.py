@@ -1,0 +1,160 @@
+"""Get OAuth tokens with a client's id and secret, as Kafka's OAuthBearerLoginCallbackHandler does. One door for both clients."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import re
+import threading
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass, field
+from functools import cache
+from http.client import HTTPException
+from typing import Any, cast
+from urllib.parse import urlencode, urlsplit
+
+from aiokafka.abc import AbstractTokenProvider
+
+WITHIN_S = 10.0  # to connect, and again for each part of an answer
+AGAIN_S = 2.0  # after a refusal: who connects in a hurry must not lock the client out
+RENEWED_AT = 0.75  # of a token's life; librdkafka asks for a new one at 0.8
+SHORTEST_S = 60.0  # taken for the life of a token that does not tell its end
+LONGEST_S = 86_400.0
+ANSWER_BYTES = 1 << 20
+
+
+class NoToken(ConnectionError):
+    """A token was not to be had; both libraries then try again, as when a broker does not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token, and when it ends; epoch s."""
+
+    value: str = field(repr=False)
+    expires_s: float
+    renew_s: float
+
+
+class Tokens(AbstractTokenProvider):  # type: ignore[misc]
+    """The tokens of one client at one endpoint; safe from any thread."""
+
+    def __init__(self, url: str, client_id: str, client_secret: str, scope: str, extensions: dict[str, str]) -> None:
+        self._url = url
+        self._credentials = (client_id, client_secret)
+        self._scope = scope
+        self._extensions = extensions
+        self._lock = threading.Lock()
+        self._token: Token | None = None
+        self._refused: NoToken | None = None
+        self._ask_s = 0.0  # monotonic; not before
+
+    def current(self) -> Token:
+        """Return a token that holds for a while yet, asking for one where there is none.
+
+        Raises:
+            NoToken: The endpoint did not answer, or refused.
+        """
+        with self._lock:
+            now_s = time.time()
+            if self._token is not None and now_s < self._token.renew_s:
+                return self._token
+            if self._refused is None or time.monotonic() >= self._ask_s:
+                try:
+                    self._token, self._refused = self._asked(), None
+                except NoToken as error:
+                    self._refused, self._ask_s = error, time.monotonic() + AGAIN_S
+            if self._refused is None or (self._token is not None and now_s < self._token.expires_s):
+                return cast(Token, self._token)
+            raise NoToken(str(self._refused))
+
+    async def token(self) -> str:
+        """Return the token's text, for aiokafka; the loop goes on while the endpoint is asked."""
+        return (await asyncio.to_thread(self.current)).value
+
+    def extensions(self) -> dict[str, str]:
+        """Return the SASL extensions that go with each token, for aiokafka."""
+        return dict(self._extensions)
+
+    def for_librdkafka(self, _: str) -> tuple[str, float, str, dict[str, str]]:
+        """Return token, end in epoch s, principal and extensions: confluent-kafka's `oauth_cb`."""
+        token = self.current()
+        return token.value, token.expires_s, "", dict(self._extensions)
+
+    def _asked(self) -> Token:
+        asked_s = time.time()
+        try:
+            with _opener(self._url).open(self._request(), timeout=WITHIN_S) as answer:
+                content = answer.read(ANSWER_BYTES)
+        except urllib.error.HTTPError as error:
+            error.close()
+            raise NoToken(f"no token from {self._where()}: HTTP status {error.code}") from None
+        except OSError as error:
+            reason = error.reason if isinstance(error, urllib.error.URLError) else error
+            raise NoToken(f"no token from {self._where()}: {str(reason) or type(reason).__name__}") from None
+        except (HTTPException, ValueError) as error:  # their texts quote what was sent or came
+            raise NoToken(f"no token from {self._where()}: {type(error).__name__}") from None
+        try:
+            found = json.loads(content)
+            value = _token(found)
+            life_s = min(max(0.0, _life_s(found, value, asked_s)), LONGEST_S)
+        except (ValueError, TypeError, KeyError):
+            raise NoToken(f"no token from {self._where()}: its answer holds none") from None
+        return Token(value, asked_s + life_s, asked_s + life_s * RENEWED_AT)
+
+    def _request(self) -> urllib.request.Request:
+        plain = ":".join(self._credentials)  # not URL-encoded first: Kafka's sasl.oauthbearer.header.urlencode is off
+        form = {"grant_type": "client_credentials", **({"scope": self._scope} if self._scope else {})}
+        return urllib.request.Request(  # noqa: S310 - https, or http on loopback: mirror.config.sasl saw to it
+            self._url,
+            data=urlencode(form).encode(),
+            headers={
+                "Accept": "application/json",
+                "Authorization": f"Basic {base64.b64encode(plain.encode()).decode()}",
+                "Content-Type": "application/x-www-form-urlencoded",
+            },
+        )
+
+    def _where(self) -> str:
+        parts = urlsplit(self._url)
+        return f"{parts.scheme}://{parts.netloc}"  # without the rest, which may name a tenant
+
+
+@cache
+def tokens(url: str, client_id: str, client_secret: str, scope: str, extensions: tuple[tuple[str, str], ...]) -> Tokens:
+    """Return the tokens of a client: the same for all of its connections in this process."""
+    return Tokens(url, client_id, client_secret, scope, dict(extensions))
+
+
+class _StayHere(urllib.request.HTTPRedirectHandler):
+    """Follows no redirection: the client's secret is for the configured host alone."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        """Follow nothing; the answer counts as a refusal with its status."""
+
+
+def _opener(url: str) -> urllib.request.OpenerDirector:
+    is_plain = urlsplit(url).scheme == "http"  # of this host, so no proxy has a part in it
+    return urllib.request.build_opener(_StayHere, *([urllib.request.ProxyHandler({})] if is_plain else []))
+
+
+def _token(answer: dict[str, Any]) -> str:
+    """Return the token's text; the mechanism's own separator, or a line's end, would forge the rest of the request."""
+    value = answer["access_token"]
+    if not isinstance(value, str) or re.fullmatch(r"[!-~]+", value) is None:
+        raise ValueError
+    return value
+
+
+def _life_s(answer: dict[str, Any], token: str, now_s: float) -> float:
+    """Return how long a token holds: as the answer says, else as the token itself, else a minute."""
+    if "expires_in" in answer:
+        return float(answer["expires_in"])
+    body = token.split(".")[1:2]
+    try:
+        return float(json.loads(base64.urlsafe_b64decode(body[0] + "=="))["exp"]) - now_s
+    except (IndexError, KeyError, TypeError, ValueError):
+        return SHORTEST_S

@@ -1,0 +1,61 @@
+"""What the control plane tells of a cluster that does not let it in. Asks no broker."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from mirror.admin import Admin
+from mirror.errors import ClusterUnavailable
+from tests.token_endpoint import TokenEndpoint
+
+NOBODY = {"bootstrap.servers": "127.0.0.1:1"}
+
+
+def oauth(url: str, secret: str) -> dict[str, str]:
+    return NOBODY | {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.jaas.config": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+        f'clientId="me" clientSecret="{secret}";',
+        "sasl.oauthbearer.token.endpoint.url": url,
+    }
+
+
+def test_without_a_token_a_cluster_is_unavailable_at_once_with_the_reason():
+    with TokenEndpoint("me", "hunter2") as endpoint:
+        admin = Admin("primary", oauth(endpoint.url, "hunter3"))
+        for call in (admin.topics, lambda: admin.commit("g", {("t", 0): 1}), admin.cluster_id):
+            with pytest.raises(
+                ClusterUnavailable, match=r"^cluster primary \(127\.0\.0\.1:1\): no answer .*status 401"
+            ) as told:
+                call()
+            assert told.value.cluster == "primary"
+            assert "hunter" not in str(told.value)
+        assert len(endpoint.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        (
+            "ssl://h:1/bootstrap: SSL handshake failed: error:0A:SSL routines::certificate verify failed: broker certificate "
+            "could not be verified, verify that ssl.ca.location is correctly configured or root CA certificates are "
+            "installed (install ca-certificates package) (after 3ms in state SSL_HANDSHAKE)",
+            "SSL handshake failed: error:0A:SSL routines::certificate verify failed: broker certificate could not be verified",
+        ),
+        (
+            "sasl_ssl://[::1]:1/1: SASL authentication error: Authentication failed (after 310ms in state AUTH_REQ)",
+            "SASL authentication error: Authentication failed",
+        ),
+    ],
+)
+def test_what_tls_or_a_login_met_is_told_once_without_address_and_time(found, told):
+    admin = Admin("primary", NOBODY)
+    timeout = KafkaException(KafkaError(KafkaError._TIMED_OUT, "Timed out"))
+    admin._met(KafkaError(KafkaError._TRANSPORT, "h:1: down"))
+    admin._met(KafkaError(KafkaError._SSL, found))
+    assert f"no answer (Timed out; {told}). Do the certificates" in str(admin._unavailable(timeout))
+    assert re.search(r"no answer \(Timed out\)\. Is it up", str(admin._unavailable(timeout)))

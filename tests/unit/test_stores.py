@@ -1,0 +1,167 @@
+"""Java's key stores, as keytool and others write them, become PEM text, or are refused in one line."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import ssl
+import tempfile
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from mirror.config import clients, jks, stores
+from mirror.config.client_values import ClientError
+from tests.certificates import identity, keytool, truststore
+
+STORE, KEY, TRUST = "hunter2-store", "hunter2-key", "hunter2-trust"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder of stores, and who is in them: root, intermediate, client."""
+    if shutil.which("keytool") is None:
+        pytest.skip("keytool is not installed")
+    folder = tmp_path_factory.mktemp("stores")
+    root = identity("root", is_authority=True)
+    middle = identity("middle", by=root, is_authority=True)
+    client = identity("client", by=middle)
+    client.jks(folder / "key.jks", STORE, key_password=KEY)
+    client.pkcs12(folder / "key.p12", STORE)
+    truststore(folder / "trust.jks", "JKS", TRUST, root)
+    truststore(folder / "trust.p12", "PKCS12", TRUST, root, middle)
+    shutil.copy(folder / "key.p12", folder / "both.p12")
+    keytool("-genkeypair", "-keyalg", "EC", "-alias", "other", "-dname", "CN=other", "-keystore", folder / "both.p12",
+            "-storepass", STORE)  # fmt: skip
+    (folder / "root.pem").write_text(root.pem)
+    (folder / "cut.p12").write_bytes((folder / "key.p12").read_bytes()[:-40])
+    (folder / "cut.jks").write_bytes((folder / "trust.jks").read_bytes()[:-40])
+    (folder / "key.jceks").write_bytes(b"\xce\xce\xce\xce\0\0\0\2")
+    (folder / "text").write_text("hello")
+    return folder, root, middle, client
+
+
+def java(folder, **changes):
+    """Properties with both stores of type JKS; `key.jks` for `key_jks`."""
+    given = {
+        "bootstrap.servers": "h:1",
+        "security.protocol": "SSL",
+        "ssl.truststore.location": str(folder / "trust.jks"),
+        "ssl.truststore.password": TRUST,
+        "ssl.keystore.location": str(folder / "key.jks"),
+        "ssl.keystore.password": STORE,
+        "ssl.key.password": KEY,
+    }
+    changed = given | {name.replace("_", "."): value for name, value in changes.items()}
+    return {
+        name: str(folder / value) if name.endswith("location") and "/" not in value else value
+        for name, value in changed.items()
+        if value is not None
+    }
+
+
+@pytest.mark.parametrize("kind", [None, "JKS", "PKCS12"])
+@pytest.mark.parametrize("suffix", ["jks", "p12"])
+def test_stores_are_read_as_what_they_are_whatever_java_type_is_written(made, suffix, kind):
+    """Java's two types both read both, and keytool writes PKCS12 where people say JKS."""
+    folder, root, middle, client = made
+    given = java(
+        folder, ssl_truststore_location=f"trust.{suffix}", ssl_keystore_location=f"key.{suffix}",
+        ssl_truststore_type=kind, ssl_keystore_type=kind,
+    )  # fmt: skip
+    found = stores.pem(given)
+    assert found.key == client.key_pem
+    assert found.chain == client.pem + middle.pem
+    assert found.trusted == {"jks": root.pem, "p12": root.pem + middle.pem}[suffix]
+    assert found.password is None
+    context = clients.aiokafka_options(given)["ssl_context"]
+    assert (context.check_hostname, context.verify_mode) == (True, ssl.CERT_REQUIRED)
+    AdminClient(clients.confluent_options(given))
+
+
+def test_a_truststore_needs_no_password_where_java_needs_none(made):
+    folder, root, *_ = made
+    assert stores.pem(java(folder, ssl_truststore_password=None)).trusted == root.pem
+
+
+def test_the_password_of_a_jks_key_is_the_stores_unless_it_has_its_own(made, tmp_path):
+    folder, *_, client = made
+    client.jks(tmp_path / "same.jks", STORE)
+    given = java(folder, ssl_keystore_location=str(tmp_path / "same.jks"), ssl_key_password=None)
+    assert stores.pem(given).key == client.key_pem
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "named"),
+    [
+        ({"ssl_truststore_password": "hunter2"}, "ssl.truststore.password", 'does not open "'),
+        ({"ssl_keystore_password": "hunter2"}, "ssl.keystore.password", 'does not open "'),
+        ({"ssl_key_password": "hunter2"}, "ssl.key.password", "the password of its key is another one"),
+        ({"ssl_keystore_location": "key.p12", "ssl_keystore_password": "hunter2"}, "ssl.keystore.password", "another one"),
+        ({"ssl_keystore_password": None}, "ssl.keystore.password", "is not set, yet ssl.keystore.location names"),
+        ({"ssl_truststore_location": "absent.jks"}, "ssl.truststore.location", "(No such file or directory)"),
+        ({"ssl_keystore_location": "/"}, "ssl.keystore.location", "(Is a directory)"),
+        ({"ssl_keystore_location": "trust.jks", "ssl_keystore_password": TRUST}, "ssl.keystore.location", "no private key"),
+        ({"ssl_keystore_location": "trust.p12", "ssl_keystore_password": TRUST}, "ssl.keystore.location", "no private key"),
+        ({"ssl_keystore_location": "both.p12"}, "ssl.keystore.location", "holds 2 private keys, expected one"),
+        ({"ssl_keystore_location": "key.jceks"}, "ssl.keystore.location", "is a JCEKS store, expected JKS or PKCS12"),
+        ({"ssl_keystore_location": "text"}, "ssl.keystore.location", "is no key store, expected JKS or PKCS12"),
+        ({"ssl_keystore_location": "cut.p12"}, "ssl.keystore.location", "it is damaged"),
+        ({"ssl_truststore_location": "cut.jks", "ssl_truststore_password": None}, "ssl.truststore.location", "too early"),
+        ({"ssl_truststore_location": "root.pem"}, "ssl.truststore.location", "Set ssl.truststore.type=PEM."),
+        ({"ssl_truststore_type": "PEM"}, "ssl.truststore.password", "is set for a store of type PEM"),
+        ({"ssl_truststore_type": "PEM", "ssl_truststore_password": None}, "ssl.truststore.location", "and ssl.truststore.type"),
+        ({"ssl_keystore_type": "BCFKS"}, "ssl.keystore.type", '"BCFKS" is not supported. Write one of JKS, PKCS12, PEM.'),
+        ({"ssl_truststore_certificates": "x"}, "ssl.truststore.type", '"JKS" found with ssl.truststore.certificates'),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_is_refused_in_one_line_without_secrets(made, changes, key, named):
+    for translate in (clients.aiokafka_options, clients.confluent_options):
+        with pytest.raises(ClientError) as caught:
+            translate(java(made[0], **changes))
+        assert caught.value.key == key
+        assert named in str(caught.value)
+        assert "hunter2" not in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+def test_what_came_with_a_key_is_not_trusted_for_that(made):
+    """As in Java: of a key's entry the own certificate at most."""
+    folder, *_, client = made
+    for name in ("key.jks", "key.p12"):
+        given = java(folder, ssl_truststore_location=name, ssl_truststore_password=STORE)
+        assert stores.pem(given).trusted == client.pem
+
+
+def test_a_key_is_never_in_a_file(made, monkeypatch):
+    """OpenSSL takes a path only; it is one into memory."""
+    if not hasattr(os, "memfd_create"):
+        pytest.skip("Linux only")
+    monkeypatch.setattr(tempfile, "NamedTemporaryFile", None)
+    clients.aiokafka_options(java(made[0]))
+
+
+def test_where_there_is_no_memory_file_the_owner_alone_may_read_it_and_it_is_removed(made, monkeypatch, tmp_path):
+    monkeypatch.delattr(os, "memfd_create", raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with stores._as_file("secret") as path:
+        assert os.stat(path).st_mode & 0o777 == 0o600  # noqa: PTH116
+    assert list(tmp_path.iterdir()) == []
+    clients.aiokafka_options(java(made[0]))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_shows_a_key(made):
+    found = stores.pem(java(made[0]))
+    assert repr(found) == "Pem(***)"
+
+
+@pytest.mark.parametrize("cut", range(4, 60, 5))
+def test_a_jks_that_is_cut_or_garbled_is_refused_wherever_it_happens(made, cut):
+    data = (made[0] / "key.jks").read_bytes()
+    with pytest.raises(jks.JksError):
+        jks.read(data[:-cut], STORE)
+    garbled = bytearray(data)
+    garbled[-cut - 40] ^= 1
+    with pytest.raises(jks.JksError):
+        jks.read(bytes(garbled), STORE)
