@@ -7,7 +7,7 @@ import platform
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -27,10 +27,11 @@ from mirror.errors import ClusterUnavailable, SettingsError, StreamTerminated
 from mirror.heartbeats import Heart
 from mirror.local.jars import cache_folder, java
 from mirror.poller import Poller
-from mirror.positions import begin, fence_unused
+from mirror.positions import Position, begin, fence_unused, write_positions
 from mirror.replication.class_archive import ClassArchive
 from mirror.replication.datasource import Plan, write_plan
 from mirror.replication.plan import FlowPlan, Key, slots_of_batons, stop_key
+from mirror.replication.recreated import OnRecreated
 from mirror.replication.reports import BEHIND_THE_END
 from mirror.replication.stream import OBSERVED, OBSERVED_CHECKPOINTS, CheckpointStream, Lanes, close, session
 from mirror.topics import (
@@ -50,6 +51,11 @@ STOP_WITHIN_S = 22.0  # from the request on; what a dead cluster held up before 
 LANES_END_S = 5.0
 POLL_ENDS_S = 6.0  # a poll that runs asks two clusters; the rest of the round is left out
 SPARE_TASKS = 2
+_ON_GONE = {
+    OnRecreated.RESTART: "it is created anew, and filled from the source's start",
+    OnRecreated.STOP: "nothing is replicated there until somebody creates it, or the appliance is started again",
+    OnRecreated.CONTINUE: "it is created anew, and what comes is replicated",
+}
 RESTARTS_BEFORE_GIVING_UP = 10
 
 
@@ -81,6 +87,7 @@ class FlowState:
     refresh_turn: Turn = field(default_factory=Turn)
     configs_turn: Turn = field(default_factory=Turn)
     acls_turn: Turn = field(default_factory=Turn)
+    told_gone: set[str] = field(default_factory=set)  # remote topics that were deleted, told already
     acl_objections: set[str] = field(default_factory=set)  # those of the last time, told already
 
     @property
@@ -297,7 +304,11 @@ class Appliance:
             state.flow, state.source, state.target,
             on_source=on_source, on_target=on_target, slots=self._mirror.slots,
         )  # fmt: skip
-        state.remote = ensure_remote(state.flow, state.topics, on_target, state.source, state.target)
+        gone = self._gone(state, on_target)
+        stopped = gone if state.flow.on_recreated is OnRecreated.STOP else set()
+        wanted = [topic for topic in state.topics if topic.remote not in stopped]
+        present = ensure_remote(state.flow, wanted, on_target, state.source, state.target)
+        state.remote = present | {name: state.remote[name] for name in stopped}
         before = state.plan
         if before is None:
             first = flow_plan(state.flow, state.topics, state.remote)
@@ -307,11 +318,35 @@ class Appliance:
                 fence_unused(
                     state.flow, first, slots=self._mirror.slots, slots_before=slots_of_batons(batons.partitions)
                 )
-        if not state.remote.keys() <= on_target.keys():
-            on_target = _with(state.target, state.remote.keys())
+        if not present.keys() <= on_target.keys():
+            on_target = _with(state.target, present.keys())
+        if state.flow.on_recreated is OnRecreated.CONTINUE:
+            self._put_back(state, gone)
         ids = {name: topic.topic_id for name, topic in on_target.items()}
         state.plan = flow_plan(state.flow, state.topics, state.remote, first=state.first, remote_ids=ids)
         return state.plan != before
+
+    def _gone(self, state: FlowState, on_target: Mapping[str, Topic]) -> set[str]:
+        """Return the remote topics that were replicated into and are not on the target any more; say what becomes of them."""
+        known = {p.remote_topic for p in state.plan.partitions} if state.plan is not None else set()
+        gone = {name for name in known if name not in on_target}
+        for name in gone - state.told_gone:
+            log.error("%s: %s was deleted on the target: %s", state.flow.name, name, _ON_GONE[state.flow.on_recreated])
+        state.told_gone = gone
+        return gone
+
+    def _put_back(self, state: FlowState, gone: Collection[str]) -> None:
+        """Give topic-partitions the positions that the target's broker forgot with their topics, as far as they were polled."""
+        plan = state.plan
+        places = [p for p in plan.partitions if p.remote_topic in gone] if plan is not None else []
+        labels = state.labels()
+        found = {
+            (p.remote_topic, p.partition): Position(offset, p.topic_id)
+            for p in places
+            if (offset := self.poller.last_position(labels[p.topic, p.partition])) is not None
+        }
+        if plan is not None and found:
+            write_positions(state.flow, plan.group, found)
 
     def _write_plan(self, *, is_stopping: bool) -> None:
         plans = tuple(state.plan for state in self.flows if state.plan is not None)

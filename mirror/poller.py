@@ -68,6 +68,11 @@ class Poller:
         """Forget topic-partitions that left their flow."""
         self._history.keep_only(partitions)
 
+    def last_position(self, labels: Labels) -> int | None:
+        """Return the last position that a topic-partition was seen to have, None when none was."""
+        samples = self._history.of(labels)
+        return samples[-1].position if samples else None
+
     def poll(self, plan: FlowPlan, source: Admin, target: Admin, labels: Mapping[Key, Labels]) -> None:
         """Poll one flow. `labels` maps (source topic, partition) to the labels of its series.
 

@@ -249,7 +249,8 @@ class FlowWindow:
         committed = committed or self._ledger.remembered(assigned.remote_topic, assigned.partition)
         if committed is None:
             begins = EARLIEST if self._fetch.from_earliest or assigned.is_late else LATEST
-            return Partition(assigned, begins=begins, ids=str(now))
+            # Which topic it is on the target, the next window says: this plan may be older than the topic.
+            return Partition(assigned, begins=begins, ids=assigned.topic_id)
         offset, metadata = committed
         text, _, tail = metadata.partition(" ")
         known = TopicIds.parse(text)

@@ -34,9 +34,8 @@ EXPECTED = {
     ("stop", "source"): [payload(OLD)],
     # The new log ends before the position, so the mirror goes on at that end: with what was written by then left out.
     ("continue", "source"): [payload(OLD), payload([*OLD, *NEW])],
-    ("restart", "target"): [payload([*OLD, *NEW])],
-    ("stop", "target"): [[]],
-    ("continue", "target"): [payload(NEW)],
+    ("restart", "target"): [payload([*OLD, *NEW])],  # at least once, as for `continue`: a broker forgets its positions
+    ("continue", "target"): [payload(NEW), payload([*OLD, *NEW])],
 }
 POLICIES = ("restart", "stop", "continue")
 
@@ -54,13 +53,16 @@ def flows(primary, topic: str) -> str:
     return "\n".join(lines)
 
 
-def treated(found: list[bytes | None], expected: list[list[bytes]]) -> bool:
+def treated(found: list[bytes | None], expected: list[list[bytes | None]], *, side: str) -> bool:
+    """Tell whether a topic has what it may have; where the target's was deleted, repeats aside."""
+    if side == "target":
+        found, expected = list(dict.fromkeys(found)), [list(dict.fromkeys(one)) for one in expected]
     assert found in expected, [len(found), *(str(value)[:12] for value in found)]
     return True
 
 
 def test_a_topic_that_is_another_one_is_treated_as_the_flow_says(tmp_path: Path, primary, backup, topic):
-    names = {(policy, side): f"{topic}-{policy}-{side}" for policy, side in EXPECTED}
+    names = {(policy, side): f"{topic}-{policy}-{side}" for policy in POLICIES for side in ("source", "target")}
     for name in names.values():
         create(primary, name)
         write(primary, name, OLD)
@@ -76,15 +78,24 @@ def test_a_topic_that_is_another_one_is_treated_as_the_flow_says(tmp_path: Path,
             else:
                 delete(backup, f"{policy}.{name}")
         for (policy, side), name in names.items():
-            told = f"{name if side == 'source' else f'{policy}.{name}'} was deleted and created anew on the {side}"
+            told = f"{name} was deleted and created anew on the source"
+            if side == "target":
+                told = f"{policy}.{name} was deleted on the target"
             eventually(lambda told=told: told in appliance.log.read_text(), within_s=60, because=told)  # type: ignore[misc]
             write(primary, name, NEW)
-        for (policy, side), name in names.items():
+        for policy, side in EXPECTED:
+            name = names[policy, side]
             eventually(
-                lambda key=(policy, side), remote=f"{policy}.{name}": treated(values(backup, remote, 0), EXPECTED[key]),  # type: ignore[misc]
+                lambda key=(policy, side), remote=f"{policy}.{name}": treated(
+                    values(backup, remote, 0), EXPECTED[key], side=key[1]
+                ),  # type: ignore[misc]
                 within_s=60,
                 because=f"{name} is treated as its flow says",
             )
+        assert (
+            f"stop.{names['stop', 'target']}"
+            not in AdminClient({"bootstrap.servers": backup.bootstrap}).list_topics().topics
+        )
         rests = names["stop", "source"]
         eventually(
             lambda: appliance.value("kafka_mirror_partition_paused", topic=f"stop.{rests}", partition=0) == 1,
