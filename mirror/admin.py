@@ -128,16 +128,11 @@ class Admin:
 
     def configs(self, topics: Iterable[str]) -> dict[str, dict[str, TopicSetting]]:
         """Return the settings of each topic that answers, without those that are read-only or secret."""
-        wanted = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
-        answers = self._client.describe_configs(wanted, request_timeout=TIMEOUT_S) if wanted else {}
-        found, failure = {}, None
-        for resource, future in answers.items():
-            try:
-                entries = future.result()
-            except KafkaException as error:
-                failure = error
-                continue
-            found[resource.name] = {
+        described, failure = self._described(topics)
+        if failure is not None and not described:
+            raise self._unavailable(failure) from failure
+        return {
+            topic: {
                 name: TopicSetting(
                     value=entry.value,
                     is_own=entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value,
@@ -147,9 +142,21 @@ class Admin:
                 for name, entry in entries.items()
                 if not entry.is_read_only and not entry.is_sensitive and entry.value is not None
             }
-        if failure is not None and not found:
-            raise self._unavailable(failure) from failure
-        return found
+            for topic, entries in described.items()
+        }
+
+    def _described(self, topics: Iterable[str]) -> tuple[dict[str, dict[str, Any]], KafkaException | None]:
+        """Return all settings of each topic that answers, and the last refusal."""
+        wanted = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
+        answers = self._client.describe_configs(wanted, request_timeout=TIMEOUT_S) if wanted else {}
+        found, failure = {}, None
+        for resource, future in answers.items():
+            try:
+                found[resource.name] = future.result()
+            except KafkaException as error:
+                log.debug("cluster %s: no settings of topic %s: %s", self.alias, resource.name, error)
+                failure = error
+        return found, failure
 
     def alter(self, topic: str, changes: Iterable[Change]) -> str:
         """Change settings of a topic, and no others; return what the broker objected, "" when it is done."""
@@ -192,18 +199,11 @@ class Admin:
 
     def retention(self, topics: Iterable[str]) -> dict[str, Retention]:
         """Return what each topic's records are deleted by, brokers' defaults included; none for those that do not answer."""
-        wanted = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
-        answers = self._client.describe_configs(wanted, request_timeout=TIMEOUT_S) if wanted else {}
         found = {}
-        for resource, future in answers.items():
-            try:
-                entries = future.result()
-            except KafkaException as error:
-                log.debug("cluster %s: no settings of topic %s: %s", self.alias, resource.name, error)
-                continue
+        for topic, entries in self._described(topics)[0].items():
             deletes = "delete" in str(entries["cleanup.policy"].value)
-            limits = (int(entries[key].value) if deletes else -1 for key in ("retention.ms", "retention.bytes"))
-            found[resource.name] = Retention(*limits)
+            limits = (int(str(entries[key].value)) if deletes else -1 for key in ("retention.ms", "retention.bytes"))
+            found[topic] = Retention(*limits)
         return found
 
     def create(self, topic: str, *, partitions: int, replication_factor: int, configs: Mapping[str, str]) -> str:

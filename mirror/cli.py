@@ -1,4 +1,4 @@
-"""The command line: `kafka-mirror run|plan|explain|classic|lag|translate|positions|app|clusters|dashboards|demo`."""
+"""The command line: `kafka-mirror run|plan|explain|classic|lag|translate|positions|verify|app|clusters|dashboards|demo`."""
 
 from __future__ import annotations
 
@@ -58,6 +58,15 @@ examples:
   kafka-mirror positions set mirror.properties 'a->b' --topic orders --partition 3 --to 4711
   kafka-mirror positions reset mirror.properties 'a->b' --topic 'orders|payments'
   kafka-mirror positions pause mirror.properties 'a->b' --topic 'audit.*'"""
+VERIFY_HELP = """\
+Read both clusters and compare record by record, as a Spark job: each record with the one that the mirror made of it, which
+the offset map tells. Keys, values, headers and timestamps must be the same. Reads only; the mirror may run meanwhile.
+"missing" is on the source and not on the target; "gone" is only left on one of them, which retention and compaction explain."""
+VERIFY_EXAMPLES = """\
+examples:
+  kafka-mirror verify mirror.properties 'a->b'
+  kafka-mirror verify mirror.properties 'a->b' --topic 'orders|payments' --last 100000
+exit codes: 0 equal, 1 something differs or could not be read, 2 settings, 3 a cluster did not answer"""
 TRANSLATE_HELP = """\
 Say where on cluster B the records begin that a reader at some offset of cluster A has not read: along the mirror's flows, or
 back along them. Exact at any lag; "-" where it is not known. For a fail-over or a fail-back, and for what is no consumer
@@ -171,6 +180,16 @@ def _parser() -> argparse.ArgumentParser:
         if action in ("set", "reset"):
             one.add_argument("--force", action="store_true", help="also when the flow seems to run")
         one.set_defaults(command=_positions)
+
+    verify = commands.add_parser(
+        "verify", help="compare what is on the target with the source", description=VERIFY_HELP, epilog=VERIFY_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    verify.add_argument("file", type=Path, metavar="FILE", help="the connect-mirror-maker.properties of the mirror")
+    verify.add_argument("flow", metavar="A->B", help="the flow")
+    verify.add_argument("--topic", metavar="REGEX", help="only these topics, as the source calls them (default: all)")
+    verify.add_argument("--last", type=_positive, metavar="N", help="only the newest N records of each topic-partition")
+    verify.set_defaults(command=_verify)
 
     app = commands.add_parser("app", help="serve the lag inspector, a page to look at lag")
     app.add_argument("file", type=Path, metavar="FILE", help="the connect-mirror-maker.properties of the mirror")
@@ -373,6 +392,21 @@ def _lag(parsed: argparse.Namespace) -> int:
     from mirror.lag.command import lag
 
     return lag(load(parsed.file, options={}, targets=parsed.clusters), parsed)
+
+
+def _verify(parsed: argparse.Namespace) -> int:
+    leave_out_pandas()
+    from mirror.config.settings import load
+    from mirror.verification.command import verify
+
+    return verify(load(parsed.file), parsed)
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number
 
 
 def _translate(parsed: argparse.Namespace) -> int:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from mirror.replication.batches import of_values
+from mirror.replication.partition import Partition
 from mirror.replication.plan import FlowPlan, Key, Window
-from mirror.replication.runner import Partition
 from mirror.replication.tail import MapRecord
 from mirror.replication.wire import Target, now_ms
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any
 
 from aiokafka import errors as kafka_errors
@@ -14,22 +13,17 @@ from aiokafka import errors as kafka_errors
 from mirror.config.clients import FetchOptions, ProduceOptions
 from mirror.replication import batches as wire_batches
 from mirror.replication import told
-from mirror.replication.batches import Batch, Outgoing
+from mirror.replication.batches import Outgoing
+from mirror.replication.packing import Packing
+from mirror.replication.partition import FIRST_BACK_OFF_S, Partition
 from mirror.replication.paused import REASON, Paused
-from mirror.replication.plan import Assigned
-from mirror.replication.reports import BEHIND_THE_END, Tally
-from mirror.replication.spread import Round, rounds
-from mirror.replication.tail import Tail
+from mirror.replication.reports import BEHIND_THE_END
 from mirror.replication.wire import EARLIEST, LATEST, Fetched, KafkaError, Source, Target, now_ms
 
 log = logging.getLogger("mirror")
 
-TINY_BYTES = 8 * 1024  # a batch below this costs more as a request of its own than its records cost re-batched
-TINY_RUN = 2  # this many tiny batches waiting are worth decoding
-QUEUE_BYTES = 4 << 20  # read-ahead per topic-partition
-BUDGET_BYTES = 48 << 20  # read-ahead of the whole slot and flow: what bounds memory whatever the backlog
 HOT_S = 3.0  # a topic-partition quiet for longer joins the cold fetch, which many idle ones share
-BACK_OFF_S = (1.0, 60.0)
+LAST_BACK_OFF_S = 60.0
 RETRY_S = 0.2
 NO_OFFSET = -1
 _STRANGERS = (
@@ -38,42 +32,6 @@ _STRANGERS = (
     kafka_errors.InvalidProducerIdMapping,
     kafka_errors.UnknownProducerId,
 )
-
-
-@dataclass(slots=True, eq=False)
-class Partition:
-    """State of one topic-partition inside a window."""
-
-    assigned: Assigned
-    position: int = -1  # next source offset to fetch
-    acked: int = -1  # next source offset that the target has not acknowledged
-    begins: int | None = None  # EARLIEST or LATEST while it has no position yet
-    ids: str = ""  # of its topic on both sides, as they are kept with the position
-    committed: int | None = None
-    tail: Tail = field(default_factory=Tail)
-    queue: deque[Batch] = field(default_factory=deque)
-    ready: deque[Outgoing] = field(default_factory=deque)
-    rounds: deque[Round] = field(default_factory=deque)  # instead of `ready`, of a topic that is spread
-    rounds_end: int = 0  # source offset behind the last of them
-    turns: int = 0  # rounds begun, which places records without a key
-    queued_bytes: int = 0
-    in_flight: bool = False
-    is_hot: bool = True
-    last_data_s: float = 0.0
-    resume_s: float = 0.0
-    back_off_s: float = BACK_OFF_S[0]
-    reason: str = ""
-    tally: Tally = field(default_factory=Tally)
-
-    def place(self, offset: int) -> None:
-        """Begin at a source offset; nothing before it is to come."""
-        self.tail = Tail(begins_at=0 if self.begins == EARLIEST else offset)
-        self.position = self.acked = offset
-        self.begins = None
-
-    def has_room(self, now_s: float) -> bool:
-        """Tell whether more of it is to be fetched now."""
-        return self.begins is None and self.queued_bytes < QUEUE_BYTES and now_s >= self.resume_s
 
 
 class FlowRunner:
@@ -94,11 +52,8 @@ class FlowRunner:
         self._source = source
         self._target = target
         self._fetch = fetch
-        self._batch_size = produce.batch_size
-        self._codec = None if produce.compression is None else wire_batches.CODECS[produce.compression]
+        self._packing = Packing(produce)
         self._by_leader: dict[int, list[Partition]] = {}
-        self._queued = 0
-        self._room = asyncio.Event()
         self._in_flight = 0
         self._quiet = asyncio.Event()
         self._quiet.set()
@@ -216,16 +171,16 @@ class FlowRunner:
             await self._take(fetched, asked)
 
     async def _wait_for_room(self) -> None:
-        self._room.clear()
+        self._packing.room.clear()
         try:
-            await asyncio.wait_for(self._room.wait(), 0.1)
+            await asyncio.wait_for(self._packing.room.wait(), 0.1)
         except TimeoutError:
             return
 
     def _wanted(self, node: int, *, cold: bool) -> dict[str, list[tuple[int, int, int]]]:
         """Return what to ask of one broker now: (partition, offset, max bytes) per topic, with room to queue it."""
         wanted: dict[str, list[tuple[int, int, int]]] = {}
-        if self._queued >= BUDGET_BYTES:
+        if self._packing.is_full:
             return wanted
         now = self._loop.time()
         for partition in self._by_leader.get(node, ()):
@@ -268,10 +223,7 @@ class FlowRunner:
             for batch in found:
                 if batch.last_offset < partition.position:
                     continue
-                partition.queue.append(batch)
-                partition.queued_bytes += len(batch.data)
-                self._queued += len(batch.data)
-                partition.position = batch.last_offset + 1
+                self._packing.take_in(partition, batch)
         except wire_batches.CorruptBatch as error:
             self._pause(partition, f"{error}; the source must be repaired or the offset skipped")
             return
@@ -336,7 +288,7 @@ class FlowRunner:
             return
         assigned = partition.assigned
         try:
-            batches = self._next_batches(partition)
+            batches = self._packing.next_batches(partition)
         except Exception as error:  # noqa: BLE001 - whatever a hostile batch does, only its partition stops
             self._pause(partition, f"a batch at source offset {partition.acked} cannot be read: {error!r}")
             return
@@ -371,70 +323,6 @@ class FlowRunner:
     def _broke(self, partition: Partition, error: KafkaError) -> None:
         self.needs_new_producer = True
         self._pause(partition, f"the producer failed: {error!r}")
-
-    def _next_batches(self, partition: Partition) -> Round | None:
-        """Return what goes next, by the remote topic's partition: one batch, or a round where the topic is spread."""
-        if partition.assigned.spread_over:
-            return self._next_round(partition)
-        outgoing = self._next_outgoing(partition)
-        return None if outgoing is None else {partition.assigned.partition: outgoing}
-
-    def _next_round(self, partition: Partition) -> Round | None:
-        queue = partition.queue
-        while not partition.rounds and queue:
-            batch = self._drop(partition)
-            partition.rounds_end = batch.last_offset + 1
-            if not batch.is_control:
-                partition.turns += 1
-                partition.rounds.extend(
-                    rounds(
-                        [batch], partition.acked, partitions=partition.assigned.spread_over, unkeyed=partition.turns,
-                        codec=self._codec, max_bytes=self._batch_size,
-                    )
-                )  # fmt: skip
-            if not partition.rounds:
-                partition.acked = partition.rounds_end
-        return partition.rounds.popleft() if partition.rounds else None
-
-    def _next_outgoing(self, partition: Partition) -> Outgoing | None:
-        if partition.ready:
-            return partition.ready.popleft()
-        queue = partition.queue
-        while queue:
-            batch = queue[0]
-            if batch.is_control:
-                self._drop(partition)
-                partition.acked = batch.last_offset + 1
-                continue
-            tiny = self._tiny_run(queue)
-            if tiny < TINY_RUN and batch.goes_whole(partition.acked):
-                self._drop(partition)
-                return wire_batches.whole(batch, self._codec)
-            taken = [self._drop(partition) for _ in range(max(tiny, 1))]
-            partition.ready.extend(
-                wire_batches.rebatch(taken, partition.acked, codec=self._codec, max_bytes=self._batch_size)
-            )
-            if partition.ready:
-                return partition.ready.popleft()
-            partition.acked = taken[-1].last_offset + 1  # nothing in them survived compaction
-        return None
-
-    def _tiny_run(self, queue: deque[Batch]) -> int:
-        """Return how many batches at the queue's head are tiny and together fit one batch."""
-        run = size = 0
-        for batch in queue:
-            size += len(batch.data)
-            if batch.is_control or len(batch.data) > TINY_BYTES or size > self._batch_size:
-                break
-            run += 1
-        return run
-
-    def _drop(self, partition: Partition) -> Batch:
-        batch = partition.queue.popleft()
-        partition.queued_bytes -= len(batch.data)
-        self._queued -= len(batch.data)
-        self._room.set()
-        return batch
 
     def _on_answers(self, partition: Partition, sent: dict[asyncio.Future[Any], Outgoing], read_ms: float) -> None:
         """Take in the answers to what was under way of a topic-partition; then send what is next."""
@@ -502,23 +390,16 @@ class FlowRunner:
     def _flows(self, partition: Partition) -> None:
         if partition.reason == REASON:
             return  # the last batches before it rests
-        partition.back_off_s = BACK_OFF_S[0]
+        partition.back_off_s = FIRST_BACK_OFF_S
         partition.reason = ""
         told.flows_again(self.name, partition.assigned)
 
-    def _clear(self, partition: Partition) -> None:
-        """Forget what was read of a topic-partition and not sent."""
-        for _ in range(len(partition.queue)):
-            self._drop(partition)
-        partition.ready.clear()
-        partition.rounds.clear()
-
     def _pause(self, partition: Partition, reason: str) -> None:
         """Let this topic-partition rest, from its last acknowledged offset on; the others flow."""
-        self._clear(partition)
+        self._packing.clear(partition)
         partition.position = partition.acked
         partition.resume_s = self._loop.time() + partition.back_off_s
-        partition.back_off_s = min(partition.back_off_s * 2, BACK_OFF_S[1])
+        partition.back_off_s = min(partition.back_off_s * 2, LAST_BACK_OFF_S)
         if told.is_news(self.name, partition.assigned, reason):
             log.error("%s: %s-%d paused: %s", self.name, partition.assigned.topic, partition.assigned.partition, reason)
         partition.reason = reason

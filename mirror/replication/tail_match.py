@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 from mirror.offset_map import OffsetMap
 from mirror.replication import batches as wire_batches
 from mirror.replication.batches import Batch
+from mirror.replication.log_reader import TooMuchError, read_batches
+from mirror.replication.partition import Partition
 from mirror.replication.plan import Key
-from mirror.replication.runner import Partition
 from mirror.replication.wire import EARLIEST, LATEST, Source
 
 log = logging.getLogger("mirror")
@@ -25,13 +26,7 @@ MOST_BYTES = (
     64 << 20
 )  # of one topic-partition that are read back: about what is written between two commits at full speed
 AT_ONCE = 4
-FETCH_BYTES = 4 << 20
-FETCH_WAIT_MS = 200
 _LOG_APPEND_TIME = 1
-
-
-class TooMuchError(Exception):
-    """More lies behind the position than is read back."""
 
 
 def matched(
@@ -129,8 +124,10 @@ async def _resume(name: str, behind: Behind, source: Source, target: Source, iso
     partition, assigned = behind.partition, behind.partition.assigned
     where = f"{name}: {assigned.topic}-{assigned.partition}"
     try:
-        ours = await _read(target, (assigned.remote_topic, assigned.partition), behind.target_from, behind.records, 0)
-        theirs = await _read(
+        ours = await read_batches(
+            target, (assigned.remote_topic, assigned.partition), behind.target_from, behind.records, 0
+        )
+        theirs = await read_batches(
             source, (assigned.topic, assigned.partition), behind.source_from, behind.records, isolation_level
         )
         runs = matched(theirs, ours, source_from=behind.source_from, target_from=behind.target_from)
@@ -150,29 +147,3 @@ async def _resume(name: str, behind: Behind, source: Source, target: Source, iso
     partition.position = partition.acked = position
     log.info("%s: going on at offset %d: the target has %d records more than the last position told",
              where, position, behind.records)  # fmt: skip
-
-
-async def _read(log_of: Source, place: Key, start: int, records: int, isolation_level: int) -> list[Batch]:
-    """Read batches from `start` on until they hold so many records, or the log ends."""
-    found: list[Batch] = []
-    offset, held, size = start, 0, 0
-    while held < records:
-        node = log_of.leader(*place)
-        if node is None:
-            raise TooMuchError(f"{place[0]}-{place[1]} has no leader")
-        (part,) = await log_of.fetch(
-            node, {place[0]: [(place[1], offset, FETCH_BYTES)]},
-            max_wait_ms=FETCH_WAIT_MS, min_bytes=1, max_bytes=FETCH_BYTES, isolation_level=isolation_level, cold=False,
-        )  # fmt: skip
-        fresh = list(wire_batches.batches(part.records))
-        if part.error or not fresh:
-            break
-        size += len(part.records)
-        if size > MOST_BYTES:
-            raise TooMuchError(f"they are more than {MOST_BYTES >> 20} MiB")
-        offset = fresh[-1].last_offset + 1
-        if isolation_level:
-            fresh = list(wire_batches.committed(fresh, part.aborted))
-        held += sum(min(batch.count, batch.last_offset - start + 1) for batch in fresh if not batch.is_control)
-        found += fresh
-    return found

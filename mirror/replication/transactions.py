@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 from mirror.replication.batches import Outgoing
 from mirror.replication.ledger import Ledger
-from mirror.replication.runner import FlowRunner, Partition
+from mirror.replication.partition import Partition
+from mirror.replication.runner import FlowRunner
 from mirror.replication.wire import KafkaError, NotInTransactionError
 
 log = logging.getLogger("mirror")
@@ -127,7 +128,7 @@ class TransactionalRunner(FlowRunner):
         self._must_abort = False
         self._unsettled.clear()
         for partition, acked in self._settled.items():
-            self._clear(partition)
+            self._packing.clear(partition)
             partition.position = partition.acked = acked
 
     # --- what differs from a runner without transactions ----------------------------------------------------------

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from mirror.config.clients import aiokafka_options, fetch_options, produce_options
 from mirror.replication import told
 from mirror.replication.ledger import Ledger, Page
+from mirror.replication.partition import Partition
 from mirror.replication.paused import Paused
 from mirror.replication.plan import (
     Assigned,
@@ -23,7 +24,7 @@ from mirror.replication.plan import (
 )
 from mirror.replication.recreated import OnRecreated, TopicIds
 from mirror.replication.reports import Tally
-from mirror.replication.runner import FlowRunner, Partition
+from mirror.replication.runner import FlowRunner
 from mirror.replication.tail import Tail
 from mirror.replication.tail_match import resume_behind_tails
 from mirror.replication.transactions import TransactionalRunner

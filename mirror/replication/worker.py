@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import uvloop
 
 from mirror.logs import log_to_stderr
+from mirror.replication.partition import Partition
 from mirror.replication.plan import FlowPlan, Window
-from mirror.replication.runner import Partition
 from mirror.replication.window import Served, serve
 
 _loops: dict[int, asyncio.AbstractEventLoop] = {}  # by process: never shared across a fork

@@ -113,13 +113,23 @@ mirror.poll.interval.ms = 500
 
 
 def descendants(pid: int) -> dict[int, str]:
-    """All processes below `pid`, with their command lines."""
+    """All processes below `pid`, with their command lines; those that end meanwhile are left out."""
     found: dict[int, str] = {}
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            try:
-                command = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
-                found |= {int(child): command, **descendants(int(child))}
-            except (FileNotFoundError, ProcessLookupError):
-                continue
+    try:
+        children = [int(n) for task in Path(f"/proc/{pid}/task").iterdir() for n in _children(task)]
+    except (FileNotFoundError, ProcessLookupError):
+        return found
+    for child in children:
+        try:
+            command = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        found |= {child: command, **descendants(child)}
     return found
+
+
+def _children(task: Path) -> list[str]:
+    try:
+        return (task / "children").read_text().split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []

@@ -209,7 +209,7 @@ def test_positions_are_shown_and_set_while_the_flow_rests_and_topics_paused_whil
     assert [end_offset(backup, name, 0) for name in (remote, f"{topic}.{other}")] == [73, 8]
     for arguments, complaint in {
         ("set", "--to", "soon"): '--to: "soon" is no position. Write earliest, latest, an offset, or a time such as',
-        ("set", "--to", "41"): f"--to: 41 is not in {topic}-0, whose offsets are 0 to 40.",
+        ("set", "--to", "44"): f"--to: 44 is not in {topic}-0, whose offsets are 0 to 43.",
         ("show", "--topic", "nothing"): "replicates no topic-partition that was asked for",
     }.items():
         bad = positions(running, *arguments, *([] if "--topic" in arguments else ["--topic", topic]))

@@ -1,0 +1,52 @@
+"""The state of one topic-partition inside a window: where it stands, what was read of it, why it rests."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from mirror.replication.batches import Batch, Outgoing
+from mirror.replication.plan import Assigned
+from mirror.replication.reports import Tally
+from mirror.replication.spread import Round
+from mirror.replication.tail import Tail
+from mirror.replication.wire import EARLIEST
+
+QUEUE_BYTES = 4 << 20  # read-ahead per topic-partition
+FIRST_BACK_OFF_S = 1.0
+
+
+@dataclass(slots=True, eq=False)
+class Partition:
+    """State of one topic-partition inside a window."""
+
+    assigned: Assigned
+    position: int = -1  # next source offset to fetch
+    acked: int = -1  # next source offset that the target has not acknowledged
+    begins: int | None = None  # EARLIEST or LATEST while it has no position yet
+    ids: str = ""  # of its topic on both sides, as they are kept with the position
+    committed: int | None = None
+    tail: Tail = field(default_factory=Tail)
+    queue: deque[Batch] = field(default_factory=deque)
+    ready: deque[Outgoing] = field(default_factory=deque)
+    rounds: deque[Round] = field(default_factory=deque)  # instead of `ready`, of a topic that is spread
+    rounds_end: int = 0  # source offset behind the last of them
+    turns: int = 0  # rounds begun, which places records without a key
+    queued_bytes: int = 0
+    in_flight: bool = False
+    is_hot: bool = True
+    last_data_s: float = 0.0
+    resume_s: float = 0.0
+    back_off_s: float = FIRST_BACK_OFF_S
+    reason: str = ""
+    tally: Tally = field(default_factory=Tally)
+
+    def place(self, offset: int) -> None:
+        """Begin at a source offset; nothing before it is to come."""
+        self.tail = Tail(begins_at=0 if self.begins == EARLIEST else offset)
+        self.position = self.acked = offset
+        self.begins = None
+
+    def has_room(self, now_s: float) -> bool:
+        """Tell whether more of it is to be fetched now."""
+        return self.begins is None and self.queued_bytes < QUEUE_BYTES and now_s >= self.resume_s

@@ -1,0 +1,165 @@
+"""What is compared with what: pieces of the offset map, and the two sides of one piece. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from mirror.offset_map import OffsetMap, Run
+from mirror.replication import batches as wire_batches
+from mirror.replication.batches import Batch
+from mirror.replication.plan import Assigned, Key
+
+PIECE_RECORDS = 20_000
+_LOG_APPEND_TIME = 1
+SHOWN_BYTES = 40
+
+
+class Piece(NamedTuple):
+    """Records of one topic-partition that went from source offsets `source`.. to target offsets `target`.. in one run."""
+
+    topic: str
+    partition: int
+    source: int
+    target: int
+    records: int
+    remote_topic: str
+    is_compacted: bool = False  # on the target: then it may lack what the source still has
+
+
+@dataclass(slots=True)
+class Finding:
+    """What a piece, or a topic-partition, was found to be. `digest` is of what both sides agree on."""
+
+    compared: int = 0
+    different: int = 0
+    missing: int = 0  # on the target, though the source has them
+    gone: int = 0  # from one side, which retention and compaction do
+    first: str = ""  # the first difference, with its offsets
+    digest: str = ""
+    failure: str = ""
+
+    def add(self, other: Finding) -> None:
+        """Take in the finding of a later piece."""
+        self.compared += other.compared
+        self.different += other.different
+        self.missing += other.missing
+        self.gone += other.gone
+        self.first = self.first or other.first
+        self.failure = self.failure or other.failure
+        self.digest = hashlib.blake2b(f"{self.digest}{other.digest}".encode(), digest_size=8).hexdigest()
+
+    @property
+    def is_equal(self) -> bool:
+        """True when nothing was found to be wrong."""
+        return not (self.different or self.missing or self.failure)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Topic-partitions to verify, and which of their offsets are still there on both sides."""
+
+    partitions: tuple[Assigned, ...]
+    maps: Mapping[Key, OffsetMap]
+    source_starts: Mapping[Key, int]
+    target_starts: Mapping[Key, int]
+    last: int | None = None  # only so many newest records of each
+    compacted: frozenset[str] = frozenset()  # remote topics
+    unmapped: list[Assigned] = field(default_factory=list)
+
+    def pieces(self) -> Iterator[Piece]:
+        """Yield all pieces, oldest first per topic-partition; what has no map is noted in `unmapped`."""
+        for assigned in self.partitions:
+            key, place = (assigned.topic, assigned.partition), (assigned.remote_topic, assigned.partition)
+            runs = list(self.maps.get(key, OffsetMap()))
+            if not any(run.records for run in runs):
+                self.unmapped.append(assigned)
+                continue
+            kept = (clipped(run, self.source_starts.get(key, 0), self.target_starts.get(place, 0)) for run in runs)
+            for run in newest([run for run in kept if run.records > 0], self.last):
+                for at in range(0, run.records, PIECE_RECORDS):
+                    count = min(PIECE_RECORDS, run.records - at)
+                    yield Piece(
+                        *key, run.source + at, run.target + at, count, assigned.remote_topic,
+                        assigned.remote_topic in self.compacted,
+                    )  # fmt: skip
+
+
+def clipped(run: Run, source_start: int, target_start: int) -> Run:
+    """Return the part of a run that neither log has deleted; its count may be 0 or less then."""
+    cut = max(0, source_start - run.source, target_start - run.target)
+    return Run(run.source + cut, run.target + cut, run.records - cut)
+
+
+def newest(runs: list[Run], last: int | None) -> list[Run]:
+    """Return the end of the runs, so many records of it."""
+    if last is None:
+        return runs
+    kept: list[Run] = []
+    left = last
+    for run in reversed(runs):
+        if left <= 0:
+            break
+        cut = max(0, run.records - left)
+        kept.insert(0, Run(run.source + cut, run.target + cut, run.records - cut))
+        left -= run.records
+    return kept
+
+
+def compared(piece: Piece, source: Iterable[Batch], target: Iterable[Batch]) -> Finding:
+    """Compare both sides of a piece record by record, each with the one that has its place."""
+    theirs = {record.offset - piece.source: record for record in _records(source, piece.source, piece.records)}
+    ours = {record.offset - piece.target: record for record in _records(target, piece.target, piece.records)}
+    found, digest = Finding(), hashlib.blake2b(digest_size=8)
+    for at in range(piece.records):
+        origin, copy = theirs.get(at), ours.get(at)
+        if origin is None or (copy is None and piece.is_compacted):
+            found.gone += (origin is None) != (copy is None)
+            continue
+        if copy is None:
+            found.missing += 1
+            found.first = found.first or _first(piece, at, "the target does not have it")
+            continue
+        found.compared += 1
+        if (what := difference(origin, copy)) is None:
+            digest.update(repr((copy.key, copy.value, list(copy.headers))).encode())
+            continue
+        found.different += 1
+        found.first = found.first or _first(piece, at, what)
+    found.digest = digest.hexdigest()
+    return found
+
+
+def difference(origin: Any, copy: Any) -> str | None:
+    """Say what differs between a record and its copy, None when nothing does. Times that a broker set are left alone."""
+    for name in ("key", "value"):
+        theirs, ours = getattr(origin, name), getattr(copy, name)
+        if theirs != ours:
+            return f"{name} {_brief(theirs)} is {_brief(ours)} on the target"
+    if list(origin.headers) != list(copy.headers):
+        return "the headers differ"
+    if origin.timestamp != copy.timestamp and _LOG_APPEND_TIME not in (origin.timestamp_type, copy.timestamp_type):
+        return f"timestamp {origin.timestamp} is {copy.timestamp} on the target"
+    return None
+
+
+def _first(piece: Piece, at: int, what: str) -> str:
+    return (
+        f"{piece.topic}-{piece.partition} offset {piece.source + at} "
+        f"({piece.remote_topic} offset {piece.target + at}): {what}"
+    )
+
+
+def _records(batches: Iterable[Batch], start: int, count: int) -> Iterator[Any]:
+    for batch in batches:
+        if not batch.is_control:
+            yield from (r for r in wire_batches.records(batch.data) if start <= r.offset < start + count)
+
+
+def _brief(content: bytes | None) -> str:
+    if content is None:
+        return "null"
+    shown = repr(content[:SHOWN_BYTES])
+    return shown if len(content) <= SHOWN_BYTES else f"{shown}... ({len(content)} bytes)"

@@ -1,0 +1,59 @@
+"""`kafka-mirror verify` on real clusters: equal while it runs, and the first record that is not the mirror's."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from tests.integration.appliance import RunningAppliance
+from tests.integration.records import await_replicated, create, rows, write
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+
+def verify(appliance: RunningAppliance, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "mirror.cli", "verify", str(appliance.file), "primary->backup", *arguments],
+        capture_output=True, text=True, check=False, timeout=120, env=appliance.environment,
+    )  # fmt: skip
+
+
+def test_what_is_mirrored_is_compared_and_what_is_not_is_found(primary, backup, topic, tmp_path):
+    remote = f"primary.{topic}"
+    create(primary, topic, 2)
+    for partition in (0, 1):
+        write(primary, topic, rows(25_000, start=partition), partition, **{"linger.ms": 20})
+    with RunningAppliance(tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=topic) as appliance:
+        for partition in (0, 1):
+            await_replicated(appliance, primary, topic, remote, partition)
+        done = verify(appliance)
+        assert done.returncode == 0, done.stdout + done.stderr
+        lines = [line.split() for line in done.stdout.splitlines()[1:]]
+        assert [(line[1], line[2], line[3], line[4], line[-1]) for line in lines] == [
+            (str(partition), "25000", "0", "0", "equal") for partition in (0, 1)
+        ]
+    admin = AdminClient({"bootstrap.servers": backup.bootstrap})
+    admin.delete_topics([remote])[remote].result(30)
+    eventually(lambda: remote not in admin.list_topics(timeout=10).topics, within_s=30, because="the topic is gone")
+    create(backup, remote, 2)
+    forged = rows(25_000)
+    forged[11_007] = (b"not", b"the mirror's", [], 1)
+    write(backup, remote, forged, **{"linger.ms": 20})
+    done = verify(appliance, "--last", "20000")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert f"{topic}-0 offset 11007 ({remote} offset 11007): key " in done.stdout
+    assert [line.split()[2:5] for line in done.stdout.splitlines()[1:3]] == [["20000", "1", "0"], ["0", "0", "20000"]]
+    assert "no enabled flow; expected one of primary->backup" in verify_other(appliance)
+
+
+def verify_other(appliance: RunningAppliance) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "mirror.cli", "verify", str(appliance.file), "x->y"],
+        capture_output=True, text=True, check=False, timeout=60, env=appliance.environment,
+    )  # fmt: skip
+    assert done.returncode == 2
+    return done.stderr

@@ -1,0 +1,309 @@
+"""Faults under load for as long as asked: kill, freeze, restart whatever takes part, and count what became of each record.
+
+Each round has a topic of its own, numbered records under way, and one fault at a moment that the seed decides. Prints a table;
+ends with 1 when a record was lost, out of order or there twice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import random
+import signal
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+from confluent_kafka import Consumer, TopicPartition
+
+from mirror.local.broker import Broker
+from tests.benchmarks.processes import tree
+from tests.integration.appliance import RunningAppliance, descendants
+from tests.integration.records import create, end_offset, load
+from tests.soak.oracle import Fate, fate
+from tests.waiting import eventually
+
+MODES = ("at least once", "exactly once")
+PARTITIONS = 2
+RECOVERY_S = 150.0
+SAMPLE_S = 5.0
+
+
+@dataclass(slots=True)
+class Stage:
+    """Everything that a fault can hit."""
+
+    source: Broker
+    target: Broker
+    appliance: RunningAppliance
+
+    def pids(self, ending: str) -> list[int]:
+        """Processes below the appliance whose command ends so."""
+        assert self.appliance.process is not None
+        return [pid for pid, name in descendants(self.appliance.process.pid).items() if name.endswith(ending)]
+
+
+def _kill(pids: Sequence[int]) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _kill_one_worker(stage: Stage, dice: random.Random) -> None:
+    _kill(dice.sample(stage.pids("pyspark.worker"), 1))
+
+
+def _kill_workers(stage: Stage, _: random.Random) -> None:
+    _kill(stage.pids("pyspark.worker"))
+
+
+def _kill_jvm(stage: Stage, _: random.Random) -> None:
+    assert stage.appliance.process is not None
+    _kill([pid for pid, name in descendants(stage.appliance.process.pid).items() if "SparkSubmit" in name])
+    stage.appliance.process.wait(60)
+    stage.appliance.start()
+
+
+def _kill_appliance(stage: Stage, _: random.Random) -> None:
+    assert stage.appliance.process is not None
+    _kill(tree(stage.appliance.process.pid))
+    stage.appliance.process.wait(10)
+    stage.appliance.start()
+
+
+def _restart_appliance(stage: Stage, _: random.Random) -> None:
+    stage.appliance.stop()
+    stage.appliance.start()
+
+
+def _broker(side: str, fault: str) -> Callable[[Stage, random.Random], None]:
+    def strike(stage: Stage, dice: random.Random) -> None:
+        broker: Broker = getattr(stage, side)
+        if fault == "freeze":
+            broker.pause()
+            time.sleep(dice.uniform(1, 10))
+            broker.resume()
+        else:
+            broker.kill()
+            broker.restart()
+
+    return strike
+
+
+FAULTS: dict[str, Callable[[Stage, random.Random], None]] = {
+    "kill -9 one worker": _kill_one_worker,
+    "kill -9 all workers": _kill_workers,
+    "kill -9 the JVM": _kill_jvm,
+    "kill -9 the appliance": _kill_appliance,
+    "restart the appliance": _restart_appliance,
+    "freeze the source": _broker("source", "freeze"),
+    "freeze the target": _broker("target", "freeze"),
+    "kill -9 the source": _broker("source", "kill"),
+    "kill -9 the target": _broker("target", "kill"),
+}
+
+
+@dataclass(slots=True)
+class Sampler:
+    """Memory, file descriptors and threads of the appliance, over time."""
+
+    stage: Stage
+    samples: list[tuple[float, float, int, int]] = field(default_factory=list)  # s, MiB, fds, threads of the driver
+    _stop: threading.Event = field(default_factory=threading.Event)
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Sample until the block ends."""
+        thread = threading.Thread(target=self._run, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._stop.set()
+            thread.join(10)
+
+    def _run(self) -> None:
+        while not self._stop.wait(SAMPLE_S):
+            process = self.stage.appliance.process
+            if process is None:
+                continue
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError, ValueError):
+                pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in tree(process.pid))
+                own = Path(f"/proc/{process.pid}")
+                self.samples.append(
+                    (
+                        time.monotonic(),
+                        pages * os.sysconf("SC_PAGE_SIZE") / 2**20,
+                        len(list((own / "fd").iterdir())),
+                        len(list((own / "task").iterdir())),
+                    )
+                )
+
+    def text(self) -> str:
+        """Say how each grew: the median of the last third beside that of the first."""
+        if len(self.samples) < 6:
+            return "too short for a trend"
+        third = len(self.samples) // 3
+        first, last = self.samples[:third], self.samples[-third:]
+        parts = []
+        for name, at in (("RSS MiB", 1), ("driver fds", 2), ("driver threads", 3)):
+            before, after = (statistics.median(sample[at] for sample in part) for part in (first, last))
+            parts.append(f"{name} {before:,.0f} -> {after:,.0f}")
+        return ", ".join(parts)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """All rounds of one fault in one mode."""
+
+    rounds: int = 0
+    fate: Fate = field(default_factory=Fate)
+    recoveries_s: list[float] = field(default_factory=list)
+    dirty: list[int] = field(default_factory=list)  # seeds of the rounds that were not clean
+
+
+def values_of(cluster: Broker, topic: str, partition: int) -> list[bytes | None]:
+    """All values that a reader of committed records sees, to the last stable offset of now."""
+    end = end_offset(cluster, topic, partition, read_committed=True)
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "soak", "isolation.level": "read_committed",
+                         "enable.partition.eof": True, "enable.auto.commit": False, "log_level": 0})  # fmt: skip
+    consumer.assign([TopicPartition(topic, partition, 0)])
+    found: list[bytes | None] = []
+    deadline = time.monotonic() + 60
+    while end and time.monotonic() < deadline:
+        message = consumer.poll(5)
+        if message is None:
+            continue
+        if message.error():
+            break
+        found.append(message.value())
+    consumer.close()
+    return found
+
+
+def a_round(stage: Stage, fault: str, seed: int, number: int) -> tuple[Fate, float]:
+    """Do one round; return what became of its records, and how long after the fault they flowed again."""
+    dice = random.Random(seed)
+    topic = f"soak-{number}-{seed}"
+    remote = f"primary.{topic}"
+    create(stage.source, topic, PARTITIONS)
+    with load(stage.source, topic, partitions=PARTITIONS):
+        eventually(lambda: end_offset(stage.target, remote, 0) > 50, within_s=RECOVERY_S, because="the load flows")
+        time.sleep(dice.uniform(0, 3))
+        began = time.monotonic()
+        FAULTS[fault](stage, dice)
+        before = end_offset(stage.target, remote, 0)
+        eventually(
+            lambda: end_offset(stage.target, remote, 0) > before + 50, within_s=RECOVERY_S, because="it flows again"
+        )
+        recovery_s = time.monotonic() - began
+        time.sleep(1)
+    found = Fate()
+    for partition in range(PARTITIONS):
+        sent = values_of(stage.source, topic, partition)
+        found.add(fate(sent, arrived(stage.target, remote, partition, sent[-1])))
+    return found, recovery_s
+
+
+def arrived(cluster: Broker, topic: str, partition: int, last: bytes | None) -> list[bytes | None]:
+    """Return all values, when the last one that was sent is among them or does not come."""
+    deadline = time.monotonic() + RECOVERY_S
+    while True:
+        got = values_of(cluster, topic, partition)
+        if last in got or time.monotonic() > deadline:
+            return got
+        time.sleep(1)
+
+
+def plan(asked: argparse.Namespace) -> Iterator[tuple[str, int]]:
+    """Yield faults with their seeds: every one so many times, or by the dice until the time is over."""
+    if asked.matrix:
+        for fault in FAULTS:
+            for n in range(asked.seeds):
+                yield fault, asked.seed + n
+        return
+    dice, deadline = random.Random(asked.seed), time.monotonic() + asked.minutes * 60
+    for n in count():
+        if time.monotonic() > deadline:
+            return
+        yield dice.choice(list(FAULTS)), asked.seed * 1000 + n
+
+
+def soak(mode: str, asked: argparse.Namespace, folder: Path) -> tuple[dict[str, Outcome], str]:
+    """Run all rounds of one mode on clusters of their own."""
+    outcomes: dict[str, Outcome] = {}
+    extra = "backup.exactly.once.source.support = enabled" if mode == MODES[1] else ""
+    with Broker.start("source", folder / "source") as source, Broker.start("target", folder / "target") as target:
+        (folder / "mirror").mkdir()
+        appliance = RunningAppliance(
+            folder / "mirror", primary=source.bootstrap, backup=target.bootstrap, topics="soak-.*", extra=extra
+        )
+        with appliance:
+            stage = Stage(source, target, appliance)
+            sampler = Sampler(stage)
+            with sampler.running():
+                for number, (fault, seed) in enumerate(plan(asked)):
+                    found, recovery_s = a_round(stage, fault, seed, number)
+                    outcome = outcomes.setdefault(fault, Outcome())
+                    outcome.rounds += 1
+                    outcome.fate.add(found)
+                    outcome.recoveries_s.append(recovery_s)
+                    if not found.is_clean:
+                        outcome.dirty.append(seed)
+                    verdict = "clean" if found.is_clean else f"NOT CLEAN: {found}"
+                    print(f"{mode}: {fault} (seed {seed}): flowed after {recovery_s:.1f} s, {verdict}",
+                          file=sys.stderr, flush=True)  # fmt: skip
+    return outcomes, sampler.text()
+
+
+def table(mode: str, outcomes: dict[str, Outcome], trend: str) -> str:
+    """Markdown."""
+    lines = [
+        f"### {mode}",
+        "",
+        "| fault | rounds | records | lost | twice | out of order | flows again, median s | worst s | seeds not clean |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for fault, one in outcomes.items():
+        lines.append(
+            f"| {fault} | {one.rounds} | {one.fate.sent:,} | {one.fate.lost} | {one.fate.duplicate} | {one.fate.reordered} "
+            f"| {statistics.median(one.recoveries_s):.1f} | {max(one.recoveries_s):.1f} | {', '.join(map(str, one.dirty))} |"
+        )
+    return "\n".join([*lines, "", f"Of the appliance, first third to last third: {trend}.", ""])
+
+
+def main() -> int:
+    """Run what was asked for and print the tables."""
+    parser = argparse.ArgumentParser(
+        prog="soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--minutes", type=float, default=20, help="for each mode (default %(default)s)")
+    parser.add_argument("--matrix", action="store_true", help="instead, each fault with each of --seeds seeds")
+    parser.add_argument("--seeds", type=int, default=20, help="of the matrix (default %(default)s)")
+    parser.add_argument(
+        "--seed", type=int, default=1, help="the first one; the same seed does the same again (default 1)"
+    )
+    parser.add_argument("--mode", choices=MODES, action="append", help="only this one (default: both)")
+    parser.add_argument("--output", type=Path, help="also write the tables to this file")
+    asked = parser.parse_args()
+    page, is_clean = [], True
+    for mode in asked.mode or MODES:
+        with tempfile.TemporaryDirectory(prefix="kafka-mirror-soak-") as folder:
+            outcomes, trend = soak(mode, asked, Path(folder))
+        page.append(table(mode, outcomes, trend))
+        print(page[-1], flush=True)
+        is_clean &= not any(outcome.dirty for outcome in outcomes.values())
+    if asked.output is not None:
+        asked.output.write_text("\n".join(page))
+    return 0 if is_clean else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
