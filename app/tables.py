@@ -192,6 +192,15 @@ def readiness_table(exposition: str, now_s: float) -> pd.DataFrame:
     return pd.DataFrame(content, columns=["Group", "Flow", "Topic-partitions", "Checkpoint's age", "Read again"])
 
 
+def differing_settings(exposition: str, flow: str, remote_topic: str) -> int | None:
+    """Return how many settings of a remote topic are not as they should be, as an appliance says; None when it does not."""
+    for sample in _samples(exposition, ("kafka_mirror_config_drift_settings",)):
+        labels = sample.labels
+        if (f"{labels['source']}->{labels['target']}", labels["topic"]) == (flow, remote_topic):
+            return int(sample.value)
+    return None
+
+
 def health_table(exposition: str) -> pd.DataFrame:
     """Return what an appliance says of itself on /metrics: the catalogue's families that are not of topics or groups."""
     own = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import streamlit as st
 
 from app.charts import bars
-from app.session import explained, field, fields, live, plain
-from app.tables import narrowed, shown, worst_first
+from app.session import explained, exposition, field, fields, live, plain, settings
+from app.tables import differing_settings, narrowed, shown, worst_first
 from mirror.lag.rows import LagRow, Snapshot
 from mirror.lag.text import duration
 
@@ -40,11 +40,22 @@ def _one(rows: list[LagRow]) -> None:
     st.subheader(
         f"{shown(worst.status)} {plain(worst.group)}: {plain(worst.topic)} on {plain(worst.cluster)}", anchor=False
     )
-    columns = st.columns(4)
+    differing = _differing(worst) if worst.is_flow else None
+    columns = st.columns(4 if differing is None else 5)
     columns[0].metric("Partitions", f"{len(rows):,}")
     columns[1].metric("Lagging", f"{sum(row.lag != 0 for row in rows):,}")
     columns[2].metric("Records waiting", f"{sum(row.lag or 0 for row in rows):,}")
     columns[3].metric("Longest wait", duration(max((row.lag_seconds or 0.0 for row in rows), default=0.0)))
+    if differing is not None:
+        columns[4].metric("Settings that differ", f"{differing:,}", help="'kafka-mirror plan' names them and says why")
     bars({row.partition: row.lag or 0 for row in rows}, x_title="partition", y_title="records waiting",
          description="Records waiting by partition; the table below has the numbers")  # fmt: skip
     explained(rows, alt="The topic's partitions, worst first, and a link to the reason for each")
+
+
+def _differing(row: LagRow) -> int | None:
+    """Return how many settings of the remote topic differ; None while the appliance, which compares them, does not answer."""
+    try:
+        return differing_settings(exposition(settings().mirror.metrics_address), row.group, row.remote_topic)
+    except OSError:
+        return None

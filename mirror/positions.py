@@ -72,6 +72,8 @@ def begin(flow: Flow, plan: FlowPlan) -> frozenset[Key]:
         SettingsError: that MirrorMaker still runs.
         ClusterUnavailable: the target does not answer.
     """
+    if not flow.source_group:
+        refuse_running(flow)
     present = {(p.topic, p.partition): p for p in plan.partitions}
     placed = read_positions(flow, plan.group)
     unplaced = {key: p for key, p in present.items() if (p.remote_topic, p.partition) not in placed}
@@ -151,16 +153,8 @@ def _take_over_group(flow: Flow, plan: FlowPlan, unplaced: Collection[Key]) -> i
     return 0
 
 
-def take_over(flow: Flow, plan: FlowPlan, unplaced: Collection[Key]) -> int:
-    """Give topic-partitions the positions of a MirrorMaker 2, and what that told of where their records went.
-
-    Returns:
-        How many topic-partitions go on where MirrorMaker stopped.
-
-    Raises:
-        SettingsError: that MirrorMaker still runs.
-        ClusterUnavailable: the target does not answer.
-    """
+def refuse_running(flow: Flow) -> None:
+    """Raise SettingsError when a MirrorMaker 2 still replicates the flow: every record would be written twice."""
     worker = f"{flow.source.alias}-mm2"
     for group in Groups(flow.target.alias, flow.target_admin).read(lambda name: name == worker, kinds=("connect",)):
         if not is_idle(group.state):
@@ -168,6 +162,17 @@ def take_over(flow: Flow, plan: FlowPlan, unplaced: Collection[Key]) -> int:
                 f"{flow.name}: a MirrorMaker 2 still replicates into {flow.target.alias} (its group {worker} is "
                 f"{group.state}). Stop it; this program goes on where it stopped."
             )
+
+
+def take_over(flow: Flow, plan: FlowPlan, unplaced: Collection[Key]) -> int:
+    """Give topic-partitions the positions of a MirrorMaker 2, and what that told of where their records went.
+
+    Returns:
+        How many topic-partitions go on where MirrorMaker stopped.
+
+    Raises:
+        ClusterUnavailable: the target does not answer.
+    """
     left = _asked(flow, _left_behind(flow))
     present = {(p.topic, p.partition): p for p in plan.partitions if (p.topic, p.partition) in unplaced}
     known = {key: offset for key, offset in left.positions.items() if key in present}

@@ -10,7 +10,17 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app import groups, health, incidents, partition, session
-from app.tables import board_link, failovers, incident_table, link, narrowed, summaries, table, worst_first
+from app.tables import (
+    board_link,
+    differing_settings,
+    failovers,
+    incident_table,
+    link,
+    narrowed,
+    summaries,
+    table,
+    worst_first,
+)
 from app.watch import Watch
 from metrics.exporter import serve
 from metrics.recorder import Recorder
@@ -317,3 +327,13 @@ def test_a_group_ahead_of_the_mirror_misses_only_what_it_has_not_read():
 
 def test_links_quote_what_they_carry():
     assert link("partition", consumer("g&x=1", "t#1")) == "/partition?group=g%26x%3D1&cluster=a&topic=t%231&partition=0"
+
+
+def test_settings_that_differ_are_those_of_the_flow_and_topic():
+    text = "".join(
+        f'kafka_mirror_config_drift_settings{{source="a",target="{target}",topic="a.t"}} {count}\n'
+        for target, count in (("b", 2.0), ("c", 0.0))
+    )
+    assert differing_settings(text, "a->b", "a.t") == 2
+    assert differing_settings(text, "a->c", "a.t") == 0
+    assert differing_settings(text, "a->b", "a.other") is None
