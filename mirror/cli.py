@@ -403,10 +403,9 @@ def _verify(parsed: argparse.Namespace) -> int:
 
 
 def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError
-    return number
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f'"{text}" is no number of records. Write 1 or more.')
+    return int(text)
 
 
 def _translate(parsed: argparse.Namespace) -> int:

@@ -50,4 +50,6 @@ def _fingerprint(java: str) -> str:
     program = Path(java).resolve()
     modules = program.parents[1] / "lib" / "modules"
     stamp = modules.stat().st_mtime_ns if modules.is_file() else 0
-    return hashlib.sha256(f"{program} {stamp} {Path(pyspark.__file__).parent}".encode()).hexdigest()[:12]
+    jars = Path(pyspark.__file__).parent / "jars"
+    installed = jars.stat().st_mtime_ns if jars.is_dir() else 0  # the same place again, installed anew
+    return hashlib.sha256(f"{program} {stamp} {jars} {installed}".encode()).hexdigest()[:12]

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from mirror.config.clients import aiokafka_options, fetch_options, produce_options
@@ -186,8 +187,9 @@ class FlowWindow:
                 offsets = await connections.target.committed(plan.group, [stop, *turns])
                 if offsets.get(stop, (None,))[0] == window.run_id:
                     return False
-                held = [offsets[turn] for turn in turns if turn in offsets and is_held(offsets[turn])]
-                if all(self._is_free(turn) for turn in held):
+                known = [offsets[turn] for turn in turns if turn in offsets]
+                held = [turn for turn in known if is_held(turn)]
+                if not self._is_superseded(known) and all(self._is_free(turn) for turn in held):
                     self._is_unclean = bool(held)
                     taken = await self._begin(connections)
                     self._served.turn_wait_ms = now_ms() - (
@@ -209,13 +211,26 @@ class FlowWindow:
             return True
         if baton.window == self._window.number and metadata == str(self._window.run_id):
             return True  # our own commit, whose answer was lost
-        dead_ms = (baton.window + 1) * self._window.window_ms + (2 * GRACE_S + DEAD_S) * 1000
-        if now_ms() > dead_ms:
+        if self._is_dead(baton):
             log.warning("%s: window %d of slot %d never released its turn, taking over",
                         self._plan.name, baton.window, self._window.slot)  # fmt: skip
             self._served.takeovers = 1
             return True
         return False
+
+    def _is_dead(self, baton: Baton) -> bool:
+        """Tell whether whoever wrote a turn would have written another one by now."""
+        return now_ms() > (baton.window + 1) * self._window.window_ms + (2 * GRACE_S + DEAD_S) * 1000
+
+    def _is_superseded(self, turns: Iterable[tuple[int, str]]) -> bool:
+        """Tell whether a later run of the appliance replicates the flow now: this one woke up late, or is one too many."""
+        later = [Baton.decode(offset) for offset, metadata in turns if int(metadata or 0) > self._window.run_id]
+        is_superseded = any(not self._is_dead(baton) for baton in later)
+        if is_superseded and "later" not in self._told:
+            self._told.add("later")
+            log.warning("%s: slot %d: an appliance that was started later replicates this flow; this one waits",
+                        self._plan.name, self._window.slot)  # fmt: skip
+        return is_superseded
 
     async def _begin(self, connections: Connections) -> bool:
         """Hold the turn, then read the positions; False, and the turn given back, when a successor may not have seen us.

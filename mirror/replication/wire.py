@@ -221,6 +221,9 @@ class Target:
         if sender.sender_task is not None:
             with contextlib.suppress(Exception, asyncio.CancelledError):
                 await asyncio.wait_for(sender.sender_task, 5)
+        ending = self._producer._txn_manager._transaction_waiter
+        if ending is not None and ending.done() and not ending.cancelled():
+            ending.exception()  # looked at, or asyncio complains of it in the log
 
     async def refresh(self) -> None:
         """Ask for new metadata and wait for it."""
@@ -240,7 +243,7 @@ class Target:
         if numbers[where] < 0:  # aiokafka wraps to a negative number, brokers expect 0 behind 2^31 - 1
             numbers[where] += 1 << 31
         if self._is_transactional and not self._producer._txn_manager.is_in_transaction():
-            raise self.transaction_failure or kafka_errors.IllegalOperation("no transaction is open")
+            raise self.transaction_failure or KafkaError("no transaction is open")
         batch = accumulator._append_batch(PreparedBatch(outgoing, transactional=self._is_transactional), where)
         future: asyncio.Future[Any] = batch.future
         return future

@@ -22,6 +22,12 @@ def verify(appliance: RunningAppliance, *arguments: str) -> subprocess.Completed
     )  # fmt: skip
 
 
+def table_of(text: str) -> list[list[str]]:
+    """The lines behind the table's head; the JVM may have said something before."""
+    lines = [line.split() for line in text.splitlines()]
+    return lines[next(n for n, line in enumerate(lines) if line[:2] == ["topic", "partition"]) + 1 :]
+
+
 def test_what_is_mirrored_is_compared_and_what_is_not_is_found(primary, backup, topic, tmp_path):
     remote = f"primary.{topic}"
     create(primary, topic, 2)
@@ -32,7 +38,7 @@ def test_what_is_mirrored_is_compared_and_what_is_not_is_found(primary, backup, 
             await_replicated(appliance, primary, topic, remote, partition)
         done = verify(appliance)
         assert done.returncode == 0, done.stdout + done.stderr
-        lines = [line.split() for line in done.stdout.splitlines()[1:]]
+        lines = table_of(done.stdout)
         assert [(line[1], line[2], line[3], line[4], line[-1]) for line in lines] == [
             (str(partition), "25000", "0", "0", "equal") for partition in (0, 1)
         ]
@@ -46,7 +52,7 @@ def test_what_is_mirrored_is_compared_and_what_is_not_is_found(primary, backup, 
     done = verify(appliance, "--last", "20000")
     assert done.returncode == 1, done.stdout + done.stderr
     assert f"{topic}-0 offset 11007 ({remote} offset 11007): key " in done.stdout
-    assert [line.split()[2:5] for line in done.stdout.splitlines()[1:3]] == [["20000", "1", "0"], ["0", "0", "20000"]]
+    assert [line[2:5] for line in table_of(done.stdout)[:2]] == [["20000", "1", "0"], ["0", "0", "20000"]]
     assert "no enabled flow; expected one of primary->backup" in verify_other(appliance)
 
 

@@ -118,6 +118,17 @@ def test_a_turn_of_an_earlier_run_is_nobodys_that_of_a_later_one_is_not_ours():
     asyncio.run(scene())
 
 
+def test_a_run_gives_way_to_a_later_one_for_as_long_as_that_shows_itself():
+    async def scene() -> None:
+        now = int(time.time() * 1000 // WINDOW_MS)
+        for released in (False, True):
+            assert window(now)._is_superseded([(Baton(now, is_released=released).encode(), "8")])
+            assert not window(now)._is_superseded([(Baton(now, is_released=released).encode(), "7")])
+            assert not window(now)._is_superseded([(Baton(now - 15, is_released=released).encode(), "8")])
+
+    asyncio.run(scene())
+
+
 def test_a_turn_that_was_never_given_back_is_free_after_a_bound():
     async def scene() -> None:
         long_ago = int(time.time() * 1000 // WINDOW_MS) - 15

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 
+import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.producer.message_accumulator import BatchBuilder, MessageAccumulator, MessageBatch
 from aiokafka.producer.transaction_manager import TransactionManager
 from aiokafka.structs import TopicPartition
 
 from mirror.replication.batches import Outgoing
-from mirror.replication.wire import PreparedBatch
+from mirror.replication.wire import KafkaError, PreparedBatch, Target
 
 
 def methods_used_on_a_builder() -> set[str]:
@@ -55,3 +56,26 @@ def test_a_retry_sends_the_very_same_bytes():
     prepared = PreparedBatch(Outgoing(bytes(80), 1, 1, 0, 0, 0.0))
     prepared._set_producer_state(1, 2, 3)
     assert prepared._build() is prepared._build()
+
+
+def test_a_transaction_is_opened_before_anything_is_sent_and_tells_when_it_can_only_be_aborted():
+    """A batch outside of a transaction is refused by us; one that the manager has given up says why."""
+
+    async def run():
+        target = Target({"bootstrap_servers": "127.0.0.1:1"}, request_bytes=1 << 20, transactional_id="mirror.A->B.0")
+        manager: TransactionManager = target._producer._txn_manager
+        manager.set_pid_and_epoch(5, 0)
+        outgoing = Outgoing(bytes(80), 1, 1, 0, 0, 0.0)
+        with pytest.raises(KafkaError, match="no transaction is open"):
+            target.send(outgoing, "t", 0)
+        target.begin_transaction()
+        assert target.transaction_failure is None
+        assert not target.send(outgoing, "t", 0).done()
+        assert TopicPartition("t", 0) in manager.partitions_to_add()
+        manager.error_transaction(KafkaError("denied"))
+        with pytest.raises(KafkaError, match="denied"):
+            target.send(outgoing, "t", 1)
+        target._producer._message_accumulator.fail_all(KafkaError("over"))
+        target._producer._closed = True
+
+    asyncio.run(run())
