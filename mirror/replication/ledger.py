@@ -39,14 +39,19 @@ class Ledger:
     def page(self, target: Target) -> Page:
         """Return what was acknowledged since the last page; the first one of a window has all, so that no position expires.
 
-        Without those of remote topics that are gone: a broker keeps no position for them.
+        Without those of remote topics that are gone: a broker keeps no position for them. But where records arrived the position
+        goes with them, whatever the metadata says at the moment: without it they would come again.
         """
         offsets: dict[Key, tuple[int, str]] = {}
         written = []
         for partition in self._partitions:
             assigned = partition.assigned
-            is_there = target.knows(assigned.remote_topic, assigned.partition) or assigned.spread_over
-            if is_there and partition.begins is None and partition.acked != partition.committed:
+            is_known = target.knows(assigned.remote_topic, assigned.partition) or assigned.spread_over
+            if (
+                (is_known or partition.has_arrived)
+                and partition.begins is None
+                and partition.acked != partition.committed
+            ):
                 metadata = f"{partition.ids} {partition.tail.text()}"
                 offsets[assigned.remote_topic, assigned.partition] = (partition.acked, metadata)
                 written.append((partition, partition.acked))

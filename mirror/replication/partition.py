@@ -34,6 +34,7 @@ class Partition:
     turns: int = 0  # rounds begun, which places records without a key
     queued_bytes: int = 0
     in_flight: bool = False
+    has_arrived: bool = False  # something of it, in this window
     is_hot: bool = True
     last_data_s: float = 0.0
     resume_s: float = 0.0

@@ -334,6 +334,7 @@ class FlowRunner:
         taken = [(batch, done.result().offset) for done, batch in sent.items() if done not in failed]
         if partition.assigned.spread_over:
             taken = [(batch, NO_OFFSET) for batch, _ in taken]  # a spread topic has no offset map
+        partition.has_arrived |= bool(taken)
         self._settle(partition, taken, read_ms)
         if not failed:
             self._acknowledged(partition, sent)

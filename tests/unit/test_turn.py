@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 
+from mirror.replication.ledger import Ledger
+from mirror.replication.partition import Partition
 from mirror.replication.plan import Assigned, Baton, FlowPlan, Window, ready_key, turn_key
 from mirror.replication.window import Connections, FlowWindow
 
@@ -116,6 +118,17 @@ def test_a_turn_of_an_earlier_run_is_nobodys_that_of_a_later_one_is_not_ours():
         assert not window(now)._is_free((held, "8"))
 
     asyncio.run(scene())
+
+
+def test_a_position_goes_with_its_records_though_the_topic_is_not_known_for_a_moment():
+    served = window(1)
+    (assigned,) = PLAN.partitions
+    partition = Partition(assigned._replace(remote_topic="A.gone"), 5, 5)
+    ledger = Ledger(PLAN, served._window, [partition])
+    target = seen_by(GroupOffsets()).target
+    assert ledger.page(target).offsets == {}
+    partition.has_arrived, partition.acked = True, 9
+    assert ledger.page(target).offsets == {("A.gone", 0): (9, " ")}
 
 
 def test_a_run_gives_way_to_a_later_one_for_as_long_as_that_shows_itself():
