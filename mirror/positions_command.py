@@ -9,15 +9,14 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from mirror.admin import Admin
+from mirror.chosen import chosen, flow_named
 from mirror.columns import aligned
-from mirror.config.java_regex import RegexError, compile_list
-from mirror.config.settings import Flow, Settings
+from mirror.config.settings import Settings
 from mirror.errors import SettingsError
 from mirror.offsets import bounds
 from mirror.positions import Position, read_positions, write_positions
 from mirror.replication.paused import Paused
-from mirror.replication.plan import Assigned, Baton, FlowPlan, Key, is_turn_key, stop_key
-from mirror.replication.window import DEAD_S, GRACE_S
+from mirror.replication.plan import DEAD_AFTER_S, Assigned, Baton, FlowPlan, Key, is_turn_key, stop_key
 from mirror.topics import ensure_remote, flow_plan, matched
 
 COLUMNS = ("topic", "partition", "position", "log start", "log end", "lag", "remote topic", "")
@@ -30,21 +29,21 @@ def positions(settings: Settings, asked: Namespace) -> int:
         SettingsError: the flow is unknown or runs, or what was asked for is no position.
         ClusterUnavailable: a cluster did not answer.
     """
-    flow = _flow(settings, asked.flow)
+    flow = flow_named(settings, asked.flow, command="positions")
     source, target = Admin(flow.source.alias, flow.source_admin), Admin(flow.target.alias, flow.target_admin)
     topics, on_target = matched(flow, source.topics()), target.topics()
     remote = {name: topic.partitions for name, topic in on_target.items()}
     if asked.action in ("set", "reset"):
         remote = ensure_remote(flow, topics, on_target, source, target)  # a position is kept for a topic that exists
     plan = flow_plan(flow, topics, remote)
-    chosen = _chosen(plan, asked.topic, asked.partition)
+    places = chosen(plan.partitions, asked.topic, asked.partition, flow=flow.name, command="positions")
     found = read_positions(flow, plan.group)
     if asked.action in ("pause", "resume"):
         paused = _paused(found, plan, asked)
         write_positions(flow, plan.group, {plan.paused_key: Position(len(paused.patterns), paused.text())})
         found[plan.paused_key] = Position(0, paused.text())
     if asked.action in ("show", "pause", "resume"):
-        print(_text(plan, chosen, found, source))
+        print(_text(plan, places, found, source))
         return 0
     if (
         is_running(found, plan.baton_topic, window_ms=settings.mirror.window_ms, now_ms=time.time() * 1000)
@@ -52,22 +51,22 @@ def positions(settings: Settings, asked: Namespace) -> int:
     ):
         raise SettingsError(
             f"positions: {flow.name} runs, and would write its own positions over yours. Stop it first; after a crash wait "
-            f"{settings.mirror.window_ms / 1000 + 2 * GRACE_S + DEAD_S:.0f} seconds. --force does it all the same."
+            f"{settings.mirror.window_ms / 1000 + DEAD_AFTER_S:.0f} seconds. --force does it all the same."
         )
-    wanted = _wanted(source, chosen, "earliest" if asked.action == "reset" else asked.to, plan)
+    wanted = _wanted(source, places, "earliest" if asked.action == "reset" else asked.to, plan)
     changed = {}
-    for assigned in chosen:
+    for assigned in places:
         place = (assigned.remote_topic, assigned.partition)
         tail = found[place].metadata.partition(" ")[2] if place in found else ""
         changed[place] = Position(wanted[assigned.topic, assigned.partition], f"{assigned.topic_id} {tail}")
     write_positions(flow, plan.group, changed)
-    print(_text(plan, chosen, {**found, **changed}, source))
+    print(_text(plan, places, {**found, **changed}, source))
     return 0
 
 
 def _paused(found: Mapping[Key, Position], plan: FlowPlan, asked: Namespace) -> Paused:
     """Return what is to rest from now on."""
-    known = Paused.parse(found[plan.paused_key].metadata if plan.paused_key in found else "").patterns
+    known = _known(found, plan).patterns
     if asked.action == "pause":
         paused = Paused(tuple(dict.fromkeys([*known, *(asked.topic.split(",") if asked.topic else [".*"])])))
         try:
@@ -85,13 +84,17 @@ def _paused(found: Mapping[Key, Position], plan: FlowPlan, asked: Namespace) -> 
     return Paused(tuple(pattern for pattern in known if pattern not in gone))
 
 
+def _known(found: Mapping[Key, Position], plan: FlowPlan) -> Paused:
+    return Paused.parse(found[plan.paused_key].metadata if plan.paused_key in found else "")
+
+
 def is_running(found: Mapping[Key, Position], baton_topic: str, *, window_ms: int, now_ms: float) -> bool:
     """Tell from a flow's batons whether some process replicates it now, or may do so until its last window is over."""
     stop = found.get((baton_topic, stop_key()))
     for turn in (at for (topic, key), at in found.items() if topic == baton_topic and is_turn_key(key)):
         if stop is not None and turn.metadata == str(stop.offset):
             continue  # that run was told to stop
-        if now_ms < (Baton.decode(turn.offset).window + 1) * window_ms + (2 * GRACE_S + DEAD_S) * 1000:
+        if now_ms < Baton.decode(turn.offset).dead_ms(window_ms):
             return True
     return False
 
@@ -104,31 +107,6 @@ def moment(text: str) -> int:
     """
     at = datetime.fromisoformat(text)
     return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
-
-
-def _flow(settings: Settings, name: str) -> Flow:
-    for flow in settings.flows:
-        if flow.name == name:
-            return flow
-    known = ", ".join(flow.name for flow in settings.flows)
-    raise SettingsError(f'positions: "{name}" is no enabled flow; expected one of {known}.')
-
-
-def _chosen(plan: FlowPlan, topics: str | None, partition: int | None) -> list[Assigned]:
-    try:
-        pattern = compile_list(topics.split(",")) if topics else None
-    except RegexError as error:
-        raise SettingsError(f"positions: --topic: {error}") from None
-    found = [
-        p
-        for p in plan.partitions
-        if (pattern is None or pattern.fullmatch(p.topic)) and (partition is None or p.partition == partition)
-    ]
-    if not found:
-        raise SettingsError(
-            f"positions: {plan.name} replicates no topic-partition that was asked for; 'kafka-mirror plan' lists its topics."
-        )
-    return found
 
 
 def _wanted(source: Admin, chosen: Sequence[Assigned], to: str, plan: FlowPlan) -> dict[Key, int]:
@@ -158,13 +136,13 @@ def _wanted(source: Admin, chosen: Sequence[Assigned], to: str, plan: FlowPlan) 
 
 def _text(plan: FlowPlan, chosen: Sequence[Assigned], found: Mapping[Key, Position], source: Admin) -> str:
     logs = bounds(plan, source)
-    paused = Paused.parse(found[plan.paused_key].metadata if plan.paused_key in found else "")
+    pattern = _known(found, plan).pattern()
     rows = [COLUMNS]
     for p in chosen:
         at = found.get((p.remote_topic, p.partition))
         first, end = logs.starts.get((p.topic, p.partition)), logs.ends.get((p.topic, p.partition))
         lag = None if at is None or end is None else end - at.offset
-        state = "paused" if paused.matches(p.topic) else ""
+        state = "paused" if pattern is not None and pattern.fullmatch(p.topic) else ""
         cells = (p.topic, p.partition, at.offset if at else None, first, end, lag, p.remote_topic, state)
         rows.append(tuple("-" if cell is None else str(cell) for cell in cells))  # type: ignore[arg-type]
     return aligned(rows, right=range(1, 6))

@@ -236,6 +236,12 @@ def flow_plan(
     )
 
 
+def present_plan(flow: Flow, source: Admin, target: Admin) -> FlowPlan:
+    """Return the flow's topic-partitions as both clusters have them now; prepares nothing."""
+    remote = {name: topic.partitions for name, topic in target.topics().items()}
+    return flow_plan(flow, matched(flow, source.topics()), remote)
+
+
 def _replicated(topic: Matched, remote_partitions: Mapping[str, int], *, is_spread: bool) -> int:
     """Return how many partitions of a topic are replicated: those that have a counterpart, or all that are spread."""
     return (

@@ -21,7 +21,7 @@ from mirror.groups import Group, Groups
 from mirror.lag.rows import LagRow, Snapshot, pace
 from mirror.poller import HISTORY_AGE_S
 from mirror.replication.plan import FlowPlan, is_own_group
-from mirror.topics import flow_plan, matched
+from mirror.topics import present_plan
 
 log = logging.getLogger("mirror")
 
@@ -101,8 +101,7 @@ class Inspector:
 
     def _flow(self, flow: Flow, owner: str, now_s: float) -> list[LagRow]:
         source, target = self._admins[flow.source.alias], self._admins[flow.target.alias]
-        remote = {name: topic.partitions for name, topic in target.topics().items()}
-        plan = flow_plan(flow, matched(flow, source.topics()), remote)
+        plan = present_plan(flow, source, target)
         positions = offsets.positions(plan, target)
         logs = offsets.bounds(plan, source)
         timestamps = self._reader(plan).timestamps(offsets.lagging(positions, logs))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from mirror.replication.batches import of_values
 from mirror.replication.partition import Partition
-from mirror.replication.plan import FlowPlan, Key, Window
+from mirror.replication.plan import Assigned, FlowPlan, Key, Window
 from mirror.replication.tail import MapRecord
 from mirror.replication.wire import Target, now_ms
 
@@ -19,6 +19,11 @@ MAP_WRITE_S = 2.0
 # What this process has written last, by flow, remote topic and partition. A broker forgets the positions in a topic that is
 # deleted, and it is not for the mirror to start over in silence when the topic comes back.
 _remembered: dict[tuple[str, str, int], tuple[int, str]] = {}
+
+
+def is_there(target: Target, assigned: Assigned) -> bool:
+    """Tell whether a topic-partition has its counterpart, as far as the metadata says; a spread one needs none of its number."""
+    return assigned.spread_over > 0 or target.knows(assigned.remote_topic, assigned.partition)
 
 
 class Page(NamedTuple):
@@ -45,13 +50,10 @@ class Ledger:
         offsets: dict[Key, tuple[int, str]] = {}
         written = []
         for partition in self._partitions:
+            if partition.begins is not None or partition.acked == partition.committed:
+                continue
             assigned = partition.assigned
-            is_known = target.knows(assigned.remote_topic, assigned.partition) or assigned.spread_over
-            if (
-                (is_known or partition.has_arrived)
-                and partition.begins is None
-                and partition.acked != partition.committed
-            ):
+            if partition.has_arrived or is_there(target, assigned):
                 metadata = f"{partition.ids} {partition.tail.text()}"
                 offsets[assigned.remote_topic, assigned.partition] = (partition.acked, metadata)
                 written.append((partition, partition.acked))
@@ -78,7 +80,9 @@ class Ledger:
         growing = [
             (p, last)
             for p in self._partitions
-            if (last := p.tail.runs.last) is not None and (p.tail.is_long or (is_due and p.tail.is_unsaved))
+            if (is_due or p.acked != p.committed)
+            and (last := p.tail.runs.last) is not None
+            and (p.tail.is_long or (is_due and p.tail.is_unsaved))
         ]
         topic = self._plan.offset_map_topic
         if not growing or not target.knows(topic, 0):

@@ -48,6 +48,11 @@ class Partition:
         self.position = self.acked = offset
         self.begins = None
 
+    def landed(self, outgoing: Outgoing, base: int) -> None:
+        """Note where a batch went; a broker that has forgotten a repeated one no longer knows its offset, and says -1."""
+        if base >= 0:
+            self.tail.acknowledged(outgoing.runs, base)
+
     def has_room(self, now_s: float) -> bool:
         """Tell whether more of it is to be fetched now."""
         return self.begins is None and self.queued_bytes < QUEUE_BYTES and now_s >= self.resume_s

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import NamedTuple
 
 from mirror.config.java_regex import RegexError, compile_list
@@ -16,10 +17,9 @@ class Paused(NamedTuple):
 
     patterns: tuple[str, ...] = ()
 
-    def matches(self, topic: str) -> bool:
-        """Tell whether a topic rests."""
-        pattern = compile_list(self.patterns)
-        return pattern is not None and pattern.fullmatch(topic) is not None
+    def pattern(self) -> re.Pattern[str] | None:
+        """Compile what a resting topic matches; None where none rests. To do once for many topics."""
+        return compile_list(self.patterns)
 
     def text(self) -> str:
         """Return it for the metadata; ValueError when it is too long for that."""

@@ -143,6 +143,8 @@ def next_window(start: int, now_ms: float, *, window_ms: int, lanes: int) -> int
     return current + (start - current) % lanes
 
 
+GRACE_S = 5.0  # how long a runner goes on past its window while no successor is ready, and may drain
+DEAD_AFTER_S = 2 * GRACE_S + 3.0  # behind the window, for a runner that never released its turn
 _KEYS_OF_A_SLOT = 3  # ready, and the turns of up to two lanes
 
 
@@ -158,6 +160,10 @@ class Baton(NamedTuple):
     def encode(self) -> int:
         """Return the offset that says this."""
         return 2 * self.window + self.is_released
+
+    def dead_ms(self, window_ms: int) -> float:
+        """Return when whoever wrote this has surely ended its window, or is to be taken for dead; epoch ms."""
+        return (self.window + 1) * window_ms + DEAD_AFTER_S * 1000
 
     @classmethod
     def decode(cls, offset: int) -> Baton:

@@ -84,8 +84,10 @@ class FlowRunner:
 
     def rest(self, paused: Paused) -> None:
         """Let the topics rest that are to, and wake up those that are no longer to; what is under way arrives."""
+        pattern = paused.pattern()
         for partition in self.partitions.values():
-            wanted, rests = paused.matches(partition.assigned.topic), partition.reason == REASON
+            wanted = pattern is not None and pattern.fullmatch(partition.assigned.topic) is not None
+            rests = partition.reason == REASON
             if wanted and not rests:
                 partition.reason, partition.resume_s = REASON, float("inf")
             elif rests and not wanted:
@@ -129,8 +131,10 @@ class FlowRunner:
                 found = {}
             for key, answer in found.items():
                 self._begin(self.partitions[key], answer)
-            if len(found) < len(unplaced) or not all(isinstance(answer, int) for answer in found.values()):
+            placed = sum(isinstance(answer, int) for answer in found.values())
+            if placed < len(unplaced):
                 await asyncio.sleep(RETRY_S)
+            if placed < len(wanted):  # not for those that only wait for their turn to be asked about again
                 await self._refresh_source()
 
     def _begin(self, partition: Partition, answer: int | type[KafkaError]) -> None:
@@ -361,8 +365,7 @@ class FlowRunner:
     def _settle(self, partition: Partition, taken: Iterable[tuple[Outgoing, int]], read_ms: float) -> None:
         """Take in batches that the target has, with their base offsets there."""
         for outgoing, base in taken:
-            if base >= 0:  # a broker that has forgotten a repeated batch no longer knows its offset
-                partition.tail.acknowledged(outgoing.runs, base)
+            partition.landed(outgoing, base)
             self._count(partition, outgoing, read_ms)
 
     def _count(self, partition: Partition, outgoing: Outgoing, read_ms: float) -> None:

@@ -39,6 +39,7 @@ class TransactionalRunner(FlowRunner):
         self._longest_s = longest_s
         self._is_closed = False  # the transaction takes no more batches
         self._must_abort = False
+        self._waiting: set[Partition] = set()  # had something to send meanwhile, perhaps
         self._sent = asyncio.Event()
         self._unsettled: list[Unsettled] = []
         self._settled = {partition: partition.acked for partition in self.partitions.values()}
@@ -89,7 +90,8 @@ class TransactionalRunner(FlowRunner):
         """Begin the next transaction with what came meanwhile."""
         self._target.begin_transaction()
         self._is_closed = False
-        for partition in self.partitions.values():
+        waiting, self._waiting = self._waiting, set()
+        for partition in waiting:
             if not partition.in_flight:
                 self._send_next(partition)
 
@@ -106,8 +108,7 @@ class TransactionalRunner(FlowRunner):
                 await self._abort()
                 return True
             for partition, outgoing, _, base in self._unsettled:
-                if base >= 0:
-                    partition.tail.acknowledged(outgoing.runs, base)
+                partition.landed(outgoing, base)
             await self._ledger.move_tails(self._target)
             page = self._ledger.page(self._target)
             await self._target.commit_transaction(self._group, page.offsets)
@@ -139,6 +140,7 @@ class TransactionalRunner(FlowRunner):
 
     def _send_next(self, partition: Partition) -> None:
         if self._is_closed or self._must_abort:
+            self._waiting.add(partition)
             return
         super()._send_next(partition)
         if partition.in_flight:

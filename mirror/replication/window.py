@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 
 from mirror.config.clients import aiokafka_options, fetch_options, produce_options
 from mirror.replication import told
-from mirror.replication.ledger import Ledger, Page
+from mirror.replication.ledger import Ledger, Page, is_there
 from mirror.replication.partition import Partition
 from mirror.replication.paused import Paused
 from mirror.replication.plan import (
+    GRACE_S,
     Assigned,
     Baton,
     FlowPlan,
@@ -33,8 +34,6 @@ from mirror.replication.wire import EARLIEST, LATEST, KafkaError, Source, Target
 
 log = logging.getLogger("mirror")
 
-GRACE_S = 5.0  # how long a runner goes on past its window while no successor is ready, and may drain
-DEAD_S = 3.0  # margin behind the grace after which a runner that never released its turn is taken for dead
 COMMIT_S = 1.0
 MATCH_S = 15.0
 HOUR_MS = 3_600_000
@@ -154,7 +153,7 @@ class FlowWindow:
         )
         own = {plan.baton_topic, plan.offset_map_topic}
         await connections.target.open({p.remote_topic for p in plan.partitions} | own)
-        if not all(connections.target.knows(p.remote_topic, p.partition) for p in plan.partitions):
+        if not all(is_there(connections.target, assigned) for assigned in plan.partitions):
             await connections.target.refresh()  # it knows of a topic that was gone, or had fewer partitions
         key = (plan.baton_topic, ready_key(self._window.slot))
         await connections.target.commit(plan.group, {key: (self._window.number, "")})
@@ -211,21 +210,17 @@ class FlowWindow:
             return True
         if baton.window == self._window.number and metadata == str(self._window.run_id):
             return True  # our own commit, whose answer was lost
-        if self._is_dead(baton):
+        if now_ms() > baton.dead_ms(self._window.window_ms):
             log.warning("%s: window %d of slot %d never released its turn, taking over",
                         self._plan.name, baton.window, self._window.slot)  # fmt: skip
             self._served.takeovers = 1
             return True
         return False
 
-    def _is_dead(self, baton: Baton) -> bool:
-        """Tell whether whoever wrote a turn would have written another one by now."""
-        return now_ms() > (baton.window + 1) * self._window.window_ms + (2 * GRACE_S + DEAD_S) * 1000
-
     def _is_superseded(self, turns: Iterable[tuple[int, str]]) -> bool:
         """Tell whether a later run of the appliance replicates the flow now: this one woke up late, or is one too many."""
         later = [Baton.decode(offset) for offset, metadata in turns if int(metadata or 0) > self._window.run_id]
-        is_superseded = any(not self._is_dead(baton) for baton in later)
+        is_superseded = any(now_ms() <= baton.dead_ms(self._window.window_ms) for baton in later)
         if is_superseded and "later" not in self._told:
             self._told.add("later")
             log.warning("%s: slot %d: an appliance that was started later replicates this flow; this one waits",

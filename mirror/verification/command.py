@@ -11,11 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from mirror.admin import Admin
 from mirror.checkpoints.map_reader import FlowMaps
 from mirror.checkpoints.reads import answered
+from mirror.chosen import chosen, flow_named
 from mirror.columns import aligned
 from mirror.config.clients import aiokafka_options, fetch_options
-from mirror.config.java_regex import RegexError, compile_list
 from mirror.config.settings import Flow, Settings
-from mirror.errors import SettingsError
 from mirror.local.jars import cache_folder, java
 from mirror.replication.batches import CorruptBatch
 from mirror.replication.class_archive import ClassArchive
@@ -23,7 +22,7 @@ from mirror.replication.log_reader import TooMuchError, read_batches
 from mirror.replication.plan import FlowPlan, Key
 from mirror.replication.stream import close, session
 from mirror.replication.wire import KafkaError, Source
-from mirror.topics import flow_plan, matched
+from mirror.topics import present_plan
 from mirror.verification.pieces import Finding, Piece, Scope, compared
 
 COLUMNS = ("topic", "partition", "compared", "different", "missing", "gone", "digest", "verdict")
@@ -38,11 +37,9 @@ def verify(settings: Settings, asked: Namespace) -> int:
         SettingsError: the flow is unknown, or it replicates no such topic.
         ClusterUnavailable: a cluster did not answer.
     """
-    flow = _flow(settings, asked.flow)
+    flow = flow_named(settings, asked.flow, command="verify")
     source, target = Admin(flow.source.alias, flow.source_admin), Admin(flow.target.alias, flow.target_admin)
-    plan = flow_plan(
-        flow, matched(flow, source.topics()), {name: topic.partitions for name, topic in target.topics().items()}
-    )
+    plan = present_plan(flow, source, target)
     scope = _scope(flow, plan, source, target, asked)
     pieces = list(scope.pieces())
     records = sum(piece.records for piece in pieces)
@@ -59,37 +56,22 @@ def verify(settings: Settings, asked: Namespace) -> int:
     return 0 if all(finding.is_equal for finding in found.values()) else DIFFERENT
 
 
-def _flow(settings: Settings, name: str) -> Flow:
-    for flow in settings.flows:
-        if flow.name == name:
-            return flow
-    known = ", ".join(flow.name for flow in settings.flows)
-    raise SettingsError(f'verify: "{name}" is no enabled flow; expected one of {known}.')
-
-
 def _scope(flow: Flow, plan: FlowPlan, source: Admin, target: Admin, asked: Namespace) -> Scope:
-    try:
-        pattern = compile_list(asked.topic.split(",")) if asked.topic else None
-    except RegexError as error:
-        raise SettingsError(f"verify: --topic: {error}") from None
-    chosen = tuple(p for p in plan.partitions if not p.spread_over and (pattern is None or pattern.fullmatch(p.topic)))
-    if not chosen:
-        raise SettingsError(
-            f"verify: {plan.name} replicates no topic that was asked for; 'kafka-mirror plan' lists its topics."
-        )
+    mapped = (p for p in plan.partitions if not p.spread_over)
+    places = tuple(chosen(mapped, asked.topic, flow=flow.name, command="verify"))
     maps = FlowMaps(plan)
     answered(
         maps.refresh(flow.target_admin), cluster=flow.target.alias, what=f"the offset map of {flow.name} cannot be read"
     )
     return Scope(
-        chosen,
+        places,
         maps.maps,
-        source.start_offsets([(p.topic, p.partition) for p in chosen]),
-        target.start_offsets([(p.remote_topic, p.partition) for p in chosen]),
+        source.start_offsets([(p.topic, p.partition) for p in places]),
+        target.start_offsets([(p.remote_topic, p.partition) for p in places]),
         asked.last,
         frozenset(
             topic
-            for topic, config in target.configs({p.remote_topic for p in chosen}).items()
+            for topic, config in target.configs({p.remote_topic for p in places}).items()
             if "compact" in str(config["cleanup.policy"].value)
         ),
     )

@@ -1,10 +1,14 @@
 """Brokers with an authorizer, and rules for topics on them."""
 
+from collections.abc import Callable
+from typing import Any
+
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
     AclOperation,
     AclPermissionType,
+    AdminClient,
     ResourcePatternType,
     ResourceType,
 )
@@ -26,3 +30,20 @@ def as_filter(binding: AclBinding) -> AclBindingFilter:
         binding.restype, binding.name, binding.resource_pattern_type, binding.principal, binding.host,
         binding.operation, binding.permission_type,
     )  # fmt: skip
+
+
+def deny(cluster: Any, topic: str, operation: AclOperation) -> Callable[[], None]:
+    """Deny an operation on a topic; return what takes it back."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    rules = [
+        acl(topic, AclOperation.ALL, AclPermissionType.ALLOW),  # once a topic has an ACL, nothing else is granted
+        acl(topic, operation, AclPermissionType.DENY),
+    ]
+    for done in admin.create_acls(rules).values():
+        done.result(30)
+
+    def grant() -> None:
+        for done in admin.delete_acls([as_filter(rule) for rule in rules]).values():
+            done.result(30)
+
+    return grant

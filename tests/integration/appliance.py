@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -11,6 +12,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -93,6 +95,22 @@ mirror.poll.interval.ms = 500
         found = re.search(pattern, self.exposition(), re.MULTILINE)
         return float(found[1]) if found else None
 
+    def tree(self) -> list[int]:
+        """Its process and all below."""
+        assert self.process is not None
+        return [self.process.pid, *descendants(self.process.pid)]
+
+    def workers(self) -> list[int]:
+        """The processes that replicate."""
+        assert self.process is not None
+        return [pid for pid, command in descendants(self.process.pid).items() if command.endswith("pyspark.worker")]
+
+    def jvm(self) -> int:
+        """Spark's."""
+        assert self.process is not None
+        (found,) = [pid for pid, command in descendants(self.process.pid).items() if "SparkSubmit" in command]
+        return found
+
     def stop(self) -> tuple[int, float]:
         """SIGTERM; return exit code and seconds it took."""
         assert self.process is not None
@@ -110,6 +128,13 @@ mirror.poll.interval.ms = 500
     ) -> None:
         if self.process is not None and self.process.poll() is None:
             self.stop()
+
+
+def signal_all(pids: Iterable[int], number: int) -> None:
+    """Send a signal to each process that is still there."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 def descendants(pid: int) -> dict[int, str]:

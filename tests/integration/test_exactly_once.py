@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AclOperation, AclPermissionType, AdminClient
+from confluent_kafka.admin import AclOperation
 
 from mirror.local.broker import Broker
-from tests.integration.acls import GUARDED, acl, as_filter
-from tests.integration.appliance import RunningAppliance, descendants
+from tests.integration.acls import GUARDED, deny
+from tests.integration.appliance import RunningAppliance, signal_all
 from tests.integration.records import await_replicated, create, differences, end_offset, load, rows, write
 from tests.integration.values import values
 from tests.waiting import eventually
@@ -50,17 +48,6 @@ def flows(backup, topic: str, *, more: int = 100) -> None:
     eventually(lambda: arrived(backup, topic) > before + more, within_s=90, because="the load flows")
 
 
-def tree(appliance: RunningAppliance) -> list[int]:
-    assert appliance.process is not None
-    return [appliance.process.pid, *descendants(appliance.process.pid)]
-
-
-def signal_all(pids: list[int], number: int) -> None:
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, number)
-
-
 def test_a_backlog_and_a_load_cross_in_transactions(appliance, primary, backup, topic):
     write(primary, topic, rows(20_000))
     with load(primary, topic):
@@ -76,8 +63,7 @@ def test_workers_that_are_killed_under_load_cost_nothing(appliance, primary, bac
     with load(primary, topic):
         for _ in range(3):
             flows(backup, topic)
-            signal_all([pid for pid, name in descendants(appliance.process.pid).items() if name.endswith("pyspark.worker")],
-                       signal.SIGKILL)  # fmt: skip
+            signal_all(appliance.workers(), signal.SIGKILL)
         flows(backup, topic)
     equal(appliance, primary, backup, topic)
 
@@ -86,7 +72,7 @@ def test_what_a_killed_appliance_left_open_is_ended_by_the_next_start(appliance,
     """Readers of committed records wait for no transaction that nobody ends."""
     with load(primary, topic):
         flows(backup, topic)
-        signal_all(tree(appliance), signal.SIGKILL)
+        signal_all(appliance.tree(), signal.SIGKILL)
         appliance.process.wait(10)
         appliance.start()
         before = end_offset(backup, f"primary.{topic}", 0, read_committed=True)
@@ -105,7 +91,7 @@ def test_one_that_wakes_up_after_another_has_taken_over_is_fenced(appliance, pri
     )
     with load(primary, topic):
         flows(backup, topic)
-        asleep = tree(appliance)
+        asleep = appliance.tree()
         signal_all(asleep, signal.SIGSTOP)
         try:
             with second:
@@ -136,16 +122,10 @@ def test_a_topic_that_is_denied_rests_alone_though_its_transactions_hold_others_
     names = [f"{topic}-{n}" for n in range(4)]
     with Broker.start("guarded", tmp_path / "guarded", overrides=GUARDED) as guarded:
         denied = f"primary.{names[0]}"
-        admin = AdminClient({"bootstrap.servers": guarded.bootstrap})
-        rules = [
-            acl(denied, AclOperation.ALL, AclPermissionType.ALLOW),
-            acl(denied, AclOperation.WRITE, AclPermissionType.DENY),
-        ]
         for name in names:
             create(primary, name)
             write(primary, name, rows(50))
-        for done in admin.create_acls(rules).values():
-            done.result(30)
+        grant = deny(guarded, denied, AclOperation.WRITE)
         folder = tmp_path / "mirror"
         folder.mkdir()
         with RunningAppliance(
@@ -158,8 +138,7 @@ def test_a_topic_that_is_denied_rests_alone_though_its_transactions_hold_others_
                 within_s=30,
                 because="the denied topic rests",
             )
-            for done in admin.delete_acls([as_filter(rule) for rule in rules]).values():
-                done.result(30)
+            grant()
             await_replicated(running, primary, names[0], denied, within_s=90)
             for name in names:
                 assert differences(primary, guarded, name, f"primary.{name}") == []

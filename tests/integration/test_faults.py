@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AclOperation, AclPermissionType, AdminClient, NewTopic
+from confluent_kafka.admin import AclOperation, AdminClient, NewTopic
 
 from mirror.local.broker import Broker
-from tests.integration.acls import GUARDED, acl, as_filter
-from tests.integration.appliance import RunningAppliance, descendants
+from tests.integration.acls import GUARDED, deny
+from tests.integration.appliance import RunningAppliance, signal_all
 from tests.integration.records import await_replicated, create, differences, end_offset, load, rows, write
 from tests.integration.values import values
 from tests.waiting import eventually
@@ -100,16 +100,10 @@ def test_a_topic_that_is_denied_rests_alone_with_the_reason_until_it_is_granted(
     with Broker.start("guarded", tmp_path / "guarded", overrides=GUARDED) as guarded:
         source, target = (guarded, backup) if side == "source" else (primary, guarded)
         name = topic if side == "source" else f"primary.{topic}"
-        admin = AdminClient({"bootstrap.servers": guarded.bootstrap})
-        acls = [
-            acl(name, AclOperation.ALL, AclPermissionType.ALLOW),  # once a topic has an ACL, nothing else is granted
-            acl(name, denied, AclPermissionType.DENY),
-        ]
         for each in (topic, other):
             create(source, each)
             write(source, each, rows(20))
-        for done in admin.create_acls(acls).values():
-            done.result(30)
+        grant = deny(guarded, name, denied)
         folder = tmp_path / "mirror"
         folder.mkdir()
         with RunningAppliance(
@@ -122,8 +116,7 @@ def test_a_topic_that_is_denied_rests_alone_with_the_reason_until_it_is_granted(
                 because="the denied topic rests",
             )
             assert "TopicAuthorizationFailed" in running.log.read_text()
-            for done in admin.delete_acls([as_filter(each) for each in acls]).values():
-                done.result(30)
+            grant()
             await_replicated(running, source, topic, f"primary.{topic}", within_s=90)
             for each in (topic, other):
                 assert differences(source, target, each, f"primary.{each}") == []
@@ -169,18 +162,11 @@ def test_compacted_batches_cross_though_they_have_gaps(primary, backup, topic, t
         assert differences(primary, backup, topic, f"primary.{topic}") == []
 
 
-def workers(appliance: RunningAppliance) -> list[int]:
-    """The processes that replicate."""
-    assert appliance.process is not None
-    return [pid for pid, command in descendants(appliance.process.pid).items() if command.endswith("pyspark.worker")]
-
-
 def test_a_killed_worker_loses_and_repeats_nothing_and_the_stream_starts_again(appliance, primary, backup, topic):
     with load(primary, topic):
         eventually(lambda: arrived(backup, f"primary.{topic}") > 200, within_s=30, because="the load flows")
-        assert workers(appliance)
-        for pid in workers(appliance):
-            os.kill(pid, signal.SIGKILL)
+        assert appliance.workers()
+        signal_all(appliance.workers(), signal.SIGKILL)
         before = arrived(backup, f"primary.{topic}")
         eventually(lambda: arrived(backup, f"primary.{topic}") > before + 300, within_s=90, because="new workers run")
     equal_after(appliance, primary, backup, topic)
@@ -191,8 +177,7 @@ def test_without_its_jvm_the_appliance_ends_with_an_error_and_the_next_start_rep
 ):
     with load(primary, topic):
         eventually(lambda: arrived(backup, f"primary.{topic}") > 200, within_s=30, because="the load flows")
-        (jvm,) = [pid for pid, command in descendants(appliance.process.pid).items() if "SparkSubmit" in command]
-        os.kill(jvm, signal.SIGKILL)
+        os.kill(appliance.jvm(), signal.SIGKILL)
         assert appliance.process.wait(60) == 4
         last = appliance.log.read_text().strip().splitlines()[-1]
         assert "Spark" in last
@@ -249,7 +234,7 @@ def resident_mib(pids: list[int]) -> float:
 def test_memory_stays_bounded_whatever_the_backlog(appliance, primary, backup, topic):
     """300 MB wait on the source, the target is frozen for a while: what is read ahead is not more than the budget."""
     value = os.urandom(1000)
-    eventually(lambda: workers(appliance), within_s=30, because="the workers are up")
+    eventually(lambda: appliance.workers(), within_s=30, because="the workers are up")
     backup.pause()
     try:
         for partition in (0, 1):
@@ -257,7 +242,7 @@ def test_memory_stays_bounded_whatever_the_backlog(appliance, primary, backup, t
         peak = 0.0
         deadline = time.monotonic() + 8
         while time.monotonic() < deadline:
-            peak = max([peak, *(resident_mib([pid]) for pid in workers(appliance))])
+            peak = max([peak, *(resident_mib([pid]) for pid in appliance.workers())])
             time.sleep(0.1)
     finally:
         backup.resume()

@@ -10,11 +10,11 @@ from confluent_kafka import Consumer, TopicPartition
 from tests.integration.records import end_offset
 
 
-def values(cluster: Any, topic: str, partition: int) -> list[bytes | None]:
-    """Return every value from the log's start to its present end, as a read_uncommitted reader sees them."""
-    end = end_offset(cluster, topic, partition)
+def values(cluster: Any, topic: str, partition: int, *, isolation: str = "read_uncommitted") -> list[bytes | None]:
+    """Return every value from the log's start to its present end, as a reader of that isolation level sees them."""
+    end = end_offset(cluster, topic, partition, read_committed=isolation == "read_committed")
     options = {"bootstrap.servers": cluster.bootstrap, "group.id": "values", "enable.partition.eof": True,
-               "isolation.level": "read_uncommitted", "auto.offset.reset": "earliest"}  # fmt: skip
+               "isolation.level": isolation, "auto.offset.reset": "earliest"}  # fmt: skip
     found: list[bytes | None] = []
     with closing(Consumer(options)) as consumer:
         consumer.assign([TopicPartition(topic, partition, 0)])

@@ -16,17 +16,16 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
-from confluent_kafka import Consumer, TopicPartition
-
 from mirror.local.broker import Broker
 from tests.benchmarks.processes import tree
-from tests.integration.appliance import RunningAppliance, descendants
+from tests.integration.appliance import RunningAppliance, signal_all
 from tests.integration.records import create, end_offset, load
+from tests.integration.values import values
 from tests.soak.oracle import Fate, fate
 from tests.waiting import eventually
 
@@ -44,36 +43,25 @@ class Stage:
     target: Broker
     appliance: RunningAppliance
 
-    def pids(self, ending: str) -> list[int]:
-        """Processes below the appliance whose command ends so."""
-        assert self.appliance.process is not None
-        return [pid for pid, name in descendants(self.appliance.process.pid).items() if name.endswith(ending)]
-
-
-def _kill(pids: Sequence[int]) -> None:
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-
 
 def _kill_one_worker(stage: Stage, dice: random.Random) -> None:
-    _kill(dice.sample(stage.pids("pyspark.worker"), 1))
+    signal_all(dice.sample(stage.appliance.workers(), 1), signal.SIGKILL)
 
 
 def _kill_workers(stage: Stage, _: random.Random) -> None:
-    _kill(stage.pids("pyspark.worker"))
+    signal_all(stage.appliance.workers(), signal.SIGKILL)
 
 
 def _kill_jvm(stage: Stage, _: random.Random) -> None:
     assert stage.appliance.process is not None
-    _kill([pid for pid, name in descendants(stage.appliance.process.pid).items() if "SparkSubmit" in name])
+    signal_all([stage.appliance.jvm()], signal.SIGKILL)
     stage.appliance.process.wait(60)
     stage.appliance.start()
 
 
 def _kill_appliance(stage: Stage, _: random.Random) -> None:
     assert stage.appliance.process is not None
-    _kill(tree(stage.appliance.process.pid))
+    signal_all(stage.appliance.tree(), signal.SIGKILL)
     stage.appliance.process.wait(10)
     stage.appliance.start()
 
@@ -169,25 +157,6 @@ class Outcome:
     dirty: list[int] = field(default_factory=list)  # seeds of the rounds that were not clean
 
 
-def values_of(cluster: Broker, topic: str, partition: int) -> list[bytes | None]:
-    """All values that a reader of committed records sees, to the last stable offset of now."""
-    end = end_offset(cluster, topic, partition, read_committed=True)
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "soak", "isolation.level": "read_committed",
-                         "enable.partition.eof": True, "enable.auto.commit": False, "log_level": 0})  # fmt: skip
-    consumer.assign([TopicPartition(topic, partition, 0)])
-    found: list[bytes | None] = []
-    deadline = time.monotonic() + 60
-    while end and time.monotonic() < deadline:
-        message = consumer.poll(5)
-        if message is None:
-            continue
-        if message.error():
-            break
-        found.append(message.value())
-    consumer.close()
-    return found
-
-
 def a_round(stage: Stage, fault: str, seed: int, number: int) -> tuple[Fate, float]:
     """Do one round; return what became of its records, and how long after the fault they flowed again."""
     dice = random.Random(seed)
@@ -207,7 +176,7 @@ def a_round(stage: Stage, fault: str, seed: int, number: int) -> tuple[Fate, flo
         time.sleep(1)
     found = Fate()
     for partition in range(PARTITIONS):
-        sent = values_of(stage.source, topic, partition)
+        sent = values(stage.source, topic, partition, isolation="read_committed")
         found.add(fate(sent, arrived(stage.target, remote, partition, sent[-1])))
     return found, recovery_s
 
@@ -216,7 +185,7 @@ def arrived(cluster: Broker, topic: str, partition: int, last: bytes | None) -> 
     """Return all values, when the last one that was sent is among them or does not come."""
     deadline = time.monotonic() + RECOVERY_S
     while True:
-        got = values_of(cluster, topic, partition)
+        got = values(cluster, topic, partition, isolation="read_committed")
         if last in got or time.monotonic() > deadline:
             return got
         time.sleep(1)

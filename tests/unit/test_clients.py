@@ -150,6 +150,11 @@ def test_jaas_quoting(options, password):
     ],
 )
 def test_what_cannot_be_honoured_is_refused_by_key_without_secrets(java, key, named):
+    refused_by_key_without_secrets(java, key, named)
+
+
+def refused_by_key_without_secrets(java: dict[str, str], key: str, named: str) -> None:
+    """Neither client is made of these properties."""
     for translate in (clients.aiokafka_options, clients.confluent_options):
         with pytest.raises(ClientError) as caught:
             translate(java)

@@ -70,12 +70,14 @@ def test_a_transaction_is_opened_before_anything_is_sent_and_tells_when_it_can_o
             target.send(outgoing, "t", 0)
         target.begin_transaction()
         assert target.transaction_failure is None
-        assert not target.send(outgoing, "t", 0).done()
+        sent = target.send(outgoing, "t", 0)
+        assert not sent.done()
         assert TopicPartition("t", 0) in manager.partitions_to_add()
         manager.error_transaction(KafkaError("denied"))
         with pytest.raises(KafkaError, match="denied"):
             target.send(outgoing, "t", 1)
         target._producer._message_accumulator.fail_all(KafkaError("over"))
+        assert isinstance(sent.exception(), KafkaError)
         target._producer._closed = True
 
     asyncio.run(run())
