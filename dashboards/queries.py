@@ -289,6 +289,26 @@ def turn_wait() -> str:
     return f"max by (source, target, slot) ({of('turn_wait_seconds')})"
 
 
+def slots_by_process() -> str:
+    """Slots that each process serves."""
+    return f"sum by (source, target, instance) ({of('slots_owned')})"
+
+
+def slots() -> str:
+    """Slots that a flow's processes share."""
+    return f"max by (source, target) ({of('slots')})"
+
+
+def conflicts() -> str:
+    """1 while processes of a flow have different settings."""
+    return f"max by (source, target) ({of('settings_conflict')})"
+
+
+def processes() -> str:
+    """Processes that share a flow."""
+    return f"max by (source, target) ({of('processes')})"
+
+
 def handovers(short: str) -> str:
     """Late hand-overs or take-overs."""
     return f"sum by (source, target, slot) (increase({of(short)}[{EVERY}]))"

@@ -245,6 +245,22 @@ def alerts() -> list[Alert]:
             description=f"{THE_FLOW}, slot {{{{ $labels.slot }}}}: {{{{ $value | humanize }}}} windows in half an hour.",
         ),
         Alert(
+            name="KafkaMirrorSlotsUnserved",
+            expr=f"max by ({FLOW}) ({metric('slots')}) > sum by ({FLOW}) ({metric('slots_owned')})",
+            lasts="3m",
+            severity="critical",
+            summary="Slots of a flow are served by no process.",
+            description=f"{THE_FLOW}: fewer than its {{{{ $value | humanize }}}} slots are served.",
+        ),
+        Alert(
+            name="KafkaMirrorSettingsDiffer",
+            expr=f"max by ({FLOW}) ({metric('settings_conflict')}) > 0",
+            lasts="15m",
+            severity="warning",
+            summary="Processes that share a flow have different settings.",
+            description=f"{THE_FLOW}: what is replicated depends on which process serves it.",
+        ),
+        Alert(
             name="KafkaMirrorHeartbeatLate",
             expr=f"time() - {metric('last_heartbeat_timestamp_seconds')} > 60",
             lasts="5m",

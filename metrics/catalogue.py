@@ -27,7 +27,8 @@ class MetricSpec:
     """One metric family.
 
     `mm2` is MirrorMaker's attribute of the same meaning, "" where it has none; `example` a query worth asking. `fold`
-    is how a family of topic-partitions becomes one series per topic; with "" it has no meaning per topic.
+    is how a family of topic-partitions becomes one series per topic; with "" it has no meaning per topic. `told_by`: which of
+    several processes that share a flow has a flow's gauge: each that serves slots of it, the one that leads it, or all.
     """
 
     name: str
@@ -39,6 +40,7 @@ class MetricSpec:
     mm2: str = ""
     fold: Fold = ""
     bounds: tuple[float, ...] = ()
+    told_by: Literal["servers", "leader", "all"] = "servers"
 
 
 _PARTS: tuple[tuple[str, str, Fold], ...] = (
@@ -163,12 +165,50 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         example="increase(kafka_mirror_takeovers_total[1h])",
     ),
     MetricSpec(
+        name="kafka_mirror_slots",
+        kind="gauge",
+        labels=FLOW,
+        unit="slots",
+        help="Slots (mirror.slots) that the processes of the flow share.",
+        example="max by (source, target) (kafka_mirror_slots) - sum by (source, target) (kafka_mirror_slots_owned)",
+        told_by="all",
+    ),
+    MetricSpec(
+        name="kafka_mirror_slots_owned",
+        kind="gauge",
+        labels=FLOW,
+        unit="slots",
+        help="Slots of the flow that this process serves. The sum over all processes is kafka_mirror_slots.",
+        example="sum by (source, target, instance) (kafka_mirror_slots_owned)",
+        told_by="all",
+    ),
+    MetricSpec(
+        name="kafka_mirror_processes",
+        kind="gauge",
+        labels=FLOW,
+        unit="processes",
+        help="Processes that serve slots of the flow, as this one sees them; itself included.",
+        example="max by (source, target) (kafka_mirror_processes)",
+        told_by="all",
+    ),
+    MetricSpec(
+        name="kafka_mirror_settings_conflict",
+        kind="gauge",
+        labels=FLOW,
+        unit="0 or 1",
+        help="1 while another process serves the flow with other settings than this one, else 0. Normal during a rolling restart "
+        "that changes them.",
+        example="max by (source, target) (kafka_mirror_settings_conflict) > 0",
+        told_by="all",
+    ),
+    MetricSpec(
         name="kafka_mirror_last_heartbeat_timestamp_seconds",
         kind="gauge",
         labels=FLOW,
         unit="epoch seconds",
         help="When the target last took a heartbeat of the flow: that it can be written to, also when nothing is to be mirrored.",
         example="time() - kafka_mirror_last_heartbeat_timestamp_seconds",
+        told_by="leader",
     ),
     MetricSpec(
         name="kafka_mirror_last_checkpoint_timestamp_seconds",
@@ -177,6 +217,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         unit="epoch seconds",
         help="When the group's offsets were last translated; its age is what a fail-over would cost.",
         example="time() - kafka_mirror_last_checkpoint_timestamp_seconds",
+        told_by="leader",
     ),
     MetricSpec(
         name="kafka_mirror_group_partitions",
@@ -186,6 +227,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         help="Topic-partitions that the group has offsets on, by what became of them: translated or synced is well, "
         "each other state is explained in docs/offsets.md.",
         example='sum by (source, target, group) (kafka_mirror_group_partitions{state!~"translated|synced"})',
+        told_by="leader",
     ),
     MetricSpec(
         name="kafka_mirror_failover_reread_records",
@@ -195,6 +237,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         help="Records that the group would have read again, had it failed over just before its last checkpoint: "
         "what it had read since the one before.",
         example="topk(10, kafka_mirror_failover_reread_records)",
+        told_by="leader",
     ),
     MetricSpec(
         name="kafka_mirror_config_drift_settings",
@@ -204,6 +247,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         help="Settings of the remote topic that are not what the source's say they should be, after the last synchronization: "
         "refused by the target, or all of them where sync.topic.configs.enabled is false.",
         example="sum by (source, target) (kafka_mirror_config_drift_settings)",
+        told_by="leader",
     ),
     MetricSpec(
         name="kafka_mirror_acl_drift",
@@ -213,6 +257,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         help="ACLs of source topics that the target's topics lack, after the last synchronization: refused by the target, "
         "or all of them where sync.topic.acls.enabled is false.",
         example="kafka_mirror_acl_drift > 0",
+        told_by="leader",
     ),
     MetricSpec(
         name="kafka_mirror_checkpoints_total",
@@ -418,6 +463,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         example="max by (source, target, group) (kafka_mirror_checkpoint_latency_ms)",
         mm2="checkpoint-latency-ms",
         fold="max",
+        told_by="leader",
     ),
     MetricSpec(
         name="kafka_mirror_source_end_offset",

@@ -8,12 +8,13 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from metrics.cap import Histogram, Labels, Value
-from metrics.catalogue import BY_NAME, CATALOGUE, PARTITION
+from metrics.catalogue import BY_NAME, CATALOGUE, FLOW, PARTITION
 
 LATE_S = 1.0  # a turn taken this long behind a window's start is a late hand-over
 _SPREADS = {"age": "kafka_mirror_record_age_ms", "latency": "kafka_mirror_replication_latency_ms"}
 _CHECKPOINT_LATENCY = "kafka_mirror_checkpoint_latency_ms"
 _GROUP_FAMILIES = [spec.name for spec in CATALOGUE if "group" in spec.labels]
+_FLOW_GAUGES = [s.name for s in CATALOGUE if s.kind == "gauge" and s.labels[:2] == FLOW and s.told_by != "all"]
 _HISTOGRAMS = {"age": "kafka_mirror_record_age_seconds", "latency": "kafka_mirror_replication_latency_seconds"}
 
 
@@ -225,6 +226,22 @@ class Recorder:
                     place = [names.index(label) for label in PARTITION if label in names]
                     for labels in [key for key in series if tuple(key[at] for at in place) not in present]:
                         del series[labels]
+
+    def share(self, flow: Labels, *, owned: int, slots: int, processes: int, has_conflict: bool) -> None:
+        """Take in this process' part in a flow."""
+        with self._lock:
+            self._set("kafka_mirror_slots_owned", flow, owned)
+            self._set("kafka_mirror_slots", flow, slots)
+            self._set("kafka_mirror_processes", flow, processes)
+            self._set("kafka_mirror_settings_conflict", flow, 1.0 if has_conflict else 0.0)
+
+    def keep_flows(self, *, served: Collection[Labels], led: Collection[Labels]) -> None:
+        """Remove what is known of flows that another process serves now, or does for once what one of several does."""
+        with self._lock:
+            for name in _FLOW_GAUGES:
+                wanted = led if BY_NAME[name].told_by == "leader" else served
+                for labels in [labels for labels in self._series[name] if labels[:2] not in wanted]:
+                    del self._series[name][labels]
 
     def value(self, name: str, labels: Labels) -> float | None:
         """Return one series' value (not of a histogram), None when it does not exist."""

@@ -28,12 +28,19 @@ class Heart(threading.Thread):
     Args:
         beats: What to write, one entry per flow.
         on_ack: Called with the aliases of a flow when its target has taken a heartbeat.
+        is_ours: Tells of a flow whether this process beats for it; of several that share it one does.
     """
 
-    def __init__(self, beats: Sequence[Beat], on_ack: Callable[[tuple[str, str]], None]) -> None:
+    def __init__(
+        self,
+        beats: Sequence[Beat],
+        on_ack: Callable[[tuple[str, str]], None],
+        is_ours: Callable[[tuple[str, str]], bool] = lambda _: True,
+    ) -> None:
         super().__init__(name="heartbeats", daemon=True)
         self._beats = beats
         self._on_ack = on_ack
+        self._is_ours = is_ours
         self._stop_asked = threading.Event()
         self._producers: dict[str, Producer] = {}  # by target
         self._topic_due_s: dict[Beat, float] = {}
@@ -47,7 +54,8 @@ class Heart(threading.Thread):
             for beat in self._beats:
                 if due_s[beat] <= now_s:
                     due_s[beat] = now_s + beat.interval_s
-                    self._beat(beat)
+                    if self._is_ours((beat.source, beat.target)):
+                        self._beat(beat)
             for producer in self._producers.values():
                 producer.poll(0)
             if self._stop_asked.wait(max(0.05, min([*due_s.values(), now_s + 1]) - time.monotonic())):

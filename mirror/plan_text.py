@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mirror.appliance import FlowState, check
 from mirror.config.settings import Settings
+from mirror.flow_state import FlowState, check
 from mirror.replication.plan import FlowPlan
 from mirror.topic_acls import ANY_TOPIC
 from mirror.topic_configs import Change, described

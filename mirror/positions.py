@@ -22,7 +22,7 @@ from mirror.errors import SettingsError
 from mirror.groups import Groups
 from mirror.mm2_records import NotThatRecord, OffsetSync
 from mirror.offset_map import OffsetMap
-from mirror.replication.plan import Assigned, FlowPlan, Key, slot_of
+from mirror.replication.plan import Assigned, FlowPlan, Key
 from mirror.replication.tail import MapRecord
 from mirror.replication.wire import Target
 from mirror.topics import offset_syncs_topic
@@ -103,7 +103,7 @@ def fence_unused(flow: Flow, plan: FlowPlan, *, slots: int, slots_before: int) -
     Raises:
         ClusterUnavailable: the target does not answer, or refuses.
     """
-    used = {slot_of(flow.name, p.topic, p.partition, tasks_max=plan.tasks_max, slots=slots) for p in plan.partitions}
+    used = {plan.slot_of(p, slots=slots) for p in plan.partitions}
 
     async def fence() -> None:
         for slot in sorted(set(range(slots_before)) - used):

@@ -10,7 +10,14 @@ from types import MappingProxyType
 from mirror.admin import Admin, Topic
 from mirror.config.settings import Flow
 from mirror.errors import ClusterUnavailable
-from mirror.replication.plan import BATON_TOPIC, OFFSET_MAP_TOPIC, Assigned, FlowPlan, baton_partitions
+from mirror.replication.plan import (
+    BATON_TOPIC,
+    OFFSET_MAP_TOPIC,
+    SLOTS_TOPIC,
+    Assigned,
+    FlowPlan,
+    baton_partitions,
+)
 from mirror.topic_acls import Acl, Verdict, judged, missing
 from mirror.topic_configs import Change, described
 
@@ -150,9 +157,10 @@ def ensure_internal(
     on_target: Mapping[str, Topic],
     slots: int,
 ) -> None:
-    """Create or grow the flow's own topics: batons, offset map, and those that MirrorMaker has too."""
+    """Create or grow the flow's own topics: batons, slots, offset map, and those that MirrorMaker has too."""
     alias, factor = flow.source.alias, flow.replication_factor
     _ensure(flow, target, on_target, BATON_TOPIC.format(source=alias), factor, partitions=baton_partitions(slots))
+    _ensure(flow, target, on_target, SLOTS_TOPIC.format(source=alias, slots=slots), factor, partitions=slots)
     _ensure(flow, target, on_target, OFFSET_MAP_TOPIC.format(source=alias), factor, configs=_SOON_COMPACTED)
     if flow.checkpoints.enabled:
         factor = flow.checkpoints.replication_factor

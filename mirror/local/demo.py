@@ -14,6 +14,7 @@ from pathlib import Path
 
 from mirror.appliance import Appliance
 from mirror.config.settings import load
+from mirror.flow_state import labels_of
 from mirror.local import jars, prometheus_server
 from mirror.local.broker import Broker, free_port
 from mirror.local.compare import compare
@@ -176,7 +177,7 @@ class _Watcher:
                 log.warning("latency was not measured to the end: %s", probe.failure)
 
     def _labels(self) -> list[tuple[str, ...]]:
-        return [labels for state in self._appliance.flows for labels in state.labels().values()]
+        return [labels for state in self._appliance.flows if state.plan for labels in labels_of(state.plan).values()]
 
     def _draw(self, labels: list[tuple[str, ...]]) -> None:
         clear = "\x1b[2J\x1b[H" if sys.stdout.isatty() else "\n"

@@ -7,13 +7,12 @@ import os
 import pickle
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from mirror.checkpoints.plan import CheckpointPlan
-from mirror.replication.plan import FlowPlan, Window, next_window, slot_of
+from mirror.replication.plan import FlowPlan, Window, next_window
 from mirror.replication.reports import SCHEMA
 
 NAME = "kafka-replication"
@@ -29,7 +28,7 @@ class SlotPartition(InputPartition):
 
 
 class ReplicationSource(DataSource):
-    """Options: `plan` (file the driver keeps up to date), `lane`, `lanes`, `slots`, `window_ms`, `first`, `run_id`."""
+    """Options: `plan` (file the driver keeps up to date), `lane`, `lanes`, `slots`, `window_ms`, `first`, `run_id`, `gone`."""
 
     @classmethod
     def name(cls) -> str:
@@ -55,6 +54,7 @@ class LaneReader(DataSourceStreamReader):
         self._window_ms = int(options["window_ms"])
         self._first = int(options["first"])
         self._run_id = int(options["run_id"])
+        self._gone = frozenset(map(int, options["gone"].split()))
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         """Return the lane's first window."""
@@ -75,8 +75,11 @@ class LaneReader(DataSourceStreamReader):
         plan = read_plan(self._plan)
         tasks = []
         for slot in range(self._slots):
-            flows = tuple(share for flow in plan.flows if (share := _share(flow, slot, self._slots)).partitions)
-            window = Window(number=number, window_ms=self._window_ms, lanes=self._lanes, slot=slot, run_id=self._run_id)
+            shares = (flow.of_slots((slot,), slots=self._slots) for flow in plan.flows)
+            flows = tuple(share for share in shares if share.partitions)
+            window = Window(
+                number=number, window_ms=self._window_ms, lanes=self._lanes, slot=slot, run_id=self._run_id, gone=self._gone,
+            )  # fmt: skip
             tasks.append(SlotPartition(window, flows))
         return tasks
 
@@ -85,15 +88,6 @@ class LaneReader(DataSourceStreamReader):
         from mirror.replication.worker import serve_slot  # here: the planner's process needs no Kafka client
 
         yield from serve_slot(partition.window, partition.flows)
-
-
-def _share(flow: FlowPlan, slot: int, slots: int) -> FlowPlan:
-    mine = tuple(
-        p
-        for p in flow.partitions
-        if slot_of(flow.name, p.topic, p.partition, tasks_max=flow.tasks_max, slots=slots) == slot
-    )
-    return replace(flow, partitions=mine)
 
 
 # --- the plan file: how the driver tells the planner what to replicate ------------------------------------------

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from mirror.replication.recreated import OnRecreated
 
 # MirrorMaker's own rule takes both for internal, so nobody mirrors them.
 BATON_TOPIC = "mm2-batons.{source}.internal"
+SLOTS_TOPIC = "mm2-slots.{source}.{slots}.internal"  # a partition per slot, without records: what processes share
 OFFSET_MAP_TOPIC = "mm2-offset-map.{source}.internal"
 
 OWN_GROUP = "mirror.{flow}"
@@ -73,6 +74,18 @@ class FlowPlan:
         """True when records and positions are written in transactions."""
         return self.transaction_ms > 0
 
+    def members_group(self, layout: Layout) -> str:
+        """Group on the target whose members, the processes that run the flow, share its slots."""
+        return f"{self.group}.{layout.text()}"
+
+    def of_slots(self, mine: Collection[int], *, slots: int) -> FlowPlan:
+        """Return the plan with the topic-partitions of some of all `slots` only."""
+        return replace(self, partitions=tuple(p for p in self.partitions if self.slot_of(p, slots=slots) in mine))
+
+    def slot_of(self, assigned: Assigned, *, slots: int) -> int:
+        """Return the slot that replicates a topic-partition."""
+        return slot_of(self.name, assigned.topic, assigned.partition, tasks_max=self.tasks_max, slots=slots)
+
     def transactional_id(self, slot: int) -> str:
         """Name of a slot's transactional producer: whoever opens it fences the one before."""
         return f"{self.group}.{slot}"
@@ -95,13 +108,17 @@ class FlowPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """Which window a task serves. `run_id` names the appliance's run; `lanes` 1 means that nobody takes over."""
+    """Which window a task serves. `run_id` names the appliance's run; `lanes` 1 means that nobody takes over.
+
+    `gone`: earlier runs of the same state folder, which surely have ended.
+    """
 
     number: int
     window_ms: int
     lanes: int
     slot: int
     run_id: int
+    gone: frozenset[int] = frozenset()
 
     @property
     def start_ms(self) -> int:
@@ -143,9 +160,11 @@ def next_window(start: int, now_ms: float, *, window_ms: int, lanes: int) -> int
     return current + (start - current) % lanes
 
 
+COMMIT_S = 1.0  # how often a runner commits positions, and looks whether the slot is still its process'
 GRACE_S = 5.0  # how long a runner goes on past its window while no successor is ready, and may drain
 DEAD_AFTER_S = 2 * GRACE_S + 3.0  # behind the window, for a runner that never released its turn
-_KEYS_OF_A_SLOT = 3  # ready, and the turns of up to two lanes
+_KEYS_OF_A_FLOW = 2  # the runs that shall stop, the layout of those that work
+_KEYS_OF_A_SLOT = 4  # owner, ready, and the turns of up to two lanes
 
 
 class Baton(NamedTuple):
@@ -171,31 +190,90 @@ class Baton(NamedTuple):
         return cls(offset // 2, bool(offset % 2))
 
 
+class Layout(NamedTuple):
+    """How a flow's topic-partitions are dealt out, and when turns pass: the same for all processes that share it."""
+
+    slots: int
+    tasks_max: int
+    window_ms: int
+    lanes: int
+
+    def text(self) -> str:
+        """Return it for the name of a group and for metadata."""
+        return "-".join(map(str, self))
+
+    @classmethod
+    def parse(cls, text: str) -> Layout | None:
+        """Read `text()` back; None where nothing was written."""
+        return cls(*map(int, text.split("-"))) if text else None
+
+
+class Owner(NamedTuple):
+    """Which run is to serve a slot (0: none), since when (epoch ms), and a digest of its flow's settings."""
+
+    run_id: int
+    since_ms: int
+    settings: str
+
+    def encode(self) -> tuple[int, str]:
+        """Return it as offset and metadata."""
+        return self.run_id, f"{self.since_ms} {self.settings}"
+
+    @classmethod
+    def parse(cls, at: tuple[int, str]) -> Owner:
+        """Read `encode()` back."""
+        since, _, settings = at[1].partition(" ")
+        return cls(at[0], int(since or 0), settings)
+
+
+_STOPS_KEPT = 8
+
+
+def is_stopped(run_id: int, stops: tuple[int, str] | None) -> bool:
+    """Tell whether a run is among those that shall stop; `stops` is what was committed at `stop_key`."""
+    return stops is not None and str(run_id) in stops[1].split()
+
+
+def with_stop(run_id: int, stops: tuple[int, str] | None) -> tuple[int, str]:
+    """Return what to commit at `stop_key` so that this run stops too; processes may stop at the same time."""
+    return 0, " ".join([*(stops[1].split() if stops is not None else ()), str(run_id)][-_STOPS_KEPT:])
+
+
 def stop_key() -> int:
-    """Baton-topic partition whose offset is the id of a run that shall stop."""
+    """Baton-topic partition whose metadata are the ids of runs that shall stop."""
     return 0
+
+
+def layout_key() -> int:
+    """Baton-topic partition whose metadata is the `Layout` of the processes that work."""
+    return 1
+
+
+def owner_key(slot: int) -> int:
+    """Baton-topic partition whose offset is the run that is to serve a slot, 0 for none; metadata: of which settings."""
+    return _KEYS_OF_A_FLOW + _KEYS_OF_A_SLOT * slot
 
 
 def ready_key(slot: int) -> int:
     """Baton-topic partition on which a slot's successor says that it is warm."""
-    return 1 + _KEYS_OF_A_SLOT * slot
+    return owner_key(slot) + 1
 
 
 def turn_key(slot: int, lane: int) -> int:
     """Baton-topic partition on which a lane says whether it holds a slot's turn; no lane writes another's."""
-    return 2 + _KEYS_OF_A_SLOT * slot + lane
+    return owner_key(slot) + 2 + lane
 
 
 def is_turn_key(key: int) -> bool:
     """Tell whether a baton-topic partition is one of `turn_key`."""
-    return key > 0 and (key - 1) % _KEYS_OF_A_SLOT != 0
+    return key >= _KEYS_OF_A_FLOW and (key - _KEYS_OF_A_FLOW) % _KEYS_OF_A_SLOT >= 2
 
 
 def baton_partitions(slots: int) -> int:
     """Partitions the baton topic needs."""
-    return 1 + _KEYS_OF_A_SLOT * slots
+    return _KEYS_OF_A_FLOW + _KEYS_OF_A_SLOT * slots
 
 
 def slots_of_batons(partitions: int) -> int:
     """Return the most slots that a baton topic of so many partitions was made for."""
-    return (partitions - 1) // _KEYS_OF_A_SLOT
+    return (partitions - _KEYS_OF_A_FLOW) // _KEYS_OF_A_SLOT

@@ -26,6 +26,7 @@ from mirror.errors import StreamTerminated
 from mirror.replication.class_archive import ClassArchive
 from mirror.replication.datasource import NAME, ReplicationSource
 from mirror.replication.plan import window_at
+from mirror.state_folder import StateFolder
 
 OBSERVED = "replication"
 OBSERVED_CHECKPOINTS = "checkpoints"
@@ -93,15 +94,17 @@ class Lanes:
     """The running queries; started again by `revive` when Spark ended one."""
 
     def __init__(
-        self, spark: SparkSession, state_dir: Path, *, plan: Path, lanes: int, slots: int, window_ms: int
+        self, spark: SparkSession, folder: StateFolder, *, plan: Path, lanes: int, slots: int, window_ms: int
     ) -> None:
         self._spark = spark
-        self._checkpoints = state_dir / "spark"
-        self._options = {"plan": str(plan), "lanes": str(lanes), "slots": str(slots), "window_ms": str(window_ms)}
+        self._checkpoints = folder.path / "spark"
+        self._options = {
+            "plan": str(plan), "lanes": str(lanes), "slots": str(slots), "window_ms": str(window_ms),
+            "run_id": str(folder.run_id), "gone": " ".join(map(str, sorted(folder.gone))),
+        }  # fmt: skip
         self._lanes = lanes
         self._window_ms = window_ms
         self._queries: dict[int, Any] = {}
-        self.run_id = int(time.time() * 1000)
 
     def start(self) -> None:
         """Start all lanes. Their checkpoint locations hold window numbers only, so each run begins with none."""
@@ -113,9 +116,7 @@ class Lanes:
         first = window_at(time.time() * 1000, self._window_ms)
         first += (lane - first) % self._lanes
         location = self._checkpoints / f"lane-{lane}-{time.time_ns()}"
-        reports = self._spark.readStream.format(NAME).options(
-            **self._options, lane=str(lane), first=str(first), run_id=str(self.run_id)
-        )
+        reports = self._spark.readStream.format(NAME).options(**self._options, lane=str(lane), first=str(first))
         self._queries[lane] = _observed(reports.load(), OBSERVED, f"lane-{lane}", location).start()
 
     def revive(self) -> list[StreamTerminated]:

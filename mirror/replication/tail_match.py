@@ -100,7 +100,8 @@ async def resume_behind_tails(
 async def _behind(partitions: list[Partition], source: Source, target: Source) -> list[Behind]:
     """Return the topic-partitions whose target has more than the positions tell."""
     remote = {(p.assigned.remote_topic, p.assigned.partition): p for p in partitions}
-    new = [p for p in partitions if p.begins == EARLIEST]
+    # A position may have been written before the first record: then all that its topic has may be behind it.
+    new = [p for p in partitions if p.begins == EARLIEST or (p.begins is None and p.tail.runs.last is None)]
     ends = await target.offsets(dict.fromkeys(remote, LATEST))
     target_starts = await target.offsets({(p.assigned.remote_topic, p.assigned.partition): EARLIEST for p in new})
     source_starts = await source.offsets({(p.assigned.topic, p.assigned.partition): EARLIEST for p in new})
@@ -108,12 +109,15 @@ async def _behind(partitions: list[Partition], source: Source, target: Source) -
     for place, partition in remote.items():
         last = partition.tail.runs.last
         key: Key = (partition.assigned.topic, partition.assigned.partition)
-        if partition.begins == EARLIEST:
-            source_from, target_from = source_starts.get(key), target_starts.get(place)
-        elif last is not None:
+        source_from: object
+        target_from: object
+        if last is not None:
             source_from, target_from = last.source + last.records, last.target + last.records
+        elif partition in new:
+            source_from = source_starts.get(key) if partition.begins == EARLIEST else partition.position
+            target_from = target_starts.get(place)
         else:
-            continue  # nothing is known of where its records went
+            continue  # it begins with what comes
         end = ends.get(place)
         if isinstance(source_from, int) and isinstance(target_from, int) and isinstance(end, int) and end > target_from:
             found.append(Behind(partition, source_from, target_from, end))

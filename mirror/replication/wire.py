@@ -16,15 +16,15 @@ from typing import Any, TypeAlias
 
 from aiokafka import AIOKafkaProducer
 from aiokafka import errors as kafka_errors
-from aiokafka.client import AIOKafkaClient, ConnectionGroup, CoordinationType
+from aiokafka.client import AIOKafkaClient, ConnectionGroup
 from aiokafka.producer.transaction_manager import TransactionState
-from aiokafka.protocol.commit import OffsetCommitRequest, OffsetFetchRequest
 from aiokafka.protocol.fetch import FetchRequest
 from aiokafka.protocol.offset import OffsetRequest
 from aiokafka.structs import OffsetAndMetadata
 from aiokafka.structs import TopicPartition as KafkaTopicPartition
 
 from mirror.replication.batches import Outgoing, stamped
+from mirror.replication.group_offsets import GroupOffsets
 
 KafkaError: TypeAlias = kafka_errors.KafkaError
 NotInTransactionError = kafka_errors.InvalidTxnState
@@ -164,7 +164,7 @@ class Source:
         return found
 
 
-class Target:
+class Target(GroupOffsets):
     """Writes prepared batches to the target cluster, idempotently, and keeps offsets of groups there.
 
     With a transactional id it can be fenced: `open` only connects then, `fence` makes it the one that may write.
@@ -185,9 +185,8 @@ class Target:
             transactional_id=transactional_id,
             transaction_timeout_ms=transaction_timeout_ms,
         )
+        super().__init__(self._producer.client)
         self._is_transactional = transactional_id is not None
-        self._client: AIOKafkaClient = self._producer.client
-        self._coordinators: dict[str, int] = {}
         self._open = False
 
     async def open(self, topics: Iterable[str]) -> None:
@@ -286,56 +285,6 @@ class Target:
     async def abort_transaction(self) -> None:
         """Take back what was sent since the transaction began."""
         await self._producer.abort_transaction()
-
-    # --- offsets of groups ----------------------------------------------------------------------------------------
-
-    async def _coordinated(self, group: str, request: Any) -> Any:
-        node = self._coordinators.get(group)
-        if node is None:
-            node = await self._client.coordinator_lookup(CoordinationType.GROUP, group)
-            self._coordinators[group] = node
-        try:
-            return await self._client.send(node, request, group=ConnectionGroup.COORDINATION)
-        except KafkaError:
-            self._coordinators.pop(group, None)
-            raise
-
-    async def commit(self, group: str, offsets: Mapping[tuple[str, int], tuple[int, str]]) -> None:
-        """Commit (offset, metadata) per topic-partition in one request, which the broker keeps as one write.
-
-        Those of topics that are gone are left out by the broker.
-        """
-        topics: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
-        for (topic, partition), (offset, metadata) in offsets.items():
-            topics[topic].append((partition, offset, metadata))
-        request = OffsetCommitRequest(group, -1, "", -1, list(topics.items()))
-        response = await self._coordinated(group, request)
-        for topic, partitions in response.topics:
-            for partition, code in partitions:
-                if code != kafka_errors.UnknownTopicOrPartitionError.errno:
-                    self._check(group, code, f"{topic}-{partition}")
-
-    async def committed(self, group: str, wanted: Iterable[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, str]]:
-        """Return (offset, metadata) of each topic-partition that has a committed offset."""
-        topics: dict[str, list[int]] = defaultdict(list)
-        for topic, partition in wanted:
-            topics[topic].append(partition)
-        response = await self._coordinated(group, OffsetFetchRequest(group, list(topics.items())))
-        self._check(group, getattr(response, "error_code", 0), group)
-        found = {}
-        for topic, partitions in response.topics:
-            for partition, offset, metadata, code in partitions:
-                self._check(group, code, f"{topic}-{partition}")
-                if offset >= 0:
-                    found[topic, partition] = (offset, metadata or "")
-        return found
-
-    def _check(self, group: str, code: int, what: str) -> None:
-        error = kafka_errors.for_code(code)
-        if error is kafka_errors.NoError:
-            return
-        self._coordinators.pop(group, None)
-        raise error(what)
 
 
 def now_ms() -> float:

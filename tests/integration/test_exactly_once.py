@@ -84,25 +84,6 @@ def test_what_a_killed_appliance_left_open_is_ended_by_the_next_start(appliance,
     equal(appliance, primary, backup, topic)
 
 
-def test_one_that_wakes_up_after_another_has_taken_over_is_fenced(appliance, primary, backup, topic, tmp_path):
-    (tmp_path / "second").mkdir()
-    second = RunningAppliance(
-        tmp_path / "second", primary=primary.bootstrap, backup=backup.bootstrap, topics=topic, extra=ENABLED
-    )
-    with load(primary, topic):
-        flows(backup, topic)
-        asleep = appliance.tree()
-        signal_all(asleep, signal.SIGSTOP)
-        try:
-            with second:
-                flows(backup, topic)
-                signal_all(asleep, signal.SIGCONT)
-                flows(backup, topic, more=1_000)
-        finally:
-            signal_all(asleep, signal.SIGCONT)
-    equal(appliance, primary, backup, topic)
-
-
 @pytest.mark.parametrize("fault", ["kill", "freeze"])
 def test_a_target_that_fails_amid_transactions_costs_nothing(appliance, primary, backup, topic, fault):
     with load(primary, topic):

@@ -24,6 +24,7 @@ needs_promtool = pytest.mark.skipif(
 PARTITION = '{source="a",target="b",topic="a.t",partition="0"}'
 TOPIC = '{source="a",target="b",topic="a.t"}'
 FLOW = '{source="a",target="b"}'
+ANOTHER = '{source="a",target="b",instance="2"}'
 RULES = f"{FOLDER}/kafka-mirror.rules.yml"
 K = "kafka_mirror_"
 UP = {'up{job="kafka-mirror"}': "1x180"}
@@ -102,6 +103,12 @@ SCENES = [
     ("KafkaMirrorHandoversFail", "one late window", {f"{K}late_handovers_total{SLOT}": "0x5 1x60"}, 30, False),
     ("KafkaMirrorHandoversFail", "one take-over after a kill", {f"{K}takeovers_total{SLOT}": "0x5 1x60"}, 12, False),
     ("KafkaMirrorHeartbeatLate", "none is taken", {f"{K}last_heartbeat_timestamp_seconds{FLOW}": "0x60"}, 10, True),
+    ("KafkaMirrorSlotsUnserved", "one is nobody's",
+     {f"{K}slots{FLOW}": "4x60", f"{K}slots_owned{FLOW}": "4x5 3x20"}, 10, True),
+    ("KafkaMirrorSlotsUnserved", "two processes have them all",
+     {f"{K}slots{FLOW}": "4x60", f"{K}slots_owned{FLOW}": "4x5 1x20", f"{K}slots_owned{ANOTHER}": "_x5 3x20"}, 10, False),
+    ("KafkaMirrorSettingsDiffer", "for an hour", {f"{K}settings_conflict{FLOW}": "1x60"}, 30, True),
+    ("KafkaMirrorSettingsDiffer", "during a rolling restart", {f"{K}settings_conflict{FLOW}": "0x5 1x8 0x20"}, 14, False),
     ("KafkaMirrorHeartbeatLate", "one a minute", {f"{K}last_heartbeat_timestamp_seconds{FLOW}": "0+60x60"}, 20, False),
     ("KafkaMirrorHeartbeatLate", "three minutes without",
      {f"{K}last_heartbeat_timestamp_seconds{FLOW}": "0+60x5 300x3 540+60x60"}, 9, False),
@@ -201,7 +208,7 @@ def test_the_alertmanager_example_silences_by_alerts_that_exist():
                 asked |= hit
     assert asked == names - {
         "KafkaMirrorRecordsLost", "KafkaMirrorListenerErrors", "KafkaMirrorOffsetRewind", "KafkaMirrorSeriesLimitReached",
-        "KafkaMirrorGroupCannotFailOver", "KafkaMirrorConfigDrift",
+        "KafkaMirrorGroupCannotFailOver", "KafkaMirrorConfigDrift", "KafkaMirrorSettingsDiffer",
     }  # fmt: skip
 
 
@@ -210,7 +217,7 @@ def test_amtool_accepts_the_example():
     config = ROOT / "dashboards" / "prometheus" / "alertmanager.yml"
     found = subprocess.run(["amtool", "check-config", str(config)], capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stdout + found.stderr
-    assert "6 inhibit rules" in found.stdout
+    assert "7 inhibit rules" in found.stdout
 
 
 def test_every_alert_has_scenes_of_both_kinds():

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.replication.batches import Batch, Packer, batches, stamped
-from mirror.replication.tail_match import matched
+from mirror.replication.partition import Partition
+from mirror.replication.plan import Assigned
+from mirror.replication.tail import Tail
+from mirror.replication.tail_match import _behind, matched
+from mirror.replication.wire import EARLIEST, LATEST
+
+HERE = Assigned("t", "A.t", 0, "id")
 
 
 class Record(NamedTuple):
@@ -73,3 +81,30 @@ def test_batches_that_begin_before_are_cut_and_gaps_of_the_source_are_kept():
     runs = matched(packed(kept, [2]), packed(moved, [3]), source_from=11, target_from=4)
     assert runs is not None
     assert [tuple(run) for run in runs] == [(11, 4, 1), (20, 5, 1)]
+
+
+class Log:
+    """A cluster's log offsets."""
+
+    def __init__(self, topic: str, *, start: int, end: int) -> None:
+        self._at = {(topic, EARLIEST): start, (topic, LATEST): end}
+
+    async def offsets(self, wanted: dict[tuple[str, int], int]) -> dict[tuple[str, int], int]:
+        return {place: self._at[place[0], at] for place, at in wanted.items()}
+
+
+@pytest.mark.parametrize(
+    ("partition", "source_from"),
+    [
+        pytest.param(Partition(HERE, begins=EARLIEST), 2, id="no position yet"),
+        pytest.param(Partition(HERE, 5, 5), 5, id="a position from before the first record"),
+        pytest.param(Partition(HERE, 5, 5, tail=Tail("0,0,7")), None, id="told to its end"),
+        pytest.param(Partition(HERE, begins=LATEST), None, id="begins with what comes"),
+    ],
+)
+def test_what_no_position_tells_of_is_looked_for_from_where_it_can_have_begun(partition, source_from):
+    source, target = Log("t", start=2, end=99), Log("A.t", start=0, end=7)
+    found = asyncio.run(_behind([partition], source, target))  # type: ignore[arg-type]
+    assert [(behind.source_from, behind.target_from, behind.records) for behind in found] == (
+        [] if source_from is None else [(source_from, 0, 7)]
+    )

@@ -113,7 +113,8 @@ def test_topics_of_its_own_and_of_mirrormaker_are_prepared(flow):
     ensure_internal(ours, source, target, on_source={}, on_target={}, slots=2)
     assert source.done == [("mm2-offset-syncs.B.internal", 1, 5, {"cleanup.policy": "compact"})]
     assert [done[:3] for done in target.done] == [
-        ("mm2-batons.A.internal", 7, 2), ("mm2-offset-map.A.internal", 1, 2), ("A.checkpoints.internal", 1, 4),
+        ("mm2-batons.A.internal", 10, 2), ("mm2-slots.A.2.internal", 2, 2), ("mm2-offset-map.A.internal", 1, 2),
+        ("A.checkpoints.internal", 1, 4),
     ]  # fmt: skip
     assert {done[3]["cleanup.policy"] for done in target.done} == {"compact"}
     for name, *_ in [*source.done, *target.done]:
@@ -121,7 +122,7 @@ def test_topics_of_its_own_and_of_mirrormaker_are_prepared(flow):
     again = Cluster("B")
     have = {**named("mm2-offset-map.A.internal", "A.checkpoints.internal"), **topics(**{"mm2-batons.A.internal": 5})}
     ensure_internal(ours, source, again, on_source=named("mm2-offset-syncs.B.internal"), on_target=have, slots=3)
-    assert again.done == [("mm2-batons.A.internal", 10)]
+    assert [done[:2] for done in again.done] == [("mm2-batons.A.internal", 14), ("mm2-slots.A.3.internal", 3)]
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 
 from mirror.replication.ledger import Ledger
 from mirror.replication.partition import Partition
-from mirror.replication.plan import Assigned, Baton, FlowPlan, Window, ready_key, turn_key
+from mirror.replication.plan import (
+    Assigned,
+    Baton,
+    FlowPlan,
+    Owner,
+    Window,
+    is_stopped,
+    owner_key,
+    ready_key,
+    stop_key,
+    turn_key,
+    with_stop,
+)
 from mirror.replication.window import Connections, FlowWindow
 
 WINDOW_MS = 1000
@@ -21,7 +34,7 @@ class GroupOffsets:
     """What the target keeps of the flow's group; `hold` keeps the first commit from arriving until `release`."""
 
     def __init__(self, *, hold: bool = False) -> None:
-        self.offsets: dict[tuple[str, int], tuple[int, str]] = {}
+        self.offsets = {(PLAN.baton_topic, owner_key(0)): Owner(7, 0, "").encode()}
         self.release = asyncio.Event()
         if not hold:
             self.release.set()
@@ -42,12 +55,22 @@ class GroupOffsets:
         at = self.offsets.get((PLAN.baton_topic, turn_key(0, lane)))
         return Baton.decode(at[0]) if at is not None else None
 
+    def gives_the_slot_to(self, run_id: int) -> None:
+        self.offsets[PLAN.baton_topic, owner_key(0)] = Owner(run_id, int(time.time() * 1000), "").encode()
+
     def says_ready(self, window: int) -> None:
         self.offsets[PLAN.baton_topic, ready_key(0)] = (window, "")
 
 
-def window(number: int) -> FlowWindow:
-    return FlowWindow(PLAN, Window(number=number, window_ms=WINDOW_MS, lanes=2, slot=0, run_id=7))
+def window(number: int, *, run_id: int = 7, plan: FlowPlan = PLAN) -> FlowWindow:
+    return FlowWindow(
+        plan, Window(number=number, window_ms=WINDOW_MS, lanes=2, slot=0, run_id=run_id, gone=frozenset({5, 6}))
+    )
+
+
+async def took_turn(served: FlowWindow, target: GroupOffsets) -> bool:
+    connections = seen_by(target)
+    return await served._turn.take(connections.target, lambda: served._begin(connections))
 
 
 def seen_by(target: GroupOffsets) -> Connections:
@@ -67,9 +90,9 @@ def test_a_window_whose_claim_came_late_gives_way_to_its_successor():
         late = GroupOffsets(hold=True)
         late.offsets = here.offsets  # the same group, by a connection that hangs
         number = await next_start()
-        first = asyncio.create_task(window(number)._take_turn(seen_by(late)))
+        first = asyncio.create_task(took_turn(window(number), late))
         here.says_ready(number + 1)
-        assert await window(number + 1)._take_turn(seen_by(here)), "nobody holds the turn as far as it can see"
+        assert await took_turn(window(number + 1), here), "nobody holds the turn as far as it can see"
         late.release.set()
         assert await first is False
         assert here.turn(lane=1) == Baton(number + 1, is_released=False)
@@ -94,9 +117,9 @@ def test_a_successor_waits_for_the_turn_and_gets_it_with_the_last_positions():
         target = GroupOffsets()
         number = await next_start()
         first, second = window(number), window(number + 1)
-        assert await first._take_turn(seen_by(target))
+        assert await took_turn(first, target)
         target.says_ready(number + 1)
-        waiting = asyncio.create_task(second._take_turn(seen_by(target)))
+        waiting = asyncio.create_task(took_turn(second, target))
         await asyncio.sleep(WINDOW_MS * 1.3 / 1000)
         assert not waiting.done()
         (partition,) = first._served.partitions
@@ -108,16 +131,23 @@ def test_a_successor_waits_for_the_turn_and_gets_it_with_the_last_positions():
     asyncio.run(scene())
 
 
-def test_a_turn_of_an_earlier_run_is_nobodys_that_of_a_later_one_is_not_ours():
-    async def scene() -> None:
-        now = int(time.time() * 1000 // WINDOW_MS)
-        held = Baton(now, is_released=False).encode()
-        assert window(now + 1)._is_free((held, "6"))
-        assert not window(now + 1)._is_free((held, "7"))
-        assert not window(now + 1)._is_free((held, "8"))
-        assert not window(now)._is_free((held, "8"))
+def test_a_turn_is_free_at_once_where_whoever_held_it_is_known_to_be_gone():
+    now = int(time.time() * 1000 // WINDOW_MS)
+    held, long_ago = Baton(now, is_released=False).encode(), 0
+    assert window(now + 1)._turn._is_free((held, "6"), long_ago), "a run of this very state folder"
+    assert window(now)._turn._is_free((held, "7"), long_ago), "our own claim, whose answer was lost"
+    assert not window(now + 1)._turn._is_free((held, "7"), long_ago), "our predecessor, which writes"
 
-    asyncio.run(scene())
+
+def test_another_process_gets_the_time_to_give_a_turn_back():
+    now, now_ms = int(time.time() * 1000 // WINDOW_MS), int(time.time() * 1000)
+    held = (Baton(now, is_released=False).encode(), "8")
+    assert not window(now + 1)._turn._is_free(held, now_ms)
+    assert not window(now + 1)._turn._is_free(held, now_ms - 6_000)
+    assert window(now + 1)._turn._is_free(held, now_ms - 8_000)
+    transactions = window(now + 1, plan=replace(PLAN, transaction_ms=100))._turn
+    assert transactions._is_free(held, now_ms - 3_000), "opening the slot's producer fences the other one"
+    assert not transactions._is_free(held, now_ms)
 
 
 def test_a_position_goes_with_its_records_though_the_topic_is_not_known_for_a_moment():
@@ -131,22 +161,67 @@ def test_a_position_goes_with_its_records_though_the_topic_is_not_known_for_a_mo
     assert ledger.page(target).offsets == {("A.gone", 0): (9, " ")}
 
 
-def test_a_run_gives_way_to_a_later_one_for_as_long_as_that_shows_itself():
+def test_a_slot_that_is_another_process_is_waited_for_and_not_touched():
     async def scene() -> None:
-        now = int(time.time() * 1000 // WINDOW_MS)
-        for released in (False, True):
-            assert window(now)._is_superseded([(Baton(now, is_released=released).encode(), "8")])
-            assert not window(now)._is_superseded([(Baton(now, is_released=released).encode(), "7")])
-            assert not window(now)._is_superseded([(Baton(now - 15, is_released=released).encode(), "8")])
+        target = GroupOffsets()
+        target.gives_the_slot_to(8)
+        number = await next_start()
+        waiting = asyncio.create_task(window(number + 1)._turn.until_ours(seen_by(target).target))
+        await asyncio.sleep(0.7)
+        assert not waiting.done()
+        assert target.turn(lane=0) is None
+        target.gives_the_slot_to(7)
+        assert await waiting
 
     asyncio.run(scene())
+
+
+def test_a_claim_is_given_back_when_the_slot_went_to_another_process_meanwhile():
+    async def scene() -> None:
+        target = GroupOffsets()
+        number = await next_start()
+        served = window(number)
+        commit = target.commit
+
+        async def and_it_is_taken_away(group: str, offsets: dict[tuple[str, int], tuple[int, str]]) -> None:
+            await commit(group, offsets)
+            target.gives_the_slot_to(8)
+
+        target.commit = and_it_is_taken_away  # type: ignore[method-assign]
+        assert not await took_turn(served, target)
+        assert target.turn(lane=number % 2) == Baton(number, is_released=True)
+        assert not served._served.partitions
+
+    asyncio.run(scene())
+
+
+def test_a_process_that_stops_waits_for_no_slot_and_others_do():
+    async def scene() -> None:
+        target = GroupOffsets()
+        target.gives_the_slot_to(9)
+        target.offsets[PLAN.baton_topic, stop_key()] = with_stop(7, with_stop(3, None))
+        number = await next_start()
+        assert not await window(number + 1)._turn.until_ours(seen_by(target).target)
+        target.gives_the_slot_to(8)
+        assert await window(number + 1, run_id=8)._turn.until_ours(seen_by(target).target)
+
+    asyncio.run(scene())
+
+
+def test_runs_that_stop_at_the_same_time_are_all_told():
+    stops = None
+    for run in range(12):
+        stops = with_stop(run, stops)
+    assert [is_stopped(run, stops) for run in (11, 10, 4)] == [True] * 3
+    assert not is_stopped(1, stops), "the oldest are forgotten"
+    assert not is_stopped(1, None)
 
 
 def test_a_turn_that_was_never_given_back_is_free_after_a_bound():
     async def scene() -> None:
         long_ago = int(time.time() * 1000 // WINDOW_MS) - 15
-        served = window(long_ago + 15)
-        assert served._is_free((Baton(long_ago, is_released=False).encode(), "7"))
-        assert served._served.takeovers == 1
+        turn = window(long_ago + 15)._turn
+        assert turn._is_free((Baton(long_ago, is_released=False).encode(), "7"), 0)
+        assert turn.takeovers == 1
 
     asyncio.run(scene())

@@ -1,0 +1,132 @@
+"""A slot's turn, as one window sees it: whether the slot is this process', who may write, and since when."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+
+from mirror.replication.group_offsets import GroupOffsets
+from mirror.replication.plan import (
+    COMMIT_S,
+    GRACE_S,
+    Baton,
+    FlowPlan,
+    Key,
+    Owner,
+    Window,
+    is_stopped,
+    owner_key,
+    ready_key,
+    stop_key,
+    turn_key,
+)
+from mirror.replication.wire import KafkaError, now_ms
+
+log = logging.getLogger("mirror")
+
+POLL_S = 0.002
+STANDBY_S = 0.5
+NETWORK = (KafkaError, OSError, TimeoutError)
+
+Offsets = Mapping[Key, tuple[int, str]]
+
+
+class Turn:
+    """Waits for the turn and takes it. `wait_ms`: from the window's start, or from when it could be ours, to the taking.
+
+    `takeovers` is 1 when the predecessor was taken for dead; `is_unclean`, when it never told what it has written last.
+    """
+
+    def __init__(self, plan: FlowPlan, window: Window, warn: Callable[[str, BaseException], None]) -> None:
+        self._plan = plan
+        self._window = window
+        self._warn = warn
+        self._stops = (plan.baton_topic, stop_key())
+        self._turns = [(plan.baton_topic, turn_key(window.slot, lane)) for lane in range(window.lanes)]
+        self.owner = (plan.baton_topic, owner_key(window.slot))
+        self.ready = (plan.baton_topic, ready_key(window.slot))
+        self.own = self._turns[window.lane]
+        self.whose = (self._stops, self.owner)
+        self.wait_ms = 0.0
+        self.takeovers = 0
+        self.is_unclean = False
+
+    def is_ours(self, found: Offsets) -> bool:
+        """Tell whether the slot is this process'; `found` has the offset of `owner`."""
+        return self.owner in found and found[self.owner][0] == self._window.run_id
+
+    def is_lost(self, found: Offsets) -> bool:
+        """Tell whether this process stops, or the slot is another's; `found` has the offsets of `whose`."""
+        return is_stopped(self._window.run_id, found.get(self._stops)) or not self.is_ours(found)
+
+    async def until_ours(self, target: GroupOffsets) -> bool:
+        """Wait until the slot is this process'; False when it stops, or the window passed meanwhile. Raises KafkaError."""
+        while now_ms() < self._window.end_ms:
+            found = await target.committed(self._plan.group, self.whose)
+            if is_stopped(self._window.run_id, found.get(self._stops)):
+                return False
+            if self.is_ours(found):
+                return True
+            await asyncio.sleep(STANDBY_S)
+        return False
+
+    async def take(self, target: GroupOffsets, begin: Callable[[], Awaitable[bool]]) -> bool:
+        """Wait until the predecessor has released the turn or is dead, and begin; False when our window passed meanwhile."""
+        window, plan = self._window, self._plan
+        give_up_ms = window.end_ms - window.window_ms * 0.1
+        while now_ms() < window.start_ms:
+            await asyncio.sleep(max(0.0, min(0.5, (window.start_ms - now_ms()) / 1000)))
+            if now_ms() < window.start_ms - 100 and await self._must_stop(target):
+                return False
+        started, asked_ms, waited = time.monotonic(), now_ms(), False
+        while now_ms() < give_up_ms:
+            try:
+                found = await target.committed(plan.group, [*self.whose, *self._turns])
+                if self.is_lost(found):
+                    return False
+                since_ms = Owner.parse(found[self.owner]).since_ms
+                held = [found[turn] for turn in self._turns if turn in found and is_held(found[turn])]
+                if all(self._is_free(turn, since_ms) for turn in held):
+                    self.is_unclean = bool(held)
+                    taken = await begin()
+                    came_ms = max(window.start_ms, since_ms)
+                    self.wait_ms = now_ms() - (came_ms if waited else max(asked_ms, came_ms))
+                    return taken
+                waited = True
+            except NETWORK as error:
+                self._warn("read its turn", error)
+                await asyncio.sleep(0.2)
+            await asyncio.sleep(POLL_S if time.monotonic() - started < 0.5 else 0.05)
+        return False
+
+    async def _must_stop(self, target: GroupOffsets) -> bool:
+        try:
+            return self.is_lost(await target.committed(self._plan.group, self.whose))
+        except NETWORK:
+            return False  # the commit or the next look will say more
+
+    def _is_free(self, turn: tuple[int, str], since_ms: float) -> bool:
+        """Tell whether a turn that is held may be taken all the same; the slot is this process' since `since_ms`."""
+        window, baton, run_id = self._window, Baton.decode(turn[0]), int(turn[1] or 0)
+        if run_id in window.gone:
+            return True
+        if run_id == window.run_id and baton.window == window.number:
+            return True  # our own commit, whose answer was lost
+        dead_ms = baton.dead_ms(window.window_ms)
+        if run_id != window.run_id:
+            # Whoever had the slot looks each second whether it still has, and then drains; transactions need not wait for that.
+            drains_s = 0.0 if self._plan.is_exactly_once else GRACE_S
+            dead_ms = min(dead_ms, since_ms + (2 * COMMIT_S + drains_s) * 1000)
+        if now_ms() > dead_ms:
+            log.warning("%s: window %d of slot %d never released its turn, taking over",
+                        self._plan.name, baton.window, window.slot)  # fmt: skip
+            self.takeovers = 1
+            return True
+        return False
+
+
+def is_held(turn: tuple[int, str]) -> bool:
+    """Tell whether a turn was taken and not given back."""
+    return not Baton.decode(turn[0]).is_released

@@ -1,0 +1,56 @@
+"""The state folder: one process at a time, and the ids of the runs that it has had. It may be deleted while the mirror rests."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from pathlib import Path
+from typing import IO
+
+from mirror.errors import SettingsError
+
+_RUNS_KEPT = 16
+
+
+class StateFolder:
+    """A folder that is this process' until it ends. `run_id` names this run; `gone` are the runs before it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.run_id = 0
+        self.gone: frozenset[int] = frozenset()
+        self._held: IO[str] | None = None
+
+    def take(self) -> None:
+        """Make the folder this process'; raises SettingsError when another process has it, or it cannot be written."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            held = (self.path / "runs").open("a+")
+        except OSError as error:
+            raise SettingsError(
+                f"mirror.state.dir: {self.path} cannot be written ({error.strerror}). Name another folder, or --state-dir."
+            ) from error
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            held.close()
+            raise SettingsError(
+                f"mirror.state.dir: {self.path} belongs to a mirror that runs. To share its work, start this one with a "
+                "folder and an address of its own: --state-dir DIR --metrics-listen HOST:PORT."
+            ) from None
+        held.seek(0)
+        before = [int(line) for line in held.read().split() if line.isdigit()]
+        self._held = held  # the lock lasts as long as the file is open
+        self.gone = frozenset(before)
+        self.run_id = max([time.time_ns() // 1000, *(run + 1 for run in before)])
+        held.truncate(0)
+        held.write("".join(f"{run}\n" for run in [*before, self.run_id][-_RUNS_KEPT:]))
+        held.flush()
+        os.fsync(held.fileno())
+
+    def leave(self) -> None:
+        """Let another process have it."""
+        if self._held is not None:
+            self._held.close()
+            self._held = None

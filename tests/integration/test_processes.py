@@ -1,0 +1,175 @@
+"""Several processes that run the same file share its slots, take over from one another, and never replicate a record twice."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.integration.appliance import RunningAppliance, signal_all
+from tests.integration.records import create, differences, end_offset, load
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+PARTITIONS = 4
+SLOTS = "mirror.slots = 2\ntasks.max = 4\n"
+ONCE = "backup.exactly.once.source.support = enabled\n"
+TAKEN_OVER_S = 25.0  # a session of 6 s, the group's assignment, a runner that is taken for dead, and a loaded machine
+
+
+@pytest.fixture
+def processes(primary, backup, topic, tmp_path: Path) -> Iterator[Processes]:
+    """Starts processes of one flow."""
+    create(primary, topic, PARTITIONS)
+    with ExitStack() as stack:
+        yield Processes(stack, tmp_path, primary.bootstrap, backup.bootstrap, topic)
+
+
+class Processes:
+    """Processes of one flow, each with a state folder and an address of its own; all are stopped at the end."""
+
+    def __init__(self, stack: ExitStack, folder: Path, primary: str, backup: str, topic: str) -> None:
+        self._stack = stack
+        self._folder = folder
+        self._clusters = {"primary": primary, "backup": backup}
+        self._topic = topic
+        self._count = 0
+
+    def one_more(self, extra: str = "") -> RunningAppliance:
+        """Start a process."""
+        self._count += 1
+        folder = self._folder / str(self._count)
+        folder.mkdir()
+        running = RunningAppliance(folder, **self._clusters, topics=self._topic, extra=SLOTS + extra)
+        return self._stack.enter_context(running)
+
+
+def gauge(appliance: RunningAppliance, name: str) -> float | None:
+    found = re.search(rf"^{name}{{[^}}]*}} (\S+)$", appliance.exposition(), re.MULTILINE)
+    return float(found[1]) if found else None
+
+
+def owned(appliance: RunningAppliance) -> float | None:
+    return gauge(appliance, "kafka_mirror_slots_owned")
+
+
+def measured(appliance: RunningAppliance) -> set[str]:
+    """The topic-partitions whose lag this process tells."""
+    found = re.findall(r'^kafka_mirror_lag_records{.*partition="(\d+)".*} ', appliance.exposition(), re.MULTILINE)
+    return set(found)
+
+
+def arrived(backup, topic: str) -> list[int]:
+    return [end_offset(backup, f"primary.{topic}", partition) for partition in range(PARTITIONS)]
+
+
+def flow(backup, topic: str, *, within_s: float = 60) -> float:
+    """Wait until every topic-partition has got a hundred records more; return the seconds that it took."""
+    began, before = time.monotonic(), arrived(backup, topic)
+    eventually(
+        lambda: all(now > then + 100 for now, then in zip(arrived(backup, topic), before, strict=True)),
+        within_s=within_s, because="every topic-partition is replicated",
+    )  # fmt: skip
+    return time.monotonic() - began
+
+
+def equal(primary, backup, topic: str) -> None:
+    """Wait until both logs are the same; what differs for good is shown."""
+    found = [""]
+
+    def is_equal() -> bool:
+        found[:] = differences(primary, backup, topic, f"primary.{topic}")
+        return not found
+
+    with contextlib.suppress(AssertionError):
+        eventually(is_equal, within_s=30, because="everything has arrived")
+    assert found == []
+
+
+def shared(first: RunningAppliance, second: RunningAppliance) -> None:
+    eventually(lambda: owned(first) == owned(second) == 1, within_s=40, because="the slots are shared")
+
+
+def test_two_processes_share_the_slots_and_the_rest_goes_on_when_one_stops(processes, primary, backup, topic):
+    first = processes.one_more()
+    with load(primary, topic, partitions=PARTITIONS):
+        eventually(lambda: owned(first) == 2, within_s=30, because="who is alone serves all slots")
+        flow(backup, topic)
+        second = processes.one_more()
+        shared(first, second)
+        flow(backup, topic)
+        eventually(
+            lambda: measured(first) | measured(second) == {"0", "1", "2", "3"} and not measured(first) & measured(second),
+            within_s=30, because="each topic-partition is measured by the process that replicates it",
+        )  # fmt: skip
+        assert gauge(first, "kafka_mirror_processes") == 2
+        assert gauge(first, "kafka_mirror_settings_conflict") == 0
+        code, _ = first.stop()
+        assert code == 0
+        took_s = flow(backup, topic)
+        assert took_s < TAKEN_OVER_S
+        assert owned(second) == 2
+    equal(primary, backup, topic)
+
+
+@pytest.mark.parametrize("mode", ["", ONCE], ids=["at least once", "exactly once"])
+def test_the_slots_of_a_process_that_was_killed_are_taken_over(processes, primary, backup, topic, mode):
+    first, second = processes.one_more(mode), processes.one_more(mode)
+    shared(first, second)
+    with load(primary, topic, partitions=PARTITIONS):
+        flow(backup, topic)
+        signal_all(first.tree(), signal.SIGKILL)
+        first.process.wait(10)
+        assert flow(backup, topic) < TAKEN_OVER_S
+        first.start()
+        shared(first, second)
+        flow(backup, topic)
+    equal(primary, backup, topic)
+
+
+def test_a_process_that_slept_while_another_took_its_slots_over_writes_nothing_that_counts(
+    processes, primary, backup, topic
+):
+    first, second = processes.one_more(ONCE), processes.one_more(ONCE)
+    shared(first, second)
+    with load(primary, topic, partitions=PARTITIONS):
+        flow(backup, topic)
+        asleep = first.tree()
+        signal_all(asleep, signal.SIGSTOP)
+        try:
+            flow(backup, topic)
+        finally:
+            signal_all(asleep, signal.SIGCONT)
+        shared(first, second)
+        flow(backup, topic)
+    equal(primary, backup, topic)
+
+
+def test_a_rolling_restart_that_deals_topic_partitions_out_anew_waits_for_the_last_of_the_old_kind(
+    processes, primary, backup, topic
+):
+    first, second = processes.one_more(), processes.one_more()
+    shared(first, second)
+    with load(primary, topic, partitions=PARTITIONS):
+        for process in (first, second):
+            process.stop()
+            process.file.write_text(process.file.read_text().replace("tasks.max = 4", "tasks.max = 3"))
+            process.start()
+            if process is first:
+                eventually(
+                    lambda: gauge(first, "kafka_mirror_settings_conflict") == 1,
+                    within_s=30, because="the settings differ as long as the restart rolls",
+                )  # fmt: skip
+                assert owned(first) == 0
+            flow(backup, topic)
+        shared(first, second)
+        assert gauge(first, "kafka_mirror_settings_conflict") == 0
+    equal(primary, backup, topic)
+    assert "waits for processes that run it with mirror.slots=2, tasks.max=4" in first.log.read_text()

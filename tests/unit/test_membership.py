@@ -1,0 +1,219 @@
+"""Who serves which slots, as processes tell one another by offsets of the flow's group, which are in memory here."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirror.config.digest import digest
+from mirror.config.settings import load
+from mirror.errors import SettingsError
+from mirror.membership import Membership, is_working
+from mirror.replication.plan import Baton, FlowPlan, Layout, Owner, is_stopped, owner_key, stop_key, turn_key
+from mirror.state_folder import StateFolder
+
+SLOTS = 4
+LAYOUT = Layout(SLOTS, 8, 10_000, 2)
+PLAN = FlowPlan(source="A", target="B", tasks_max=8, consumer={}, producer={}, partitions=())
+FILE = """clusters = A, B
+A.bootstrap.servers = a:9092
+B.bootstrap.servers = b:9092
+A->B.enabled = true
+"""
+
+
+class Offsets:
+    """The group's offsets on the target."""
+
+    def __init__(self) -> None:
+        self.kept: dict[tuple[str, int], tuple[int, str]] = {}
+
+    async def commit(self, group: str, offsets: Mapping[tuple[str, int], tuple[int, str]]) -> None:
+        assert group == PLAN.group
+        self.kept |= offsets
+
+    async def committed(self, group: str, wanted: list[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, str]]:
+        assert group == PLAN.group
+        return {place: self.kept[place] for place in wanted if place in self.kept}
+
+    def owner(self, slot: int) -> int:
+        return Owner.parse(self.kept.get((PLAN.baton_topic, owner_key(slot)), (0, ""))).run_id
+
+    def turn(self, slot: int, run_id: int, *, windows_ago: int = 0) -> None:
+        baton = Baton(int(time.time() * 1000) // LAYOUT.window_ms - windows_ago, is_released=True)
+        self.kept[PLAN.baton_topic, turn_key(slot, 0)] = (baton.encode(), str(run_id))
+
+
+@pytest.fixture
+def flow(tmp_path):
+    (tmp_path / "f").write_text(FILE)
+    return load(tmp_path / "f").flows[0]
+
+
+class Process:
+    """A membership whose group's assignments are made by hand."""
+
+    def __init__(
+        self, flow, run_id: int, *, layout: Layout = LAYOUT, gone: tuple[int, ...] = (), settings: str = "s"
+    ) -> None:
+        self.fenced = 0
+        self.member = Membership(
+            flow, PLAN, layout, run_id=run_id, gone=gone, settings=settings, on_first_claim=self._fence
+        )
+
+    def _fence(self) -> None:
+        self.fenced += 1
+
+    def is_given(self, *slots: int) -> Process:
+        self.member._assigned = set(slots)
+        return self
+
+    def looks(self, target: Offsets) -> frozenset[int]:
+        asyncio.run(self.member._reconcile(target))  # type: ignore[arg-type]
+        assert self.member.owned is not None
+        return self.member.owned
+
+
+def test_slots_pass_from_one_process_to_the_other_without_a_moment_of_nobody(flow):
+    target = Offsets()
+    first, second = Process(flow, 1).is_given(0, 1, 2, 3), Process(flow, 2)
+    assert first.looks(target) == {0, 1, 2, 3}
+    assert first.member.leads
+    first.is_given(0, 1)
+    assert first.looks(target) == {0, 1, 2, 3}, "it goes on until the other one says that it has them"
+    assert second.is_given(2, 3).looks(target) == {2, 3}
+    assert first.looks(target) == {0, 1}
+    assert (first.member.processes, second.member.processes) == (2, 2)
+    assert not second.member.leads
+    assert (first.fenced, second.fenced) == (1, 1)
+
+
+def test_the_next_run_of_a_folder_goes_on_with_what_the_last_had_before_its_group_knows(flow):
+    target = Offsets()
+    Process(flow, 1).is_given(0, 1).looks(target)
+    assert Process(flow, 5, gone=(1,)).looks(target) == {0, 1}
+    assert Process(flow, 6).looks(target) == frozenset(), "another folder's waits for the group"
+
+
+def test_who_stops_gives_its_slots_away_and_tells_its_own_windows_only(flow):
+    target = Offsets()
+    first, second = Process(flow, 1).is_given(0, 1), Process(flow, 2).is_given(2, 3)
+    first.looks(target), second.looks(target)
+    asyncio.run(first.member._leave(target))  # type: ignore[arg-type]
+    assert [target.owner(slot) for slot in range(SLOTS)] == [0, 0, 2, 2]
+    stops = target.kept[PLAN.baton_topic, stop_key()]
+    assert (is_stopped(1, stops), is_stopped(2, stops)) == (True, False)
+
+
+def test_processes_with_other_settings_are_told_of(flow, caplog):
+    target = Offsets()
+    Process(flow, 1).is_given(0, 1).looks(target)
+    other = Process(flow, 2, settings="other").is_given(2)
+    other.looks(target)
+    other.looks(target)
+    assert other.member.has_conflict
+    assert [r.getMessage() for r in caplog.records if r.levelname == "WARNING"] == [
+        "A->B: another process runs it with other settings; compare what kafka-mirror explain prints there and here"
+    ]
+
+
+def test_who_deals_topic_partitions_out_in_another_way_waits_until_the_others_have_ended(flow):
+    target = Offsets()
+    Process(flow, 1).is_given(0, 1, 2, 3).looks(target)
+    target.turn(2, 1)
+    new = Process(flow, 2, layout=LAYOUT._replace(tasks_max=3)).is_given(0, 1, 2, 3)
+    assert new.looks(target) == frozenset()
+    assert new.member.has_conflict
+    assert not new.fenced, "nothing of the others' is touched"
+    target.turn(2, 1, windows_ago=5)
+    assert new.looks(target) == {0, 1, 2, 3}
+    assert not new.member.has_conflict
+
+
+def test_of_two_kinds_that_began_at_the_same_time_one_gives_way(flow):
+    target = Offsets()
+    first, other = (
+        Process(flow, 1).is_given(0, 1, 2, 3),
+        Process(flow, 2, layout=LAYOUT._replace(slots=2)).is_given(0, 1),
+    )
+    first.looks(target)
+    other.looks(target)  # nobody had shown itself by a turn yet
+    target.turn(1, 2)
+    assert first.looks(target) == frozenset()
+    assert [target.owner(slot) for slot in range(SLOTS)] == [2, 2, 0, 0]
+
+
+def test_a_run_that_was_told_of_but_shows_itself_no_more_is_not_waited_for():
+    now = 1_000_000_000
+    turn = (Baton(now // LAYOUT.window_ms, is_released=False).encode(), "7")
+    assert is_working({7}, [turn], LAYOUT, now_ms=now)
+    assert not is_working({8}, [turn], LAYOUT, now_ms=now)
+    assert not is_working({7}, [turn], LAYOUT, now_ms=now + 60_000)
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("deal"), st.lists(st.sampled_from([1, 2, 3]), min_size=SLOTS, max_size=SLOTS)),
+            st.tuples(st.just("look"), st.sampled_from([1, 2, 3])),
+        ),
+        max_size=30,
+    ),
+    st.lists(st.sampled_from([1, 2, 3]), min_size=SLOTS, max_size=SLOTS),
+)
+def test_whatever_happens_every_slot_ends_with_the_process_that_it_was_given_to(events, last):
+    target = Offsets()
+    made = type("Flow", (), {"name": "A->B", "source": type("Cluster", (), {"alias": "A"})})
+    processes = {run: Process(made, run) for run in (1, 2, 3)}
+
+    def deal(owners: list[int]) -> None:
+        for run, process in processes.items():
+            process.is_given(*(slot for slot, owner in enumerate(owners) if owner == run))
+
+    for what, argument in events:
+        if what == "deal":
+            deal(argument)
+        else:
+            processes[argument].looks(target)
+    deal(last)
+    for process in processes.values():
+        process.looks(target)
+    assert [target.owner(slot) for slot in range(SLOTS)] == last
+    owned = [process.looks(target) for process in processes.values()]
+    assert sum(map(len, owned)) == SLOTS
+
+
+def test_a_state_folder_is_one_process(tmp_path):
+    first, second = StateFolder(tmp_path / "state"), StateFolder(tmp_path / "state")
+    first.take()
+    with pytest.raises(SettingsError, match="belongs to a mirror that runs"):
+        second.take()
+    first.leave()
+    second.take()
+    assert second.gone == {first.run_id}
+    assert second.run_id > first.run_id
+    second.leave()
+
+
+def test_a_state_folder_that_cannot_be_written_is_told(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SettingsError, match=r"mirror\.state\.dir: .*cannot be written \(Not a directory\)"):
+        StateFolder(tmp_path / "file" / "state").take()
+
+
+def test_a_digest_tells_settings_apart_and_no_secret(tmp_path):
+    def of(*lines: str) -> str:
+        (tmp_path / "f").write_text(FILE + "\n".join(lines))
+        return digest(load(tmp_path / "f").flows[0])
+
+    assert of() == of()
+    assert of("topics = a") != of()
+    password = "B.sasl.jaas.config = org.apache.kafka.common.security.plain.PlainLoginModule required username='u' password='{}';"
+    assert of(password.format("one")) == of(password.format("two"))
+    here = "B.ssl.truststore.type = PEM\nB.ssl.truststore.location = /{}/ca.pem"
+    assert of(here.format("one")) == of(here.format("two")) != of()
