@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
+from metrics.door import Door
+from mirror.config.settings import load
 from mirror.errors import SettingsError
 
 OPTIONS = {
@@ -27,16 +29,18 @@ OPTIONS = {
 }
 
 
-def command(file: Path, host: str, port: int) -> list[str]:
+def command(file: Path, host: str, port: int, door: Door) -> list[str]:
     """Return the command that serves the app."""
     own = {"server.address": host, "server.port": str(port)}
+    if door.certificate:
+        own |= {"server.sslCertFile": door.certificate, "server.sslKeyFile": door.key or door.certificate}
     options = [f"--{key}={value}" for key, value in {**OPTIONS, **own}.items()]
     return [
         sys.executable,
         "-m",
         "streamlit",
         "run",
-        str(Path(__file__).with_name("main.py")),
+        str(Path(__file__).with_name("entrance.py")),
         *options,
         "--",
         str(file.resolve()),
@@ -47,13 +51,14 @@ def serve(file: Path, host: str, port: int) -> NoReturn:
     """Become the app's process, so that signals reach it.
 
     Raises:
-        SettingsError: there is no such file.
+        SettingsError: there is no such file, or it is refused.
     """
     if not file.is_file():
         raise SettingsError(f"{file}: no such file. Name the connect-mirror-maker.properties of the mirror.")
+    door = load(file).mirror.http
     root = str(Path(__file__).resolve().parents[1])
     paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
-    print(f"lag inspector: http://{host}:{port}", flush=True)
-    arguments = command(file, host, port)
+    print(f"lag inspector: {door.scheme}://{host}:{port}", flush=True)
+    arguments = command(file, host, port, door)
     os.execv(arguments[0], arguments)  # noqa: S606 - no shell

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -55,8 +54,7 @@ def exposition(address: str) -> str:
     Raises:
         OSError: it does not answer.
     """
-    with urllib.request.urlopen(f"http://{address}/metrics", timeout=TIMEOUT_S) as answer:
-        return str(answer.read().decode())
+    return settings().mirror.http.read(address, "/metrics", timeout_s=TIMEOUT_S)
 
 
 def fields(*named: tuple[str, str]) -> None:

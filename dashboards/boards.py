@@ -260,6 +260,9 @@ def failover() -> Board:
     )  # fmt: skip
 
 
+NO_VERIFY = "no kafka-mirror verify --every is scraped"
+
+
 def engine() -> Board:
     """Return the board of the appliance itself."""
     return Board(
@@ -299,6 +302,17 @@ def engine() -> Board:
                     lines("Late hand-overs and take-overs", "Windows that began a second late, or whose predecessor hung.",
                           "short", Query(q.handovers("late_handovers_total"), f"{FLOW} slot {{{{slot}}}} late"),
                           Query(q.handovers("takeovers_total"), f"{FLOW} slot {{{{slot}}}} take-over")),
+                ),
+            ),
+            Row(
+                "Verification",
+                (
+                    lines("Records compared and equal", "By kafka-mirror verify --every, per second.", "cps",
+                          Query(q.verified(), FLOW), may_be_empty=NO_VERIFY),
+                    lines("Different or missing", "What it found to be wrong; its output names the first.", "short",
+                          Query(q.verify_differences(), f"{FLOW} {{{{topic}}}}"), may_be_empty=NO_VERIFY),
+                    lines("Waiting to be compared", "It grows where --rate is less than what comes.", "short",
+                          Query(q.verify_waiting(), FLOW), may_be_empty=NO_VERIFY),
                 ),
             ),
             Row(

@@ -304,6 +304,21 @@ def conflicts() -> str:
     return f"max by (source, target) ({of('settings_conflict')})"
 
 
+def verified() -> str:
+    """Records found equal, per second."""
+    return f"sum by (source, target) (rate({of('verified_records_total')}[{EVERY}]))"
+
+
+def verify_differences() -> str:
+    """Records found different or missing."""
+    return f"sum by (source, target, topic) (increase({of('verify_differences_total')}[{EVERY}]))"
+
+
+def verify_waiting() -> str:
+    """Records that wait to be compared."""
+    return f"max by (source, target) ({of('verify_waiting_records')})"
+
+
 def processes() -> str:
     """Processes that share a flow."""
     return f"max by (source, target) ({of('processes')})"

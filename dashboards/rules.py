@@ -245,6 +245,23 @@ def alerts() -> list[Alert]:
             description=f"{THE_FLOW}, slot {{{{ $labels.slot }}}}: {{{{ $value | humanize }}}} windows in half an hour.",
         ),
         Alert(
+            name="KafkaMirrorVerifyDiffers",
+            expr=f"increase({metric('verify_differences_total')}[10m]) > 0",
+            lasts="0m",
+            keeps="1h",
+            severity="critical",
+            summary="Records on the target are not what the source has.",
+            description=f"{THE_PARTITION}: {{{{ $value | humanize }}}} records differ or are missing.",
+        ),
+        Alert(
+            name="KafkaMirrorVerifyStale",
+            expr=f"time() - {metric('last_verify_timestamp_seconds')} > 3600",
+            lasts="5m",
+            severity="warning",
+            summary="Nothing has been compared for an hour.",
+            description=f"{THE_FLOW}: the last round ended {{{{ $value | humanizeDuration }}}} ago.",
+        ),
+        Alert(
             name="KafkaMirrorSlotsUnserved",
             expr=f"max by ({FLOW}) ({metric('slots')}) > sum by ({FLOW}) ({metric('slots_owned')})",
             lasts="3m",

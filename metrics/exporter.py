@@ -11,7 +11,11 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
+from metrics.door import Door
+
 log = logging.getLogger("mirror")
+
+OPEN = Door()
 
 _PLAIN = "text/plain; charset=utf-8"
 _FAST = 1  # gzip's level: a scrape of 15 MB is 2 % of that at any level, and the higher ones cost seconds
@@ -30,14 +34,21 @@ class _Quiet(WSGIRequestHandler):
 class _ThreadingServer(WSGIServer):
     daemon_threads = True
 
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing of clients that hang up, or speak no TLS; all else is answered with a 500 and logged."""
+
 
 @contextmanager
-def serve(exposition: Callable[[], str], host: str, port: int, *, is_ready: Callable[[], bool]) -> Iterator[int]:
-    """Serve until the context ends; yields the port (a given 0 picks a free one).
+def serve(
+    exposition: Callable[[], str], host: str, port: int, *, is_ready: Callable[[], bool], door: Door = OPEN
+) -> Iterator[int]:
+    """Serve until the context ends; yields the port (a given 0 picks a free one). `/ready` asks for no login.
 
     Raises:
         PortTakenError: when the address is in use or cannot be bound.
+        OSError: the door's certificate cannot be used.
     """
+    tls = door.server_context()
 
     def app(environ: dict[str, object], start: _Start) -> Iterable[bytes]:
         path = environ["PATH_INFO"]
@@ -45,6 +56,9 @@ def serve(exposition: Callable[[], str], host: str, port: int, *, is_ready: Call
             ready = is_ready()
             start("200 OK" if ready else "503 Service Unavailable", [("Content-Type", _PLAIN)])
             return [b"ready\n" if ready else b"starting\n"]
+        if not door.lets_in(str(environ.get("HTTP_AUTHORIZATION", ""))):
+            start("401 Unauthorized", [("Content-Type", _PLAIN), ("WWW-Authenticate", 'Basic realm="kafka-mirror"')])
+            return [b"a name and a password are needed\n"]
         if path not in ("/metrics", "/"):
             start("404 Not Found", [("Content-Type", _PLAIN)])
             return [b"try /metrics or /ready\n"]
@@ -67,6 +81,8 @@ def serve(exposition: Callable[[], str], host: str, port: int, *, is_ready: Call
         raise PortTakenError(
             f"cannot listen on {host}:{port} ({error.strerror}); set mirror.metrics.listen to another"
         ) from error
+    if tls is not None:  # the handshake is the request's thread's: a client that says nothing holds up nobody
+        server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
     thread.start()
     try:

@@ -205,6 +205,20 @@ class Recorder:
 
     # --- what is mirrored at all -------------------------------------------------------------------------------
 
+    # --- what a comparison finds -----------------------------------------------------------------------------
+
+    def verified(self, labels: Labels, *, equal: int, wrong: int) -> None:
+        """Take in how many more records of a topic-partition were found equal, and how many different or missing."""
+        with self._lock:
+            self._add("kafka_mirror_verified_records_total", labels, equal)
+            self._add("kafka_mirror_verify_differences_total", labels, wrong)
+
+    def verify_round(self, flow: Labels, *, left: int, now_s: float) -> None:
+        """Take in that a round of comparing has ended, and how many records are left for later ones."""
+        with self._lock:
+            self._set("kafka_mirror_verify_waiting_records", flow, left)
+            self._set("kafka_mirror_last_verify_timestamp_seconds", flow, now_s)
+
     def info(self, name: str, labels: Labels) -> None:
         """Take in a fact that the labels of a constant 1 tell."""
         with self._lock:

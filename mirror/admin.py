@@ -59,6 +59,7 @@ _LEADER_MOVED = (
     KafkaError.FENCED_LEADER_EPOCH,
     KafkaError.UNKNOWN_LEADER_EPOCH,
     KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError._NOENT,  # "no leaders found", from metadata of the time when there was none
 )
 _REFUSALS = (KafkaError._SSL, KafkaError._AUTHENTICATION)
 # Of what librdkafka tells: the address, which a config provider may have given, its own settings' names, milliseconds.

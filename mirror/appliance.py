@@ -8,6 +8,7 @@ import queue
 import signal
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from importlib.metadata import version
@@ -20,9 +21,10 @@ from metrics.listener import MirrorQueryListener, Take
 from metrics.recorder import Recorder
 from mirror import __version__
 from mirror.checkpoints.plan import CheckpointPlan
+from mirror.clock import Clock
 from mirror.config.digest import digest
 from mirror.config.settings import Settings
-from mirror.errors import ClusterUnavailable, SettingsError, StreamTerminated
+from mirror.errors import ClusterUnavailable, MirrorError, SettingsError, StreamTerminated
 from mirror.flow_state import FlowState, labels_of, refuse_same_cluster, state_of
 from mirror.heartbeats import Heart
 from mirror.local.jars import cache_folder, java
@@ -42,7 +44,9 @@ STOP_WITHIN_S = 22.0  # from the request on; what a dead cluster held up before 
 LANES_END_S = 5.0
 POLL_ENDS_S = 6.0  # a poll that runs asks two clusters; the rest of the round is left out
 SPARE_TASKS = 2
-RESTARTS_BEFORE_GIVING_UP = 10
+RESTARTS_BEFORE_GIVING_UP = 10  # within the last
+RESTARTS_COUNT_S = 600.0
+BEGIN_AGAIN_S = 10.0
 
 
 class Appliance:
@@ -53,10 +57,12 @@ class Appliance:
         self._mirror = settings.mirror
         self._folder = StateFolder(settings.mirror.state_dir)
         self._plan_file: Path = self._folder.path / "plan"
+        self._memberships = Memberships()
         self._led: set[tuple[str, str]] = set()  # flows whose checkpoints the plan file asks for
         self._is_ready = False
         self._stop = threading.Event()
         self._stop_asked_s = 0.0
+        self._failure: StreamTerminated | None = None  # told when every position is handed over
         self.recorder = Recorder()
         self.flows = [state_of(flow) for flow in settings.flows]
         self.port = 0
@@ -72,8 +78,8 @@ class Appliance:
 
         Raises:
             SettingsError: both ends of a flow are the same cluster, or the state folder or the metrics address is taken.
-            ClusterUnavailable: a cluster did not answer at start.
-            StreamTerminated: Spark ended the queries again and again.
+            ClusterUnavailable: at the start there was no flow whose clusters answered.
+            StreamTerminated: Spark ended the queries again and again, or the machine's clock was set back.
         """
         mirror = self._mirror
         with ExitStack() as stack:
@@ -81,16 +87,16 @@ class Appliance:
             stack.callback(self._folder.leave)
             try:
                 host, port = mirror.metrics_listen
-                self.port = stack.enter_context(serve(self._exposition, host, port, is_ready=lambda: self._is_ready))
+                self.port = stack.enter_context(
+                    serve(self._exposition, host, port, is_ready=lambda: self._is_ready, door=mirror.http)
+                )
             except PortTakenError as error:
                 raise SettingsError(str(error)) from error
             self.recorder.info("kafka_mirror_build_info", (__version__, platform.python_version(), version("pyspark")))
-            refuse_same_cluster(self.flows)
             self.poller.load()
-            self._refresh(force=True)
-            memberships = Memberships([self._membership(state) for state in self.flows])
-            stack.callback(memberships.end)
-            memberships.start()
+            self._begin()
+            stack.callback(self._memberships.end)
+            self._memberships.start()
             archive = ClassArchive(cache_folder(), java())
             spark = session(mirror.spark, archive, tasks=mirror.lanes * mirror.slots + SPARE_TASKS)
             stack.callback(close, spark, archive)
@@ -105,7 +111,7 @@ class Appliance:
                 window_ms=mirror.window_ms,
             )
             streams: list[Lanes | CheckpointStream] = [lanes]
-            if intervals := [state.flow.checkpoints.interval_s for state in self.flows if state.follows_groups]:
+            if intervals := [s.flow.checkpoints.interval_s for s in self.flows if s.flow.checkpoints.enabled]:
                 streams.append(CheckpointStream(spark, mirror.state_dir, plan=self._plan_file, every_s=min(intervals)))
             heart = Heart(self._settings.beats, self._beaten, self._beats_for)
             stack.callback(heart.stop)
@@ -116,17 +122,51 @@ class Appliance:
                 polling.start()
                 heart.start()
                 self._is_ready = True
-                log.info("replicating %s; metrics on http://%s:%d/metrics", self._summary(), host, self.port)
+                log.info(
+                    "replicating %s; metrics on %s://%s:%d/metrics",
+                    self._summary(),
+                    mirror.http.scheme,
+                    host,
+                    self.port,
+                )
                 if on_started is not None:
                     on_started(self)
                 self._watch(streams)
             self._is_ready = False
-            self._finish(lanes, polling, memberships)
+            self._finish(lanes, polling)
             for stream in streams:
                 stream.stop()
+            if self._failure is not None:
+                raise self._failure
 
-    def _membership(self, state: FlowState) -> Membership:
-        """Return this process' part in a flow that was discovered."""
+    def _begin(self) -> None:
+        """Begin every flow whose clusters answer; those of the others are tried again later.
+
+        Raises:
+            SettingsError: both ends of a flow are the same cluster, or a MirrorMaker 2 still replicates it.
+            ClusterUnavailable: no flow's clusters answer.
+        """
+        failures = []
+        down: set[str] = set()
+        for state in self.flows:
+            if down & set(state.name):
+                continue
+            try:
+                self._begin_flow(state)
+            except ClusterUnavailable as error:
+                failures.append(error)
+                down.add(error.cluster)
+                self.recorder.cluster(error.cluster, is_up=False)
+        if all(state.plan is None for state in self.flows):
+            raise failures[0]
+        for failure in failures:
+            log.error("%s Its flows are tried again every %.0f seconds; the others begin.", failure, BEGIN_AGAIN_S)
+        self._write_plan(is_stopping=False)
+
+    def _begin_flow(self, state: FlowState) -> None:
+        refuse_same_cluster([state])
+        state.refresh_due.has_come(state.flow.refresh_topics.interval_s)
+        self._discover(state)
         assert state.plan is not None
         mirror, flow = self._mirror, state.flow
         layout = Layout(mirror.slots, flow.tasks_max, mirror.window_ms, mirror.lanes)
@@ -134,7 +174,25 @@ class Appliance:
             flow, state.plan, layout, run_id=self._folder.run_id, gone=self._folder.gone, settings=digest(flow),
             on_first_claim=state.fence,
         )  # fmt: skip
-        return state.membership
+        self._memberships.add(state.membership)
+
+    def _begin_late(self) -> bool:
+        """Try again to begin the flows whose clusters did not answer, one dead cluster at a time; tell whether one has begun."""
+        for state in self.flows:
+            if state.plan is None and state.begin_due.has_come(BEGIN_AGAIN_S):
+                try:
+                    self._begin_flow(state)
+                except MirrorError as error:
+                    if state.not_begun != str(error):
+                        log.warning("%s: not begun yet: %s", state.flow.name, error)
+                    state.not_begun = str(error)
+                    return False
+                log.info("%s: its clusters answer: it begins", state.flow.name)
+                return True
+        return False
+
+    def _discover(self, state: FlowState) -> bool:
+        return state.discover(slots=self._mirror.slots, last_position=self.poller.last_position)
 
     def _beats_for(self, flow: tuple[str, str]) -> bool:
         """Tell whether this process writes a flow's heartbeats; those of flows that nobody replicates everybody writes."""
@@ -202,24 +260,39 @@ class Appliance:
     # --- while it runs ------------------------------------------------------------------------------------------
 
     def _watch(self, streams: list[Lanes | CheckpointStream]) -> None:
-        restarts = 0
+        restarts: deque[float] = deque()
+        clock = Clock()
         while not self._stop.wait(0.2):
+            if (back_s := clock.set_back_s()) * 1000 > self._mirror.window_ms:
+                self._failure = StreamTerminated(
+                    f"the machine's clock was set back by {back_s:.0f} s; windows are numbered by it. Start the appliance again"
+                )
+                self.stop()
+                continue
             for ended in [ended for stream in streams for ended in stream.revive()]:
-                restarts += 1
+                now_s = time.monotonic()
+                restarts.append(now_s)
+                while restarts[0] < now_s - RESTARTS_COUNT_S:
+                    restarts.popleft()
                 self.recorder.count("kafka_mirror_query_restarts_total")
-                log.error("%s; started again (%d)", ended, restarts)
-                if restarts > RESTARTS_BEFORE_GIVING_UP:
-                    raise StreamTerminated(f"{ended}; given up after {restarts} restarts")
+                log.error("%s; started again (%d)", ended, len(restarts))
+                if len(restarts) > RESTARTS_BEFORE_GIVING_UP:
+                    raise StreamTerminated(
+                        f"{ended}; given up after {len(restarts)} restarts in {RESTARTS_COUNT_S:.0f} s"
+                    )
             self._share()
             self._refresh()
             self._sync()
 
     def _share(self) -> None:
         """Follow which slots this process serves, and for which flows it does what one of several does."""
-        served = set()
+        served, unknown = set(), set()
         for state in self.flows:
-            if (membership := state.membership) is None or membership.owned is None:
-                return
+            if (membership := state.membership) is None:
+                continue
+            if membership.owned is None:
+                unknown.add(state.name)
+                continue
             if membership.owned:
                 served.add(state.name)
             self.recorder.share(
@@ -227,7 +300,7 @@ class Appliance:
                 processes=membership.processes, has_conflict=membership.has_conflict,
             )  # fmt: skip
         led = {state.name for state in self.flows if state.leads}
-        self.recorder.keep_flows(served=served, led=led)
+        self.recorder.keep_flows(served=served | unknown, led=led | unknown)
         if led != self._led:
             self._write_plan(is_stopping=False)
 
@@ -263,20 +336,18 @@ class Appliance:
             log.warning("%s: ACLs cannot be added on %s: %s", state.flow.name, state.flow.target.alias, objection)
         state.acl_objections = objections
 
-    def _refresh(self, *, force: bool = False) -> None:
+    def _refresh(self) -> None:
         """Follow new topics and grown partitions of the flows whose interval is over; tell the planner."""
-        changed = False
+        changed = self._begin_late()
         for state in self.flows:
-            is_due = state.refresh_due.has_come(state.flow.refresh_topics.interval_s)
-            if not force and not (is_due and state.flow.refresh_topics.enabled):
+            is_due = state.plan is not None and state.refresh_due.has_come(state.flow.refresh_topics.interval_s)
+            if not (is_due and state.flow.refresh_topics.enabled):
                 continue
             try:
-                changed |= state.discover(slots=self._mirror.slots, last_position=self.poller.last_position)
+                changed |= self._discover(state)
             except ClusterUnavailable as error:
-                if force:
-                    raise
                 log.warning("%s: topics not refreshed: %s", state.flow.name, error)
-        if changed or force:
+        if changed:
             self._write_plan(is_stopping=False)
 
     def _write_plan(self, *, is_stopping: bool) -> None:
@@ -318,9 +389,8 @@ class Appliance:
                 return
 
     def _forget_the_gone(self) -> None:
-        plans = [state.served() for state in self.flows]
-        if None in plans:
-            return  # not known yet: what the last run has seen stays
+        # While it is not known yet what of a flow is ours, what the last run has seen of it stays.
+        plans = [state.served() or state.plan for state in self.flows]
         present = [labels for plan in plans if plan is not None for labels in labels_of(plan).values()]
         self.recorder.keep_only(present)
         self.poller.keep_only(present)
@@ -330,19 +400,21 @@ class Appliance:
         if plan is not None and plan.partitions:
             for names in {(assigned.remote_topic, assigned.topic) for assigned in plan.partitions}:
                 self.recorder.info("kafka_mirror_topic_info", (*state.name, *names))
-            self.poller.poll(plan, state.source, state.target, labels_of(plan))
+            since_s = state.membership.since_s if state.membership is not None else 0.0
+            self.poller.poll(plan, state.source, state.target, labels_of(plan), since_s=since_s)
 
     # --- the end ------------------------------------------------------------------------------------------------
 
-    def _finish(self, lanes: Lanes, polling: threading.Thread, memberships: Memberships) -> None:
+    def _finish(self, lanes: Lanes, polling: threading.Thread) -> None:
         """Let the running windows end themselves: everything in flight acknowledged, positions committed."""
         log.info("stopping: running windows hand over their positions")
         self._write_plan(is_stopping=True)
-        memberships.leave()
-        left_s = STOP_WITHIN_S - (time.monotonic() - (self._stop_asked_s or time.monotonic()))
-        is_in_time = lanes.finish(max(LANES_END_S, left_s))
+        self._memberships.leave()
+        asked_s = self._stop_asked_s or time.monotonic()
+        is_in_time = lanes.finish(max(LANES_END_S, asked_s + STOP_WITHIN_S - time.monotonic()))
         if polling.ident is not None:  # a stop asked for while Spark starts comes before the first poll
-            polling.join(POLL_ENDS_S)
+            left_s = asked_s + STOP_WITHIN_S - time.monotonic()
+            polling.join(min(POLL_ENDS_S, max(1.0, left_s)))
         if not polling.is_alive():
             for state in self.flows if is_in_time else ():
                 self._poll(state)

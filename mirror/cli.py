@@ -66,6 +66,7 @@ VERIFY_EXAMPLES = """\
 examples:
   kafka-mirror verify mirror.properties 'a->b'
   kafka-mirror verify mirror.properties 'a->b' --topic 'orders|payments' --last 100000
+  kafka-mirror verify mirror.properties 'a->b' --every 60 --rate 5000 --last 1        all that is new from now on, with metrics
 exit codes: 0 equal, 1 something differs or could not be read, 2 settings, 3 a cluster did not answer"""
 TRANSLATE_HELP = """\
 Say where on cluster B the records begin that a reader at some offset of cluster A has not read: along the mirror's flows, or
@@ -189,6 +190,20 @@ def _parser() -> argparse.ArgumentParser:
     verify.add_argument("flow", metavar="A->B", help="the flow")
     verify.add_argument("--topic", metavar="REGEX", help="only these topics, as the source calls them (default: all)")
     verify.add_argument("--last", type=_positive, metavar="N", help="only the newest N records of each topic-partition")
+    verify.add_argument(
+        "--every", type=_seconds, metavar="SECONDS", help="go on until Ctrl-C: compare what is new, so often"
+    )
+    verify.add_argument(
+        "--rate",
+        type=_positive,
+        metavar="N",
+        default=10_000,
+        help="with --every, at most N records/s (default %(default)s)",
+    )
+    verify.add_argument(
+        "--metrics-listen", metavar="HOST:PORT", default="127.0.0.1:9405",
+        help="with --every, where /metrics tells what was found (default %(default)s)",
+    )  # fmt: skip
     verify.set_defaults(command=_verify)
 
     app = commands.add_parser("app", help="serve the lag inspector, a page to look at lag")
@@ -400,6 +415,16 @@ def _verify(parsed: argparse.Namespace) -> int:
     from mirror.verification.command import verify
 
     return verify(load(parsed.file), parsed)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 1 <= seconds <= 86_400:
+        raise argparse.ArgumentTypeError(f'"{text}" is no time to wait. Write 1 to 86400 seconds.')
+    return seconds
 
 
 def _positive(text: str) -> int:

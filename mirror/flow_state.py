@@ -51,6 +51,8 @@ class FlowState:
     remote: dict[str, int] = field(default_factory=dict)  # partitions of each topic on the target
     plan: FlowPlan | None = None
     first: frozenset[Key] | None = None  # topic-partitions that were there when the flow began
+    begin_due: Due = field(default_factory=Due)
+    not_begun: str = ""  # why, as it was told last
     refresh_due: Due = field(default_factory=Due)
     configs_due: Due = field(default_factory=Due)
     acls_due: Due = field(default_factory=Due)

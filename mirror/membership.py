@@ -22,7 +22,6 @@ from mirror.errors import ClusterUnavailable
 from mirror.replication.group_offsets import GroupOffsets
 from mirror.replication.plan import (
     SLOTS_TOPIC,
-    Baton,
     FlowPlan,
     Key,
     Layout,
@@ -31,7 +30,6 @@ from mirror.replication.plan import (
     layout_key,
     owner_key,
     stop_key,
-    turn_key,
     with_stop,
 )
 from mirror.replication.turn import NETWORK
@@ -42,8 +40,9 @@ SESSION_MS = 6_000  # the least that brokers allow unless they are told otherwis
 LOOK_S = 0.5
 RECONCILE_S = 1.0
 STEP_S = 30.0
-WRITE_AGAIN_S = 3600.0  # offsets expire
-CLOSE_S = 5.0
+SAY_AGAIN_MS = 5_000
+SILENT_MS = 20_000  # who has not said for so long that it works is gone
+CLOSE_S = 2.0
 
 Offsets = Mapping[Key, tuple[int, str]]
 
@@ -51,8 +50,8 @@ Offsets = Mapping[Key, tuple[int, str]]
 class Membership:
     """This process' part in one flow.
 
-    `owned`: the slots that it serves now, None before that is known; `processes`: how many share the flow; `has_conflict`:
-    whether one of them has other settings.
+    `owned`: the slots that it serves now, None before that is known, and `since_s` (epoch) just these; `processes`: how many
+    share the flow; `has_conflict`: whether one of them has other settings.
     """
 
     def __init__(
@@ -62,6 +61,7 @@ class Membership:
         self.name = flow.name
         self.layout = layout
         self.owned: frozenset[int] | None = None
+        self.since_s = 0.0
         self.has_conflict = False
         self.processes = 1
         self._flow = flow
@@ -74,7 +74,6 @@ class Membership:
         self._settings = settings
         self._on_first_claim: Callable[[], None] | None = on_first_claim
         self._assigned: set[int] = set()
-        self._written_s: dict[int, float] = {}  # by slot
         self._told: set[str] = set()
         self._target: GroupOffsets | None = None
 
@@ -193,13 +192,12 @@ class Membership:
         if wanted and self._on_first_claim is not None:
             await asyncio.to_thread(self._on_first_claim)
             self._on_first_claim = None
-        now_s = time.monotonic()
-        fresh = {slot for slot in kept if now_s < self._written_s.get(slot, 0.0) + WRITE_AGAIN_S}
+        now_ms = int(time.time() * 1000)
+        fresh = {slot for slot in kept if now_ms < known[slot].said_ms + SAY_AGAIN_MS}
         offsets: dict[Key, tuple[int, str]] = {}
         for slot in (wanted | kept) - fresh:
-            since_ms = known[slot].since_ms if slot in kept else int(time.time() * 1000)
-            offsets[self._owner(slot)] = Owner(self._run_id, since_ms, self._settings).encode()
-            self._written_s[slot] = now_s
+            since_ms = known[slot].since_ms if slot in kept else now_ms
+            offsets[self._owner(slot)] = Owner(self._run_id, since_ms, now_ms, self._settings).encode()
         if offsets or layout is None or layout[1] != self.layout.text():
             offsets[self._batons, layout_key()] = (0, self.layout.text())
             await target.commit(self._group, offsets)
@@ -209,12 +207,13 @@ class Membership:
         owned = frozenset(slots)
         if owned != self.owned:
             log.info("%s: serves slots %s of %d", self.name, _listed(owned), self.layout.slots)
+            self.since_s = time.time()
         self.owned = owned
 
     async def _give_up(self, target: GroupOffsets, known: Mapping[int, Owner]) -> None:
         ours = [slot for slot, owner in known.items() if owner.run_id == self._run_id]
         if ours:
-            await target.commit(self._group, {self._owner(slot): Owner(0, 0, "").encode() for slot in ours})
+            await target.commit(self._group, {self._owner(slot): Owner(0).encode() for slot in ours})
         self.owned = frozenset()
 
     async def _leave(self, target: GroupOffsets) -> None:
@@ -234,10 +233,8 @@ class Membership:
             self._told.discard("layout")
             return True
         places = [(self._batons, owner_key(slot)) for slot in range(other.slots)]
-        turns = [(self._batons, turn_key(slot, lane)) for slot in range(other.slots) for lane in range(other.lanes)]
-        found = await target.committed(self._group, [*places, *turns])
-        runs = {found[place][0] for place in places if place in found} - {0, self._run_id, *self._gone}
-        if is_working(runs, [found[turn] for turn in turns if turn in found], other, now_ms=time.time() * 1000):
+        found = await target.committed(self._group, places)
+        if is_working(map(Owner.parse, found.values()), {0, self._run_id, *self._gone}, now_ms=time.time() * 1000):
             self.has_conflict = True
             self._tell("layout", "waits for processes that run it with %s; this one has %s. Give all the same values; "
                        "in a rolling restart it goes on when the last of them has stopped",
@@ -260,10 +257,9 @@ class Membership:
             self._told.discard("settings")
 
 
-def is_working(runs: Collection[int], turns: Iterable[tuple[int, str]], layout: Layout, *, now_ms: float) -> bool:
-    """Tell whether one of these runs shows itself by its turns, or may do so until its last window is over."""
-    ids = {str(run) for run in runs}
-    return any(run in ids and now_ms <= Baton.decode(at).dead_ms(layout.window_ms) for at, run in turns)
+def is_working(owners: Iterable[Owner], nobody: Collection[int], *, now_ms: float) -> bool:
+    """Tell whether one of these owners, the runs of `nobody` aside, has said of late that it works."""
+    return any(owner.run_id not in nobody and now_ms < owner.said_ms + SILENT_MS for owner in owners)
 
 
 def _described(layout: Layout) -> str:
@@ -285,19 +281,26 @@ async def _wait(event: asyncio.Event, at_most_s: float) -> None:
 class Memberships(threading.Thread):
     """All flows' memberships, in one thread: none waits for another flow's cluster."""
 
-    def __init__(self, memberships: Collection[Membership]) -> None:
+    def __init__(self) -> None:
         super().__init__(name="memberships", daemon=True)
-        self._all = {membership.name: membership for membership in memberships}
+        self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._leaving = asyncio.Event()
         self._ending = asyncio.Event()
 
-    def __getitem__(self, flow: str) -> Membership:
-        return self._all[flow]
+    def add(self, membership: Membership) -> None:
+        """Take part in a flow from now on; safe from any thread."""
+        self._loop.call_soon_threadsafe(lambda: self._tasks.add(self._loop.create_task(self._kept(membership))))
 
     def run(self) -> None:
         """Take part in all flows until `leave` and `end`."""
-        self._loop.run_until_complete(asyncio.wait([self._loop.create_task(self._kept(m)) for m in self._all.values()]))
+        self._loop.run_until_complete(self._all())
+
+    async def _all(self) -> None:
+        await self._ending.wait()
+        for task in self._tasks:
+            task.cancel()  # whatever a dead cluster has it wait for
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _kept(self, membership: Membership) -> None:
         while not self._ending.is_set():

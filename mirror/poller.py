@@ -51,6 +51,7 @@ class Poller:
         self._history = History()
         self._publishes = publishes
         self._positions: dict[str, dict[Key, int]] = {}  # by flow: of the last poll that the target answered
+        self._unpolled: set[str] = set()  # flows with a cluster that does not answer; said once
         self._unpublished: set[str] = set()  # flows whose positions the source refuses; said once
         self._reads = reads
         self._readers: dict[str, FirstUnreplicated] = {}  # by flow
@@ -73,8 +74,12 @@ class Poller:
         samples = self._history.of(labels)
         return samples[-1].position if samples else None
 
-    def poll(self, plan: FlowPlan, source: Admin, target: Admin, labels: Mapping[Key, Labels]) -> None:
-        """Poll one flow. `labels` maps (source topic, partition) to the labels of its series.
+    def poll(
+        self, plan: FlowPlan, source: Admin, target: Admin, labels: Mapping[Key, Labels], *, since_s: float = 0.0
+    ) -> None:
+        """Poll one flow, which this process serves since `since_s` (epoch).
+
+        `labels` maps (source topic, partition) to the labels of its series.
 
         While the target does not answer, positions are those of the last poll, for nothing can commit there; so the lag
         is seen to grow. While the source does not, nothing new is known.
@@ -96,10 +101,16 @@ class Poller:
             self._time_lag(plan, source, labels, offsets.lagging(positions, logs), positions.keys() & logs.ends.keys())
             if self._publishes:
                 self._publish(plan, source, positions)
-        self._judge(flow, labels.values(), time.time())
+        self._judge(flow, labels.values(), time.time(), since_s)
         for failure in failures:
             self._recorder.count("kafka_mirror_poll_errors_total", flow)
-            log.warning("%s: lag not polled: %s", plan.name, failure)
+            say = log.debug if plan.name in self._unpolled else log.warning
+            say("%s: lag not polled: %s", plan.name, failure)
+        if failures:
+            self._unpolled.add(plan.name)
+        elif plan.name in self._unpolled:
+            self._unpolled.discard(plan.name)
+            log.info("%s: lag is polled again", plan.name)
         if not failures:
             self._recorder.polled(flow, now_s=time.time(), took_s=time.monotonic() - began)
         if time.monotonic() - self._saved_s > SAVE_EVERY_S:
@@ -186,8 +197,9 @@ class Poller:
         self._recorder.cluster(cluster.alias, is_up=True)
         return answer
 
-    def _judge(self, flow: tuple[str, str], partitions: Collection[Labels], now_s: float) -> None:
-        last_report_s = self._recorder.value("kafka_mirror_last_progress_timestamp_seconds", flow) or self._started_s
+    def _judge(self, flow: tuple[str, str], partitions: Collection[Labels], now_s: float, since_s: float) -> None:
+        reported_s = self._recorder.value("kafka_mirror_last_progress_timestamp_seconds", flow)
+        last_report_s = max(reported_s or self._started_s, since_s)
         counts = Counter(dict.fromkeys(Status, 0))
         for labels in partitions:
             verdict = judge(

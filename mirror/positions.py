@@ -18,16 +18,19 @@ from mirror.checkpoints.rules import is_idle
 from mirror.checkpoints.writes import REQUEST_BYTES, write, writer
 from mirror.config.clients import aiokafka_options
 from mirror.config.settings import Flow
-from mirror.errors import SettingsError
+from mirror.errors import ClusterUnavailable, SettingsError
 from mirror.groups import Groups
 from mirror.mm2_records import NotThatRecord, OffsetSync
 from mirror.offset_map import OffsetMap
 from mirror.replication.plan import Assigned, FlowPlan, Key
+from mirror.replication.recreated import OnRecreated
 from mirror.replication.tail import MapRecord
 from mirror.replication.wire import Target
 from mirror.topics import offset_syncs_topic
 
 log = logging.getLogger("mirror")
+
+_NAMED = 5  # topic-partitions in a line of the log
 
 Found = TypeVar("Found")
 
@@ -91,7 +94,52 @@ def begin(flow: Flow, plan: FlowPlan) -> frozenset[Key]:
         return frozenset()
     if not flow.source_group and (count := take_over(flow, plan, missing)):
         log.info("%s: %d topic-partitions go on where MirrorMaker 2 stopped", flow.name, count)
+    elif not flow.source_group and _went_on_as_shown(flow, plan):
+        return frozenset()
     return frozenset(present)
+
+
+def _went_on_as_shown(flow: Flow, plan: FlowPlan) -> bool:
+    """Do what the flow's policy says when the target knows nothing of it and the source shows how far it was.
+
+    So it is with a target that was rebuilt, or an address that leads to another cluster than before.
+
+    Returns:
+        True when it goes on at the positions that the source shows.
+
+    Raises:
+        SettingsError: it is not to begin by itself then.
+    """
+    try:
+        shown = Groups(flow.source.alias, flow.source_admin).read(lambda name: name == plan.shown_as)
+    except ClusterUnavailable as error:
+        log.debug("%s: whether it ran before is not known: %s", flow.name, error)
+        return False
+    offsets = {key: offset for group in shown for key, offset in group.offsets.items() if offset > 0}
+    places = [p for p in plan.partitions if (p.topic, p.partition) in offsets]
+    if not places:
+        return False
+    ranges = [f"{p.topic}-{p.partition} up to offset {offsets[p.topic, p.partition]}" for p in places]
+    what = (
+        f"{flow.name}: {flow.target.alias} knows nothing of this flow, which had replicated {_some(ranges)} (group "
+        f"{plan.shown_as} on {flow.source.alias}): it was rebuilt, or is another cluster"
+    )
+    if flow.on_recreated is OnRecreated.STOP:
+        raise SettingsError(
+            f"{what}. Say where it is to begin (kafka-mirror positions set), or set mirror.recreated.topics to another value."
+        )
+    if flow.on_recreated is OnRecreated.RESTART:
+        log.error("%s; everything is replicated from the start", what)
+        return False
+    log.error("%s; going on there", what)
+    positions = {(p.remote_topic, p.partition): Position(offsets[p.topic, p.partition], p.topic_id) for p in places}
+    write_positions(flow, plan.group, positions)
+    return True
+
+
+def _some(items: list[str]) -> str:
+    more = len(items) - _NAMED
+    return ", ".join(items[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def fence_unused(flow: Flow, plan: FlowPlan, *, slots: int, slots_before: int) -> None:

@@ -16,7 +16,17 @@ from mirror.errors import SettingsError
 from mirror.offsets import bounds
 from mirror.positions import Position, read_positions, write_positions
 from mirror.replication.paused import Paused
-from mirror.replication.plan import DEAD_AFTER_S, Assigned, Baton, FlowPlan, Key, is_stopped, is_turn_key, stop_key
+from mirror.replication.plan import (
+    DEAD_AFTER_S,
+    Assigned,
+    Baton,
+    FlowPlan,
+    Key,
+    is_stopped,
+    is_turn_key,
+    run_of,
+    stop_key,
+)
 from mirror.topics import ensure_remote, flow_plan, matched
 
 COLUMNS = ("topic", "partition", "position", "log start", "log end", "lag", "remote topic", "")
@@ -92,7 +102,7 @@ def is_running(found: Mapping[Key, Position], baton_topic: str, *, window_ms: in
     """Tell from a flow's batons whether some process replicates it now, or may do so until its last window is over."""
     stops = found.get((baton_topic, stop_key()))
     for turn in (at for (topic, key), at in found.items() if topic == baton_topic and is_turn_key(key)):
-        if turn.metadata and is_stopped(int(turn.metadata), stops):
+        if is_stopped(run_of(turn.metadata), stops):
             continue  # that run was told to stop
         if now_ms < Baton.decode(turn.offset).dead_ms(window_ms):
             return True

@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import permutations
 from pathlib import Path
 
+from metrics.door import Door
 from mirror.config import values
 from mirror.config.checks import check_clients, check_flows
 from mirror.config.java_regex import NameFilter
@@ -34,6 +35,10 @@ from mirror.topic_configs import ConfigSync
 _OWN_DEFAULTS = {
     "mirror.app.grafana.url": "",
     "mirror.app.prometheus.url": "",
+    "mirror.http.username": "",
+    "mirror.http.password": "",
+    "mirror.http.tls.certificate": "",
+    "mirror.http.tls.key": "",
     "mirror.metrics.listen": "127.0.0.1:9404",
     "mirror.metrics.max.series": "250000",
     "mirror.metrics.strimzi.names": "false",
@@ -115,6 +120,7 @@ class Mirror:
 
     app_grafana_url: str = ""  # where the lag inspector finds the boards, "" when it shall not link to any
     app_prometheus_url: str = ""  # where it finds the past
+    http: Door = field(default_factory=Door)  # of /metrics and the lag inspector
     metrics_listen: tuple[str, int] = ("127.0.0.1", 9404)
     metrics_max_series: int = 250_000
     metrics_strimzi_names: bool = False  # also serve MirrorMaker's measures under the names of Strimzi's exporter rules
@@ -355,6 +361,7 @@ def _mirror(own: Layer) -> Mirror:
     return Mirror(
         app_grafana_url=_url(own["mirror.app.grafana.url"]),
         app_prometheus_url=_url(own["mirror.app.prometheus.url"]),
+        http=_door(own),
         metrics_listen=values.host_port(own["mirror.metrics.listen"]),
         metrics_max_series=values.integer(own["mirror.metrics.max.series"], least=1),
         metrics_strimzi_names=values.boolean(own["mirror.metrics.strimzi.names"]),
@@ -368,6 +375,35 @@ def _mirror(own: Layer) -> Mirror:
         heartbeats_all_pairs=values.boolean(own["mirror.heartbeats.all.pairs"]),
         spark=effective([dict(spark)]),
     )
+
+
+def _door(own: Layer) -> Door:
+    username, password, certificate, key = (
+        own[f"mirror.http.{name}"] for name in ("username", "password", "tls.certificate", "tls.key")
+    )
+    if bool(values.text(username)) != bool(password.value):
+        raise refusal(
+            password if password.value else username,
+            "stands alone; give both mirror.http.username and .password.",
+        )
+    if ":" in values.text(username):
+        raise refusal(username, "holds a colon, which no login by HTTP can have. Choose another name.")
+    if values.text(key) and not values.text(certificate):
+        raise refusal(key, "is a key without a certificate. Name it as mirror.http.tls.certificate.")
+    door = Door(
+        username=values.text(username),
+        password=password.value,
+        certificate=values.text(certificate),
+        key=values.text(key),
+    )
+    try:
+        door.server_context()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise refusal(
+            certificate, f"cannot be used ({reason}). Name a PEM file with the certificate, and its key."
+        ) from None
+    return door
 
 
 def _url(entry: Entry) -> str:

@@ -132,12 +132,13 @@ class Inspector:
         """Return where the appliance of this file answers, "" when it does not."""
         address = self._settings.mirror.metrics_address
         try:
-            with urllib.request.urlopen(f"http://{address}/ready", timeout=READY_S):
-                return address
+            self._settings.mirror.http.read(address, "/ready", timeout_s=READY_S)
         except urllib.error.HTTPError as error:
             error.close()
         except (urllib.error.URLError, TimeoutError) as error:
             log.debug("the appliance at %s does not answer: %s", address, error)
+        else:
+            return address
         return ""
 
     # --- everybody's groups --------------------------------------------------------------------------------------

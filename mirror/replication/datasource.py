@@ -7,8 +7,10 @@ import os
 import pickle
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from mirror.checkpoints.plan import CheckpointPlan
@@ -74,9 +76,9 @@ class LaneReader(DataSourceStreamReader):
         number = end["window"] - self._lanes
         plan = read_plan(self._plan)
         tasks = []
+        shares = [flow.shares(self._slots) for flow in plan.flows]
         for slot in range(self._slots):
-            shares = (flow.of_slots((slot,), slots=self._slots) for flow in plan.flows)
-            flows = tuple(share for share in shares if share.partitions)
+            flows = tuple(share[slot] for share in shares if share[slot].partitions)
             window = Window(
                 number=number, window_ms=self._window_ms, lanes=self._lanes, slot=slot, run_id=self._run_id, gone=self._gone,
             )  # fmt: skip
@@ -87,7 +89,9 @@ class LaneReader(DataSourceStreamReader):
         """Serve the window and yield its reports."""
         from mirror.replication.worker import serve_slot  # here: the planner's process needs no Kafka client
 
-        yield from serve_slot(partition.window, partition.flows)
+        task = TaskContext.get()
+        window = replace(partition.window, is_retry=task is not None and task.attemptNumber() > 0)
+        yield from serve_slot(window, partition.flows)
 
 
 # --- the plan file: how the driver tells the planner what to replicate ------------------------------------------

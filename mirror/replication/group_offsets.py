@@ -3,12 +3,55 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
 from aiokafka import errors as kafka_errors
 from aiokafka.client import AIOKafkaClient, ConnectionGroup, CoordinationType
 from aiokafka.protocol.commit import OffsetCommitRequest, OffsetFetchRequest
+
+# Brokers keep what one request commits as one batch, and refuse it whole when it is larger than message.max.bytes, 1 MiB.
+MOST_BYTES = 384 << 10
+_BYTES_EACH = 100  # of an offset's record, without names and metadata
+
+
+def requests(
+    offsets: Mapping[tuple[str, int], tuple[int, str]], *, name_bytes: int = 50
+) -> Iterator[dict[tuple[str, int], tuple[int, str]]]:
+    """Yield offsets in their order, so many at a time as a broker takes; a few come at once.
+
+    Args:
+        offsets: (offset, metadata) per topic-partition.
+        name_bytes: Of the group's name, which each record repeats.
+    """
+    part: dict[tuple[str, int], tuple[int, str]] = {}
+    size = 0
+    for place, at in offsets.items():
+        more = _BYTES_EACH + name_bytes + len(place[0].encode()) + len(at[1].encode())
+        if part and size + more > MOST_BYTES:
+            yield part
+            part, size = {}, 0
+        part[place] = at
+        size += more
+    if part:
+        yield part
+
+
+def guarded(client: AIOKafkaClient) -> AIOKafkaClient:
+    """Have a client's requests fail as Kafka's do where uvloop finds that their connection has closed just now.
+
+    Its RuntimeError would end whoever sends: a window, or aiokafka's own sender.
+    """
+    send = client.send
+
+    async def sent(*arguments: Any, **named: Any) -> Any:
+        try:
+            return await send(*arguments, **named)
+        except RuntimeError as error:
+            raise kafka_errors.KafkaConnectionError(str(error)) from error
+
+    client.send = sent
+    return client
 
 
 class GroupOffsets:
@@ -21,7 +64,7 @@ class GroupOffsets:
     @classmethod
     async def connected(cls, options: Mapping[str, Any]) -> Self:
         """Return one with a client of its own, for `close`."""
-        client = AIOKafkaClient(**options)
+        client = guarded(AIOKafkaClient(**options))
         try:
             await client.bootstrap()
         except BaseException:
@@ -34,10 +77,14 @@ class GroupOffsets:
         await self._client.close()
 
     async def commit(self, group: str, offsets: Mapping[tuple[str, int], tuple[int, str]]) -> None:
-        """Commit (offset, metadata) per topic-partition in one request, which the broker keeps as one write.
+        """Commit (offset, metadata) per topic-partition, in their order, the broker keeping each request as one write.
 
         Those of topics that are gone are left out by the broker.
         """
+        for part in requests(offsets):
+            await self._commit(group, part)
+
+    async def _commit(self, group: str, offsets: Mapping[tuple[str, int], tuple[int, str]]) -> None:
         topics: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
         for (topic, partition), (offset, metadata) in offsets.items():
             topics[topic].append((partition, offset, metadata))

@@ -82,6 +82,13 @@ class FlowPlan:
         """Return the plan with the topic-partitions of some of all `slots` only."""
         return replace(self, partitions=tuple(p for p in self.partitions if self.slot_of(p, slots=slots) in mine))
 
+    def shares(self, slots: int) -> list[FlowPlan]:
+        """Return the plan of each slot, in one pass over the topic-partitions."""
+        found: list[list[Assigned]] = [[] for _ in range(slots)]
+        for assigned in self.partitions:
+            found[self.slot_of(assigned, slots=slots)].append(assigned)
+        return [replace(self, partitions=tuple(partitions)) for partitions in found]
+
     def slot_of(self, assigned: Assigned, *, slots: int) -> int:
         """Return the slot that replicates a topic-partition."""
         return slot_of(self.name, assigned.topic, assigned.partition, tasks_max=self.tasks_max, slots=slots)
@@ -110,7 +117,7 @@ class FlowPlan:
 class Window:
     """Which window a task serves. `run_id` names the appliance's run; `lanes` 1 means that nobody takes over.
 
-    `gone`: earlier runs of the same state folder, which surely have ended.
+    `gone`: earlier runs of the same state folder, which surely have ended. `is_retry`: an earlier attempt at the window died.
     """
 
     number: int
@@ -119,6 +126,7 @@ class Window:
     slot: int
     run_id: int
     gone: frozenset[int] = frozenset()
+    is_retry: bool = False
 
     @property
     def start_ms(self) -> int:
@@ -190,6 +198,19 @@ class Baton(NamedTuple):
         return cls(offset // 2, bool(offset % 2))
 
 
+UNCLEAN = "unclean"  # a turn was given back for a runner that died: what it has written last, nobody told
+
+
+def turn_of(run_id: int, *, is_unclean: bool = False) -> str:
+    """Return the metadata of a turn."""
+    return f"{run_id} {UNCLEAN}" if is_unclean else str(run_id)
+
+
+def run_of(metadata: str) -> int:
+    """Return the run that wrote a turn, 0 where none is named."""
+    return int(metadata.partition(" ")[0] or 0)
+
+
 class Layout(NamedTuple):
     """How a flow's topic-partitions are dealt out, and when turns pass: the same for all processes that share it."""
 
@@ -209,21 +230,23 @@ class Layout(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """Which run is to serve a slot (0: none), since when (epoch ms), and a digest of its flow's settings."""
+    """Which run is to serve a slot (0: none), since when and when it last said so (epoch ms), a digest of its flow's settings."""
 
     run_id: int
-    since_ms: int
-    settings: str
+    since_ms: int = 0
+    said_ms: int = 0
+    settings: str = ""
 
     def encode(self) -> tuple[int, str]:
         """Return it as offset and metadata."""
-        return self.run_id, f"{self.since_ms} {self.settings}"
+        return self.run_id, f"{self.since_ms} {self.said_ms} {self.settings}"
 
     @classmethod
     def parse(cls, at: tuple[int, str]) -> Owner:
-        """Read `encode()` back."""
-        since, _, settings = at[1].partition(" ")
-        return cls(at[0], int(since or 0), settings)
+        """Read `encode()` back; what is none says nothing but the run."""
+        since, _, rest = at[1].partition(" ")
+        said, _, settings = rest.partition(" ")
+        return cls(at[0], int(since), int(said), settings) if since.isdigit() and said.isdigit() else cls(at[0])
 
 
 _STOPS_KEPT = 8

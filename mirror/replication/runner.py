@@ -22,6 +22,7 @@ from mirror.replication.wire import EARLIEST, LATEST, Fetched, KafkaError, Sourc
 
 log = logging.getLogger("mirror")
 
+SILENT_S = 1.0  # behind the longest wait that a fetch asks for
 HOT_S = 3.0  # a topic-partition quiet for longer joins the cold fetch, which many idle ones share
 LAST_BACK_OFF_S = 60.0
 RETRY_S = 0.2
@@ -59,6 +60,9 @@ class FlowRunner:
         self._quiet.set()
         self._stopping = False
         self.needs_new_producer = False  # the target no longer takes what this one sends
+        self.has_silent_source = False  # a fetch had no answer in time: its connection may be half-open
+        self._asked_s: dict[tuple[int, bool], float] = {}  # by fetcher: when it asked what is not answered yet
+        self._told: set[str] = set()
         self._loop = asyncio.get_running_loop()
         self._fetchers: dict[tuple[int, bool], asyncio.Task[None]] = {}
         self._beside: list[asyncio.Task[None]] = []  # what else runs until the end
@@ -77,6 +81,8 @@ class FlowRunner:
                     continue
         finally:
             self._stopping = True
+            patience_s = self._fetch.max_wait_ms / 1000 + SILENT_S
+            self.has_silent_source = any(self._loop.time() > at + patience_s for at in self._asked_s.values())
             tasks = [*self._beside, *self._fetchers.values()]
             for task in tasks:
                 task.cancel()
@@ -154,6 +160,7 @@ class FlowRunner:
             if not wanted:
                 await self._wait_for_room()
                 continue
+            self._asked_s[node, cold] = self._loop.time()
             try:
                 fetched = await self._source.fetch(
                     node,
@@ -165,12 +172,15 @@ class FlowRunner:
                     cold=cold,
                 )
                 failures = 0
+                self._told.clear()
             except (KafkaError, OSError, TimeoutError) as error:
                 failures += 1
-                log.warning("%s: fetch from node %s failed (%s), retrying", self.name, node, error or repr(error))
+                self._warn(f"fetch from node {node} failed", error)
                 await asyncio.sleep(min(RETRY_S * 2**failures, 5.0))
                 await self._refresh_source()
                 continue
+            finally:
+                self._asked_s.pop((node, cold), None)
             asked = {(topic, part): offset for topic, parts in wanted.items() for part, offset, _ in parts}
             await self._take(fetched, asked)
 
@@ -202,7 +212,13 @@ class FlowRunner:
         try:
             await asyncio.wait_for(self._source.refresh(), 5.0)
         except (KafkaError, OSError, TimeoutError) as error:
-            log.warning("%s: no metadata from the source (%s)", self.name, error or repr(error))
+            self._warn("no metadata from the source", error)
+
+    def _warn(self, what: str, error: BaseException) -> None:
+        """Say what goes wrong, once until a fetch succeeds: a dead cluster must not fill the log."""
+        say = log.debug if what in self._told else log.warning
+        self._told.add(what)
+        say("%s: %s (%s), retrying", self.name, what, error or repr(error))
 
     async def _take(self, fetched: list[Fetched], asked: dict[tuple[str, int], int]) -> None:
         """Queue what a fetch brought."""

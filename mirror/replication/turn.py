@@ -11,6 +11,7 @@ from mirror.replication.group_offsets import GroupOffsets
 from mirror.replication.plan import (
     COMMIT_S,
     GRACE_S,
+    UNCLEAN,
     Baton,
     FlowPlan,
     Key,
@@ -19,8 +20,10 @@ from mirror.replication.plan import (
     is_stopped,
     owner_key,
     ready_key,
+    run_of,
     stop_key,
     turn_key,
+    turn_of,
 )
 from mirror.replication.wire import KafkaError, now_ms
 
@@ -52,6 +55,7 @@ class Turn:
         self.wait_ms = 0.0
         self.takeovers = 0
         self.is_unclean = False
+        self._told_dead: set[int] = set()
 
     def is_ours(self, found: Offsets) -> bool:
         """Tell whether the slot is this process'; `found` has the offset of `owner`."""
@@ -89,7 +93,9 @@ class Turn:
                 since_ms = Owner.parse(found[self.owner]).since_ms
                 held = [found[turn] for turn in self._turns if turn in found and is_held(found[turn])]
                 if all(self._is_free(turn, since_ms) for turn in held):
-                    self.is_unclean = bool(held)
+                    self.is_unclean = bool(held) or any(
+                        found[turn][1].endswith(UNCLEAN) for turn in self._turns if turn in found
+                    )
                     taken = await begin()
                     came_ms = max(window.start_ms, since_ms)
                     self.wait_ms = now_ms() - (came_ms if waited else max(asked_ms, came_ms))
@@ -101,6 +107,14 @@ class Turn:
             await asyncio.sleep(POLL_S if time.monotonic() - started < 0.5 else 0.05)
         return False
 
+    async def give_back_for_the_dead(self, target: GroupOffsets) -> None:
+        """Give back the turn that an earlier attempt at this window took and died with, so that no successor waits for it."""
+        held = (await target.committed(self._plan.group, [self.own])).get(self.own)
+        mine = (Baton(self._window.number, is_released=False).encode(), turn_of(self._window.run_id))
+        if held == mine:
+            released = Baton(self._window.number, is_released=True).encode()
+            await target.commit(self._plan.group, {self.own: (released, turn_of(self._window.run_id, is_unclean=True))})
+
     async def _must_stop(self, target: GroupOffsets) -> bool:
         try:
             return self.is_lost(await target.committed(self._plan.group, self.whose))
@@ -109,7 +123,7 @@ class Turn:
 
     def _is_free(self, turn: tuple[int, str], since_ms: float) -> bool:
         """Tell whether a turn that is held may be taken all the same; the slot is this process' since `since_ms`."""
-        window, baton, run_id = self._window, Baton.decode(turn[0]), int(turn[1] or 0)
+        window, baton, run_id = self._window, Baton.decode(turn[0]), run_of(turn[1])
         if run_id in window.gone:
             return True
         if run_id == window.run_id and baton.window == window.number:
@@ -119,12 +133,14 @@ class Turn:
             # Whoever had the slot looks each second whether it still has, and then drains; transactions need not wait for that.
             drains_s = 0.0 if self._plan.is_exactly_once else GRACE_S
             dead_ms = min(dead_ms, since_ms + (2 * COMMIT_S + drains_s) * 1000)
-        if now_ms() > dead_ms:
+        if now_ms() <= dead_ms:
+            return False
+        self.takeovers = 1
+        if baton.window not in self._told_dead:
+            self._told_dead.add(baton.window)
             log.warning("%s: window %d of slot %d never released its turn, taking over",
                         self._plan.name, baton.window, window.slot)  # fmt: skip
-            self.takeovers = 1
-            return True
-        return False
+        return True
 
 
 def is_held(turn: tuple[int, str]) -> bool:

@@ -7,13 +7,14 @@ import contextlib
 import logging
 import time
 from dataclasses import dataclass, field
+from typing import Any
 
 from mirror.config.clients import aiokafka_options, fetch_options, produce_options
 from mirror.replication.ledger import Ledger, Page, is_there
 from mirror.replication.partition import Partition
 from mirror.replication.paused import Paused
 from mirror.replication.placing import placed
-from mirror.replication.plan import COMMIT_S, GRACE_S, Baton, FlowPlan, Window
+from mirror.replication.plan import COMMIT_S, GRACE_S, Baton, FlowPlan, Window, turn_of
 from mirror.replication.runner import FlowRunner
 from mirror.replication.tail_match import resume_behind_tails
 from mirror.replication.transactions import TransactionalRunner
@@ -53,13 +54,16 @@ async def serve(plan: FlowPlan, window: Window) -> Served:
     A network failure ends nothing: it is retried until the window is over, and what could not be done is left
     to the next window, which finds the positions on the target.
     """
-    slot = FlowWindow(plan, window)
+    running = asyncio.create_task(FlowWindow(plan, window).run())
     longest_s = (window.end_ms - now_ms()) / 1000 + 4 * GRACE_S
     try:
-        async with asyncio.timeout(longest_s):
-            return await slot.run()
-    except TimeoutError:
+        if await _ended(running, within_s=longest_s):
+            if running.exception() is not None:
+                await _forget(plan.name)  # what it had in its hands must not be sent by the next window's loop
+            return await running
         log.warning("%s: slot %d hung past its window and was given up", plan.name, window.slot)
+        running.cancel()
+        await _ended(running, within_s=GRACE_S)
         await _forget(plan.name)
         return Served()
     finally:
@@ -73,8 +77,18 @@ async def _forget(name: str) -> None:
     if connections is None:
         return
     for client in (connections.target, connections.source):
-        with contextlib.suppress(*NETWORK):
-            await client.close()
+        await _ended(asyncio.create_task(_closed(client)), within_s=2 * GRACE_S)
+
+
+async def _closed(client: Source | Target) -> None:
+    with contextlib.suppress(*NETWORK):
+        await client.close()
+
+
+async def _ended(task: asyncio.Task[Any], *, within_s: float) -> bool:
+    """Wait for a task; unlike asyncio.timeout, no longer even where what it waits for swallows its cancellation."""
+    await asyncio.wait({task}, timeout=within_s)
+    return task.done()
 
 
 class FlowWindow:
@@ -99,7 +113,18 @@ class FlowWindow:
         if connections is not None and await self._turn.take(connections.target, lambda: self._begin(connections)):
             self._served.turn_wait_ms, self._served.takeovers = self._turn.wait_ms, self._turn.takeovers
             await self._replicate(connections)
+        elif self._window.is_retry:
+            await self._give_back_for_the_dead()
         return self._served
+
+    async def _give_back_for_the_dead(self) -> None:
+        """Where an earlier attempt died too late in the window for this one to take over."""
+        target = self._connections().target
+        try:
+            await target.open({self._plan.baton_topic})
+            await self._turn.give_back_for_the_dead(target)
+        except NETWORK as error:
+            self._warn("give its turn back", error)  # it runs out by itself
 
     def _warn(self, what: str, error: BaseException) -> None:
         """Say what cannot be done, once a window: a dead cluster must not fill the log."""
@@ -122,12 +147,7 @@ class FlowWindow:
     async def _warm(self) -> Connections | None:
         """Connect to the target, wait until the slot is this process', connect to the source, say that we are ready."""
         plan = self._plan
-        connections = _open.get(plan.name)
-        if connections is None:
-            connections = Connections(Source(aiokafka_options(plan.consumer)), self._new_target())
-            _open[plan.name] = connections
-        elif connections.target.is_closed:
-            connections.target = self._new_target()
+        connections = self._connections()
         own = {plan.baton_topic, plan.offset_map_topic}
         await connections.target.open({p.remote_topic for p in plan.partitions} | own)
         if not await self._turn.until_ours(connections.target):
@@ -139,6 +159,15 @@ class FlowWindow:
         if not all(is_there(connections.target, assigned) for assigned in plan.partitions):
             await connections.target.refresh()  # it knows of a topic that was gone, or had fewer partitions
         await connections.target.commit(plan.group, {self._turn.ready: (self._window.number, "")})
+        return connections
+
+    def _connections(self) -> Connections:
+        connections = _open.get(self._plan.name)
+        if connections is None:
+            connections = Connections(Source(aiokafka_options(self._plan.consumer)), self._new_target())
+            _open[self._plan.name] = connections
+        elif connections.target.is_closed:
+            connections.target = self._new_target()
         return connections
 
     def _new_target(self) -> Target:
@@ -213,6 +242,10 @@ class FlowWindow:
             keeper.cancel()
             await asyncio.gather(keeper, return_exceptions=True)
         connections.is_dirty |= runner.needs_new_producer
+        if runner.has_silent_source:
+            # Windows may be shorter than a request's time-out: without this a half-open connection would stay for ever.
+            await _ended(asyncio.create_task(_closed(connections.source)), within_s=GRACE_S)
+            connections.source = Source(aiokafka_options(plan.consumer))
         if self._is_last:
             ledger.map_is_due = True  # a mirror that rests leaves a map that is whole
         drained = await runner.drained(GRACE_S)
@@ -292,7 +325,7 @@ class FlowWindow:
         page = self._ledger.page(target) if not self._plan.is_exactly_once else Page({}, [])
         offsets = dict(page.offsets)
         if baton is not None:
-            offsets[self._turn.own] = (baton.encode(), str(self._window.run_id))
+            offsets[self._turn.own] = (baton.encode(), turn_of(self._window.run_id))
         if offsets:
             await target.commit(self._plan.group, offsets)
         self._ledger.wrote(page)

@@ -7,7 +7,6 @@ tests/unit/test_wire_contract.py holds what is relied on.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -24,7 +23,7 @@ from aiokafka.structs import OffsetAndMetadata
 from aiokafka.structs import TopicPartition as KafkaTopicPartition
 
 from mirror.replication.batches import Outgoing, stamped
-from mirror.replication.group_offsets import GroupOffsets
+from mirror.replication.group_offsets import GroupOffsets, guarded, requests
 
 KafkaError: TypeAlias = kafka_errors.KafkaError
 NotInTransactionError = kafka_errors.InvalidTxnState
@@ -85,7 +84,7 @@ class Source:
     """Reads record batches from the source cluster."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
-        self._client = AIOKafkaClient(**options)
+        self._client = guarded(AIOKafkaClient(**options))
 
     async def open(self, topics: Iterable[str]) -> None:
         """Connect and learn the leaders of `topics`."""
@@ -185,7 +184,7 @@ class Target(GroupOffsets):
             transactional_id=transactional_id,
             transaction_timeout_ms=transaction_timeout_ms,
         )
-        super().__init__(self._producer.client)
+        super().__init__(guarded(self._producer.client))
         self._is_transactional = transactional_id is not None
         self._open = False
 
@@ -218,8 +217,9 @@ class Target(GroupOffsets):
             sender.sender_task.cancel()
         await self._client.close()
         if sender.sender_task is not None:
-            with contextlib.suppress(Exception, asyncio.CancelledError):
-                await asyncio.wait_for(sender.sender_task, 5)
+            await asyncio.wait({sender.sender_task}, timeout=5)  # its cancellation may be swallowed
+            if sender.sender_task.done() and not sender.sender_task.cancelled():
+                sender.sender_task.exception()  # looked at, as below
         ending = self._producer._txn_manager._transaction_waiter
         if ending is not None and ending.done() and not ending.cancelled():
             ending.exception()  # looked at, or asyncio complains of it in the log
@@ -274,10 +274,10 @@ class Target(GroupOffsets):
         Raises:
             KafkaError: nothing of it counts; or that is not known (the connection went), and the next `fence` decides.
         """
-        if offsets:
+        for part in requests(offsets):
             places = {
                 KafkaTopicPartition(*place): OffsetAndMetadata(offset, metadata)
-                for place, (offset, metadata) in offsets.items()
+                for place, (offset, metadata) in part.items()
             }
             await self._producer.send_offsets_to_transaction(places, group)
         await self._producer.commit_transaction()

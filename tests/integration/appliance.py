@@ -98,12 +98,17 @@ mirror.poll.interval.ms = 500
     def tree(self) -> list[int]:
         """Its process and all below."""
         assert self.process is not None
-        return [self.process.pid, *descendants(self.process.pid)]
+        return list(dict.fromkeys([self.process.pid, *descendants(self.process.pid), *self.workers()]))
 
     def workers(self) -> list[int]:
-        """The processes that replicate."""
-        assert self.process is not None
-        return [pid for pid, command in descendants(self.process.pid).items() if command.endswith("pyspark.worker")]
+        """The processes that replicate, also where the daemon that forked them was killed and Spark goes on with them."""
+        found = []
+        for folder in Path("/proc").iterdir():
+            with contextlib.suppress(OSError):
+                command = (folder / "cmdline").read_bytes().rstrip(b"\0")
+                if command.endswith(b"pyspark.worker") and (folder / "cwd").readlink() == self.file.parent:
+                    found.append(int(folder.name))
+        return found
 
     def jvm(self) -> int:
         """Spark's."""

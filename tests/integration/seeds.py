@@ -73,6 +73,9 @@ class World:
         stalled = int(scenario == "stalled" and broken_for_s > 0)
         kinds = {"ok": 4 - stalled, "warn": 0, "stop": 0, "stall": stalled, "rewind": 0, "lost": 0}
         recorder.statuses(("a", "b"), kinds)
+        recorder.verified(STALLED, equal=100, wrong=0)
+        recorder.verify_round(("a", "b"), left=5, now_s=now_s)
+        recorder.share(("a", "b"), owned=2, slots=2, processes=1, has_conflict=False)
         recorder.cluster("a", is_up=source_up)
         recorder.cluster("b", is_up=True)
         if source_up:

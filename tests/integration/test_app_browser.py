@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +18,9 @@ from axe_playwright_python.sync_playwright import Axe
 from confluent_kafka import Consumer, TopicPartition
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from mirror.config.settings import load
 from mirror.local.broker import free_port
+from tests.certificates import identity
 from tests.integration.records import create, rows, write
 from tests.waiting import eventually
 
@@ -49,13 +50,13 @@ def serving(file: Path, log: Path) -> Iterator[str]:
             [sys.executable, "-m", "mirror.cli", "app", str(file), "--listen", f"127.0.0.1:{port}"],
             stdout=out, stderr=out, cwd=file.parent, env={**os.environ, "PYTHONPATH": str(ROOT)},
         )  # fmt: skip
-    address = f"http://127.0.0.1:{port}"
+    door = load(file).mirror.http
+    address = f"{door.scheme}://127.0.0.1:{port}"
 
     def answers() -> bool:
         assert process.poll() is None, log.read_text()
         try:
-            with urllib.request.urlopen(f"{address}/_stcore/health", timeout=2) as answer:
-                return bool(answer.status == 200)
+            return door.read(f"127.0.0.1:{port}", "/_stcore/health", timeout_s=2) == "ok"
         except OSError:
             return False
 
@@ -65,6 +66,17 @@ def serving(file: Path, log: Path) -> Iterator[str]:
     finally:
         process.terminate()
         process.wait(20)
+
+
+def settings_of(folder: Path, primary, backup, extra: str = "") -> Path:
+    file = folder / "connect-mirror-maker.properties"
+    file.write_text(
+        f"clusters = primary, backup\nprimary.bootstrap.servers = {primary.bootstrap}\n"
+        f"backup.bootstrap.servers = {backup.bootstrap}\nprimary->backup.enabled = true\n"
+        f"primary->backup.topics = browser-.*\nmirror.metrics.listen = 127.0.0.1:{free_port()}\n"
+        f"mirror.state.dir = {folder / 'state'}\nmirror.poll.interval.ms = 1000\n{extra}"
+    )
+    return file
 
 
 @pytest.fixture(scope="module")
@@ -77,13 +89,7 @@ def app(primary, backup, tmp_path_factory) -> Iterator[str]:
         create(backup, f"primary.{topic}")
     for number, group in enumerate(GROUPS):
         commit(primary, group, "browser-orders", 10 + number)
-    file = folder / "connect-mirror-maker.properties"
-    file.write_text(
-        f"clusters = primary, backup\nprimary.bootstrap.servers = {primary.bootstrap}\n"
-        f"backup.bootstrap.servers = {backup.bootstrap}\nprimary->backup.enabled = true\n"
-        f"primary->backup.topics = browser-.*\nmirror.metrics.listen = 127.0.0.1:{free_port()}\n"
-        f"mirror.state.dir = {folder / 'state'}\nmirror.poll.interval.ms = 1000\n"
-    )
+    file = settings_of(folder, primary, backup)
     with serving(file, folder / "app.log") as address:
         yield address
 
@@ -192,14 +198,21 @@ def test_a_strangers_group_id_is_text(app, page):
 def test_the_keyboard_reaches_every_filter(app, page):
     page.goto(f"{app}/lag")
     shows(page, "rows")
-    page.get_by_role("heading", level=1).click()  # where the walk begins
-    reached = set()
-    for _ in range(20):
-        page.keyboard.press("Tab")
-        reached.add(
-            page.evaluate("document.activeElement.getAttribute('aria-label') || document.activeElement.innerText")
-        )
-    assert {"Group", "Topic", "Partition", "Search"} <= reached
+
+    def reached() -> set[str]:
+        page.get_by_role("heading", level=1).click()  # where the walk begins
+        found = set()
+        for _ in range(20):
+            page.keyboard.press("Tab")
+            found.add(
+                page.evaluate("document.activeElement.getAttribute('aria-label') || document.activeElement.innerText")
+            )
+        return found
+
+    # A busy machine may draw the page anew under the walk.
+    eventually(
+        lambda: {"Group", "Topic", "Partition", "Search"} <= reached(), within_s=30, because="Tab reaches them all"
+    )
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -215,3 +228,27 @@ def test_axe_finds_no_fault_of_wcag_a_or_aa(app, chromium, name, scheme):
     found = Axe().run(page, options=options).response["violations"]
     context.close()
     assert [(each["id"], [node["html"][:150] for node in each["nodes"]]) for each in found] == []
+
+
+def test_behind_a_door_nobody_reads_without_the_login(app, chromium, primary, backup, tmp_path):
+    own = identity("127.0.0.1")
+    (tmp_path / "door.pem").write_text(own.pem + own.key_pem)
+    file = settings_of(
+        tmp_path, primary, backup,
+        f"mirror.http.username = sre\nmirror.http.password = hush\nmirror.http.tls.certificate = {tmp_path / 'door.pem'}\n",
+    )  # fmt: skip
+    with serving(file, tmp_path / "app.log") as address:
+        for login, is_let_in in (
+            ({"username": "sre", "password": "wrong"}, False),
+            ({"username": "sre", "password": "hush"}, True),
+        ):
+            context = chromium.new_context(ignore_https_errors=True, http_credentials=login)
+            page = context.new_page()
+            answer = page.goto(f"{address}/lag?topic=browser-orders")
+            assert (answer.status == 200) is is_let_in
+            if is_let_in:
+                shows(page, "of ")  # which comes by the websocket
+                assert count_of(page)
+            else:
+                assert "a name and a password are needed" in page.content()
+            context.close()

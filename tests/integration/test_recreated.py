@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from mirror.groups import Groups
+from mirror.local.broker import Broker
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import await_replicated, create, rows, write
 from tests.integration.values import values
@@ -71,6 +74,12 @@ def test_a_topic_that_is_another_one_is_treated_as_the_flow_says(tmp_path: Path,
     ) as appliance:
         for (policy, _), name in names.items():
             await_replicated(appliance, primary, name, f"{policy}.{name}")
+        # A position has the target's topic id from the second window on.
+        windows = rf'kafka_mirror_windows_total{{slot=".",source="({"|".join(POLICIES)})",target="backup"}} (\S+)'
+        eventually(
+            lambda: min(float(count) for _, count in re.findall(windows, appliance.exposition())) >= 3,
+            within_s=60, because="every slot has served some windows",
+        )  # fmt: skip
         for (policy, side), name in names.items():
             if side == "source":
                 delete(primary, name)
@@ -107,3 +116,46 @@ def test_a_topic_that_is_another_one_is_treated_as_the_flow_says(tmp_path: Path,
         subprocess.run(command, check=True, timeout=60, env=appliance.environment, capture_output=True)
         await_replicated(appliance, primary, rests, f"stop.{rests}")
         assert values(backup, f"stop.{rests}", 0) == payload([*OLD, *NEW])
+
+
+def test_a_target_that_was_rebuilt_is_filled_or_gone_on_with_as_the_flow_says_and_told_of(
+    tmp_path: Path, primary, backup, topic
+):
+    """What the target does not know any more, the source does: the mirror shows its positions there."""
+    names = {policy: f"{topic}-{policy}-all" for policy in ("restart", "continue")}
+    for name in names.values():
+        create(primary, name)
+        write(primary, name, OLD)
+    running = RunningAppliance(
+        tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=topic,
+        extra=flows(primary, topic).replace("stop->backup.enabled = true", "stop->backup.enabled = false"),
+    )  # fmt: skip
+    source = Groups("primary", {"bootstrap.servers": primary.bootstrap})
+    with running:
+        for policy, name in names.items():
+            await_replicated(running, primary, name, f"{policy}.{name}")
+            eventually(
+                lambda group=f"mirror.{policy}->backup", place=(name, 0): [  # type: ignore[misc]
+                    found.offsets.get(place) for found in source.read(lambda one: one == group)
+                ] == [len(OLD)],
+                within_s=30, because="the source shows the position",
+            )  # fmt: skip
+    with Broker.start("rebuilt", tmp_path / "rebuilt") as rebuilt:
+        running.file.write_text(running.file.read_text().replace(backup.bootstrap, rebuilt.bootstrap))
+        with running:
+            for policy, name in names.items():
+                write(primary, name, NEW)
+                await_replicated(running, primary, name, f"{policy}.{name}")
+            assert values(rebuilt, f"restart.{names['restart']}", 0) == payload([*OLD, *NEW])
+            assert values(rebuilt, f"continue.{names['continue']}", 0) == payload(NEW)
+        text = running.file.read_text()
+        told = f"backup knows nothing of this flow, which had replicated {names['restart']}-0 up to offset {len(OLD)} (group"
+        assert told in running.log.read_text()
+    with Broker.start("again", tmp_path / "again") as again:
+        running.file.write_text(
+            text.replace(rebuilt.bootstrap, again.bootstrap).replace("topics = restart", "topics = stop")
+        )
+        with pytest.raises(AssertionError, match="Say where it is to begin"):
+            running.start()
+        assert running.process is not None
+        assert running.process.wait(10) == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -54,6 +55,34 @@ def test_what_is_mirrored_is_compared_and_what_is_not_is_found(primary, backup, 
     assert f"{topic}-0 offset 11007 ({remote} offset 11007): key " in done.stdout
     assert [line[2:5] for line in table_of(done.stdout)[:2]] == [["20000", "1", "0"], ["0", "0", "20000"]]
     assert "no enabled flow; expected one of primary->backup" in verify_other(appliance)
+    goes_on_comparing(appliance, remote, tmp_path / "verify.log")
+
+
+def goes_on_comparing(appliance: RunningAppliance, remote: str, log: Path) -> None:
+    """Round after round until it is told to stop, at a rate; what it finds is a metric."""
+    command = [sys.executable, "-m", "mirror.cli", "verify", str(appliance.file), "primary->backup", "--every", "1",
+               "--rate", "20000", "--metrics-listen", f"127.0.0.1:{appliance.port}"]  # fmt: skip
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=out, env=appliance.environment)
+    try:
+
+        def found(name: str, partition: int) -> float | None:
+            try:
+                return appliance.value(f"kafka_mirror_{name}", topic=remote, partition=partition)
+            except OSError:
+                return None
+
+        eventually(
+            lambda: (found("verify_differences_total", 0), found("verify_differences_total", 1)) == (1, 25_000),
+            within_s=90, because="every record is compared",
+        )  # fmt: skip
+        assert found("verified_records_total", 0) == 24_999
+        assert 'kafka_mirror_verify_waiting_records{source="primary",target="backup"} 0' in appliance.exposition()
+    finally:
+        process.terminate()
+        code = process.wait(60)
+    assert code == 1, log.read_text()
+    assert log.read_text().count("-0 offset 11007 (") == 1, "what was compared is not compared again"
 
 
 def verify_other(appliance: RunningAppliance) -> str:

@@ -23,6 +23,7 @@ from pathlib import Path
 
 from mirror.local.broker import Broker
 from tests.benchmarks.processes import tree
+from tests.fault_proxy import FaultProxy, proxied
 from tests.integration.appliance import RunningAppliance, signal_all
 from tests.integration.records import create, end_offset, load
 from tests.integration.values import values
@@ -32,6 +33,7 @@ from tests.waiting import eventually
 MODES = ("at least once", "exactly once")
 PARTITIONS = 2
 RECOVERY_S = 150.0
+TIMEOUTS = "primary.consumer.request.timeout.ms = 10000\nbackup.producer.request.timeout.ms = 10000\n"
 SAMPLE_S = 5.0
 
 
@@ -42,10 +44,13 @@ class Stage:
     source: Broker
     target: Broker
     appliance: RunningAppliance
+    links: dict[str, FaultProxy]  # by side: what the appliance reaches the cluster through
 
 
 def _kill_one_worker(stage: Stage, dice: random.Random) -> None:
-    signal_all(dice.sample(stage.appliance.workers(), 1), signal.SIGKILL)
+    # There is none for a moment when the last one to be killed was the daemon that forks them.
+    workers = eventually(stage.appliance.workers, within_s=RECOVERY_S, because="Spark starts workers")
+    signal_all([dice.choice(workers)], signal.SIGKILL)
 
 
 def _kill_workers(stage: Stage, _: random.Random) -> None:
@@ -85,6 +90,31 @@ def _broker(side: str, fault: str) -> Callable[[Stage, random.Random], None]:
     return strike
 
 
+def _network(side: str, fault: str) -> Callable[[Stage, random.Random], None]:
+    def strike(stage: Stage, dice: random.Random) -> None:
+        link = stage.links[side]
+        if fault == "stall":
+            link.is_stalled = True
+            time.sleep(dice.uniform(1, 10))
+        elif fault == "forget":
+            link.half_open_all()
+        else:
+            for _ in range(5):
+                link.reset_all()
+                time.sleep(dice.uniform(0.1, 1.5))
+        link.heal()
+
+    return strike
+
+
+def _sleep(stage: Stage, dice: random.Random) -> None:
+    """Stop the whole appliance for longer than its window, and its session, or shorter; then let it go on."""
+    asleep = stage.appliance.tree()
+    signal_all(asleep, signal.SIGSTOP)
+    time.sleep(dice.uniform(1, 12))
+    signal_all(asleep, signal.SIGCONT)
+
+
 FAULTS: dict[str, Callable[[Stage, random.Random], None]] = {
     "kill -9 one worker": _kill_one_worker,
     "kill -9 all workers": _kill_workers,
@@ -95,6 +125,13 @@ FAULTS: dict[str, Callable[[Stage, random.Random], None]] = {
     "freeze the target": _broker("target", "freeze"),
     "kill -9 the source": _broker("source", "kill"),
     "kill -9 the target": _broker("target", "kill"),
+    "stop the appliance, then continue it": _sleep,
+    "stall the source's network": _network("source", "stall"),
+    "stall the target's network": _network("target", "stall"),
+    "reset the source's connections": _network("source", "reset"),
+    "reset the target's connections": _network("target", "reset"),
+    "half-open connections to the source": _network("source", "forget"),
+    "half-open connections to the target": _network("target", "forget"),
 }
 
 
@@ -208,14 +245,17 @@ def plan(asked: argparse.Namespace) -> Iterator[tuple[str, int]]:
 def soak(mode: str, asked: argparse.Namespace, folder: Path) -> tuple[dict[str, Outcome], str]:
     """Run all rounds of one mode on clusters of their own."""
     outcomes: dict[str, Outcome] = {}
-    extra = "backup.exactly.once.source.support = enabled" if mode == MODES[1] else ""
-    with Broker.start("source", folder / "source") as source, Broker.start("target", folder / "target") as target:
+    extra = "backup.exactly.once.source.support = enabled\n" if mode == MODES[1] else ""
+    with (
+        proxied("source", folder / "source") as (source, source_link, source_address),
+        proxied("target", folder / "target") as (target, target_link, target_address),
+    ):
         (folder / "mirror").mkdir()
         appliance = RunningAppliance(
-            folder / "mirror", primary=source.bootstrap, backup=target.bootstrap, topics="soak-.*", extra=extra
+            folder / "mirror", primary=source_address, backup=target_address, topics="soak-.*", extra=extra + TIMEOUTS
         )
         with appliance:
-            stage = Stage(source, target, appliance)
+            stage = Stage(source, target, appliance, {"source": source_link, "target": target_link})
             sampler = Sampler(stage)
             with sampler.running():
                 for number, (fault, seed) in enumerate(plan(asked)):

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from mirror.config.digest import digest
 from mirror.config.settings import load
 from mirror.errors import SettingsError
-from mirror.membership import Membership, is_working
-from mirror.replication.plan import Baton, FlowPlan, Layout, Owner, is_stopped, owner_key, stop_key, turn_key
+from mirror.membership import Membership
+from mirror.replication.plan import FlowPlan, Layout, Owner, is_stopped, layout_key, owner_key, stop_key
 from mirror.state_folder import StateFolder
 
 SLOTS = 4
 LAYOUT = Layout(SLOTS, 8, 10_000, 2)
+OWNERS = [owner_key(slot) for slot in range(SLOTS)]
 PLAN = FlowPlan(source="A", target="B", tasks_max=8, consumer={}, producer={}, partitions=())
 FILE = """clusters = A, B
 A.bootstrap.servers = a:9092
@@ -44,9 +45,11 @@ class Offsets:
     def owner(self, slot: int) -> int:
         return Owner.parse(self.kept.get((PLAN.baton_topic, owner_key(slot)), (0, ""))).run_id
 
-    def turn(self, slot: int, run_id: int, *, windows_ago: int = 0) -> None:
-        baton = Baton(int(time.time() * 1000) // LAYOUT.window_ms - windows_ago, is_released=True)
-        self.kept[PLAN.baton_topic, turn_key(slot, 0)] = (baton.encode(), str(run_id))
+    def was_silent_for(self, run_id: int, seconds: float) -> None:
+        """Let what a run said be so old."""
+        for place, at in self.kept.items():
+            if (owner := Owner.parse(at) if place[1] in OWNERS else None) is not None and owner.run_id == run_id:
+                self.kept[place] = owner._replace(said_ms=int((time.time() - seconds) * 1000)).encode()
 
 
 @pytest.fixture
@@ -110,6 +113,13 @@ def test_who_stops_gives_its_slots_away_and_tells_its_own_windows_only(flow):
     assert (is_stopped(1, stops), is_stopped(2, stops)) == (True, False)
 
 
+@pytest.mark.parametrize("metadata", ["", "1732000000000", "a b c", "1 2"])
+def test_an_owner_that_another_version_wrote_is_taken_over(flow, metadata):
+    target = Offsets()
+    target.kept[PLAN.baton_topic, owner_key(0)] = (897648426, metadata)
+    assert Process(flow, 1).is_given(0).looks(target) == {0}
+
+
 def test_processes_with_other_settings_are_told_of(flow, caplog):
     target = Offsets()
     Process(flow, 1).is_given(0, 1).looks(target)
@@ -125,12 +135,11 @@ def test_processes_with_other_settings_are_told_of(flow, caplog):
 def test_who_deals_topic_partitions_out_in_another_way_waits_until_the_others_have_ended(flow):
     target = Offsets()
     Process(flow, 1).is_given(0, 1, 2, 3).looks(target)
-    target.turn(2, 1)
     new = Process(flow, 2, layout=LAYOUT._replace(tasks_max=3)).is_given(0, 1, 2, 3)
     assert new.looks(target) == frozenset()
     assert new.member.has_conflict
     assert not new.fenced, "nothing of the others' is touched"
-    target.turn(2, 1, windows_ago=5)
+    target.was_silent_for(1, 30)
     assert new.looks(target) == {0, 1, 2, 3}
     assert not new.member.has_conflict
 
@@ -141,19 +150,24 @@ def test_of_two_kinds_that_began_at_the_same_time_one_gives_way(flow):
         Process(flow, 1).is_given(0, 1, 2, 3),
         Process(flow, 2, layout=LAYOUT._replace(slots=2)).is_given(0, 1),
     )
-    first.looks(target)
-    other.looks(target)  # nobody had shown itself by a turn yet
-    target.turn(1, 2)
+    assert first.looks(target) == {0, 1, 2, 3}
+    target.kept[PLAN.baton_topic, layout_key()] = (0, other.member.layout.text())  # written at the same time, and last
+    target.kept[PLAN.baton_topic, owner_key(1)] = Owner(2, 0, int(time.time() * 1000), "s").encode()
     assert first.looks(target) == frozenset()
-    assert [target.owner(slot) for slot in range(SLOTS)] == [2, 2, 0, 0]
+    assert [target.owner(slot) for slot in range(SLOTS)] == [0, 2, 0, 0]
+    assert other.looks(target) == {0, 1}
 
 
-def test_a_run_that_was_told_of_but_shows_itself_no_more_is_not_waited_for():
-    now = 1_000_000_000
-    turn = (Baton(now // LAYOUT.window_ms, is_released=False).encode(), "7")
-    assert is_working({7}, [turn], LAYOUT, now_ms=now)
-    assert not is_working({8}, [turn], LAYOUT, now_ms=now)
-    assert not is_working({7}, [turn], LAYOUT, now_ms=now + 60_000)
+def test_who_works_says_so_again_and_again(flow):
+    target = Offsets()
+    process = Process(flow, 1).is_given(0)
+    process.looks(target)
+    target.was_silent_for(1, 6)
+    before = Owner.parse(target.kept[PLAN.baton_topic, owner_key(0)])
+    process.looks(target)
+    after = Owner.parse(target.kept[PLAN.baton_topic, owner_key(0)])
+    assert after.said_ms > before.said_ms + 5_000
+    assert after.since_ms == before.since_ms
 
 
 @given(

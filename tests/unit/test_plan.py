@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.replication.plan import Baton, next_window, slot_of, window_at
+from mirror.replication.plan import Assigned, Baton, FlowPlan, next_window, slot_of, window_at
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**6), st.sampled_from([1, 2]))
@@ -30,3 +30,12 @@ def test_a_partition_always_has_one_slot_and_no_more_than_tasks_max_are_used(flo
 @given(st.integers(0, 2**40), st.booleans())
 def test_a_baton_survives_its_offset(window, released):
     assert Baton.decode(Baton(window, is_released=released).encode()) == Baton(window, released)
+
+
+def test_shares_of_all_slots_are_the_plan():
+    assigned = tuple(Assigned(f"t{n % 7}", f"A.t{n % 7}", n, "id") for n in range(50))
+    plan = FlowPlan(source="A", target="B", tasks_max=3, consumer={}, producer={}, partitions=assigned)
+    shares = plan.shares(4)
+    assert sorted(p for share in shares for p in share.partitions) == sorted(assigned)
+    assert shares == [plan.of_slots((slot,), slots=4) for slot in range(4)]
+    assert sum(bool(share.partitions) for share in shares) == 3

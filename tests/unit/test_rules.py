@@ -103,6 +103,10 @@ SCENES = [
     ("KafkaMirrorHandoversFail", "one late window", {f"{K}late_handovers_total{SLOT}": "0x5 1x60"}, 30, False),
     ("KafkaMirrorHandoversFail", "one take-over after a kill", {f"{K}takeovers_total{SLOT}": "0x5 1x60"}, 12, False),
     ("KafkaMirrorHeartbeatLate", "none is taken", {f"{K}last_heartbeat_timestamp_seconds{FLOW}": "0x60"}, 10, True),
+    ("KafkaMirrorVerifyDiffers", "a record", {f"{K}verify_differences_total{PARTITION}": "0x5 1x60"}, 8, True),
+    ("KafkaMirrorVerifyDiffers", "all is equal", {f"{K}verify_differences_total{PARTITION}": "0x60"}, 30, False),
+    ("KafkaMirrorVerifyStale", "no round any more", {f"{K}last_verify_timestamp_seconds{FLOW}": "0x90"}, 80, True),
+    ("KafkaMirrorVerifyStale", "a round a minute", {f"{K}last_verify_timestamp_seconds{FLOW}": "0+60x90"}, 80, False),
     ("KafkaMirrorSlotsUnserved", "one is nobody's",
      {f"{K}slots{FLOW}": "4x60", f"{K}slots_owned{FLOW}": "4x5 3x20"}, 10, True),
     ("KafkaMirrorSlotsUnserved", "two processes have them all",
@@ -209,6 +213,7 @@ def test_the_alertmanager_example_silences_by_alerts_that_exist():
     assert asked == names - {
         "KafkaMirrorRecordsLost", "KafkaMirrorListenerErrors", "KafkaMirrorOffsetRewind", "KafkaMirrorSeriesLimitReached",
         "KafkaMirrorGroupCannotFailOver", "KafkaMirrorConfigDrift", "KafkaMirrorSettingsDiffer",
+        "KafkaMirrorVerifyDiffers", "KafkaMirrorVerifyStale",
     }  # fmt: skip
 
 

@@ -34,7 +34,7 @@ class GroupOffsets:
     """What the target keeps of the flow's group; `hold` keeps the first commit from arriving until `release`."""
 
     def __init__(self, *, hold: bool = False) -> None:
-        self.offsets = {(PLAN.baton_topic, owner_key(0)): Owner(7, 0, "").encode()}
+        self.offsets = {(PLAN.baton_topic, owner_key(0)): Owner(7).encode()}
         self.release = asyncio.Event()
         if not hold:
             self.release.set()
@@ -56,7 +56,7 @@ class GroupOffsets:
         return Baton.decode(at[0]) if at is not None else None
 
     def gives_the_slot_to(self, run_id: int) -> None:
-        self.offsets[PLAN.baton_topic, owner_key(0)] = Owner(run_id, int(time.time() * 1000), "").encode()
+        self.offsets[PLAN.baton_topic, owner_key(0)] = Owner(run_id, int(time.time() * 1000)).encode()
 
     def says_ready(self, window: int) -> None:
         self.offsets[PLAN.baton_topic, ready_key(0)] = (window, "")
@@ -191,6 +191,42 @@ def test_a_claim_is_given_back_when_the_slot_went_to_another_process_meanwhile()
         assert not await took_turn(served, target)
         assert target.turn(lane=number % 2) == Baton(number, is_released=True)
         assert not served._served.partitions
+
+    asyncio.run(scene())
+
+
+def test_a_retry_that_comes_too_late_gives_the_turn_back_and_says_that_nobody_told_what_was_written():
+    async def scene() -> None:
+        target = GroupOffsets()
+        number = await next_start()
+        dead = window(number - 1)
+        assert await dead._begin(seen_by(target)), "and its process is killed"
+        successor = window(number)
+        matched = []
+
+        async def match(connections: Connections) -> None:
+            matched.append(connections)
+
+        successor._match_tails = match  # type: ignore[method-assign]
+        waiting = asyncio.create_task(took_turn(successor, target))
+        await asyncio.sleep(0.2)
+        assert not waiting.done()
+        await window(number - 1)._turn.give_back_for_the_dead(seen_by(target).target)
+        assert await waiting
+        assert matched, "it looks at what the target has"
+        assert target.turn(lane=(number - 1) % 2) == Baton(number - 1, is_released=True)
+
+    asyncio.run(scene())
+
+
+def test_a_retry_leaves_the_turn_of_others_alone():
+    async def scene() -> None:
+        target = GroupOffsets()
+        number = await next_start()
+        assert await window(number, run_id=7)._begin(seen_by(target))
+        await window(number + 2)._turn.give_back_for_the_dead(seen_by(target).target)
+        await window(number, run_id=8)._turn.give_back_for_the_dead(seen_by(target).target)
+        assert target.turn(lane=0) == Baton(number, is_released=False)
 
     asyncio.run(scene())
 

@@ -1,0 +1,44 @@
+"""What `streamlit run` starts: the pages behind the door of the mirror's settings. FILE is the last argument."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from starlette.middleware import Middleware
+from starlette.types import ASGIApp, Receive, Scope, Send
+from streamlit.starlette import App
+
+from metrics.door import Door
+from mirror.config.settings import load
+
+_OPEN = "/_stcore/health"  # for whoever starts us; it tells nothing
+
+
+class Login:
+    """Asks for the name and the password, of pages and of their websocket."""
+
+    def __init__(self, app: ASGIApp, door: Door) -> None:
+        self._app = app
+        self._door = door
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or let in."""
+        if scope["type"] not in ("http", "websocket") or scope["path"] == _OPEN or self._lets_in(scope):
+            await self._app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+        else:
+            headers = [(b"www-authenticate", b'Basic realm="kafka-mirror"'), (b"content-type", b"text/plain")]
+            await send({"type": "http.response.start", "status": 401, "headers": headers})
+            await send({"type": "http.response.body", "body": b"a name and a password are needed\n"})
+
+    def _lets_in(self, scope: Scope) -> bool:
+        given = dict(scope["headers"]).get(b"authorization", b"")
+        return self._door.lets_in(given.decode("latin-1"))
+
+
+app = App(
+    Path(__file__).with_name("main.py"),
+    middleware=[Middleware(Login, door=load(Path(sys.argv[-1]), options={}, targets=[]).mirror.http)],
+)

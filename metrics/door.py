@@ -1,0 +1,75 @@
+"""Who may come in to what we serve: TLS where there is a certificate, a login where there is a password."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import ssl
+import urllib.request
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Door:
+    """An open one by default. `certificate` and `key` are PEM files; the key may be in the certificate's."""
+
+    username: str = ""
+    password: str = field(default="", repr=False)
+    certificate: str = ""
+    key: str = ""
+
+    @property
+    def scheme(self) -> str:
+        """Of the address behind it."""
+        return "https" if self.certificate else "http"
+
+    @property
+    def has_login(self) -> bool:
+        """True where a name and a password are asked for."""
+        return bool(self.password)
+
+    def server_context(self) -> ssl.SSLContext | None:
+        """Return what a server speaks TLS with, None where it does not.
+
+        Raises:
+            OSError: the files cannot be read, or are no certificate with its key.
+        """
+        if not self.certificate:
+            return None
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.load_cert_chain(self.certificate, self.key or None)
+        return context
+
+    def lets_in(self, authorization: str) -> bool:
+        """Tell whether an Authorization header (HTTP Basic) has the name and the password; compared in constant time."""
+        if not self.has_login:
+            return True
+        scheme, _, encoded = authorization.partition(" ")
+        try:
+            given = base64.b64decode(encoded, validate=True)
+        except (binascii.Error, ValueError):
+            return False
+        return scheme.lower() == "basic" and hmac.compare_digest(given, f"{self.username}:{self.password}".encode())
+
+    def read(self, address: str, path: str, *, timeout_s: float) -> str:
+        """Return what our own server says at host:port behind this door, which is trusted by its very certificate.
+
+        Raises:
+            OSError: it does not answer.
+        """
+        request = urllib.request.Request(f"{self.scheme}://{address}{path}")  # noqa: S310 - our own server
+        if self.has_login:
+            token = base64.b64encode(f"{self.username}:{self.password}".encode()).decode()
+            request.add_header("Authorization", f"Basic {token}")
+        with urllib.request.urlopen(request, timeout=timeout_s, context=self._client_context()) as answer:  # noqa: S310
+            return str(answer.read().decode())
+
+    def _client_context(self) -> ssl.SSLContext | None:
+        if not self.certificate:
+            return None
+        context = ssl.create_default_context(cafile=self.certificate)
+        context.check_hostname = False  # it is this certificate or none, whatever name the address has
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        return context

@@ -1,0 +1,118 @@
+"""Compare pieces of a flow as Spark jobs: the rim of `kafka-mirror verify`."""
+
+from __future__ import annotations
+
+import asyncio
+from argparse import Namespace
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from mirror.admin import Admin
+from mirror.checkpoints.map_reader import FlowMaps
+from mirror.checkpoints.reads import answered
+from mirror.chosen import chosen
+from mirror.config.clients import aiokafka_options, fetch_options
+from mirror.config.settings import Flow, Settings
+from mirror.local.jars import cache_folder, java
+from mirror.replication.batches import CorruptBatch
+from mirror.replication.class_archive import ClassArchive
+from mirror.replication.log_reader import TooMuchError, read_batches
+from mirror.replication.plan import FlowPlan, Key
+from mirror.replication.stream import close, session
+from mirror.replication.wire import KafkaError, Source
+from mirror.topics import present_plan
+from mirror.verification.pieces import Finding, Piece, Scope, compared
+
+PIECES_PER_TASK = 4
+
+
+def scope_of(flow: Flow, asked: Namespace) -> tuple[FlowPlan, Scope]:
+    """Return what there is to compare now of the topics that `asked` (the command line) names.
+
+    Raises:
+        SettingsError: the flow replicates no such topic.
+        ClusterUnavailable: a cluster did not answer.
+    """
+    source, target = Admin(flow.source.alias, flow.source_admin), Admin(flow.target.alias, flow.target_admin)
+    plan = present_plan(flow, source, target)
+    mapped = (p for p in plan.partitions if not p.spread_over)
+    places = tuple(chosen(mapped, asked.topic, flow=flow.name, command="verify"))
+    maps = FlowMaps(plan)
+    answered(
+        maps.refresh(flow.target_admin), cluster=flow.target.alias, what=f"the offset map of {flow.name} cannot be read"
+    )
+    return plan, Scope(
+        places,
+        maps.maps,
+        source.start_offsets([(p.topic, p.partition) for p in places]),
+        target.start_offsets([(p.remote_topic, p.partition) for p in places]),
+        asked.last if asked.every is None else None,
+        frozenset(
+            topic
+            for topic, config in target.configs({p.remote_topic for p in places}).items()
+            if "compact" in str(config["cleanup.policy"].value)
+        ),
+    )
+
+
+class Comparer:
+    """A Spark session that compares; a context manager, which ends it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._archive = ClassArchive(cache_folder(), java())
+        self._slots = settings.mirror.slots
+
+    def __enter__(self) -> Self:
+        self._spark = session(self._settings.mirror.spark, self._archive, tasks=self._slots)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        close(self._spark, self._archive)
+
+    def compare(self, plan: FlowPlan, pieces: Sequence[Piece]) -> dict[Key, Finding]:
+        """Return a finding per topic-partition."""
+        found: dict[Key, Finding] = defaultdict(Finding)
+        if not pieces:
+            return found
+        tasks = min(len(pieces), max(self._slots, len(pieces) // PIECES_PER_TASK))
+        clients = (dict(plan.consumer), dict(plan.producer))
+        rows = self._spark.sparkContext.parallelize(list(pieces), tasks).mapPartitions(_Check(*clients)).collect()
+        for piece, finding in sorted(rows, key=lambda row: row[0]):
+            found[piece.topic, piece.partition].add(finding)
+        return found
+
+
+class _Check:
+    """What a task does with its pieces. Clients are Java properties."""
+
+    def __init__(self, source: Mapping[str, str], target: Mapping[str, str]) -> None:
+        self._source = source
+        self._target = target
+
+    def __call__(self, pieces: Iterable[Piece]) -> Iterator[tuple[Piece, Finding]]:
+        return iter(asyncio.run(self._all(list(pieces))))
+
+    async def _all(self, pieces: list[Piece]) -> list[tuple[Piece, Finding]]:
+        source, target = Source(aiokafka_options(self._source)), Source(aiokafka_options(self._target))
+        isolation = fetch_options(self._source).isolation_level
+        try:
+            await source.open({piece.topic for piece in pieces})
+            await target.open({piece.remote_topic for piece in pieces})
+            return [(piece, await _checked(piece, source, target, isolation)) for piece in pieces]
+        finally:
+            await source.close()
+            await target.close()
+
+
+async def _checked(piece: Piece, source: Source, target: Source, isolation: int) -> Finding:
+    try:
+        theirs = await read_batches(source, (piece.topic, piece.partition), piece.source, piece.records, isolation)
+        ours = await read_batches(target, (piece.remote_topic, piece.partition), piece.target, piece.records, 1)
+    except (KafkaError, OSError, TimeoutError, TooMuchError, CorruptBatch) as error:
+        return Finding(failure=f"{piece.topic}-{piece.partition} from offset {piece.source} on: {error or repr(error)}")
+    return compared(piece, theirs, ours)

@@ -1,0 +1,143 @@
+"""`kafka-mirror verify --every SECONDS`: compare what is new, round after round at a rate, and expose what was found."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from argparse import Namespace
+from collections import deque
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from metrics.exporter import PortTakenError, serve
+from metrics.exposition import exposition
+from metrics.recorder import Recorder
+from mirror.config.properties import Entry
+from mirror.config.settings import Flow, Settings
+from mirror.config.values import host_port
+from mirror.errors import ClusterUnavailable, SettingsError
+from mirror.replication.plan import Key
+from mirror.verification.compare import Comparer, scope_of
+from mirror.verification.pieces import Finding, Piece
+
+log = logging.getLogger("mirror")
+
+
+def due(pieces: Iterable[Piece], until: Mapping[Key, int], *, most: int) -> tuple[list[Piece], int]:
+    """Choose what the next round compares: of each topic-partition what is behind its source offset `until`, oldest first.
+
+    Topic-partitions take turns, a piece each, until so many records are chosen; the last piece is cut.
+
+    Returns:
+        The pieces, and how many records are left for later rounds.
+    """
+    waiting: dict[Key, deque[Piece]] = {}
+    for piece in pieces:
+        key = (piece.topic, piece.partition)
+        cut = max(0, until.get(key, 0) - piece.source)
+        if cut < piece.records:
+            rest = piece._replace(source=piece.source + cut, target=piece.target + cut, records=piece.records - cut)
+            waiting.setdefault(key, deque()).append(rest)
+    chosen: list[Piece] = []
+    room = most
+    while room > 0 and waiting:
+        for key in list(waiting):
+            piece = waiting[key].popleft()
+            taken = piece._replace(records=min(piece.records, room))
+            chosen.append(taken)
+            room -= taken.records
+            if taken.records < piece.records:
+                at = taken.records
+                waiting[key].appendleft(
+                    piece._replace(source=piece.source + at, target=piece.target + at, records=piece.records - at)
+                )
+            if not waiting[key]:
+                del waiting[key]
+            if room <= 0:
+                break
+    return chosen, sum(piece.records for pieces in waiting.values() for piece in pieces)
+
+
+def newest_only(pieces: Iterable[Piece], last: int) -> dict[Key, int]:
+    """Return the source offset of each topic-partition at which its newest so many records begin."""
+    by_key: dict[Key, list[Piece]] = {}
+    for piece in pieces:
+        by_key.setdefault((piece.topic, piece.partition), []).append(piece)
+    found = {}
+    for key, its in by_key.items():
+        left = last
+        for piece in reversed(its):
+            found[key] = piece.source + max(0, piece.records - left)
+            left -= piece.records
+            if left <= 0:
+                break
+    return found
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far each topic-partition was compared, and what has been wrong so far."""
+
+    until: dict[Key, int] = field(default_factory=dict)
+    wrong: int = 0
+
+    def took(self, pieces: Iterable[Piece], found: Mapping[Key, Finding]) -> list[str]:
+        """Take in a round; what could not be read is read again. Return what there is to say."""
+        said = []
+        for piece in pieces:
+            finding = found[piece.topic, piece.partition]
+            if not finding.failure:
+                self.until[piece.topic, piece.partition] = piece.source + piece.records
+        for finding in found.values():
+            self.wrong += finding.different + finding.missing
+            said += [line for line in (finding.first, finding.failure) if line]
+        return said
+
+
+def watch(settings: Settings, flow: Flow, asked: Namespace, stop: threading.Event) -> int:
+    """Compare until `stop` is set; return 0 when nothing was found to be wrong, else 1.
+
+    Raises:
+        SettingsError: the address is taken, or the flow replicates no such topic.
+    """
+    recorder, progress = Recorder(), Progress()
+    labels = (flow.source.alias, flow.target.alias)
+    with ExitStack() as stack:
+        try:
+            host, port = host_port(Entry(key="--metrics-listen", value=asked.metrics_listen, where="option"))
+            address = stack.enter_context(
+                serve(lambda: exposition(recorder.snapshot(), max_series=settings.mirror.metrics_max_series), host, port,
+                      is_ready=lambda: True, door=settings.mirror.http)
+            )  # fmt: skip
+        except PortTakenError as error:
+            raise SettingsError(f"verify: --metrics-listen: {error}") from error
+        comparer = stack.enter_context(Comparer(settings))
+        log.info("verifying %s every %g s, at most %s records/s; metrics on %s://%s:%d/metrics",
+                 flow.name, asked.every, f"{asked.rate:,}", settings.mirror.http.scheme, host, address)  # fmt: skip
+        while True:
+            began = time.monotonic()
+            try:
+                plan, scope = scope_of(flow, asked)
+                pieces = list(scope.pieces())
+                if asked.last is not None and not progress.until:
+                    progress.until = newest_only(pieces, asked.last)
+                chosen, left = due(pieces, progress.until, most=int(asked.rate * asked.every))
+                found = comparer.compare(plan, chosen)
+            except ClusterUnavailable as error:
+                log.warning("%s: not verified: %s", flow.name, error)
+            else:
+                for line in progress.took(chosen, found):
+                    print(line, flush=True)
+                remote = {(p.topic, p.partition): p.remote_topic for p in scope.partitions}
+                for key, finding in found.items():
+                    place = (*labels, remote[key], str(key[1]))
+                    recorder.verified(
+                        place, equal=finding.compared - finding.different, wrong=finding.different + finding.missing
+                    )
+                recorder.verify_round(labels, left=left, now_s=time.time())
+                log.info("%s: %s records compared, %s left, %d wrong so far", flow.name,
+                         f"{sum(f.compared for f in found.values()):,}", f"{left:,}", progress.wrong)  # fmt: skip
+            if stop.wait(max(0.0, asked.every - (time.monotonic() - began))):
+                return 1 if progress.wrong else 0

@@ -1,0 +1,139 @@
+"""A TCP proxy before a broker that makes the network bad: stalls, half-open connections, resets, slow and sliced links."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from mirror.local.broker import HOST, Broker, free_port
+
+CHUNK = 1 << 16
+TICK_S = 0.02
+_RESET = struct.pack("ii", 1, 0)  # SO_LINGER 0: close sends RST
+
+
+@dataclass(eq=False, slots=True)
+class Link:
+    """One client's connection."""
+
+    client: asyncio.StreamWriter
+    broker: asyncio.StreamWriter
+    is_dead: bool = False  # half-open: swallows what comes and says nothing
+
+    def reset(self) -> None:
+        """End both sides with a RST."""
+        for writer in (self.client, self.broker):
+            with contextlib.suppress(OSError):
+                writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+            writer.transport.abort()
+
+
+class FaultProxy:
+    """Forwards `port` to a broker's listener. Its attributes are the faults; they work at once, on open connections too."""
+
+    def __init__(self, port: int, upstream: int) -> None:
+        self.port = port
+        self._upstream = upstream
+        self._links: set[Link] = set()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.heal()
+
+    def heal(self) -> None:
+        """Be a good network again; half-open connections stay as they are."""
+        self.is_stalled = False  # bytes wait, as when a cable is out
+        self.is_down = False  # new connections are refused, open ones reset
+        self.delay_s = (0.0, 0.0)  # and its jitter, per chunk
+        self.bytes_per_s = 0  # per connection and direction; 0: as fast as it goes
+        self.slice_bytes = 0  # 0: as they come
+
+    def reset_all(self) -> None:
+        """RST every open connection."""
+        self._loop.call_soon_threadsafe(lambda: [link.reset() for link in tuple(self._links)])
+
+    def half_open_all(self) -> None:
+        """Let every open connection swallow what comes, for ever, as when the other side lost power."""
+        for link in tuple(self._links):
+            link.is_dead = True
+
+    def start(self) -> None:
+        """Serve in a thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End at once."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        server = self._loop.run_until_complete(asyncio.start_server(self._connected, HOST, self.port))
+        self._loop.run_forever()
+        server.close()
+        for link in tuple(self._links):
+            link.reset()
+        tasks = asyncio.all_tasks(self._loop)
+        for task in tasks:
+            task.cancel()
+        self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        self._loop.close()
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            if self.is_down:
+                raise ConnectionRefusedError
+            from_broker, to_broker = await asyncio.open_connection(HOST, self._upstream)
+        except OSError:
+            writer.transport.abort()
+            return
+        link = Link(writer, to_broker)
+        self._links.add(link)
+        try:
+            await asyncio.gather(self._pump(link, reader, to_broker), self._pump(link, from_broker, writer))
+        except OSError:
+            pass
+        finally:
+            self._links.discard(link)
+            link.reset()
+
+    async def _pump(self, link: Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(self.slice_bytes or CHUNK):
+            while self.is_stalled:
+                await asyncio.sleep(TICK_S)
+            if self.is_down:
+                raise ConnectionResetError
+            if link.is_dead:
+                continue
+            delay_s, jitter_s = self.delay_s
+            pause_s = delay_s + random.uniform(0, jitter_s) + (len(data) / self.bytes_per_s if self.bytes_per_s else 0)
+            if pause_s:
+                await asyncio.sleep(pause_s)
+            writer.write(data)
+            await writer.drain()
+        raise ConnectionResetError  # one side has ended: so does the other
+
+
+@contextmanager
+def proxied(name: str, folder: Path) -> Iterator[tuple[Broker, FaultProxy, str]]:
+    """Start a broker with a second listener that is reached through a proxy only; yield it, the proxy, its bootstrap."""
+    upstream, port = free_port(), free_port()
+    overrides = {
+        "listeners": f"PROXIED://{HOST}:{upstream}",
+        "advertised.listeners": f"PROXIED://{HOST}:{port}",
+        "listener.security.protocol.map": "PROXIED:PLAINTEXT",
+    }
+    with Broker.start(name, folder, overrides=overrides) as broker:
+        proxy = FaultProxy(port, upstream)
+        proxy.start()
+        try:
+            yield broker, proxy, f"{HOST}:{port}"
+        finally:
+            proxy.stop()

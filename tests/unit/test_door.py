@@ -1,0 +1,134 @@
+"""TLS and a login before /metrics and the lag inspector, by settings; an open door on loopback by default."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import ssl
+import urllib.error
+import urllib.request
+
+import pytest
+
+from metrics.door import Door
+from metrics.exporter import serve
+from mirror.config.settings import load
+from mirror.errors import SettingsError
+from tests.certificates import identity
+
+FILE = """clusters = A, B
+A.bootstrap.servers = a:9092
+B.bootstrap.servers = b:9092
+A->B.enabled = true
+"""
+
+
+@pytest.fixture
+def certificate(tmp_path):
+    """A PEM file with a certificate of its own and its key."""
+    own = identity("127.0.0.1")
+    (tmp_path / "door.pem").write_text(own.pem + own.key_pem)
+    return str(tmp_path / "door.pem")
+
+
+@pytest.fixture
+def settings(tmp_path):
+    def made(*lines: str) -> Door:
+        (tmp_path / "f").write_text(FILE + "\n".join(lines))
+        return load(tmp_path / "f").mirror.http
+
+    return made
+
+
+def basic(text: str) -> str:
+    return f"Basic {base64.b64encode(text.encode()).decode()}"
+
+
+@pytest.mark.parametrize(
+    ("header", "comes_in"),
+    [
+        (basic("sre:p:w ä"), True),
+        (basic("sre:p:w ä").replace("Basic", "basic"), True),
+        (basic("sre:wrong"), False),
+        (basic("other:p:w ä"), False),
+        ("Bearer " + basic("sre:p:w ä")[6:], False),
+        ("Basic %%%", False),
+        ("", False),
+    ],
+)
+def test_a_login_is_the_name_and_the_password(header, comes_in):
+    door = Door(username="sre", password="p:w ä")
+    assert door.lets_in(header) is comes_in
+    assert Door().lets_in(header)
+    assert "p:w" not in repr(door)
+
+
+def test_metrics_are_read_over_tls_with_a_login_and_ready_without(settings, certificate):
+    door = settings(
+        "mirror.http.username = sre", "mirror.http.password = hush", f"mirror.http.tls.certificate = {certificate}"
+    )
+    with serve(lambda: "up 1\n", "127.0.0.1", 0, is_ready=lambda: True, door=door) as port:
+        address = f"127.0.0.1:{port}"
+        assert door.read(address, "/metrics", timeout_s=5) == "up 1\n"
+        stranger = Door(certificate=certificate)
+        assert stranger.read(address, "/ready", timeout_s=5) == "ready\n"
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            stranger.read(address, "/metrics", timeout_s=5)
+        assert refused.value.code == 401
+        assert refused.value.headers["WWW-Authenticate"] == 'Basic realm="kafka-mirror"'
+        refused.value.close()
+        with pytest.raises(OSError, match="certificate verify failed"):
+            urllib.request.urlopen(f"https://{address}/metrics", timeout=5, context=ssl.create_default_context())
+        with pytest.raises(OSError, match=r"Connection|closed|violation"):
+            Door().read(address, "/metrics", timeout_s=5)
+        assert door.read(address, "/metrics", timeout_s=5), "who speaks no TLS disturbs nobody"
+
+
+@pytest.mark.parametrize(
+    ("lines", "complaint"),
+    [
+        (["mirror.http.username = sre"], "mirror.http.username: .*give both mirror.http.username and .password"),
+        (["mirror.http.password = hush"], "mirror.http.password: stands alone"),
+        (["mirror.http.username = s:r", "mirror.http.password = hush"], "holds a colon"),
+        (["mirror.http.tls.key = /k.pem"], "is a key without a certificate"),
+        (["mirror.http.tls.certificate = /none.pem"], "No such file"),
+        (["mirror.http.tls.certificate = /etc/hostname"], "cannot be used"),
+    ],
+)
+def test_half_a_door_is_refused(settings, lines, complaint):
+    with pytest.raises(SettingsError, match=complaint) as refused:
+        settings(*lines)
+    assert "hush" not in str(refused.value)
+
+
+def test_the_inspector_asks_pages_and_websockets_alike(monkeypatch, tmp_path):
+    (tmp_path / "f").write_text(FILE)
+    monkeypatch.setattr("sys.argv", ["app", str(tmp_path / "f")])
+    from app.entrance import Login
+
+    came_in: list[str] = []
+    said: list[dict[str, object]] = []
+
+    async def inside(scope, receive, send) -> None:
+        came_in.append(scope["path"])
+
+    async def send(message) -> None:
+        said.append(message)
+
+    async def asks(kind: str, path: str, header: str = "") -> None:
+        scope = {"type": kind, "path": path, "headers": [(b"authorization", header.encode("latin-1"))]}
+        await Login(inside, Door(username="sre", password="hush"))(scope, None, send)
+
+    for kind, path, header in (
+        ("http", "/", ""),
+        ("websocket", "/_stcore/stream", basic("sre:wrong")),
+        ("http", "/", basic("sre:hush")),
+        ("websocket", "/_stcore/stream", basic("sre:hush")),
+        ("http", "/_stcore/health", ""),
+    ):
+        asyncio.run(asks(kind, path, header))
+    assert came_in == ["/", "/_stcore/stream", "/_stcore/health"]
+    assert [(m["type"], m.get("status") or m.get("code")) for m in said if m["type"] != "http.response.body"] == [
+        ("http.response.start", 401),
+        ("websocket.close", 1008),
+    ]

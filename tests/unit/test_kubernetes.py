@@ -1,0 +1,53 @@
+"""The manifests are what Kubernetes reads, and what they say of the mirror is so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from mirror.config.settings import load
+
+ROOT = Path(__file__).resolve().parents[2]
+MANIFESTS = {
+    document["kind"]: document
+    for document in yaml.safe_load_all((ROOT / "docs" / "kubernetes" / "kafka-mirror.yaml").read_text())
+}
+
+
+@pytest.mark.parametrize("kind", MANIFESTS)
+@pytest.mark.parametrize("version", ["1.29", "1.37"])
+def test_each_is_as_its_schema_says(kind, version):
+    kubernetes_validate.validate(MANIFESTS[kind], version, strict=True)
+
+
+def test_a_key_that_the_schema_does_not_know_is_found():
+    wrong = yaml.safe_load(yaml.safe_dump(MANIFESTS["Deployment"]))
+    wrong["spec"]["template"]["spec"]["containers"][0]["readynessProbe"] = {}
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(wrong, "1.37", strict=True)
+
+
+def test_the_settings_are_taken_and_fit_the_deployment(tmp_path):
+    settings, secret = MANIFESTS["ConfigMap"]["data"], MANIFESTS["Secret"]["stringData"]
+    for name, content in secret.items():
+        (tmp_path / name).write_text(content)
+    (file,) = settings
+    text = settings[file].replace("/etc/kafka-mirror/secrets", str(tmp_path))
+    (tmp_path / file).write_text(
+        text.replace("ssl.truststore.type = PEM\n", "").replace(f"ssl.truststore.location = {tmp_path}/ca.pem\n", "")
+    )
+    found = load(tmp_path / file)
+    spec = MANIFESTS["Deployment"]["spec"]
+    (container,) = spec["template"]["spec"]["containers"]
+    assert not found.ignored
+    assert found.mirror.metrics_listen == ("0.0.0.0", container["ports"][0]["containerPort"])
+    assert found.mirror.slots % spec["replicas"] == 0
+    assert container["args"] == ["run", f"/etc/kafka-mirror/{file}"]
+    mounts = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
+    assert str(found.mirror.state_dir.parent) in mounts
+    assert set(mounts.values()) == {volume["name"] for volume in spec["template"]["spec"]["volumes"]}
+    assert "jaas" in (tmp_path / "mirror.properties").read_text()
+    assert "ScramLoginModule" in found.flows[0].producer["sasl.jaas.config"]
