@@ -9,7 +9,7 @@ from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 from streamlit.starlette import App
 
-from metrics.door import Door
+from metrics.door import CHALLENGE, REFUSAL, Door
 from mirror.config.settings import load
 
 _OPEN = "/_stcore/health"  # for whoever starts us; it tells nothing
@@ -29,9 +29,9 @@ class Login:
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
         else:
-            headers = [(b"www-authenticate", b'Basic realm="kafka-mirror"'), (b"content-type", b"text/plain")]
+            headers = [(b"www-authenticate", CHALLENGE.encode()), (b"content-type", b"text/plain")]
             await send({"type": "http.response.start", "status": 401, "headers": headers})
-            await send({"type": "http.response.body", "body": b"a name and a password are needed\n"})
+            await send({"type": "http.response.body", "body": REFUSAL})
 
     def _lets_in(self, scope: Scope) -> bool:
         given = dict(scope["headers"]).get(b"authorization", b"")

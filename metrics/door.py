@@ -9,6 +9,9 @@ import ssl
 import urllib.request
 from dataclasses import dataclass, field
 
+CHALLENGE = 'Basic realm="kafka-mirror"'  # of WWW-Authenticate, to who has no login
+REFUSAL = b"a name and a password are needed\n"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Door:

@@ -11,7 +11,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
-from metrics.door import Door
+from metrics.door import CHALLENGE, REFUSAL, Door
 
 log = logging.getLogger("mirror")
 
@@ -57,8 +57,8 @@ def serve(
             start("200 OK" if ready else "503 Service Unavailable", [("Content-Type", _PLAIN)])
             return [b"ready\n" if ready else b"starting\n"]
         if not door.lets_in(str(environ.get("HTTP_AUTHORIZATION", ""))):
-            start("401 Unauthorized", [("Content-Type", _PLAIN), ("WWW-Authenticate", 'Basic realm="kafka-mirror"')])
-            return [b"a name and a password are needed\n"]
+            start("401 Unauthorized", [("Content-Type", _PLAIN), ("WWW-Authenticate", CHALLENGE)])
+            return [REFUSAL]
         if path not in ("/metrics", "/"):
             start("404 Not Found", [("Content-Type", _PLAIN)])
             return [b"try /metrics or /ready\n"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import platform
-import queue
 import signal
 import threading
 import time
@@ -35,6 +34,7 @@ from mirror.replication.datasource import Plan, write_plan
 from mirror.replication.plan import Layout
 from mirror.replication.reports import BEHIND_THE_END
 from mirror.replication.stream import OBSERVED, OBSERVED_CHECKPOINTS, CheckpointStream, Lanes, close, session
+from mirror.signals import obey
 from mirror.state_folder import StateFolder
 from mirror.topics import offset_syncs_topic, sync_acls, sync_configs
 
@@ -229,21 +229,7 @@ class Appliance:
         self._stop.set()
 
     def _on_signals(self) -> None:
-        """Let a thread do what signals ask for: a handler interrupts the main thread, which may hold the lock of `_stop`."""
-        if threading.current_thread() is not threading.main_thread():
-            return
-        asked: queue.SimpleQueue[int] = queue.SimpleQueue()  # the one queue that a handler may put into
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, lambda number, _: asked.put(number))
-
-        def obey() -> None:
-            while True:
-                if asked.get() == signal.SIGHUP:
-                    self.refresh()
-                else:
-                    self.stop()
-
-        threading.Thread(target=obey, name="signals", daemon=True).start()
+        obey({signal.SIGTERM: self.stop, signal.SIGINT: self.stop, signal.SIGHUP: self.refresh})
 
     def refresh(self) -> None:
         """Look for topics, and carry settings and ACLs over, at once instead of at the end of their intervals."""
@@ -286,23 +272,17 @@ class Appliance:
 
     def _share(self) -> None:
         """Follow which slots this process serves, and for which flows it does what one of several does."""
-        served, unknown = set(), set()
         for state in self.flows:
-            if (membership := state.membership) is None:
-                continue
-            if membership.owned is None:
-                unknown.add(state.name)
-                continue
-            if membership.owned:
-                served.add(state.name)
-            self.recorder.share(
-                state.name, owned=len(membership.owned), slots=membership.layout.slots,
-                processes=membership.processes, has_conflict=membership.has_conflict,
-            )  # fmt: skip
-        led = {state.name for state in self.flows if state.leads}
-        self.recorder.keep_flows(served=served | unknown, led=led | unknown)
-        if led != self._led:
+            if (membership := state.membership) is not None and membership.owned is not None:
+                self.recorder.share(
+                    state.name, owned=len(membership.owned), slots=membership.layout.slots,
+                    processes=membership.processes, has_conflict=membership.has_conflict,
+                )  # fmt: skip
+        if self._leading() != self._led:
             self._write_plan(is_stopping=False)
+
+    def _leading(self) -> set[tuple[str, str]]:
+        return {state.name for state in self.flows if state.leads}
 
     def _sync(self) -> None:
         """Carry topic settings and ACLs over, at once after the start and then at each flow's intervals.
@@ -352,7 +332,7 @@ class Appliance:
 
     def _write_plan(self, *, is_stopping: bool) -> None:
         plans = tuple(state.plan for state in self.flows if state.plan is not None)
-        self._led = {state.name for state in self.flows if state.leads}
+        self._led = self._leading()
         checkpoints = tuple(
             self._checkpoint_plan(state) for state in self.flows if state.follows_groups and state.leads
         )
@@ -394,6 +374,10 @@ class Appliance:
         present = [labels for plan in plans if plan is not None for labels in labels_of(plan).values()]
         self.recorder.keep_only(present)
         self.poller.keep_only(present)
+        begun = {state.name: state.membership.owned for state in self.flows if state.membership is not None}
+        unknown = {name for name, owned in begun.items() if owned is None}
+        served = {name for name, owned in begun.items() if owned}
+        self.recorder.keep_flows(served=served | unknown, led=self._leading() | unknown)
 
     def _poll(self, state: FlowState) -> None:
         plan = state.served()

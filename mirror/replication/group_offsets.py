@@ -12,22 +12,17 @@ from aiokafka.protocol.commit import OffsetCommitRequest, OffsetFetchRequest
 
 # Brokers keep what one request commits as one batch, and refuse it whole when it is larger than message.max.bytes, 1 MiB.
 MOST_BYTES = 384 << 10
-_BYTES_EACH = 100  # of an offset's record, without names and metadata
+_BYTES_EACH = 150  # of an offset's record and the group's name in it, without the topic's name and the metadata
 
 
 def requests(
-    offsets: Mapping[tuple[str, int], tuple[int, str]], *, name_bytes: int = 50
+    offsets: Mapping[tuple[str, int], tuple[int, str]],
 ) -> Iterator[dict[tuple[str, int], tuple[int, str]]]:
-    """Yield offsets in their order, so many at a time as a broker takes; a few come at once.
-
-    Args:
-        offsets: (offset, metadata) per topic-partition.
-        name_bytes: Of the group's name, which each record repeats.
-    """
+    """Yield (offset, metadata) per topic-partition in their order, so many at a time as a broker takes; a few come at once."""
     part: dict[tuple[str, int], tuple[int, str]] = {}
     size = 0
     for place, at in offsets.items():
-        more = _BYTES_EACH + name_bytes + len(place[0].encode()) + len(at[1].encode())
+        more = _BYTES_EACH + len(place[0].encode()) + len(at[1].encode())
         if part and size + more > MOST_BYTES:
             yield part
             part, size = {}, 0
@@ -38,17 +33,18 @@ def requests(
 
 
 def guarded(client: AIOKafkaClient) -> AIOKafkaClient:
-    """Have a client's requests fail as Kafka's do where uvloop finds that their connection has closed just now.
+    """Have a client's requests fail as Kafka's do where their connection has closed just now.
 
-    Its RuntimeError would end whoever sends: a window, or aiokafka's own sender.
+    uvloop raises a RuntimeError then, and aiokafka a KeyError where the request before on the same connection ran out of
+    time in the same moment. Either would end whoever sends: a window, or aiokafka's own sender.
     """
     send = client.send
 
     async def sent(*arguments: Any, **named: Any) -> Any:
         try:
             return await send(*arguments, **named)
-        except RuntimeError as error:
-            raise kafka_errors.KafkaConnectionError(str(error)) from error
+        except (RuntimeError, KeyError) as error:
+            raise kafka_errors.KafkaConnectionError(repr(error)) from error
 
     client.send = sent
     return client

@@ -342,7 +342,7 @@ class FlowRunner:
 
     def _broke(self, partition: Partition, error: KafkaError) -> None:
         self.needs_new_producer = True
-        self._pause(partition, f"the producer failed: {error!r}")
+        self._pause(partition, f"the producer failed: {error.__cause__ or error!r}")
 
     def _on_answers(self, partition: Partition, sent: dict[asyncio.Future[Any], Outgoing], read_ms: float) -> None:
         """Take in the answers to what was under way of a topic-partition; then send what is next."""

@@ -193,6 +193,8 @@ class Target(GroupOffsets):
         if not self._open:
             await self._client.bootstrap()
             if not self._is_transactional:
+                # Where its sender fails, aiokafka tells whoever waits for the transaction's end, and stumbles over nobody.
+                self._producer._txn_manager._transaction_waiter = asyncio.get_running_loop().create_future()
                 await self._producer._sender.start()
             self._open = True
         await self._client.set_topics(list(topics))

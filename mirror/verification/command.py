@@ -12,6 +12,7 @@ from mirror.chosen import flow_named
 from mirror.columns import aligned
 from mirror.config.settings import Settings
 from mirror.replication.plan import Key
+from mirror.signals import obey
 from mirror.verification.compare import Comparer, scope_of
 from mirror.verification.pieces import Finding, Scope
 from mirror.verification.watch import watch
@@ -30,8 +31,7 @@ def verify(settings: Settings, asked: Namespace) -> int:
     flow = flow_named(settings, asked.flow, command="verify")
     if asked.every is not None:
         stop = threading.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: threading.Thread(target=stop.set).start())
+        obey({signal.SIGTERM: stop.set, signal.SIGINT: stop.set})
         return watch(settings, flow, asked, stop)
     plan, scope = scope_of(flow, asked)
     pieces = list(scope.pieces())

@@ -18,9 +18,10 @@ from mirror.config.properties import Entry
 from mirror.config.settings import Flow, Settings
 from mirror.config.values import host_port
 from mirror.errors import ClusterUnavailable, SettingsError
+from mirror.offset_map import Run
 from mirror.replication.plan import Key
 from mirror.verification.compare import Comparer, scope_of
-from mirror.verification.pieces import Finding, Piece
+from mirror.verification.pieces import Finding, Piece, newest
 
 log = logging.getLogger("mirror")
 
@@ -62,18 +63,10 @@ def due(pieces: Iterable[Piece], until: Mapping[Key, int], *, most: int) -> tupl
 
 def newest_only(pieces: Iterable[Piece], last: int) -> dict[Key, int]:
     """Return the source offset of each topic-partition at which its newest so many records begin."""
-    by_key: dict[Key, list[Piece]] = {}
+    runs: dict[Key, list[Run]] = {}
     for piece in pieces:
-        by_key.setdefault((piece.topic, piece.partition), []).append(piece)
-    found = {}
-    for key, its in by_key.items():
-        left = last
-        for piece in reversed(its):
-            found[key] = piece.source + max(0, piece.records - left)
-            left -= piece.records
-            if left <= 0:
-                break
-    return found
+        runs.setdefault((piece.topic, piece.partition), []).append(Run(piece.source, piece.target, piece.records))
+    return {key: newest(its, last)[0].source for key, its in runs.items()}
 
 
 @dataclass(slots=True)

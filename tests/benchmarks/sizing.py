@@ -9,7 +9,6 @@ import argparse
 import math
 import pickle
 import resource
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -18,7 +17,7 @@ from mirror.replication.ledger import Ledger
 from mirror.replication.partition import Partition
 from mirror.replication.plan import Assigned, FlowPlan, Window
 from mirror.replication.tail import Tail
-from tests.benchmarks.scrape import filled
+from tests.benchmarks.scrape import cpu_s, filled
 
 SIZES = (1_000, 10_000, 100_000)
 SLOTS = 16
@@ -69,16 +68,6 @@ def page_of(plan: FlowPlan) -> Callable[[], object]:
     return lambda: ledger.page(Everything())  # type: ignore[arg-type]
 
 
-def seconds(work: Callable[[], object]) -> float:
-    """Processor time of the best of three."""
-    took = []
-    for _ in range(3):
-        began = time.process_time()
-        work()
-        took.append(time.process_time() - began)
-    return min(took)
-
-
 def measured() -> list[Row]:
     """Measure everything at each size."""
     plans = [plan_of(size) for size in SIZES]
@@ -88,12 +77,12 @@ def measured() -> list[Row]:
     bodies = [exposition(recorder.snapshot(), max_series=250_000) for recorder in scrapes]
     return [
         Row("plan file", "bytes", [len(data) for data in pickled]),
-        Row("plan file read (each window and lane)", "s", [seconds(lambda data=data: pickle.loads(data)) for data in pickled]),  # type: ignore[misc]
+        Row("plan file read (each window and lane)", "s", [cpu_s(lambda data=data: pickle.loads(data)) for data in pickled]),  # type: ignore[misc]
         Row(f"shares of {SLOTS} slots (each window)", "s",
-            [seconds(lambda plan=plan: plan.shares(SLOTS)) for plan in plans]),  # type: ignore[misc]
-        Row("positions of a slot, all moved (each second)", "s", [seconds(page) for page in pages]),
+            [cpu_s(lambda plan=plan: plan.shares(SLOTS)) for plan in plans]),  # type: ignore[misc]
+        Row("positions of a slot, all moved (each second)", "s", [cpu_s(page) for page in pages]),
         Row("a scrape, at most 250,000 series", "s",
-            [seconds(lambda r=r: exposition(r.snapshot(), max_series=250_000)) for r in scrapes]),  # type: ignore[misc]
+            [cpu_s(lambda r=r: exposition(r.snapshot(), max_series=250_000)) for r in scrapes]),  # type: ignore[misc]
         Row("a scrape", "bytes", [len(body) for body in bodies]),
     ]  # fmt: skip
 

@@ -102,6 +102,12 @@ def await_replicated(
     )
 
 
+def flows(cluster: Any, remote: str, *, more: int = 100, within_s: float = 90, because: str = "the load flows") -> None:
+    """Wait until the first partition of a remote topic has grown by more than so many offsets."""
+    before = end_offset(cluster, remote, 0)
+    eventually(lambda: end_offset(cluster, remote, 0) > before + more, within_s=within_s, because=because)
+
+
 @contextmanager
 def load(cluster, topic: str, *, partitions: int = 2, rate: int = 300) -> Iterator[None]:
     """Write numbered records all the while; they outlast a broker's restart, none twice."""

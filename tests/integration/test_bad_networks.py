@@ -13,8 +13,7 @@ import pytest
 from mirror.local.broker import Broker
 from tests.fault_proxy import FaultProxy, proxied
 from tests.integration.appliance import RunningAppliance
-from tests.integration.records import await_replicated, create, differences, end_offset, load, rows, write
-from tests.waiting import eventually
+from tests.integration.records import await_replicated, create, differences, flows, load, rows, write
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -31,10 +30,6 @@ def source(tmp_path_factory) -> Iterator[Cluster]:
 def target(tmp_path_factory) -> Iterator[Cluster]:
     with proxied("near", tmp_path_factory.mktemp("near")) as cluster:
         yield cluster
-
-
-def arrived(cluster: Cluster, topic: str) -> int:
-    return end_offset(cluster[0], f"primary.{topic}", 0)
 
 
 def stalls(proxy: FaultProxy) -> None:
@@ -76,11 +71,6 @@ FAULTS: tuple[tuple[str, Callable[[FaultProxy], None]], ...] = (
 )  # fmt: skip
 
 
-def flows(cluster: Cluster, topic: str, *, more: int, because: str) -> None:
-    before = arrived(cluster, topic)
-    eventually(lambda: arrived(cluster, topic) > before + more, within_s=60, because=because)
-
-
 def test_whatever_the_network_does_all_arrives_once_and_in_order(source, target, topic, tmp_path: Path):
     links = {"source": source[1], "target": target[1]}
     create(source[0], topic, 2)
@@ -90,12 +80,24 @@ def test_whatever_the_network_does_all_arrives_once_and_in_order(source, target,
     ) as running:  # fmt: skip
         with load(source[0], topic):
             for sides, fault in FAULTS:
-                flows(target, topic, more=50, because=f"all is well before it {fault.__name__}")
+                flows(
+                    target[0],
+                    f"primary.{topic}",
+                    more=50,
+                    within_s=60,
+                    because=f"all is well before it {fault.__name__}",
+                )
                 with ThreadPoolExecutor() as both:
                     list(both.map(fault, [links[side] for side in sides.split()]))
                 for link in links.values():
                     link.heal()
-                flows(target, topic, more=300, because=f"it {fault.__name__} ({sides}) and is well again")
+                flows(
+                    target[0],
+                    f"primary.{topic}",
+                    more=300,
+                    within_s=60,
+                    because=f"it {fault.__name__} ({sides}) and is well again",
+                )
         for partition in (0, 1):
             await_replicated(running, source[0], topic, f"primary.{topic}", partition)
         assert differences(source[0], target[0], topic, f"primary.{topic}") == []

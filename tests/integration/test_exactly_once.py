@@ -13,7 +13,7 @@ from confluent_kafka.admin import AclOperation
 from mirror.local.broker import Broker
 from tests.integration.acls import GUARDED, deny
 from tests.integration.appliance import RunningAppliance, signal_all
-from tests.integration.records import await_replicated, create, differences, end_offset, load, rows, write
+from tests.integration.records import await_replicated, create, differences, end_offset, flows, load, rows, write
 from tests.integration.values import values
 from tests.waiting import eventually
 
@@ -43,15 +43,10 @@ def arrived(backup, topic: str) -> int:
     return end_offset(backup, f"primary.{topic}", 0)
 
 
-def flows(backup, topic: str, *, more: int = 100) -> None:
-    before = arrived(backup, topic)
-    eventually(lambda: arrived(backup, topic) > before + more, within_s=90, because="the load flows")
-
-
 def test_a_backlog_and_a_load_cross_in_transactions(appliance, primary, backup, topic):
     write(primary, topic, rows(20_000))
     with load(primary, topic):
-        flows(backup, topic, more=1_500)
+        flows(backup, f"primary.{topic}", more=1_500)
     equal(appliance, primary, backup, topic)
     records = len(values(backup, f"primary.{topic}", 0))
     assert arrived(backup, topic) > records, "the log holds the markers of transactions too"
@@ -62,16 +57,16 @@ def test_a_backlog_and_a_load_cross_in_transactions(appliance, primary, backup, 
 def test_workers_that_are_killed_under_load_cost_nothing(appliance, primary, backup, topic):
     with load(primary, topic):
         for _ in range(3):
-            flows(backup, topic)
+            flows(backup, f"primary.{topic}")
             signal_all(appliance.workers(), signal.SIGKILL)
-        flows(backup, topic)
+        flows(backup, f"primary.{topic}")
     equal(appliance, primary, backup, topic)
 
 
 def test_what_a_killed_appliance_left_open_is_ended_by_the_next_start(appliance, primary, backup, topic):
     """Readers of committed records wait for no transaction that nobody ends."""
     with load(primary, topic):
-        flows(backup, topic)
+        flows(backup, f"primary.{topic}")
         signal_all(appliance.tree(), signal.SIGKILL)
         appliance.process.wait(10)
         appliance.start()
@@ -87,7 +82,7 @@ def test_what_a_killed_appliance_left_open_is_ended_by_the_next_start(appliance,
 @pytest.mark.parametrize("fault", ["kill", "freeze"])
 def test_a_target_that_fails_amid_transactions_costs_nothing(appliance, primary, backup, topic, fault):
     with load(primary, topic):
-        flows(backup, topic)
+        flows(backup, f"primary.{topic}")
         if fault == "kill":
             backup.kill()
             backup.restart()
@@ -95,7 +90,7 @@ def test_a_target_that_fails_amid_transactions_costs_nothing(appliance, primary,
             backup.pause()
             time.sleep(8)
             backup.resume()
-        flows(backup, topic, more=300)
+        flows(backup, f"primary.{topic}", more=300)
     equal(appliance, primary, backup, topic)
 
 

@@ -77,8 +77,9 @@ def test_a_topic_that_is_another_one_is_treated_as_the_flow_says(tmp_path: Path,
         # A position has the target's topic id from the second window on.
         windows = rf'kafka_mirror_windows_total{{slot=".",source="({"|".join(POLICIES)})",target="backup"}} (\S+)'
         eventually(
-            lambda: min(float(count) for _, count in re.findall(windows, appliance.exposition())) >= 3,
-            within_s=60, because="every slot has served some windows",
+            lambda: len(served := re.findall(windows, appliance.exposition())) == 2 * len(POLICIES)
+            and min(float(count) for _, count in served) >= 3,
+            within_s=60, because="every slot has served some windows of every flow",
         )  # fmt: skip
         for (policy, side), name in names.items():
             if side == "source":

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -268,11 +269,10 @@ def listening(pids: Iterable[int]) -> Iterator[str]:
     """Yield the addresses on which processes listen for TCP, as far as they are of IPv4 or mapped to it."""
     sockets = set()
     for pid in pids:
-        for link in Path(f"/proc/{pid}/fd").iterdir():
-            try:
-                sockets.add(os.readlink(link))  # noqa: PTH115 - "socket:[7]" is no path
-            except OSError:
-                continue
+        with suppress(FileNotFoundError, ProcessLookupError):  # one that has ended since listens on nothing
+            for link in Path(f"/proc/{pid}/fd").iterdir():
+                with suppress(FileNotFoundError):
+                    sockets.add(os.readlink(link))  # noqa: PTH115 - "socket:[7]" is no path
     for table in ("tcp", "tcp6"):
         for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
             local, state, inode = (line.split()[at] for at in (1, 3, 9))

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.integration.appliance import RunningAppliance, descendants, signal_all
-from tests.integration.records import await_replicated, create, differences, end_offset, load
+from tests.integration.records import await_replicated, create, differences, flows, load
 from tests.integration.spark_cluster import SparkCluster, spark_cluster
-from tests.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -25,11 +24,6 @@ def cluster(tmp_path_factory) -> Iterator[SparkCluster]:
         running.worker(cores=3)
         running.worker(cores=3)
         yield running
-
-
-def flows(backup, topic: str, *, more: int = 100) -> None:
-    before = end_offset(backup, f"primary.{topic}", 0)
-    eventually(lambda: end_offset(backup, f"primary.{topic}", 0) > before + more, within_s=90, because="the load flows")
 
 
 def executors(cluster: SparkCluster) -> list[int]:
@@ -55,16 +49,16 @@ def test_executors_are_killed_and_the_driver_starts_elsewhere(cluster, primary, 
     with ExitStack() as loading:
         loading.enter_context(load(primary, topic))
         with here:
-            flows(backup, topic)
+            flows(backup, f"primary.{topic}")
             assert not here.workers(), "nothing is replicated on the driver's machine"
             signal_all(executors(cluster)[:1], signal.SIGKILL)
-            flows(backup, topic)
+            flows(backup, f"primary.{topic}")
             signal_all(executors(cluster), signal.SIGKILL)
-            flows(backup, topic)
+            flows(backup, f"primary.{topic}")
             signal_all(here.tree(), signal.SIGKILL)
             here.process.wait(10)
         with elsewhere:
-            flows(backup, topic)
+            flows(backup, f"primary.{topic}")
             loading.close()
             for partition in (0, 1):
                 await_replicated(elsewhere, primary, topic, f"primary.{topic}", partition)

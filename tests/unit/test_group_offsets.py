@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import pytest
 from aiokafka.errors import KafkaConnectionError
@@ -37,10 +38,17 @@ def test_a_slot_of_fifty_thousand_topic_partitions_commits_some_dozens_of_times(
     assert 20 < len(list(requests(offsets))) < 60
 
 
-def test_a_connection_that_closed_just_now_is_a_network_failure():
+@pytest.mark.parametrize(
+    "failure",
+    [
+        RuntimeError("unable to perform operation on <TCPTransport closed=True>; the handler is closed"),
+        KeyError((1, 0)),
+    ],
+)
+def test_a_connection_that_closed_just_now_is_a_network_failure(failure):
     class Client:
         async def send(self, node: int, request: object, *, group: int) -> object:
-            raise RuntimeError("unable to perform operation on <TCPTransport closed=True>; the handler is closed")
+            raise failure
 
-    with pytest.raises(KafkaConnectionError, match="the handler is closed"):
+    with pytest.raises(KafkaConnectionError, match=re.escape(str(failure))):
         asyncio.run(guarded(Client()).send(1, object(), group=0))

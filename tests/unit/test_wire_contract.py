@@ -81,3 +81,32 @@ def test_a_transaction_is_opened_before_anything_is_sent_and_tells_when_it_can_o
         target._producer._closed = True
 
     asyncio.run(run())
+
+
+def test_a_sender_that_fails_without_a_transaction_leaves_no_trace_but_its_error(monkeypatch):
+    """aiokafka tells whoever waits for a transaction's end, of whom a producer without transactions has none."""
+
+    async def nothing(*_: object) -> None:
+        return None
+
+    async def fails() -> None:
+        raise KafkaError("it ended")
+
+    async def run():
+        complaints: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+        target = Target({"bootstrap_servers": "127.0.0.1:1"}, request_bytes=1 << 20)
+        sender = target._producer._sender
+        monkeypatch.setattr(target._client, "bootstrap", nothing)
+        monkeypatch.setattr(target._client, "set_topics", nothing)
+        monkeypatch.setattr(sender, "_maybe_wait_for_pid", nothing)
+        monkeypatch.setattr(sender, "_sender_routine", fails)
+        await target.open([])
+        await asyncio.wait({sender.sender_task})
+        await asyncio.sleep(0)
+        with pytest.raises(KafkaError, match="it ended"):
+            target.send(Outgoing(bytes(80), 1, 1, 0, 0, 0.0), "t", 0)
+        await target.close()
+        return complaints
+
+    assert asyncio.run(run()) == []

@@ -1,0 +1,23 @@
+"""Do what signals ask for, in a thread: a handler interrupts the main thread, which may hold any lock."""
+
+from __future__ import annotations
+
+import queue
+import signal
+import threading
+from collections.abc import Callable, Mapping
+
+
+def obey(actions: Mapping[signal.Signals, Callable[[], None]]) -> None:
+    """Call an action for each signal that comes; nothing changes where this is not the main thread, which alone may ask."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    asked: queue.SimpleQueue[int] = queue.SimpleQueue()  # the one queue that a handler may put into
+    for number in actions:
+        signal.signal(number, lambda number, _: asked.put(number))
+
+    def act() -> None:
+        while True:
+            actions[signal.Signals(asked.get())]()
+
+    threading.Thread(target=act, name="signals", daemon=True).start()
