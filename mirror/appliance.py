@@ -172,7 +172,7 @@ class Appliance:
         layout = Layout(mirror.slots, flow.tasks_max, mirror.window_ms, mirror.lanes)
         state.membership = Membership(
             flow, state.plan, layout, run_id=self._folder.run_id, gone=self._folder.gone, settings=digest(flow),
-            on_first_claim=state.fence,
+            on_first_claim=state.fence, is_ready=lambda: self._is_ready,
         )  # fmt: skip
         self._memberships.add(state.membership)
 

@@ -56,7 +56,7 @@ class Membership:
 
     def __init__(
         self, flow: Flow, plan: FlowPlan, layout: Layout, *, run_id: int, gone: Collection[int], settings: str,
-        on_first_claim: Callable[[], None],
+        on_first_claim: Callable[[], None], is_ready: Callable[[], bool],
     ) -> None:  # fmt: skip
         self.name = flow.name
         self.layout = layout
@@ -73,6 +73,7 @@ class Membership:
         self._gone = gone
         self._settings = settings
         self._on_first_claim: Callable[[], None] | None = on_first_claim
+        self._is_ready = is_ready
         self._assigned: set[int] = set()
         self._told: set[str] = set()
         self._target: GroupOffsets | None = None
@@ -185,10 +186,15 @@ class Membership:
         return {slot: Owner.parse(found[place]) for slot, place in enumerate(owners) if place in found}, found
 
     async def _claim(self, target: GroupOffsets, known: Mapping[int, Owner], layout: tuple[int, str] | None) -> None:
-        """Say of each slot that is ours that it is; at the start also of those that earlier runs of this folder had."""
+        """Say of each slot that is ours that it is; at the start also of those that earlier runs of this folder had.
+
+        Nobody would serve a slot that is taken from a process that works before this one can.
+        """
         inherited = {slot for slot, owner in known.items() if owner.run_id in self._gone}
         wanted = {slot for slot in self._assigned if slot < self.layout.slots} | inherited
         kept = {slot for slot, owner in known.items() if owner.run_id == self._run_id}
+        if not self._is_ready():
+            wanted -= {slot for slot, owner in known.items() if self._works(owner)}
         if wanted and self._on_first_claim is not None:
             await asyncio.to_thread(self._on_first_claim)
             self._on_first_claim = None
@@ -234,7 +240,7 @@ class Membership:
             return True
         places = [(self._batons, owner_key(slot)) for slot in range(other.slots)]
         found = await target.committed(self._group, places)
-        if is_working(map(Owner.parse, found.values()), {0, self._run_id, *self._gone}, now_ms=time.time() * 1000):
+        if any(self._works(Owner.parse(at)) for at in found.values()):
             self.has_conflict = True
             self._tell("layout", "waits for processes that run it with %s; this one has %s. Give all the same values; "
                        "in a rolling restart it goes on when the last of them has stopped",
@@ -242,6 +248,11 @@ class Membership:
             return False
         self.has_conflict = False
         return True
+
+    def _works(self, owner: Owner) -> bool:
+        """Tell whether another process has said of late that it serves a slot."""
+        is_other = owner.run_id not in {0, self._run_id, *self._gone}
+        return is_other and time.time() * 1000 < owner.said_ms + SILENT_MS
 
     def _compare(self, known: Mapping[int, Owner]) -> None:
         others = {owner.run_id: owner.settings for owner in known.values() if owner.run_id not in (0, self._run_id)}
@@ -255,11 +266,6 @@ class Membership:
             )
         else:
             self._told.discard("settings")
-
-
-def is_working(owners: Iterable[Owner], nobody: Collection[int], *, now_ms: float) -> bool:
-    """Tell whether one of these owners, the runs of `nobody` aside, has said of late that it works."""
-    return any(owner.run_id not in nobody and now_ms < owner.said_ms + SILENT_MS for owner in owners)
 
 
 def _described(layout: Layout) -> str:

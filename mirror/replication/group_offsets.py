@@ -33,20 +33,29 @@ def requests(
 
 
 def guarded(client: AIOKafkaClient) -> AIOKafkaClient:
-    """Have a client's requests fail as Kafka's do where their connection has closed just now.
+    """Have a client's requests fail as Kafka's do where something else would end whoever sends: a window, or aiokafka's sender.
 
-    uvloop raises a RuntimeError then, and aiokafka a KeyError where the request before on the same connection ran out of
-    time in the same moment. Either would end whoever sends: a window, or aiokafka's own sender.
+    A connection has closed just now: uvloop raises a RuntimeError, and aiokafka a KeyError where the request before on the
+    same connection ran out of time in the same moment. A cluster that is coming back has told of no broker yet: aiokafka
+    looks for coordinators with an assertion.
     """
-    send = client.send
+    send, coordinator_lookup = client.send, client.coordinator_lookup
 
     async def sent(*arguments: Any, **named: Any) -> Any:
         try:
             return await send(*arguments, **named)
+        except kafka_errors.KafkaError:
+            raise  # it is a RuntimeError too
         except (RuntimeError, KeyError) as error:
             raise kafka_errors.KafkaConnectionError(repr(error)) from error
 
-    client.send = sent
+    async def looked_up(*arguments: Any) -> Any:
+        try:
+            return await coordinator_lookup(*arguments)
+        except AssertionError as error:
+            raise kafka_errors.NodeNotReadyError("the cluster tells of no broker") from error
+
+    client.send, client.coordinator_lookup = sent, looked_up
     return client
 
 

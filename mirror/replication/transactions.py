@@ -7,6 +7,7 @@ transactional producer fences every earlier one, so what a window that is taken 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -18,6 +19,10 @@ from mirror.replication.runner import FlowRunner
 from mirror.replication.wire import KafkaError, NotInTransactionError
 
 log = logging.getLogger("mirror")
+
+# Nothing is sent while a transaction is committed. With so much waiting, records are late anyway: more of them at a time.
+BACKLOG_BYTES = 1 << 20
+BACKLOG_LASTS = 5  # times as long
 
 
 class Unsettled(NamedTuple):
@@ -56,13 +61,15 @@ class TransactionalRunner(FlowRunner):
 
     async def drained(self, within_s: float) -> bool:
         """Commit what was sent; False when that took too long or failed: the next producer of the slot aborts it then."""
-        try:
+        is_committed = False
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 if self._transacting is not None:
                     await self._transacting
-                return await self._end_transaction()
-        except TimeoutError:
-            return False
+                is_committed = await self._end_transaction()
+        if not is_committed:
+            self._take_back()
+        return is_committed
 
     async def _transact(self, stop: asyncio.Event) -> None:
         while True:
@@ -76,15 +83,14 @@ class TransactionalRunner(FlowRunner):
             self._open()
 
     async def _until_due(self) -> None:
-        deadline = self._loop.time() + self._longest_s
+        began_s = self._loop.time()
         while self._in_flight and not self._stopping and not self._must_abort:
-            left_s = deadline - self._loop.time()
+            has_backlog = self._packing.queued_bytes > BACKLOG_BYTES
+            left_s = began_s + self._longest_s * (BACKLOG_LASTS if has_backlog else 1) - self._loop.time()
             if left_s <= 0:
                 return
-            try:
-                await asyncio.wait_for(self._quiet.wait(), left_s)
-            except TimeoutError:
-                return
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._quiet.wait(), min(left_s, self._longest_s))
 
     def _open(self) -> None:
         """Begin the next transaction with what came meanwhile."""
@@ -127,6 +133,10 @@ class TransactionalRunner(FlowRunner):
         """Take everything back that is not committed; it is read again."""
         await self._target.abort_transaction()
         self._must_abort = False
+        self._take_back()
+
+    def _take_back(self) -> None:
+        """Stand where the last commit was: what the target has acknowledged since then does not count."""
         self._unsettled.clear()
         for partition, acked in self._settled.items():
             self._packing.clear(partition)

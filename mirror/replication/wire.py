@@ -7,6 +7,7 @@ tests/unit/test_wire_contract.py holds what is relied on.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -24,6 +25,8 @@ from aiokafka.structs import TopicPartition as KafkaTopicPartition
 
 from mirror.replication.batches import Outgoing, stamped
 from mirror.replication.group_offsets import GroupOffsets, guarded, requests
+
+log = logging.getLogger("mirror")
 
 KafkaError: TypeAlias = kafka_errors.KafkaError
 NotInTransactionError = kafka_errors.InvalidTxnState
@@ -287,6 +290,14 @@ class Target(GroupOffsets):
     async def abort_transaction(self) -> None:
         """Take back what was sent since the transaction began."""
         await self._producer.abort_transaction()
+
+
+def complained(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log what a loop says nobody waited for. Of a failed batch aiokafka also fails a future of its own; who sent it was told."""
+    if isinstance(context.get("exception"), kafka_errors.KafkaError):
+        log.debug("%s: %r", context.get("message"), context["exception"])
+    else:
+        loop.default_exception_handler(context)
 
 
 def now_ms() -> float:

@@ -14,6 +14,7 @@ from mirror.logs import log_to_stderr
 from mirror.replication.partition import Partition
 from mirror.replication.plan import FlowPlan, Window
 from mirror.replication.window import Served, serve
+from mirror.replication.wire import complained
 
 _loops: dict[int, asyncio.AbstractEventLoop] = {}  # by process: never shared across a fork
 
@@ -26,6 +27,7 @@ def serve_slot(window: Window, flows: tuple[FlowPlan, ...]) -> Iterator[tuple[ob
         gc.collect()
         gc.freeze()  # what is loaded lives for ever: the collector after each task need not look at it
         loop = _loops[os.getpid()] = uvloop.new_event_loop()
+        loop.set_exception_handler(complained)
     started = time.time()
     served = loop.run_until_complete(_serve_all(window, flows))
     duration_ms = (time.time() - max(started, window.start_ms / 1000)) * 1000

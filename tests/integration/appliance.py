@@ -131,6 +131,10 @@ mirror.poll.interval.ms = 500
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop it if it runs."""
         if self.process is not None and self.process.poll() is None:
             self.stop()
 

@@ -1,9 +1,8 @@
-"""Exactly once: whatever is killed, frozen or refused, a reader of committed records sees each record once and in order."""
+"""Exactly once: transactions under load, ended after a kill, shared with a topic that is denied."""
 
 from __future__ import annotations
 
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -54,15 +53,6 @@ def test_a_backlog_and_a_load_cross_in_transactions(appliance, primary, backup, 
     assert code == 0
 
 
-def test_workers_that_are_killed_under_load_cost_nothing(appliance, primary, backup, topic):
-    with load(primary, topic):
-        for _ in range(3):
-            flows(backup, f"primary.{topic}")
-            signal_all(appliance.workers(), signal.SIGKILL)
-        flows(backup, f"primary.{topic}")
-    equal(appliance, primary, backup, topic)
-
-
 def test_what_a_killed_appliance_left_open_is_ended_by_the_next_start(appliance, primary, backup, topic):
     """Readers of committed records wait for no transaction that nobody ends."""
     with load(primary, topic):
@@ -76,21 +66,6 @@ def test_what_a_killed_appliance_left_open_is_ended_by_the_next_start(appliance,
             within_s=20,  # the broker itself would end it after a minute
             because="committed records follow",
         )
-    equal(appliance, primary, backup, topic)
-
-
-@pytest.mark.parametrize("fault", ["kill", "freeze"])
-def test_a_target_that_fails_amid_transactions_costs_nothing(appliance, primary, backup, topic, fault):
-    with load(primary, topic):
-        flows(backup, f"primary.{topic}")
-        if fault == "kill":
-            backup.kill()
-            backup.restart()
-        else:
-            backup.pause()
-            time.sleep(8)
-            backup.resume()
-        flows(backup, f"primary.{topic}", more=300)
     equal(appliance, primary, backup, topic)
 
 

@@ -7,272 +7,75 @@ ends with 1 when a record was lost, out of order or there twice.
 from __future__ import annotations
 
 import argparse
-import contextlib
-import os
+import math
+import multiprocessing
 import random
-import signal
+import re
+import shutil
 import statistics
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from itertools import count
 from pathlib import Path
 
-from mirror.local.broker import Broker
-from tests.benchmarks.processes import tree
-from tests.fault_proxy import FaultProxy, proxied
-from tests.integration.appliance import RunningAppliance, signal_all
-from tests.integration.records import create, end_offset, load
-from tests.integration.values import values
-from tests.soak.oracle import Fate, fate
-from tests.waiting import eventually
-
-MODES = ("at least once", "exactly once")
-PARTITIONS = 2
-RECOVERY_S = 150.0
-TIMEOUTS = "primary.consumer.request.timeout.ms = 10000\nbackup.producer.request.timeout.ms = 10000\n"
-SAMPLE_S = 5.0
+from tests.soak.faults import FAULTS, Fault, outage
+from tests.soak.oracle import Fate
+from tests.soak.rounds import Outcome, a_round
+from tests.soak.sampler import Sampler
+from tests.soak.stage import MODES, staged
 
 
-@dataclass(slots=True)
-class Stage:
-    """Everything that a fault can hit."""
-
-    source: Broker
-    target: Broker
-    appliance: RunningAppliance
-    links: dict[str, FaultProxy]  # by side: what the appliance reaches the cluster through
+def faults(asked: argparse.Namespace) -> dict[str, Fault]:
+    """Return what may happen."""
+    if asked.outage:
+        return {f"the {side} is down for {asked.outage:g} minutes": outage(side, asked.outage) for side in asked.side}
+    return {name: fault for name, fault in FAULTS.items() if asked.faults.search(name)}
 
 
-def _kill_one_worker(stage: Stage, dice: random.Random) -> None:
-    # There is none for a moment when the last one to be killed was the daemon that forks them.
-    workers = eventually(stage.appliance.workers, within_s=RECOVERY_S, because="Spark starts workers")
-    signal_all([dice.choice(workers)], signal.SIGKILL)
-
-
-def _kill_workers(stage: Stage, _: random.Random) -> None:
-    signal_all(stage.appliance.workers(), signal.SIGKILL)
-
-
-def _kill_jvm(stage: Stage, _: random.Random) -> None:
-    assert stage.appliance.process is not None
-    signal_all([stage.appliance.jvm()], signal.SIGKILL)
-    stage.appliance.process.wait(60)
-    stage.appliance.start()
-
-
-def _kill_appliance(stage: Stage, _: random.Random) -> None:
-    assert stage.appliance.process is not None
-    signal_all(stage.appliance.tree(), signal.SIGKILL)
-    stage.appliance.process.wait(10)
-    stage.appliance.start()
-
-
-def _restart_appliance(stage: Stage, _: random.Random) -> None:
-    stage.appliance.stop()
-    stage.appliance.start()
-
-
-def _broker(side: str, fault: str) -> Callable[[Stage, random.Random], None]:
-    def strike(stage: Stage, dice: random.Random) -> None:
-        broker: Broker = getattr(stage, side)
-        if fault == "freeze":
-            broker.pause()
-            time.sleep(dice.uniform(1, 10))
-            broker.resume()
-        else:
-            broker.kill()
-            broker.restart()
-
-    return strike
-
-
-def _network(side: str, fault: str) -> Callable[[Stage, random.Random], None]:
-    def strike(stage: Stage, dice: random.Random) -> None:
-        link = stage.links[side]
-        if fault == "stall":
-            link.is_stalled = True
-            time.sleep(dice.uniform(1, 10))
-        elif fault == "forget":
-            link.half_open_all()
-        else:
-            for _ in range(5):
-                link.reset_all()
-                time.sleep(dice.uniform(0.1, 1.5))
-        link.heal()
-
-    return strike
-
-
-def _sleep(stage: Stage, dice: random.Random) -> None:
-    """Stop the whole appliance for longer than its window, and its session, or shorter; then let it go on."""
-    asleep = stage.appliance.tree()
-    signal_all(asleep, signal.SIGSTOP)
-    time.sleep(dice.uniform(1, 12))
-    signal_all(asleep, signal.SIGCONT)
-
-
-FAULTS: dict[str, Callable[[Stage, random.Random], None]] = {
-    "kill -9 one worker": _kill_one_worker,
-    "kill -9 all workers": _kill_workers,
-    "kill -9 the JVM": _kill_jvm,
-    "kill -9 the appliance": _kill_appliance,
-    "restart the appliance": _restart_appliance,
-    "freeze the source": _broker("source", "freeze"),
-    "freeze the target": _broker("target", "freeze"),
-    "kill -9 the source": _broker("source", "kill"),
-    "kill -9 the target": _broker("target", "kill"),
-    "stop the appliance, then continue it": _sleep,
-    "stall the source's network": _network("source", "stall"),
-    "stall the target's network": _network("target", "stall"),
-    "reset the source's connections": _network("source", "reset"),
-    "reset the target's connections": _network("target", "reset"),
-    "half-open connections to the source": _network("source", "forget"),
-    "half-open connections to the target": _network("target", "forget"),
-}
-
-
-@dataclass(slots=True)
-class Sampler:
-    """Memory, file descriptors and threads of the appliance, over time."""
-
-    stage: Stage
-    samples: list[tuple[float, float, int, int]] = field(default_factory=list)  # s, MiB, fds, threads of the driver
-    _stop: threading.Event = field(default_factory=threading.Event)
-
-    @contextlib.contextmanager
-    def running(self) -> Iterator[None]:
-        """Sample until the block ends."""
-        thread = threading.Thread(target=self._run, daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            self._stop.set()
-            thread.join(10)
-
-    def _run(self) -> None:
-        while not self._stop.wait(SAMPLE_S):
-            process = self.stage.appliance.process
-            if process is None:
-                continue
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError, ValueError):
-                pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in tree(process.pid))
-                own = Path(f"/proc/{process.pid}")
-                self.samples.append(
-                    (
-                        time.monotonic(),
-                        pages * os.sysconf("SC_PAGE_SIZE") / 2**20,
-                        len(list((own / "fd").iterdir())),
-                        len(list((own / "task").iterdir())),
-                    )
-                )
-
-    def text(self) -> str:
-        """Say how each grew: the median of the last third beside that of the first."""
-        if len(self.samples) < 6:
-            return "too short for a trend"
-        third = len(self.samples) // 3
-        first, last = self.samples[:third], self.samples[-third:]
-        parts = []
-        for name, at in (("RSS MiB", 1), ("driver fds", 2), ("driver threads", 3)):
-            before, after = (statistics.median(sample[at] for sample in part) for part in (first, last))
-            parts.append(f"{name} {before:,.0f} -> {after:,.0f}")
-        return ", ".join(parts)
-
-
-@dataclass(slots=True)
-class Outcome:
-    """All rounds of one fault in one mode."""
-
-    rounds: int = 0
-    fate: Fate = field(default_factory=Fate)
-    recoveries_s: list[float] = field(default_factory=list)
-    dirty: list[int] = field(default_factory=list)  # seeds of the rounds that were not clean
-
-
-def a_round(stage: Stage, fault: str, seed: int, number: int) -> tuple[Fate, float]:
-    """Do one round; return what became of its records, and how long after the fault they flowed again."""
-    dice = random.Random(seed)
-    topic = f"soak-{number}-{seed}"
-    remote = f"primary.{topic}"
-    create(stage.source, topic, PARTITIONS)
-    with load(stage.source, topic, partitions=PARTITIONS):
-        eventually(lambda: end_offset(stage.target, remote, 0) > 50, within_s=RECOVERY_S, because="the load flows")
-        time.sleep(dice.uniform(0, 3))
-        began = time.monotonic()
-        FAULTS[fault](stage, dice)
-        before = end_offset(stage.target, remote, 0)
-        eventually(
-            lambda: end_offset(stage.target, remote, 0) > before + 50, within_s=RECOVERY_S, because="it flows again"
-        )
-        recovery_s = time.monotonic() - began
-        time.sleep(1)
-    found = Fate()
-    for partition in range(PARTITIONS):
-        sent = values(stage.source, topic, partition, isolation="read_committed")
-        found.add(fate(sent, arrived(stage.target, remote, partition, sent[-1])))
-    return found, recovery_s
-
-
-def arrived(cluster: Broker, topic: str, partition: int, last: bytes | None) -> list[bytes | None]:
-    """Return all values, when the last one that was sent is among them or does not come."""
-    deadline = time.monotonic() + RECOVERY_S
-    while True:
-        got = values(cluster, topic, partition, isolation="read_committed")
-        if last in got or time.monotonic() > deadline:
-            return got
-        time.sleep(1)
-
-
-def plan(asked: argparse.Namespace) -> Iterator[tuple[str, int]]:
-    """Yield faults with their seeds: every one so many times, or by the dice until the time is over."""
-    if asked.matrix:
-        for fault in FAULTS:
-            for n in range(asked.seeds):
-                yield fault, asked.seed + n
-        return
-    dice, deadline = random.Random(asked.seed), time.monotonic() + asked.minutes * 60
-    for n in count():
+def plan(asked: argparse.Namespace, job: int) -> Iterator[tuple[str, int]]:
+    """Yield one job's faults with their seeds: every one so many times, or by the dice until the time is over."""
+    names = list(faults(asked))
+    deadline = time.monotonic() + asked.minutes * 60
+    if asked.matrix or asked.outage:
+        seeds = 1 if asked.outage else asked.seeds
+        rounds = iter([(name, asked.seed + n) for n in range(seeds) for name in names][job :: asked.jobs])
+    else:
+        dice = random.Random(asked.seed + job)
+        rounds = ((dice.choice(names), (asked.seed + job) * 1000 + n) for n in count())
+    for each in rounds:
         if time.monotonic() > deadline:
             return
-        yield dice.choice(list(FAULTS)), asked.seed * 1000 + n
+        yield each
 
 
-def soak(mode: str, asked: argparse.Namespace, folder: Path) -> tuple[dict[str, Outcome], str]:
-    """Run all rounds of one mode on clusters of their own."""
+def soak(mode: str, asked: argparse.Namespace, job: int) -> tuple[dict[str, Outcome], str]:
+    """Run one job's rounds of one mode on clusters of their own; all logs are kept where something was not clean."""
     outcomes: dict[str, Outcome] = {}
-    extra = "backup.exactly.once.source.support = enabled\n" if mode == MODES[1] else ""
-    with (
-        proxied("source", folder / "source") as (source, source_link, source_address),
-        proxied("target", folder / "target") as (target, target_link, target_address),
-    ):
-        (folder / "mirror").mkdir()
-        appliance = RunningAppliance(
-            folder / "mirror", primary=source_address, backup=target_address, topics="soak-.*", extra=extra + TIMEOUTS
-        )
-        with appliance:
-            stage = Stage(source, target, appliance, {"source": source_link, "target": target_link})
-            sampler = Sampler(stage)
-            with sampler.running():
-                for number, (fault, seed) in enumerate(plan(asked)):
-                    found, recovery_s = a_round(stage, fault, seed, number)
-                    outcome = outcomes.setdefault(fault, Outcome())
-                    outcome.rounds += 1
-                    outcome.fate.add(found)
-                    outcome.recoveries_s.append(recovery_s)
-                    if not found.is_clean:
-                        outcome.dirty.append(seed)
-                    verdict = "clean" if found.is_clean else f"NOT CLEAN: {found}"
-                    print(f"{mode}: {fault} (seed {seed}): flowed after {recovery_s:.1f} s, {verdict}",
-                          file=sys.stderr, flush=True)  # fmt: skip
+    known = faults(asked)
+    folder = Path(tempfile.mkdtemp(prefix="kafka-mirror-soak-"))
+    with staged(mode, folder) as stage:
+        sampler = Sampler(stage)
+        with sampler.running():
+            for number, (name, seed) in enumerate(plan(asked, job)):
+                try:
+                    found = a_round(stage, known[name], seed, f"soak-{number}-{seed}")
+                    verdict = f"NOT CLEAN: {found.fate}" if found.dirty else "clean"
+                except AssertionError as error:
+                    found, verdict = Outcome(1, Fate(), [math.inf], [seed]), f"NOT CLEAN: {error}"
+                outcomes.setdefault(name, Outcome()).add(found)
+                print(f"{time.strftime('%H:%M:%S')} {mode}, job {job}, round {number + 1}: {name} (seed {seed}): "
+                      f"flowed after {found.recoveries_s[0]:.1f} s, {verdict}", file=sys.stderr, flush=True)  # fmt: skip
+    if any(outcome.dirty for outcome in outcomes.values()):
+        print(f"{mode}, job {job}: all logs are in {folder}", file=sys.stderr, flush=True)
+    else:
+        shutil.rmtree(folder)
     return outcomes, sampler.text()
 
 
-def table(mode: str, outcomes: dict[str, Outcome], trend: str) -> str:
+def table(mode: str, outcomes: dict[str, Outcome], trends: list[str]) -> str:
     """Markdown."""
     lines = [
         f"### {mode}",
@@ -285,28 +88,55 @@ def table(mode: str, outcomes: dict[str, Outcome], trend: str) -> str:
             f"| {fault} | {one.rounds} | {one.fate.sent:,} | {one.fate.lost} | {one.fate.duplicate} | {one.fate.reordered} "
             f"| {statistics.median(one.recoveries_s):.1f} | {max(one.recoveries_s):.1f} | {', '.join(map(str, one.dirty))} |"
         )
-    return "\n".join([*lines, "", f"Of the appliance, first third to last third: {trend}.", ""])
+    told = [f"Of the appliance, first third to last third: {trend}." for trend in trends]
+    return "\n".join([*lines, "", "\n\n".join(told), ""])
 
 
-def main() -> int:
-    """Run what was asked for and print the tables."""
+def arguments() -> argparse.Namespace:
+    """Read what is asked for; ends the process where it makes no sense."""
     parser = argparse.ArgumentParser(
         prog="soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--minutes", type=float, default=20, help="for each mode (default %(default)s)")
+    parser.add_argument("--minutes", type=float,
+                        help="for each mode, and no longer (default 20, or until the matrix is through)")  # fmt: skip
     parser.add_argument("--matrix", action="store_true", help="instead, each fault with each of --seeds seeds")
     parser.add_argument("--seeds", type=int, default=20, help="of the matrix (default %(default)s)")
     parser.add_argument(
         "--seed", type=int, default=1, help="the first one; the same seed does the same again (default 1)"
     )
+    parser.add_argument("--faults", type=re.compile, default=re.compile(""), metavar="REGEX",
+                        help="only those whose name matches (default: all)")  # fmt: skip
+    parser.add_argument("--outage", type=float, metavar="MINUTES",
+                        help="instead, one round in which a cluster is down for so long under load")  # fmt: skip
+    parser.add_argument("--side", choices=("source", "target"), action="append",
+                        help="which cluster --outage takes down (default: target)")  # fmt: skip
     parser.add_argument("--mode", choices=MODES, action="append", help="only this one (default: both)")
+    parser.add_argument("--jobs", type=int, default=1,
+                        help="so many pairs of clusters at a time, which share the rounds (default 1)")  # fmt: skip
     parser.add_argument("--output", type=Path, help="also write the tables to this file")
     asked = parser.parse_args()
+    asked.side = asked.side or ["target"]
+    if asked.minutes is None:
+        asked.minutes = math.inf if asked.matrix or asked.outage else 20
+    if not faults(asked):
+        parser.error(f"--faults {asked.faults.pattern} matches none of: {'; '.join(FAULTS)}")
+    return asked
+
+
+def main() -> int:
+    """Run what was asked for and print the tables."""
+    asked = arguments()
     page, is_clean = [], True
     for mode in asked.mode or MODES:
-        with tempfile.TemporaryDirectory(prefix="kafka-mirror-soak-") as folder:
-            outcomes, trend = soak(mode, asked, Path(folder))
-        page.append(table(mode, outcomes, trend))
+        outcomes: dict[str, Outcome] = {name: Outcome() for name in faults(asked)}
+        trends = []
+        with ProcessPoolExecutor(asked.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+            for found, trend in pool.map(soak, [mode] * asked.jobs, [asked] * asked.jobs, range(asked.jobs)):
+                trends.append(trend)
+                for name, outcome in found.items():
+                    outcomes[name].add(outcome)
+        outcomes = {name: outcome for name, outcome in outcomes.items() if outcome.rounds}
+        page.append(table(mode, outcomes, trends))
         print(page[-1], flush=True)
         is_clean &= not any(outcome.dirty for outcome in outcomes.values())
     if asked.output is not None:

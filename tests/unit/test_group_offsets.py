@@ -6,7 +6,8 @@ import asyncio
 import re
 
 import pytest
-from aiokafka.errors import KafkaConnectionError
+from aiokafka.client import AIOKafkaClient, CoordinationType
+from aiokafka.errors import KafkaConnectionError, NodeNotReadyError, RequestTimedOutError
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,5 +51,28 @@ def test_a_connection_that_closed_just_now_is_a_network_failure(failure):
         async def send(self, node: int, request: object, *, group: int) -> object:
             raise failure
 
+        async def coordinator_lookup(self) -> None:
+            raise AssertionError
+
     with pytest.raises(KafkaConnectionError, match=re.escape(str(failure))):
         asyncio.run(guarded(Client()).send(1, object(), group=0))
+
+
+def test_what_kafka_itself_refuses_stays_what_it_is():
+    class Client:
+        async def send(self) -> object:
+            raise RequestTimedOutError
+
+        async def coordinator_lookup(self) -> None:
+            raise AssertionError
+
+    with pytest.raises(RequestTimedOutError):
+        asyncio.run(guarded(Client()).send())
+
+
+def test_a_cluster_that_tells_of_no_broker_is_a_network_failure():
+    async def run():
+        await guarded(AIOKafkaClient(bootstrap_servers="127.0.0.1:1")).coordinator_lookup(CoordinationType.GROUP, "g")
+
+    with pytest.raises(NodeNotReadyError, match="no broker"):
+        asyncio.run(run())

@@ -65,9 +65,11 @@ class Process:
         self, flow, run_id: int, *, layout: Layout = LAYOUT, gone: tuple[int, ...] = (), settings: str = "s"
     ) -> None:
         self.fenced = 0
+        self.is_ready = True
         self.member = Membership(
-            flow, PLAN, layout, run_id=run_id, gone=gone, settings=settings, on_first_claim=self._fence
-        )
+            flow, PLAN, layout, run_id=run_id, gone=gone, settings=settings, on_first_claim=self._fence,
+            is_ready=lambda: self.is_ready,
+        )  # fmt: skip
 
     def _fence(self) -> None:
         self.fenced += 1
@@ -94,6 +96,19 @@ def test_slots_pass_from_one_process_to_the_other_without_a_moment_of_nobody(flo
     assert (first.member.processes, second.member.processes) == (2, 2)
     assert not second.member.leads
     assert (first.fenced, second.fenced) == (1, 1)
+
+
+def test_a_process_that_cannot_replicate_yet_takes_what_nobody_serves_and_leaves_the_rest_where_it_is(flow):
+    target = Offsets()
+    first, second = Process(flow, 1).is_given(0, 1), Process(flow, 2).is_given(1, 2)
+    second.is_ready = False
+    first.looks(target)
+    assert second.looks(target) == {2}
+    target.was_silent_for(1, 30)
+    assert second.looks(target) == {1, 2}, "who is silent serves nothing"
+    first.looks(target)
+    second.is_ready = True
+    assert second.looks(target) == {1, 2}
 
 
 def test_the_next_run_of_a_folder_goes_on_with_what_the_last_had_before_its_group_knows(flow):

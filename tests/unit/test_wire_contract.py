@@ -12,7 +12,7 @@ from aiokafka.producer.transaction_manager import TransactionManager
 from aiokafka.structs import TopicPartition
 
 from mirror.replication.batches import Outgoing
-from mirror.replication.wire import KafkaError, PreparedBatch, Target
+from mirror.replication.wire import KafkaError, PreparedBatch, Target, complained
 
 
 def methods_used_on_a_builder() -> set[str]:
@@ -110,3 +110,14 @@ def test_a_sender_that_fails_without_a_transaction_leaves_no_trace_but_its_error
         return complaints
 
     assert asyncio.run(run()) == []
+
+
+def test_what_kafka_failed_and_nobody_waited_for_is_no_news_but_all_else_is(caplog):
+    loop = asyncio.new_event_loop()
+    try:
+        for failure in (KafkaError("fenced"), ValueError("a mistake of ours")):
+            complained(loop, {"message": "Future exception was never retrieved", "exception": failure})
+    finally:
+        loop.close()
+    assert "a mistake of ours" in caplog.text
+    assert "fenced" not in caplog.text

@@ -1,0 +1,173 @@
+"""What is done to a stage. Each fault is over when its function returns; what is chance in it, the dice decide."""
+
+from __future__ import annotations
+
+import random
+import re
+import signal
+import time
+from collections.abc import Callable
+from typing import TypeAlias
+
+from mirror.local.broker import Broker
+from tests.fault_proxy import FaultProxy
+from tests.integration.appliance import RunningAppliance, signal_all
+from tests.soak.stage import Stage
+from tests.waiting import eventually
+
+WORKERS_WITHIN_S = 150.0
+SHARED_WITHIN_S = 60.0
+
+Fault: TypeAlias = Callable[[Stage, random.Random], None]
+
+
+def _kill_one_worker(stage: Stage, dice: random.Random) -> None:
+    # There is none for a moment when the last one to be killed was the daemon that forks them.
+    workers = eventually(stage.appliance.workers, within_s=WORKERS_WITHIN_S, because="Spark starts workers")
+    signal_all([dice.choice(workers)], signal.SIGKILL)
+
+
+def _kill_workers(stage: Stage, _: random.Random) -> None:
+    signal_all(stage.appliance.workers(), signal.SIGKILL)
+
+
+def _kill_jvm(stage: Stage, _: random.Random) -> None:
+    assert stage.appliance.process is not None
+    signal_all([stage.appliance.jvm()], signal.SIGKILL)
+    stage.appliance.process.wait(60)
+    stage.appliance.start()
+
+
+def _kill_appliance(stage: Stage, _: random.Random) -> None:
+    _kill(stage.appliance)
+    stage.appliance.start()
+
+
+def _kill(appliance: RunningAppliance) -> None:
+    assert appliance.process is not None
+    signal_all(appliance.tree(), signal.SIGKILL)
+    appliance.process.wait(10)
+
+
+def _restart_appliance(stage: Stage, _: random.Random) -> None:
+    stage.appliance.stop()
+    stage.appliance.start()
+
+
+def _sleep(stage: Stage, dice: random.Random) -> None:
+    """Stop the whole appliance for longer than its window, and its session, or shorter; then let it go on."""
+    asleep = stage.appliance.tree()
+    signal_all(asleep, signal.SIGSTOP)
+    time.sleep(dice.uniform(1, 12))
+    signal_all(asleep, signal.SIGCONT)
+
+
+def _kill_one_of_two(stage: Stage, dice: random.Random) -> None:
+    """Let another process join and share the slots; kill one of the two. The other one is the stage's from then on."""
+    stayed, gone = stage.another(), stage.appliance
+    stayed.start()
+    eventually(lambda: _slots(stayed) == 1, within_s=SHARED_WITHIN_S, because="the slots are shared")
+    if dice.random() < 0.5:
+        stayed, gone = gone, stayed
+    _kill(gone)
+    stage.appliance = stayed
+
+
+def _slots(appliance: RunningAppliance) -> float:
+    found = re.search(r"^kafka_mirror_slots_owned{[^}]*} (\S+)$", appliance.exposition(), re.MULTILINE)
+    return float(found[1]) if found else 0
+
+
+def _broker(side: str, fault: str) -> Fault:
+    def strike(stage: Stage, dice: random.Random) -> None:
+        broker: Broker = getattr(stage, side)
+        if fault == "freeze":
+            broker.pause()
+            time.sleep(dice.uniform(1, 10))
+            broker.resume()
+            return
+        if fault == "kill":
+            broker.kill()
+        broker.restart()
+
+    return strike
+
+
+def _stall(link: FaultProxy, dice: random.Random) -> None:
+    link.is_stalled = True
+    time.sleep(dice.uniform(1, 10))
+
+
+def _cut_off(link: FaultProxy, dice: random.Random) -> None:
+    link.is_down = True
+    link.reset_all()
+    time.sleep(dice.uniform(1, 10))
+
+
+def _reset(link: FaultProxy, dice: random.Random) -> None:
+    for _ in range(5):
+        link.reset_all()
+        time.sleep(dice.uniform(0.1, 1.5))
+
+
+def _forget(link: FaultProxy, _: random.Random) -> None:
+    link.half_open_all()
+
+
+def _crawl(link: FaultProxy, dice: random.Random) -> None:
+    link.delay_s, link.bytes_per_s = (0.1, 0.2), 128 << 10
+    time.sleep(dice.uniform(4, 10))
+
+
+def _slice(link: FaultProxy, _: random.Random) -> None:
+    link.slice_bytes = 7
+    time.sleep(4)
+
+
+def _network(side: str, worsen: Callable[[FaultProxy, random.Random], None]) -> Fault:
+    def strike(stage: Stage, dice: random.Random) -> None:
+        worsen(stage.links[side], dice)
+        stage.links[side].heal()
+
+    return strike
+
+
+def outage(side: str, minutes: float) -> Fault:
+    """A cluster that is down for so long."""
+
+    def strike(stage: Stage, _: random.Random) -> None:
+        broker: Broker = getattr(stage, side)
+        broker.kill()
+        time.sleep(minutes * 60)
+        broker.restart()
+
+    return strike
+
+
+FAULTS: dict[str, Fault] = {
+    "kill -9 one worker": _kill_one_worker,
+    "kill -9 all workers": _kill_workers,
+    "kill -9 the JVM": _kill_jvm,
+    "kill -9 the appliance": _kill_appliance,
+    "restart the appliance": _restart_appliance,
+    "stop the appliance, then continue it": _sleep,
+    "let a second process join, kill -9 one of the two": _kill_one_of_two,
+    "restart the source": _broker("source", "restart"),
+    "restart the target": _broker("target", "restart"),
+    "kill -9 the source": _broker("source", "kill"),
+    "kill -9 the target": _broker("target", "kill"),
+    "freeze the source": _broker("source", "freeze"),
+    "freeze the target": _broker("target", "freeze"),
+    "stall the source's network": _network("source", _stall),
+    "stall the target's network": _network("target", _stall),
+    "cut the source off": _network("source", _cut_off),
+    "cut the target off": _network("target", _cut_off),
+    "reset the source's connections": _network("source", _reset),
+    "reset the target's connections": _network("target", _reset),
+    "half-open connections to the source": _network("source", _forget),
+    "half-open connections to the target": _network("target", _forget),
+    "a slow link to the source": _network("source", _crawl),
+    "a slow link to the target": _network("target", _crawl),
+    "seven bytes at a time from the source": _network("source", _slice),
+    "seven bytes at a time to the target": _network("target", _slice),
+}

@@ -1,0 +1,68 @@
+"""One round: a topic of its own, numbered records under way, one fault, and what became of every record."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass, field
+
+from mirror.local.broker import Broker
+from tests.integration.records import create, end_offset, load
+from tests.integration.values import values
+from tests.soak.faults import Fault
+from tests.soak.oracle import Fate, fate
+from tests.soak.stage import Stage
+from tests.waiting import eventually
+
+PARTITIONS = 2
+RECOVERY_S = 150.0
+
+
+@dataclass(slots=True)
+class Outcome:
+    """All rounds of one fault in one mode."""
+
+    rounds: int = 0
+    fate: Fate = field(default_factory=Fate)
+    recoveries_s: list[float] = field(default_factory=list)
+    dirty: list[int] = field(default_factory=list)  # seeds of the rounds that were not clean
+
+    def add(self, other: Outcome) -> None:
+        """Add the rounds of another one."""
+        self.rounds += other.rounds
+        self.fate.add(other.fate)
+        self.recoveries_s += other.recoveries_s
+        self.dirty += other.dirty
+
+
+def a_round(stage: Stage, strike: Fault, seed: int, topic: str) -> Outcome:
+    """Do one round. The recovery is the time from the fault's begin to fifty more records on the target behind its end."""
+    dice = random.Random(seed)
+    remote = f"primary.{topic}"
+    create(stage.source, topic, PARTITIONS)
+    with load(stage.source, topic, partitions=PARTITIONS):
+        eventually(lambda: end_offset(stage.target, remote, 0) > 50, within_s=RECOVERY_S, because="the load flows")
+        time.sleep(dice.uniform(0, 3))
+        began = time.monotonic()
+        strike(stage, dice)
+        before = end_offset(stage.target, remote, 0)
+        eventually(
+            lambda: end_offset(stage.target, remote, 0) > before + 50, within_s=RECOVERY_S, because="it flows again"
+        )
+        recovery_s = time.monotonic() - began
+        time.sleep(1)
+    found = Fate()
+    for partition in range(PARTITIONS):
+        sent = values(stage.source, topic, partition, isolation="read_committed")
+        found.add(fate(sent, _arrived(stage.target, remote, partition, sent[-1])))
+    return Outcome(1, found, [recovery_s], [] if found.is_clean else [seed])
+
+
+def _arrived(cluster: Broker, topic: str, partition: int, last: bytes | None) -> list[bytes | None]:
+    """Return all values, when the last one that was sent is among them or does not come."""
+    deadline = time.monotonic() + RECOVERY_S
+    while True:
+        got = values(cluster, topic, partition, isolation="read_committed")
+        if last in got or time.monotonic() > deadline:
+            return got
+        time.sleep(1)
