@@ -79,10 +79,12 @@ class Appliance:
         Raises:
             SettingsError: both ends of a flow are the same cluster, or the state folder or the metrics address is taken.
             ClusterUnavailable: at the start there was no flow whose clusters answered.
-            StreamTerminated: Spark ended the queries again and again, or the machine's clock was set back.
+            StreamTerminated: Spark ended the queries again and again or cannot start them, the state folder's disk takes
+                nothing more, or the machine's clock was set back.
         """
         mirror = self._mirror
         with ExitStack() as stack:
+            stack.enter_context(self._folder.written())
             self._folder.take()
             stack.callback(self._folder.leave)
             try:

@@ -39,7 +39,8 @@ log = logging.getLogger("mirror")
 SESSION_MS = 6_000  # the least that brokers allow unless they are told otherwise (group.min.session.timeout.ms)
 LOOK_S = 0.5
 RECONCILE_S = 1.0
-STEP_S = 30.0
+STEP_S = 10.0
+POLLED_MS = 15_000  # and so long at most the broker waits, when members change, for one that has died just then
 SAY_AGAIN_MS = 5_000
 SILENT_MS = 20_000  # who has not said for so long that it works is gone
 CLOSE_S = 2.0
@@ -138,6 +139,7 @@ class Membership:
             "partition.assignment.strategy": "cooperative-sticky",
             "session.timeout.ms": SESSION_MS,
             "heartbeat.interval.ms": SESSION_MS // 3,
+            "max.poll.interval.ms": POLLED_MS,
             "enable.auto.commit": False,
             "topic.metadata.refresh.interval.ms": 5_000,  # a topic that was created just now
         }

@@ -22,6 +22,7 @@ from mirror.errors import ClusterUnavailable, SettingsError
 from mirror.groups import Groups
 from mirror.mm2_records import NotThatRecord, OffsetSync
 from mirror.offset_map import OffsetMap
+from mirror.replication.note import Note
 from mirror.replication.plan import Assigned, FlowPlan, Key
 from mirror.replication.recreated import OnRecreated
 from mirror.replication.tail import MapRecord
@@ -175,7 +176,7 @@ async def _from_map(flow: Flow, plan: FlowPlan, unplaced: Mapping[Key, Assigned]
     }
     there = await ends(target, [(unplaced[key].remote_topic, key[1]) for key in last_runs])
     return {
-        key: Position(last.source + last.records, f"{unplaced[key].topic_id} {OffsetMap([last]).text()}")
+        key: Position(last.source + last.records, str(Note(unplaced[key].topic_id, OffsetMap([last]).text())))
         for key, last in last_runs.items()
         # A topic that was created anew on the target is to be filled anew.
         if there[unplaced[key].remote_topic, key[1]] >= last.target + last.records
@@ -230,7 +231,7 @@ def take_over(flow: Flow, plan: FlowPlan, unplaced: Collection[Key]) -> int:
     for key, offset in known.items():
         last = left.maps[key].last if key in left.maps else None
         tail = OffsetMap([last]).text() if last is not None else ""
-        positions[present[key].remote_topic, key[1]] = Position(offset, f"{present[key].topic_id} {tail}")
+        positions[present[key].remote_topic, key[1]] = Position(offset, str(Note(present[key].topic_id, tail)))
     maps = {key: runs for key, runs in left.maps.items() if key in present}
     _asked(flow, _write(flow, plan.group, positions, plan.offset_map_topic, maps))
     return len(known)

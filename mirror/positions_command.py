@@ -15,6 +15,7 @@ from mirror.config.settings import Settings
 from mirror.errors import SettingsError
 from mirror.offsets import bounds
 from mirror.positions import Position, read_positions, write_positions
+from mirror.replication.note import Note
 from mirror.replication.paused import Paused
 from mirror.replication.plan import (
     DEAD_AFTER_S,
@@ -67,8 +68,9 @@ def positions(settings: Settings, asked: Namespace) -> int:
     changed = {}
     for assigned in places:
         place = (assigned.remote_topic, assigned.partition)
-        tail = found[place].metadata.partition(" ")[2] if place in found else ""
-        changed[place] = Position(wanted[assigned.topic, assigned.partition], f"{assigned.topic_id} {tail}")
+        tail = Note.parse(found[place].metadata).tail if place in found else ""
+        note = Note(assigned.topic_id, tail)
+        changed[place] = Position(wanted[assigned.topic, assigned.partition], str(note))
     write_positions(flow, plan.group, changed)
     print(_text(plan, places, {**found, **changed}, source))
     return 0

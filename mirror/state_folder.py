@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from mirror.errors import SettingsError
+from mirror.errors import SettingsError, StreamTerminated
 
 _RUNS_KEPT = 16
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 
 
 class StateFolder:
@@ -48,6 +52,18 @@ class StateFolder:
         held.write("".join(f"{run}\n" for run in [*before, self.run_id][-_RUNS_KEPT:]))
         held.flush()
         os.fsync(held.fileno())
+
+    @contextmanager
+    def written(self) -> Iterator[None]:
+        """Raise StreamTerminated, which names the folder, where its disk takes nothing within the block."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in _DISK:
+                raise
+            raise StreamTerminated(
+                f"mirror.state.dir: {self.path} cannot be written ({error.strerror}). Make room, and start the appliance again."
+            ) from error
 
     def leave(self) -> None:
         """Let another process have it."""

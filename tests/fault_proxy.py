@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from mirror.local.broker import HOST, Broker, free_port
 
@@ -41,8 +42,9 @@ class FaultProxy:
 
     def __init__(self, port: int, upstream: int) -> None:
         self.port = port
-        self._upstream = upstream
+        self.upstream = upstream
         self._links: set[Link] = set()
+        self.accepted = 0  # connections, ever
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.heal()
@@ -64,11 +66,12 @@ class FaultProxy:
         for link in tuple(self._links):
             link.is_dead = True
 
-    def start(self) -> None:
+    def __enter__(self) -> Self:
         """Serve in a thread."""
         self._thread.start()
+        return self
 
-    def stop(self) -> None:
+    def __exit__(self, *_: object) -> None:
         """End at once."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
@@ -87,10 +90,11 @@ class FaultProxy:
         self._loop.close()
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.accepted += 1
         try:
             if self.is_down:
                 raise ConnectionRefusedError
-            from_broker, to_broker = await asyncio.open_connection(HOST, self._upstream)
+            from_broker, to_broker = await asyncio.open_connection(HOST, self.upstream)
         except OSError:
             writer.transport.abort()
             return
@@ -130,10 +134,5 @@ def proxied(name: str, folder: Path) -> Iterator[tuple[Broker, FaultProxy, str]]
         "advertised.listeners": f"PROXIED://{HOST}:{port}",
         "listener.security.protocol.map": "PROXIED:PLAINTEXT",
     }
-    with Broker.start(name, folder, overrides=overrides) as broker:
-        proxy = FaultProxy(port, upstream)
-        proxy.start()
-        try:
-            yield broker, proxy, f"{HOST}:{port}"
-        finally:
-            proxy.stop()
+    with Broker.start(name, folder, overrides=overrides) as broker, FaultProxy(port, upstream) as proxy:
+        yield broker, proxy, f"{HOST}:{port}"

@@ -9,6 +9,7 @@ from typing import Any
 from mirror.checkpoints.reads import committed, read_topic
 from mirror.config.clients import aiokafka_options
 from mirror.offset_map import OffsetMap
+from mirror.replication.note import Note
 from mirror.replication.plan import FlowPlan, Key
 from mirror.replication.tail import MapRecord, Tail
 
@@ -42,7 +43,7 @@ class FlowMaps:
                 continue
             key = (assigned.topic, assigned.partition)
             self.positions[key] = offset
-            self.maps.setdefault(key, OffsetMap()).extend(Tail(metadata.partition(" ")[2]).runs)
+            self.maps.setdefault(key, OffsetMap()).extend(Tail(Note.parse(metadata).tail).runs)
 
     def forget_before(self, starts: Mapping[Key, int]) -> list[bytes]:
         """Forget what lies before the source's log starts; return the keys of the map's topic that are no longer of use."""

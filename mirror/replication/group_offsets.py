@@ -10,6 +10,8 @@ from aiokafka import errors as kafka_errors
 from aiokafka.client import AIOKafkaClient, ConnectionGroup, CoordinationType
 from aiokafka.protocol.commit import OffsetCommitRequest, OffsetFetchRequest
 
+from mirror.replication.guarded import guarded
+
 # Brokers keep what one request commits as one batch, and refuse it whole when it is larger than message.max.bytes, 1 MiB.
 MOST_BYTES = 384 << 10
 _BYTES_EACH = 150  # of an offset's record and the group's name in it, without the topic's name and the metadata
@@ -30,33 +32,6 @@ def requests(
         size += more
     if part:
         yield part
-
-
-def guarded(client: AIOKafkaClient) -> AIOKafkaClient:
-    """Have a client's requests fail as Kafka's do where something else would end whoever sends: a window, or aiokafka's sender.
-
-    A connection has closed just now: uvloop raises a RuntimeError, and aiokafka a KeyError where the request before on the
-    same connection ran out of time in the same moment. A cluster that is coming back has told of no broker yet: aiokafka
-    looks for coordinators with an assertion.
-    """
-    send, coordinator_lookup = client.send, client.coordinator_lookup
-
-    async def sent(*arguments: Any, **named: Any) -> Any:
-        try:
-            return await send(*arguments, **named)
-        except kafka_errors.KafkaError:
-            raise  # it is a RuntimeError too
-        except (RuntimeError, KeyError) as error:
-            raise kafka_errors.KafkaConnectionError(repr(error)) from error
-
-    async def looked_up(*arguments: Any) -> Any:
-        try:
-            return await coordinator_lookup(*arguments)
-        except AssertionError as error:
-            raise kafka_errors.NodeNotReadyError("the cluster tells of no broker") from error
-
-    client.send, client.coordinator_lookup = sent, looked_up
-    return client
 
 
 class GroupOffsets:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from mirror.replication.batches import of_values
+from mirror.replication.note import Note
 from mirror.replication.partition import Partition
 from mirror.replication.plan import Assigned, FlowPlan, Key, Window
 from mirror.replication.tail import MapRecord
@@ -54,8 +55,8 @@ class Ledger:
                 continue
             assigned = partition.assigned
             if partition.has_arrived or is_there(target, assigned):
-                metadata = f"{partition.ids} {partition.tail.text()}"
-                offsets[assigned.remote_topic, assigned.partition] = (partition.acked, metadata)
+                note = Note(partition.ids, partition.tail.text())
+                offsets[assigned.remote_topic, assigned.partition] = (partition.acked, str(note))
                 written.append((partition, partition.acked))
         return Page(offsets, written)
 

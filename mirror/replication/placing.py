@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from mirror.replication import told
+from mirror.replication.note import Note
 from mirror.replication.partition import Partition
 from mirror.replication.plan import Assigned, FlowPlan, Window
 from mirror.replication.recreated import OnRecreated, TopicIds
@@ -27,8 +28,8 @@ def placed(
         # Which topic it is on the target, the next window says: this plan may be older than the topic.
         return Partition(assigned, begins=begins, ids=assigned.topic_id)
     offset, metadata = committed
-    text, _, tail = metadata.partition(" ")
-    known = TopicIds.parse(text)
+    ids, tail = Note.parse(metadata)
+    known = TopicIds.parse(ids)
     side = known.other_than(now)
     if not side:
         return Partition(assigned, offset, offset, ids=str(known.updated(now)), tail=Tail(tail))

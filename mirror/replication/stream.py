@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -142,7 +142,7 @@ class Lanes:
         first += (lane - first) % self._lanes
         location = self._checkpoints / f"lane-{lane}-{time.time_ns()}"
         reports = self._spark.readStream.format(NAME).options(**self._options, lane=str(lane), first=str(first))
-        self._queries[lane] = _observed(reports.load(), OBSERVED, f"lane-{lane}", location).start()
+        self._queries[lane] = _started(_observed(reports.load(), OBSERVED, f"lane-{lane}", location), location)
 
     def revive(self) -> list[StreamTerminated]:
         """Start queries that ended anew; return what ended them.
@@ -188,7 +188,7 @@ class CheckpointStream:
         location = self._checkpoints / f"checkpoints-{time.time_ns()}"
         rows = self._spark.readStream.format(CHECKPOINTS).options(plan=str(self._plan)).load()
         writer = _observed(rows, OBSERVED_CHECKPOINTS, "checkpoints", location)
-        self._query = writer.trigger(processingTime=f"{self._every_s} seconds").start()
+        self._query = _started(writer.trigger(processingTime=f"{self._every_s} seconds"), location)
 
     def revive(self) -> list[StreamTerminated]:
         """Start the query anew when it ended; return what ended it."""
@@ -210,6 +210,24 @@ def _observed(rows: DataFrame, name: str, query: str, location: Path) -> DataStr
     """Return a stream whose rows nobody keeps but the listener sees."""
     observed = rows.observe(name, collect_list(struct("*")).alias("reports"))
     return observed.writeStream.format("noop").queryName(query).option("checkpointLocation", str(location))
+
+
+def _started(writer: DataStreamWriter, location: Path) -> Any:
+    """Start a query; raises StreamTerminated where Spark cannot."""
+    try:
+        return writer.start()
+    except (Py4JError, PySparkException, OSError) as error:
+        raise StreamTerminated(
+            f"Spark cannot start {location.name.rpartition('-')[0]}: {_reason(error)}. Is there room in {location.parent}?"
+        ) from error
+
+
+def _reason(error: Exception) -> str:
+    """What the JVM says of an error, as long as it can be asked."""
+    try:
+        return _first_line(error.java_exception.toString() if isinstance(error, Py4JJavaError) else error)
+    except (Py4JError, OSError):
+        return "its JVM is ending"
 
 
 def _is_active(query: Any) -> bool:

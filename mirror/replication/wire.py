@@ -24,7 +24,8 @@ from aiokafka.structs import OffsetAndMetadata
 from aiokafka.structs import TopicPartition as KafkaTopicPartition
 
 from mirror.replication.batches import Outgoing, stamped
-from mirror.replication.group_offsets import GroupOffsets, guarded, requests
+from mirror.replication.group_offsets import GroupOffsets, requests
+from mirror.replication.guarded import guarded
 
 log = logging.getLogger("mirror")
 

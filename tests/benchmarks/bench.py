@@ -122,14 +122,14 @@ class Bench:
         if producer.flush(120):
             raise RuntimeError(f"the records of case {case.number} could not be produced")
 
-    def run(self, side: str, case: Case, topic: str, servers: str) -> dict[str, float]:
-        """One run of one side; return its figures by name and unit."""
+    def run(self, side: str, case: Case, topic: str, servers: str, *, extra: str = "") -> dict[str, float]:
+        """One run of one side, with `extra` lines in its file; return its figures by name and unit."""
         self._runs += 1
         alias = f"r{self._runs}{side}"
         job = peers.Job(source=alias, source_servers=servers, target_servers=self.target.bootstrap, topics=topic,
                         compression=case.compression, is_exactly_once=case.is_exactly_once)  # fmt: skip
         began = time.monotonic()
-        process = peers.start(side, job, self._folder / alias)
+        process = peers.start(side, job, self._folder / alias, extra=extra)
         try:
             meter = Meter(process.pid)
             if case.rate:

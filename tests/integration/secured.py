@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechani
 
 from mirror.local.broker import HOST, Broker, free_port
 from tests.certificates import Identity, identity, truststore
+from tests.fault_proxy import FaultProxy
 from tests.token_endpoint import TokenEndpoint
 
 MODULES = "org.apache.kafka.common.security"
@@ -102,6 +103,7 @@ class Secured:
 
     broker: Broker
     ports: Mapping[str, int]
+    link: FaultProxy  # what the listener BOTH is reached through
 
     @property
     def bootstrap(self) -> str:
@@ -116,11 +118,11 @@ class Secured:
 def secured(name: str, folder: Path, party: Party) -> Iterator[Secured]:
     """Start a broker with all LISTENERS and the user's SCRAM passwords."""
     ports = {listener: free_port() for listener in LISTENERS}
-    addresses = ",".join(f"{listener}://{HOST}:{port}" for listener, port in ports.items())
+    link = FaultProxy(ports["BOTH"], free_port())
     known = identity("broker", by=party.root, hosts=(HOST, "localhost"))
     overrides = {
-        "listeners": addresses,
-        "advertised.listeners": addresses,
+        "listeners": _addresses(ports | {"BOTH": link.upstream}),
+        "advertised.listeners": _addresses(ports),
         "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in LISTENERS.items()),
         **_certificate("tls", known),
         **_certificate("mutual", known),
@@ -142,10 +144,14 @@ def secured(name: str, folder: Path, party: Party) -> Iterator[Secured]:
         }),
         "listener.name.token.oauthbearer.connections.max.reauth.ms": "3600000",  # a connection ends with its token
     }  # fmt: skip
-    with Broker.start(name, folder / name, overrides=overrides) as broker:
-        running = Secured(broker=broker, ports=ports)
+    with Broker.start(name, folder / name, overrides=overrides) as broker, link:
+        running = Secured(broker=broker, ports=ports, link=link)
         set_password(running, party.secrets["scram"])
         yield running
+
+
+def _addresses(ports: Mapping[str, int]) -> str:
+    return ",".join(f"{listener}://{HOST}:{port}" for listener, port in ports.items())
 
 
 def set_password(cluster: Secured, password: str) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-import signal
+import re
+import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,7 @@ from mirror.local.broker import Broker
 from tests.fault_proxy import proxied
 from tests.integration.acls import GUARDED, deny
 from tests.integration.appliance import RunningAppliance
-from tests.integration.records import await_replicated, create, differences, end_offset, load, rows, write
+from tests.integration.records import await_replicated, create, differences, end_offset, flows, load, rows, write
 from tests.integration.values import values
 from tests.waiting import eventually
 
@@ -143,19 +145,6 @@ def test_compacted_batches_cross_though_they_have_gaps(primary, backup, topic, t
         assert differences(primary, backup, topic, f"primary.{topic}") == []
 
 
-def test_without_its_jvm_the_appliance_ends_with_an_error_and_the_next_start_repeats_nothing(
-    appliance, primary, backup, topic
-):
-    with load(primary, topic):
-        eventually(lambda: arrived(backup, f"primary.{topic}") > 200, within_s=30, because="the load flows")
-        os.kill(appliance.jvm(), signal.SIGKILL)
-        assert appliance.process.wait(60) == 4
-        last = appliance.log.read_text().strip().splitlines()[-1]
-        assert "Spark" in last
-        appliance.start()
-    equal_after(appliance, primary, backup, topic)
-
-
 @pytest.mark.parametrize("fault", ["freeze", "kill"])
 def test_it_stops_in_time_while_the_target_does_not_answer(primary, backup, topic, tmp_path, fault):
     """With all that an appliance does beside the records switched on."""
@@ -245,3 +234,41 @@ def test_a_source_that_is_down_at_the_start_joins_when_it_answers_and_holds_up_n
             await_replicated(running, far, topic, f"far.{topic}")
             assert differences(far, backup, topic, f"far.{topic}") == []
             assert 'kafka_mirror_cluster_up{cluster="far"} 1' in running.exposition()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 16 MiB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", disk], capture_output=True, text=True)
+    if mounted.returncode:
+        pytest.skip(f"nothing can be mounted here: {mounted.stderr.strip()}")
+    yield disk
+    subprocess.run(["umount", "--lazy", disk], check=True)
+
+
+def test_a_full_disk_ends_it_with_one_line_and_when_there_is_room_again_nothing_is_lost_or_repeated(
+    small_disk, primary, backup, topic, tmp_path: Path
+):
+    create(primary, topic, 2)
+    filler = small_disk / "filler"
+    running = RunningAppliance(
+        tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=topic,
+        extra=f"mirror.state.dir = {small_disk}\n",
+    )  # fmt: skip
+    with running:
+        with load(primary, topic):
+            flows(backup, f"primary.{topic}")
+            with filler.open("wb", buffering=0) as file, suppress(OSError):
+                while True:
+                    file.write(bytes(4096))
+            assert running.process.wait(60) == 4
+            log = running.log.read_text()
+            assert re.fullmatch(r"kafka-mirror: .*No space left on device.*", log.rstrip().rpartition("\n")[2])
+            assert str(small_disk) in log
+            assert "Traceback" not in log
+            filler.unlink()
+            running.start()
+            flows(backup, f"primary.{topic}")
+        equal_after(running, primary, backup, topic)

@@ -32,9 +32,11 @@ def _kill_workers(stage: Stage, _: random.Random) -> None:
 
 
 def _kill_jvm(stage: Stage, _: random.Random) -> None:
+    """The appliance cannot go on without it: it says so, with a status that asks to be started again."""
     assert stage.appliance.process is not None
     signal_all([stage.appliance.jvm()], signal.SIGKILL)
-    stage.appliance.process.wait(60)
+    assert stage.appliance.process.wait(60) == 4
+    assert "Spark" in stage.appliance.log.read_text().rstrip().rpartition("\n")[2]
     stage.appliance.start()
 
 

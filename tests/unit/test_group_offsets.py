@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import re
-
-import pytest
-from aiokafka.client import AIOKafkaClient, CoordinationType
-from aiokafka.errors import KafkaConnectionError, NodeNotReadyError, RequestTimedOutError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.replication.group_offsets import MOST_BYTES, guarded, requests
+from mirror.replication.group_offsets import MOST_BYTES, requests
 
 
 @given(
@@ -37,42 +31,3 @@ def test_a_slot_of_fifty_thousand_topic_partitions_commits_some_dozens_of_times(
         for n in range(50_000)
     }
     assert 20 < len(list(requests(offsets))) < 60
-
-
-@pytest.mark.parametrize(
-    "failure",
-    [
-        RuntimeError("unable to perform operation on <TCPTransport closed=True>; the handler is closed"),
-        KeyError((1, 0)),
-    ],
-)
-def test_a_connection_that_closed_just_now_is_a_network_failure(failure):
-    class Client:
-        async def send(self, node: int, request: object, *, group: int) -> object:
-            raise failure
-
-        async def coordinator_lookup(self) -> None:
-            raise AssertionError
-
-    with pytest.raises(KafkaConnectionError, match=re.escape(str(failure))):
-        asyncio.run(guarded(Client()).send(1, object(), group=0))
-
-
-def test_what_kafka_itself_refuses_stays_what_it_is():
-    class Client:
-        async def send(self) -> object:
-            raise RequestTimedOutError
-
-        async def coordinator_lookup(self) -> None:
-            raise AssertionError
-
-    with pytest.raises(RequestTimedOutError):
-        asyncio.run(guarded(Client()).send())
-
-
-def test_a_cluster_that_tells_of_no_broker_is_a_network_failure():
-    async def run():
-        await guarded(AIOKafkaClient(bootstrap_servers="127.0.0.1:1")).coordinator_lookup(CoordinationType.GROUP, "g")
-
-    with pytest.raises(NodeNotReadyError, match="no broker"):
-        asyncio.run(run())

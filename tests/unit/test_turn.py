@@ -158,7 +158,7 @@ def test_a_position_goes_with_its_records_though_the_topic_is_not_known_for_a_mo
     target = seen_by(GroupOffsets()).target
     assert ledger.page(target).offsets == {}
     partition.has_arrived, partition.acked = True, 9
-    assert ledger.page(target).offsets == {("A.gone", 0): (9, " ")}
+    assert ledger.page(target).offsets == {("A.gone", 0): (9, "")}
 
 
 def test_a_slot_that_is_another_process_is_waited_for_and_not_touched():

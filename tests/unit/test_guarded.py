@@ -1,0 +1,86 @@
+"""aiokafka's client, guarded: what it may raise, and how often it connects."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from itertools import pairwise
+
+import pytest
+from aiokafka.client import AIOKafkaClient, CoordinationType
+from aiokafka.errors import KafkaConnectionError, NodeNotReadyError, RequestTimedOutError
+
+from mirror.replication.guarded import FIRST_S, guarded
+
+
+class Client:
+    """A client whose requests fail as they are told to, and whose connections do until `is_up`."""
+
+    def __init__(self, failure: Exception | None = None) -> None:
+        self.failure = failure
+        self.is_up = False
+        self.connects_s: list[float] = []
+        self._conns: dict[object, object] = {}
+
+    async def send(self, node: int, request: object, *, group: int) -> object:
+        assert self.failure is not None
+        raise self.failure
+
+    async def coordinator_lookup(self) -> None: ...
+
+    async def _get_conn(self, node: int, *, group: int) -> object:
+        self.connects_s.append(asyncio.get_running_loop().time())
+        await asyncio.sleep(0)
+        return "a connection" if self.is_up else None
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        RuntimeError("unable to perform operation on <TCPTransport closed=True>; the handler is closed"),
+        KeyError((1, 0)),
+    ],
+)
+def test_a_connection_that_closed_just_now_is_a_network_failure(failure):
+    with pytest.raises(KafkaConnectionError, match=re.escape(str(failure))):
+        asyncio.run(guarded(Client(failure)).send(1, object(), group=0))
+
+
+def test_what_kafka_itself_refuses_stays_what_it_is():
+    with pytest.raises(RequestTimedOutError):
+        asyncio.run(guarded(Client(RequestTimedOutError())).send(1, object(), group=0))
+
+
+def test_a_cluster_that_tells_of_no_broker_is_a_network_failure():
+    async def run():
+        await guarded(AIOKafkaClient(bootstrap_servers="127.0.0.1:1")).coordinator_lookup(CoordinationType.GROUP, "g")
+
+    with pytest.raises(NodeNotReadyError, match="no broker"):
+        asyncio.run(run())
+
+
+def test_who_cannot_connect_waits_longer_and_longer_whoever_asks_and_is_let_in_when_it_can(monkeypatch):
+    """Four that ask without end make one attempt at a time, with pauses that double up to the longest."""
+    monkeypatch.setattr("mirror.replication.guarded.LONGEST_S", 4 * FIRST_S)
+
+    async def run() -> list[float]:
+        client = Client()
+        guarded(client)
+        loop = asyncio.get_running_loop()
+
+        async def asks() -> None:
+            while await client._get_conn(1, group=0) is None:
+                await asyncio.sleep(0)
+
+        everybody = [loop.create_task(asks()) for _ in range(4)]
+        while len(client.connects_s) < 11:
+            await asyncio.sleep(0.01)
+        client.is_up = True
+        await asyncio.gather(*everybody)
+        return client.connects_s
+
+    connects = asyncio.run(run())[3:]  # the first of each
+    pauses = [round(after - before, 2) for before, after in pairwise(connects)][:6]
+    assert pauses == sorted(pauses)
+    assert pauses[0] >= FIRST_S
+    assert pauses[-1] >= 4 * FIRST_S
