@@ -203,8 +203,6 @@ class Recorder:
         with self._lock:
             self._set("kafka_mirror_cluster_up", (alias,), 1.0 if is_up else 0.0)
 
-    # --- what is mirrored at all -------------------------------------------------------------------------------
-
     # --- what a comparison finds -----------------------------------------------------------------------------
 
     def verified(self, labels: Labels, *, equal: int, wrong: int) -> None:
@@ -218,6 +216,8 @@ class Recorder:
         with self._lock:
             self._set("kafka_mirror_verify_waiting_records", flow, left)
             self._set("kafka_mirror_last_verify_timestamp_seconds", flow, now_s)
+
+    # --- what is mirrored at all -------------------------------------------------------------------------------
 
     def info(self, name: str, labels: Labels) -> None:
         """Take in a fact that the labels of a constant 1 tell."""

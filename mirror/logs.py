@@ -8,6 +8,13 @@ import sys
 _NOISY = ("py4j", "aiokafka", "mirror.librdkafka")  # we say what matters ourselves, with the cluster's or flow's name
 
 
+def once(told: set[str], what: str) -> int:
+    """Return the level to say something at: a warning the first time, and DEBUG as long as it is among what was told."""
+    level = logging.DEBUG if what in told else logging.WARNING
+    told.add(what)
+    return level
+
+
 def log_to_stderr(*, verbose: bool = False) -> None:
     """Set up this process's log."""
     logging.basicConfig(

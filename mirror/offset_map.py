@@ -21,6 +21,10 @@ class Run(NamedTuple):
     target: int
     records: int
 
+    def behind(self, records: int) -> Run:
+        """Return what is left of the run behind its first so many records; of fewer it has a count of 0 or less."""
+        return Run(self.source + records, self.target + records, self.records - records)
+
 
 class OffsetMap:
     """Runs in the order of both offsets. A newer run wins over whatever it overlaps, on either side.
@@ -108,8 +112,8 @@ class OffsetMap:
         """Return the runs, or their parts, that lie at or behind a source offset."""
         at = bisect_left(self._sources, source)
         if at and self._sources[at - 1] + self._counts[at - 1] > source:
-            skipped = source - self._sources[at - 1]
-            yield Run(source, self._targets[at - 1] + skipped, self._counts[at - 1] - skipped)
+            before = Run(self._sources[at - 1], self._targets[at - 1], self._counts[at - 1])
+            yield before.behind(source - before.source)
         for index in range(at, len(self)):
             yield Run(self._sources[index], self._targets[index], self._counts[index])
 

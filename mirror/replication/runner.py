@@ -11,6 +11,7 @@ from typing import Any
 from aiokafka import errors as kafka_errors
 
 from mirror.config.clients import FetchOptions, ProduceOptions
+from mirror.logs import once
 from mirror.replication import batches as wire_batches
 from mirror.replication import told
 from mirror.replication.batches import Outgoing
@@ -216,9 +217,7 @@ class FlowRunner:
 
     def _warn(self, what: str, error: BaseException) -> None:
         """Say what goes wrong, once until a fetch succeeds: a dead cluster must not fill the log."""
-        say = log.debug if what in self._told else log.warning
-        self._told.add(what)
-        say("%s: %s (%s), retrying", self.name, what, error or repr(error))
+        log.log(once(self._told, what), "%s: %s (%s), retrying", self.name, what, error or repr(error))
 
     async def _take(self, fetched: list[Fetched], asked: dict[tuple[str, int], int]) -> None:
         """Queue what a fetch brought."""

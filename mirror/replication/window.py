@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mirror.config.clients import aiokafka_options, fetch_options, produce_options
+from mirror.logs import once
 from mirror.replication.ledger import Ledger, Page, is_there
 from mirror.replication.partition import Partition
 from mirror.replication.paused import Paused
@@ -77,12 +78,15 @@ async def _forget(name: str) -> None:
     if connections is None:
         return
     for client in (connections.target, connections.source):
-        await _ended(asyncio.create_task(_closed(client)), within_s=2 * GRACE_S)
+        await _close(client, within_s=2 * GRACE_S)
 
 
-async def _closed(client: Source | Target) -> None:
-    with contextlib.suppress(*NETWORK):
-        await client.close()
+async def _close(client: Source | Target, *, within_s: float) -> None:
+    async def closed() -> None:
+        with contextlib.suppress(*NETWORK):
+            await client.close()
+
+    await _ended(asyncio.create_task(closed()), within_s=within_s)
 
 
 async def _ended(task: asyncio.Task[Any], *, within_s: float) -> bool:
@@ -128,9 +132,8 @@ class FlowWindow:
 
     def _warn(self, what: str, error: BaseException) -> None:
         """Say what cannot be done, once a window: a dead cluster must not fill the log."""
-        say = log.debug if what in self._told else log.warning
-        self._told.add(what)
-        say("%s: slot %d cannot %s (%s), retrying", self._plan.name, self._window.slot, what, error or repr(error))
+        log.log(once(self._told, what), "%s: slot %d cannot %s (%s), retrying",
+                self._plan.name, self._window.slot, what, error or repr(error))  # fmt: skip
 
     async def _retried(self, what: str, step):  # type: ignore[no-untyped-def]
         delay = 0.2
@@ -244,7 +247,7 @@ class FlowWindow:
         connections.is_dirty |= runner.needs_new_producer
         if runner.has_silent_source:
             # Windows may be shorter than a request's time-out: without this a half-open connection would stay for ever.
-            await _ended(asyncio.create_task(_closed(connections.source)), within_s=GRACE_S)
+            await _close(connections.source, within_s=GRACE_S)
             connections.source = Source(aiokafka_options(plan.consumer))
         if self._is_last:
             ledger.map_is_due = True  # a mirror that rests leaves a map that is whole

@@ -28,6 +28,10 @@ class Piece(NamedTuple):
     remote_topic: str
     is_compacted: bool = False  # on the target: then it may lack what the source still has
 
+    def behind(self, records: int) -> Piece:
+        """Return what is left of the piece behind its first so many records."""
+        return self._replace(source=self.source + records, target=self.target + records, records=self.records - records)
+
 
 @dataclass(slots=True)
 class Finding:
@@ -89,8 +93,7 @@ class Scope:
 
 def clipped(run: Run, source_start: int, target_start: int) -> Run:
     """Return the part of a run that neither log has deleted; its count may be 0 or less then."""
-    cut = max(0, source_start - run.source, target_start - run.target)
-    return Run(run.source + cut, run.target + cut, run.records - cut)
+    return run.behind(max(0, source_start - run.source, target_start - run.target))
 
 
 def newest(runs: list[Run], last: int | None) -> list[Run]:
@@ -102,8 +105,7 @@ def newest(runs: list[Run], last: int | None) -> list[Run]:
     for run in reversed(runs):
         if left <= 0:
             break
-        cut = max(0, run.records - left)
-        kept.insert(0, Run(run.source + cut, run.target + cut, run.records - cut))
+        kept.insert(0, run.behind(max(0, run.records - left)))
         left -= run.records
     return kept
 

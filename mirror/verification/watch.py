@@ -39,8 +39,7 @@ def due(pieces: Iterable[Piece], until: Mapping[Key, int], *, most: int) -> tupl
         key = (piece.topic, piece.partition)
         cut = max(0, until.get(key, 0) - piece.source)
         if cut < piece.records:
-            rest = piece._replace(source=piece.source + cut, target=piece.target + cut, records=piece.records - cut)
-            waiting.setdefault(key, deque()).append(rest)
+            waiting.setdefault(key, deque()).append(piece.behind(cut))
     chosen: list[Piece] = []
     room = most
     while room > 0 and waiting:
@@ -50,10 +49,7 @@ def due(pieces: Iterable[Piece], until: Mapping[Key, int], *, most: int) -> tupl
             chosen.append(taken)
             room -= taken.records
             if taken.records < piece.records:
-                at = taken.records
-                waiting[key].appendleft(
-                    piece._replace(source=piece.source + at, target=piece.target + at, records=piece.records - at)
-                )
+                waiting[key].appendleft(piece.behind(taken.records))
             if not waiting[key]:
                 del waiting[key]
             if room <= 0:

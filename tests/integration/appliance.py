@@ -95,6 +95,15 @@ mirror.poll.interval.ms = 500
         found = re.search(pattern, self.exposition(), re.MULTILINE)
         return float(found[1]) if found else None
 
+    def gauge(self, name: str) -> float | None:
+        """Return the value of a family with one series, that of a flow, None when it is not exposed."""
+        found = re.search(rf"^{name}{{[^}}]*}} (\S+)$", self.exposition(), re.MULTILINE)
+        return float(found[1]) if found else None
+
+    def slots(self) -> float | None:
+        """How many slots of its flow it serves."""
+        return self.gauge("kafka_mirror_slots_owned")
+
     def tree(self) -> list[int]:
         """Its process and all below."""
         assert self.process is not None
@@ -123,7 +132,14 @@ mirror.poll.interval.ms = 500
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(60), time.monotonic() - began
 
+    def kill_all(self) -> None:
+        """SIGKILL to it and all below."""
+        assert self.process is not None
+        signal_all(self.tree(), signal.SIGKILL)
+        self.process.wait(10)
+
     def kill(self) -> None:
+        """SIGKILL to the driver alone."""
         assert self.process is not None
         self.process.kill()
         self.process.wait(10)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from confluent_kafka.admin import AclOperation
 
 from mirror.local.broker import Broker
 from tests.integration.acls import GUARDED, deny
-from tests.integration.appliance import RunningAppliance, signal_all
+from tests.integration.appliance import RunningAppliance
 from tests.integration.records import await_replicated, create, differences, end_offset, flows, load, rows, write
 from tests.integration.values import values
 from tests.waiting import eventually
@@ -57,8 +56,7 @@ def test_what_a_killed_appliance_left_open_is_ended_by_the_next_start(appliance,
     """Readers of committed records wait for no transaction that nobody ends."""
     with load(primary, topic):
         flows(backup, f"primary.{topic}")
-        signal_all(appliance.tree(), signal.SIGKILL)
-        appliance.process.wait(10)
+        appliance.kill_all()
         appliance.start()
         before = end_offset(backup, f"primary.{topic}", 0, read_committed=True)
         eventually(

@@ -51,15 +51,6 @@ class Processes:
         return self._stack.enter_context(running)
 
 
-def gauge(appliance: RunningAppliance, name: str) -> float | None:
-    found = re.search(rf"^{name}{{[^}}]*}} (\S+)$", appliance.exposition(), re.MULTILINE)
-    return float(found[1]) if found else None
-
-
-def owned(appliance: RunningAppliance) -> float | None:
-    return gauge(appliance, "kafka_mirror_slots_owned")
-
-
 def measured(appliance: RunningAppliance) -> set[str]:
     """The topic-partitions whose lag this process tells."""
     found = re.findall(r'^kafka_mirror_lag_records{.*partition="(\d+)".*} ', appliance.exposition(), re.MULTILINE)
@@ -94,13 +85,13 @@ def equal(primary, backup, topic: str) -> None:
 
 
 def shared(first: RunningAppliance, second: RunningAppliance) -> None:
-    eventually(lambda: owned(first) == owned(second) == 1, within_s=40, because="the slots are shared")
+    eventually(lambda: first.slots() == second.slots() == 1, within_s=40, because="the slots are shared")
 
 
 def test_two_processes_share_the_slots_and_the_rest_goes_on_when_one_stops(processes, primary, backup, topic):
     first = processes.one_more()
     with load(primary, topic, partitions=PARTITIONS):
-        eventually(lambda: owned(first) == 2, within_s=30, because="who is alone serves all slots")
+        eventually(lambda: first.slots() == 2, within_s=30, because="who is alone serves all slots")
         flow(backup, topic)
         second = processes.one_more()
         shared(first, second)
@@ -109,13 +100,13 @@ def test_two_processes_share_the_slots_and_the_rest_goes_on_when_one_stops(proce
             lambda: measured(first) | measured(second) == {"0", "1", "2", "3"} and not measured(first) & measured(second),
             within_s=30, because="each topic-partition is measured by the process that replicates it",
         )  # fmt: skip
-        assert gauge(first, "kafka_mirror_processes") == 2
-        assert gauge(first, "kafka_mirror_settings_conflict") == 0
+        assert first.gauge("kafka_mirror_processes") == 2
+        assert first.gauge("kafka_mirror_settings_conflict") == 0
         code, _ = first.stop()
         assert code == 0
         took_s = flow(backup, topic)
         assert took_s < TAKEN_OVER_S
-        assert owned(second) == 2
+        assert second.slots() == 2
     equal(primary, backup, topic)
 
 
@@ -125,8 +116,7 @@ def test_the_slots_of_a_process_that_was_killed_are_taken_over(processes, primar
     shared(first, second)
     with load(primary, topic, partitions=PARTITIONS):
         flow(backup, topic)
-        signal_all(first.tree(), signal.SIGKILL)
-        first.process.wait(10)
+        first.kill_all()
         assert flow(backup, topic) < TAKEN_OVER_S
         first.start()
         shared(first, second)
@@ -164,12 +154,12 @@ def test_a_rolling_restart_that_deals_topic_partitions_out_anew_waits_for_the_la
             process.start()
             if process is first:
                 eventually(
-                    lambda: gauge(first, "kafka_mirror_settings_conflict") == 1,
+                    lambda: first.gauge("kafka_mirror_settings_conflict") == 1,
                     within_s=30, because="the settings differ as long as the restart rolls",
                 )  # fmt: skip
-                assert owned(first) == 0
+                assert first.slots() == 0
             flow(backup, topic)
         shared(first, second)
-        assert gauge(first, "kafka_mirror_settings_conflict") == 0
+        assert first.gauge("kafka_mirror_settings_conflict") == 0
     equal(primary, backup, topic)
     assert "waits for processes that run it with mirror.slots=2, tasks.max=4" in first.log.read_text()

@@ -55,8 +55,7 @@ def test_executors_are_killed_and_the_driver_starts_elsewhere(cluster, primary, 
             flows(backup, f"primary.{topic}")
             signal_all(executors(cluster), signal.SIGKILL)
             flows(backup, f"primary.{topic}")
-            signal_all(here.tree(), signal.SIGKILL)
-            here.process.wait(10)
+            here.kill_all()
         with elsewhere:
             flows(backup, f"primary.{topic}")
             loading.close()

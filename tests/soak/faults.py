@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 import signal
 import time
 from collections.abc import Callable
@@ -11,7 +10,7 @@ from typing import TypeAlias
 
 from mirror.local.broker import Broker
 from tests.fault_proxy import FaultProxy
-from tests.integration.appliance import RunningAppliance, signal_all
+from tests.integration.appliance import signal_all
 from tests.soak.stage import Stage
 from tests.waiting import eventually
 
@@ -41,14 +40,8 @@ def _kill_jvm(stage: Stage, _: random.Random) -> None:
 
 
 def _kill_appliance(stage: Stage, _: random.Random) -> None:
-    _kill(stage.appliance)
+    stage.appliance.kill_all()
     stage.appliance.start()
-
-
-def _kill(appliance: RunningAppliance) -> None:
-    assert appliance.process is not None
-    signal_all(appliance.tree(), signal.SIGKILL)
-    appliance.process.wait(10)
 
 
 def _restart_appliance(stage: Stage, _: random.Random) -> None:
@@ -68,16 +61,11 @@ def _kill_one_of_two(stage: Stage, dice: random.Random) -> None:
     """Let another process join and share the slots; kill one of the two. The other one is the stage's from then on."""
     stayed, gone = stage.another(), stage.appliance
     stayed.start()
-    eventually(lambda: _slots(stayed) == 1, within_s=SHARED_WITHIN_S, because="the slots are shared")
+    eventually(lambda: stayed.slots() == 1, within_s=SHARED_WITHIN_S, because="the slots are shared")
     if dice.random() < 0.5:
         stayed, gone = gone, stayed
-    _kill(gone)
+    gone.kill_all()
     stage.appliance = stayed
-
-
-def _slots(appliance: RunningAppliance) -> float:
-    found = re.search(r"^kafka_mirror_slots_owned{[^}]*} (\S+)$", appliance.exposition(), re.MULTILINE)
-    return float(found[1]) if found else 0
 
 
 def _broker(side: str, fault: str) -> Fault:
