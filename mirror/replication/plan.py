@@ -198,7 +198,7 @@ class Baton(NamedTuple):
         return cls(offset // 2, bool(offset % 2))
 
 
-UNCLEAN = "unclean"  # a turn was given back for a runner that died: what it has written last, nobody told
+UNCLEAN = "unclean"  # of a turn that was given back for a runner that died, or by one for whom something failed
 
 
 def turn_of(run_id: int, *, is_unclean: bool = False) -> str:

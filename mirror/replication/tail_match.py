@@ -76,7 +76,13 @@ class Behind(NamedTuple):
 
 
 async def resume_behind_tails(
-    name: str, partitions: Iterable[Partition], source: Source, target: Source, *, isolation_level: int
+    name: str,
+    partitions: Iterable[Partition],
+    source: Source,
+    target: Source,
+    *,
+    isolation_level: int,
+    is_transactional: bool,
 ) -> None:
     """Move each topic-partition behind what the target has of it; raises what the clients raise.
 
@@ -86,19 +92,22 @@ async def resume_behind_tails(
         source: Reads the source.
         target: Reads the target.
         isolation_level: As the flow reads the source.
+        is_transactional: The target's records count when they are committed.
     """
     turns = asyncio.Semaphore(AT_ONCE)
 
     async def one(behind: Behind) -> None:
         async with turns:
-            await _resume(name, behind, source, target, isolation_level)
+            await _resume(name, behind, source, target, isolation_level, is_transactional=is_transactional)
 
-    found = await _behind([p for p in partitions if not p.assigned.spread_over], source, target)
+    ours = [p for p in partitions if not p.assigned.spread_over and not p.reason]
+    # A transaction that is told of ends with one marker.
+    found = await _behind(ours, source, target, more_than=1 if is_transactional else 0)
     await asyncio.gather(*(one(behind) for behind in found))
 
 
-async def _behind(partitions: list[Partition], source: Source, target: Source) -> list[Behind]:
-    """Return the topic-partitions whose target has more than the positions tell."""
+async def _behind(partitions: list[Partition], source: Source, target: Source, *, more_than: int = 0) -> list[Behind]:
+    """Return the topic-partitions whose target has more than so many offsets that the positions do not tell of."""
     remote = {(p.assigned.remote_topic, p.assigned.partition): p for p in partitions}
     # A position may have been written before the first record: then all that its topic has may be behind it.
     new = {p for p in partitions if p.begins == EARLIEST or (p.begins is None and p.tail.runs.last is None)}
@@ -119,17 +128,28 @@ async def _behind(partitions: list[Partition], source: Source, target: Source) -
         else:
             continue  # it begins with what comes
         end = ends.get(place)
-        if isinstance(source_from, int) and isinstance(target_from, int) and isinstance(end, int) and end > target_from:
+        if (
+            isinstance(source_from, int)
+            and isinstance(target_from, int)
+            and isinstance(end, int)
+            and end > target_from + more_than
+        ):
             found.append(Behind(partition, source_from, target_from, end))
     return found
 
 
-async def _resume(name: str, behind: Behind, source: Source, target: Source, isolation_level: int) -> None:
+async def _resume(
+    name: str, behind: Behind, source: Source, target: Source, isolation_level: int, *, is_transactional: bool
+) -> None:
     partition, assigned = behind.partition, behind.partition.assigned
     where = f"{name}: {assigned.topic}-{assigned.partition}"
     try:
         ours = await read_batches(
-            target, (assigned.remote_topic, assigned.partition), behind.target_from, behind.records, 0
+            target,
+            (assigned.remote_topic, assigned.partition),
+            behind.target_from,
+            behind.records,
+            int(is_transactional),
         )
         theirs = await read_batches(
             source, (assigned.topic, assigned.partition), behind.source_from, behind.records, isolation_level
@@ -138,10 +158,12 @@ async def _resume(name: str, behind: Behind, source: Source, target: Source, iso
     except (TooMuchError, wire_batches.CorruptBatch) as error:
         log.warning("%s: %d records may be written twice: %s", where, behind.records, error)
         return
-    if runs is None or runs.last is None:
+    if runs is None:
         log.warning("%s: %d records may be written twice: those behind the last position are not the source's",
                     where, behind.records)  # fmt: skip
         return
+    if runs.last is None:
+        return  # markers of transactions only
     position = runs.last.source + runs.last.records
     if partition.begins is None and position < partition.position:
         return

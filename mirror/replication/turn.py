@@ -40,6 +40,8 @@ class Turn:
     """Waits for the turn and takes it. `wait_ms`: from the window's start, or from when it could be ours, to the taking.
 
     `takeovers` is 1 when the predecessor was taken for dead; `is_unclean`, when it never told what it has written last.
+    `has_gap`: the last turn that is known was not that of the window before, so positions may be older than they should be (a
+    broker that was killed has been seen to come back with a group's offsets of minutes ago).
     """
 
     def __init__(self, plan: FlowPlan, window: Window, warn: Callable[[str, BaseException], None]) -> None:
@@ -55,6 +57,7 @@ class Turn:
         self.wait_ms = 0.0
         self.takeovers = 0
         self.is_unclean = False
+        self.has_gap = False
         self._told_dead: set[int] = set()
 
     def is_ours(self, found: Offsets) -> bool:
@@ -96,6 +99,8 @@ class Turn:
                     self.is_unclean = bool(held) or any(
                         found[turn][1].endswith(UNCLEAN) for turn in self._turns if turn in found
                     )
+                    windows = [Baton.decode(found[turn][0]).window for turn in self._turns if turn in found]
+                    self.has_gap = window.number - 1 not in windows
                     taken = await begin()
                     came_ms = max(window.start_ms, since_ms)
                     self.wait_ms = now_ms() - (came_ms if waited else max(asked_ms, came_ms))

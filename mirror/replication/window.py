@@ -210,28 +210,37 @@ class FlowWindow:
             committed = found.get((assigned.remote_topic, assigned.partition))
             committed = committed or self._ledger.remembered(assigned.remote_topic, assigned.partition)
             self._served.partitions.append(placed(plan, window, assigned, committed, from_earliest=from_earliest))
-        if self._turn.is_unclean and not plan.is_exactly_once:
+        if self._turn.is_unclean or self._turn.has_gap or self._told:
             await self._match_tails(connections)
         return True
 
     # --- replicating and handing over -------------------------------------------------------------------------
 
     async def _match_tails(self, connections: Connections) -> None:
-        """Find out what a predecessor has written and not told; without an answer in time, some of it comes twice."""
-        plan = self._plan
+        """Find out what a predecessor has written and not told; without an answer in time, some of it comes twice.
+
+        In transactions it has told all that counts. But a position is only as good as the broker that keeps it.
+        """
+        plan, partitions = self._plan, self._in_question()
+        if not partitions:
+            return
         target = Source(aiokafka_options(plan.producer))
         try:
             async with asyncio.timeout(MATCH_S):
-                await target.open({p.remote_topic for p in plan.partitions})
+                await target.open({p.assigned.remote_topic for p in partitions})
                 await resume_behind_tails(
-                    plan.name, self._served.partitions, connections.source, target,
-                    isolation_level=self._fetch.isolation_level,
+                    plan.name, partitions, connections.source, target,
+                    isolation_level=self._fetch.isolation_level, is_transactional=plan.is_exactly_once,
                 )  # fmt: skip
         except NETWORK as error:
             log.warning("%s: slot %d: what was written since the last positions may be written twice: it cannot be read (%s)",
                         plan.name, self._window.slot, error or repr(error))  # fmt: skip
         finally:
             await target.close()
+
+    def _in_question(self) -> list[Partition]:
+        """Return the topic-partitions whose targets may hold more; without an accident only where that can be told at a look."""
+        return [p for p in self._served.partitions if self._turn.is_unclean or p.tail.runs.last is not None]
 
     async def _replicate(self, connections: Connections) -> None:
         plan, ledger = self._plan, self._ledger
@@ -244,7 +253,9 @@ class FlowWindow:
             self._stop.set()
             keeper.cancel()
             await asyncio.gather(keeper, return_exceptions=True)
-        connections.is_dirty |= runner.needs_new_producer
+        if runner.needs_new_producer:
+            connections.is_dirty = True
+            self._told.add("a producer of no more use")
         if runner.has_silent_source:
             # Windows may be shorter than a request's time-out: without this a half-open connection would stay for ever.
             await _close(connections.source, within_s=GRACE_S)
@@ -328,7 +339,9 @@ class FlowWindow:
         page = self._ledger.page(target) if not self._plan.is_exactly_once else Page({}, [])
         offsets = dict(page.offsets)
         if baton is not None:
-            offsets[self._turn.own] = (baton.encode(), turn_of(self._window.run_id))
+            # Where something failed the positions may not be what they were: the successor looks what the target has.
+            is_unclean = baton.is_released and bool(self._told)
+            offsets[self._turn.own] = (baton.encode(), turn_of(self._window.run_id, is_unclean=is_unclean))
         if offsets:
             await target.commit(self._plan.group, offsets)
         self._ledger.wrote(page)

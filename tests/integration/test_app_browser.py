@@ -3,69 +3,31 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from confluent_kafka import Consumer, TopicPartition
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
-from mirror.config.settings import load
 from mirror.local.broker import free_port
 from tests.certificates import identity
+from tests.integration.inspector import PAGES, launched, needs_chromium, serving
 from tests.integration.records import create, rows, write
 from tests.waiting import eventually
 
-CHROMIUM = shutil.which("chromium")
-pytestmark = [
-    pytest.mark.kafka,
-    pytest.mark.skipif(CHROMIUM is None, reason="chromium (Debian: chromium) is not installed"),
-]
-ROOT = Path(__file__).resolve().parents[2]
+pytestmark = [pytest.mark.kafka, needs_chromium]
 HOSTILE = "<img src=x onerror=alert(1)>"
 GROUPS = ("shop", "audit", HOSTILE)
-PAGES = ("overview", "lag", "topic", "partition", "groups", "health", "incidents", "glossary")
 
 
 def commit(cluster, group: str, topic: str, offset: int) -> None:
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group, "enable.auto.commit": False})
     consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
     consumer.close()
-
-
-@contextmanager
-def serving(file: Path, log: Path) -> Iterator[str]:
-    """`kafka-mirror app`, its address."""
-    port = free_port()
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "mirror.cli", "app", str(file), "--listen", f"127.0.0.1:{port}"],
-            stdout=out, stderr=out, cwd=file.parent, env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )  # fmt: skip
-    door = load(file).mirror.http
-    address = f"{door.scheme}://127.0.0.1:{port}"
-
-    def answers() -> bool:
-        assert process.poll() is None, log.read_text()
-        try:
-            return door.read(f"127.0.0.1:{port}", "/_stcore/health", timeout_s=2) == "ok"
-        except OSError:
-            return False
-
-    try:
-        eventually(answers, within_s=60, because="Streamlit serves the app")
-        yield address
-    finally:
-        process.terminate()
-        process.wait(20)
 
 
 def settings_of(folder: Path, primary, backup, extra: str = "") -> Path:
@@ -96,10 +58,8 @@ def app(primary, backup, tmp_path_factory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with launched() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture

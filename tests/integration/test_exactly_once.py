@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AclOperation
 
+from mirror.config.settings import load as load_settings
 from mirror.local.broker import Broker
+from mirror.positions import read_positions, write_positions
 from tests.integration.acls import GUARDED, deny
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import await_replicated, create, differences, end_offset, flows, load, rows, write
@@ -65,6 +67,24 @@ def test_what_a_killed_appliance_left_open_is_ended_by_the_next_start(appliance,
             because="committed records follow",
         )
     equal(appliance, primary, backup, topic)
+
+
+def test_a_broker_that_comes_back_with_positions_of_a_while_ago_makes_nobody_repeat_a_record(
+    appliance, primary, backup, topic
+):
+    """As one did after `kill -9`, with a group's offsets of minutes before. Which window was the last, it still knows here."""
+    [flow] = load_settings(appliance.file).flows
+    group = "mirror.primary->backup"
+    with load(primary, topic):
+        flows(backup, f"primary.{topic}", more=1_000)
+        old = {place: at for place, at in read_positions(flow, group).items() if place[0] == f"primary.{topic}"}
+        flows(backup, f"primary.{topic}", more=1_000)
+        assert appliance.stop()[0] == 0
+    assert len(old) == 2
+    write_positions(flow, group, old)
+    with appliance:
+        equal(appliance, primary, backup, topic)
+    assert "the target has" in appliance.log.read_text()
 
 
 def test_a_topic_that_is_denied_rests_alone_though_its_transactions_hold_others_too(tmp_path, primary, topic):

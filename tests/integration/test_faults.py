@@ -8,6 +8,8 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -272,3 +274,29 @@ def test_a_full_disk_ends_it_with_one_line_and_when_there_is_room_again_nothing_
             running.start()
             flows(backup, f"primary.{topic}")
         equal_after(running, primary, backup, topic)
+
+
+def test_an_hour_that_local_time_skips_and_one_that_it_repeats_change_nothing(tmp_path, primary, backup, topic):
+    """A time zone whose daylight saving begins while the mirror starts, and ends half a minute later."""
+    later = f"{topic}-later"
+    create(primary, topic, 2)
+    running = RunningAppliance(tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=f"{topic}.*")
+    begins = datetime.now(UTC) + timedelta(seconds=5)
+    ends = begins + timedelta(seconds=35)
+    # POSIX: "begins" is said in standard time, "ends" in that which is an hour ahead.
+    rules = (begins, ends + timedelta(hours=1))
+    running.environment["TZ"] = ",".join(
+        ["STD0DST", *(f"{each.timetuple().tm_yday - 1}/{each:%H:%M:%S}" for each in rules)]
+    )
+    with running:
+        with load(primary, topic):
+            flows(backup, f"primary.{topic}")
+            assert datetime.now(UTC) < ends, "it started before the hour was repeated"
+            create(primary, later)
+            time.sleep(max(0.0, (ends - datetime.now(UTC)).total_seconds()))
+            flows(backup, f"primary.{topic}", because="records flow when both are over")
+        equal_after(running, primary, backup, topic)
+    log = running.log.read_text()
+    hours = [int(hour) for hour in re.findall(r"^\S+ (\d\d):.* INFO", log, re.MULTILINE)]
+    assert any((after - before) % 24 == 1 for before, after in pairwise(hours)), "it told of the other topic in summer"
+    assert "clock" not in log

@@ -20,6 +20,7 @@ from mirror.config.clients import aiokafka_options
 from mirror.replication.batches import of_values, records
 from mirror.replication.wire import Source, Target
 from tests.integration.appliance import RunningAppliance, descendants
+from tests.integration.inspector import PAGES, launched, needs_chromium, serving
 from tests.integration.records import await_replicated, create, differences, load, rows, write
 from tests.integration.secured import Party, Secured, canary, secured, set_password
 from tests.token_endpoint import TokenEndpoint
@@ -154,10 +155,12 @@ def test_a_flow_between_secured_clusters_keeps_every_record_and_every_secret(pri
     create(primary, topic, 2)
     for partition in (0, 1):
         write(primary, topic, rows(50, start=partition), partition)
-    with RunningAppliance(
+    appliance = RunningAppliance(
         tmp_path, primary=primary.at("BOTH"), backup=backup.at("MUTUAL"), topics=topic,
         extra=everything + USUAL + lines(primary=both(party), backup=party.mutual("p12")),
-    ) as appliance:  # fmt: skip
+    )  # fmt: skip
+    appliance.command.insert(appliance.command.index("run"), "--verbose")
+    with appliance:
         for partition in (0, 1):
             await_replicated(appliance, primary, topic, f"primary.{topic}", partition)
         assert differences(primary, backup, topic, f"primary.{topic}") == []
@@ -175,6 +178,39 @@ def test_a_flow_between_secured_clusters_keeps_every_record_and_every_secret(pri
     assert "CANARY" not in log
     assert "Traceback" not in log
     assert " ERROR " not in log
+
+
+@needs_chromium
+def test_the_inspector_tells_no_page_and_no_browser_a_secret(primary, backup, party, topic, tmp_path):
+    """It logs in itself. Nothing that a browser is sent holds a password, of who is let in or is not."""
+    create(primary, topic)
+    for folder, login in (("in", both(party)), ("out", both(party, password=canary("wrong")))):
+        (tmp_path / folder).mkdir()
+        file = RunningAppliance(
+            tmp_path / folder, primary=primary.at("BOTH"), backup=backup.at("MUTUAL"), topics=topic,
+            extra=USUAL + lines(primary=login, backup=party.mutual("p12")),
+        ).file  # fmt: skip
+        sent: list[str] = []
+        with serving(file, tmp_path / folder / "app.log") as address, launched() as browser:
+            page = browser.new_page()
+            page.on(
+                "websocket",
+                lambda socket, sent=sent: socket.on("framereceived", lambda frame: sent.append(latin(frame))),
+            )
+            for name in PAGES:
+                page.goto(f"{address}/{name}?topic={topic}&partition=0")
+                page.get_by_role("heading", level=1).wait_for(timeout=30_000)
+                if name == PAGES[0]:  # the others come with what it has waited for
+                    page.get_by_text("this page only reads").wait_for(timeout=60_000)
+                sent.append(page.content())
+        everything = "".join(sent)
+        assert ("primary answers" if folder == "in" else "invalid credentials") in everything
+        assert "CANARY" not in everything
+        assert "CANARY" not in (tmp_path / folder / "app.log").read_text()
+
+
+def latin(frame: str | bytes) -> str:
+    return frame if isinstance(frame, str) else frame.decode("latin-1")
 
 
 def locked_out_and_let_in_again(appliance: RunningAppliance, primary: Secured, party: Party, topic: str) -> None:

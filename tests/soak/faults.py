@@ -6,18 +6,16 @@ import random
 import signal
 import time
 from collections.abc import Callable
-from typing import TypeAlias
 
 from mirror.local.broker import Broker
 from tests.fault_proxy import FaultProxy
 from tests.integration.appliance import signal_all
-from tests.soak.stage import Stage
+from tests.soak.kill_points import KILL_POINTS
+from tests.soak.stage import Fault, Stage
 from tests.waiting import eventually
 
 WORKERS_WITHIN_S = 150.0
 SHARED_WITHIN_S = 60.0
-
-Fault: TypeAlias = Callable[[Stage, random.Random], None]
 
 
 def _kill_one_worker(stage: Stage, dice: random.Random) -> None:
@@ -160,4 +158,5 @@ FAULTS: dict[str, Fault] = {
     "a slow link to the target": _network("target", _crawl),
     "seven bytes at a time from the source": _network("source", _slice),
     "seven bytes at a time to the target": _network("target", _slice),
+    **KILL_POINTS,
 }

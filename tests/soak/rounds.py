@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from mirror.local.broker import Broker
 from tests.integration.records import create, end_offset, load
 from tests.integration.values import values
-from tests.soak.faults import Fault
 from tests.soak.oracle import Fate, fate
-from tests.soak.stage import Stage
+from tests.soak.stage import Fault, Stage
 from tests.waiting import eventually
 
 PARTITIONS = 2
@@ -39,6 +38,7 @@ def a_round(stage: Stage, strike: Fault, seed: int, topic: str) -> Outcome:
     """Do one round. The recovery is the time from the fault's begin to fifty more records on the target behind its end."""
     dice = random.Random(seed)
     remote = f"primary.{topic}"
+    stage.topic = topic
     create(stage.source, topic, PARTITIONS)
     with load(stage.source, topic, partitions=PARTITIONS):
         eventually(lambda: end_offset(stage.target, remote, 0) > 50, within_s=RECOVERY_S, because="the load flows")

@@ -21,11 +21,11 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import count
 from pathlib import Path
 
-from tests.soak.faults import FAULTS, Fault, outage
+from tests.soak.faults import FAULTS, outage
 from tests.soak.oracle import Fate
 from tests.soak.rounds import Outcome, a_round
 from tests.soak.sampler import Sampler
-from tests.soak.stage import MODES, staged
+from tests.soak.stage import MODES, Fault, staged
 
 
 def faults(asked: argparse.Namespace) -> dict[str, Fault]:

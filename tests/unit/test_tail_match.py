@@ -108,3 +108,11 @@ def test_what_no_position_tells_of_is_looked_for_from_where_it_can_have_begun(pa
     assert [(behind.source_from, behind.target_from, behind.records) for behind in found] == (
         [] if source_from is None else [(source_from, 0, 7)]
     )
+
+
+@pytest.mark.parametrize(("end", "behind"), [(7, 0), (8, 0), (9, 2)])
+def test_one_marker_behind_a_position_is_its_transactions_own(end, behind):
+    source, target = Log("t", start=2, end=99), Log("A.t", start=0, end=end)
+    partition = Partition(HERE, 5, 5, tail=Tail("0,0,7"))
+    found = asyncio.run(_behind([partition], source, target, more_than=1))  # type: ignore[arg-type]
+    assert [one.records for one in found] == ([behind] if behind else [])

@@ -131,6 +131,41 @@ def test_a_successor_waits_for_the_turn_and_gets_it_with_the_last_positions():
     asyncio.run(scene())
 
 
+def test_a_window_that_nobody_served_is_a_gap_after_which_positions_are_doubted():
+    async def scene() -> None:
+        target = GroupOffsets()
+        number = await next_start()
+        first, second, fourth = window(number), window(number + 1), window(number + 3)
+        assert await took_turn(first, target)
+        assert first._turn.has_gap, "who comes first knows of nobody before"
+        target.says_ready(number + 1)
+        await first._commit(target, Baton(number, is_released=True))  # type: ignore[arg-type]
+        assert await took_turn(second, target)
+        assert not second._turn.has_gap
+        await second._commit(target, Baton(number + 1, is_released=True))  # type: ignore[arg-type]
+        assert await took_turn(fourth, target)
+        assert fourth._turn.has_gap
+        assert not fourth._turn.is_unclean
+
+    asyncio.run(scene())
+
+
+def test_a_window_in_which_something_failed_gives_its_turn_back_with_a_doubt():
+    async def scene() -> None:
+        target = GroupOffsets()
+        number = await next_start()
+        first, second = window(number), window(number + 1)
+        assert await took_turn(first, target)
+        first._warn("commit positions", OSError("no connection"))
+        target.says_ready(number + 1)
+        await first._commit(target, Baton(number, is_released=True))  # type: ignore[arg-type]
+        assert await second._turn.take(seen_by(target).target, lambda: asyncio.sleep(0, True))
+        assert second._turn.is_unclean
+        assert not second._turn.has_gap
+
+    asyncio.run(scene())
+
+
 def test_a_turn_is_free_at_once_where_whoever_held_it_is_known_to_be_gone():
     now = int(time.time() * 1000 // WINDOW_MS)
     held, long_ago = Baton(now, is_released=False).encode(), 0

@@ -1,0 +1,59 @@
+"""Serve the lag inspector as a user does, and open a real Chromium on it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from mirror.config.settings import load
+from mirror.local.broker import free_port
+from tests.waiting import eventually
+
+CHROMIUM = shutil.which("chromium")
+PAGES = ("overview", "lag", "topic", "partition", "groups", "health", "incidents", "glossary")
+ROOT = Path(__file__).resolve().parents[2]
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="chromium (Debian: chromium) is not installed")
+
+
+@contextmanager
+def serving(file: Path, log: Path) -> Iterator[str]:
+    """`kafka-mirror app`, its address."""
+    port = free_port()
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "mirror.cli", "app", str(file), "--listen", f"127.0.0.1:{port}"],
+            stdout=out, stderr=out, cwd=file.parent, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+    door = load(file).mirror.http
+    address = f"{door.scheme}://127.0.0.1:{port}"
+
+    def answers() -> bool:
+        assert process.poll() is None, log.read_text()
+        try:
+            return door.read(f"127.0.0.1:{port}", "/_stcore/health", timeout_s=2) == "ok"
+        except OSError:
+            return False
+
+    try:
+        eventually(answers, within_s=60, because="Streamlit serves the app")
+        yield address
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+@contextmanager
+def launched() -> Iterator[Browser]:
+    """A browser without a window."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()

@@ -1,0 +1,141 @@
+"""Kill points: a process of a stage dies where a test says, as by kill -9.
+
+Python imports this by itself where this folder is on its path, which a stage arranges for its processes alone: what is in
+production has no such hooks. While the file SOAK_DIE_AT is there, it names a point and how often it is passed by before. Who
+comes there that time takes the file away, so that nobody else dies, and is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import importlib.machinery
+import inspect
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from importlib.abc import MetaPathFinder
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+DIE_AT = "SOAK_DIE_AT"
+MAP_EVERY_MS = 4_000  # instead of once a minute, so that nobody has to wait for it
+
+
+class Point(NamedTuple):
+    """Before or after the call of a function; where `request` is given, only of a call about such a request."""
+
+    module: str
+    function: str
+    is_after: bool = False
+    request: tuple[str, ...] = ()
+
+
+_SENT = ("aiokafka.conn", "AIOKafkaConnection.send", True)
+# In the order in which a window comes by them; the last four are not the window's.
+POINTS = {
+    "when a turn is taken": Point("mirror.replication.window", "FlowWindow._replicate"),
+    "before a batch is sent": Point("mirror.replication.wire", "Target.send"),
+    "while a batch is on its way": Point(*_SENT, ("ProduceRequest",)),
+    "when a batch is acknowledged": Point("mirror.replication.ledger", "Ledger.page"),
+    "while a commit is on its way": Point(*_SENT, ("OffsetCommitRequest", "EndTxnRequest")),
+    "when positions are committed": Point("mirror.replication.ledger", "Ledger.wrote"),
+    "when the offset map is written": Point("mirror.replication.tail", "Tail.moved"),
+    "when a turn is given back": Point("mirror.replication.window", "FlowWindow.run", is_after=True),
+    "when checkpoints are written": Point("mirror.checkpoints.flow", "write", is_after=True),
+    "when Spark tells of a window": Point("metrics.listener", "MirrorQueryListener.onQueryProgress"),
+    "before a topic is created": Point("mirror.admin", "Admin.create"),
+    "when a topic is created": Point("mirror.admin", "Admin.create", is_after=True),
+}
+_passed: dict[str, int] = {}  # by the content of the file: how often this process came there
+
+
+def _passes(point: str) -> None:
+    """Die here if it is said so, and it is time; what is on its way gets a moment to be under way."""
+    file = Path(os.environ[DIE_AT])
+    try:
+        text = file.read_text()
+    except FileNotFoundError:
+        return
+    said = json.loads(text)
+    if said["point"] != point:
+        return
+    _passed[text] = _passed.get(text, 0) + 1
+    if _passed[text] != said["passes"]:
+        return
+    with contextlib.suppress(FileNotFoundError):
+        file.rename(file.with_suffix(".done"))
+        if POINTS[point].request:
+            asyncio.get_running_loop().call_later(said["moment_s"], _die)
+        else:
+            _die()
+
+
+def _die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _hooked(function: Callable[..., Any], name: str, point: Point) -> Callable[..., Any]:
+    def passes(arguments: Sequence[Any]) -> None:
+        if not point.request or type(arguments[1]).__name__.startswith(point.request):
+            _passes(name)
+
+    @functools.wraps(function)
+    def before(*arguments: Any, **named: Any) -> Any:
+        passes(arguments)
+        return function(*arguments, **named)
+
+    @functools.wraps(function)
+    def after(*arguments: Any, **named: Any) -> Any:
+        done = function(*arguments, **named)
+        passes(arguments)
+        return done
+
+    @functools.wraps(function)
+    async def after_all(*arguments: Any, **named: Any) -> Any:
+        done = await function(*arguments, **named)
+        passes(arguments)
+        return done
+
+    if not point.is_after:
+        return before
+    return after_all if inspect.iscoroutinefunction(function) else after
+
+
+def _hook(module: ModuleType) -> None:
+    for name, point in POINTS.items():
+        if point.module == module.__name__:
+            *path, last = point.function.split(".")
+            owner = functools.reduce(getattr, path, module)
+            setattr(owner, last, _hooked(getattr(owner, last), name, point))
+    if hasattr(module, "MAP_EVERY_MS"):
+        module.MAP_EVERY_MS = MAP_EVERY_MS
+
+
+class _Finder(MetaPathFinder):
+    """Lets modules be hooked as soon as they are loaded, whoever loads them."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, _: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if not any(point.module == name for point in POINTS.values()):
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        assert spec is not None
+        assert spec.loader is not None
+        load = spec.loader.exec_module
+
+        def loaded(module: ModuleType) -> None:
+            load(module)
+            _hook(module)
+
+        spec.loader.exec_module = loaded  # type: ignore[method-assign]
+        return spec
+
+
+if DIE_AT in os.environ:
+    sys.meta_path.insert(0, _Finder())

@@ -1,0 +1,81 @@
+"""The faults that are a point in the code: whoever comes there dies, as by kill -9."""
+
+from __future__ import annotations
+
+import json
+import random
+
+from confluent_kafka import Consumer, TopicPartition
+
+from tests.integration.records import create, end_offset, rows, write
+from tests.soak.hooks.sitecustomize import POINTS
+from tests.soak.stage import Fault, Stage
+from tests.waiting import eventually
+
+DIES_WITHIN_S = 60.0
+FOLLOWED_WITHIN_S = 90.0
+WITH_TOPICS = ("before a topic is created", "when a topic is created")
+RARELY = (*WITH_TOPICS, "when the offset map is written")
+OFTEN = ("before a batch is sent", "while a batch is on its way")  # some twenty times a second
+IN_THE_DRIVER = ("when Spark tells of a window", "before a topic is created", "when a topic is created")
+
+
+def _die_at(stage: Stage, point: str, dice: random.Random) -> None:
+    passes = 1 if point in RARELY else dice.randint(1, 40 if point in OFTEN else 3)
+    file = stage.dies_at.with_suffix(".new")
+    file.write_text(json.dumps({"point": point, "passes": passes, "moment_s": dice.uniform(0, 0.005)}))
+    file.rename(stage.dies_at)
+
+
+def _await_death(stage: Stage, point: str) -> None:
+    try:
+        eventually(lambda: not stage.dies_at.exists(), within_s=DIES_WITHIN_S, because=f"somebody dies {point}")
+    finally:
+        stage.dies_at.unlink(missing_ok=True)  # or a later round would meet it
+    if point in IN_THE_DRIVER:
+        assert stage.appliance.process is not None
+        stage.appliance.process.wait(10)
+        stage.appliance.start()
+
+
+def _somebody_dies(point: str) -> Fault:
+    def strike(stage: Stage, dice: random.Random) -> None:
+        _die_at(stage, point, dice)
+        _await_death(stage, point)
+
+    return strike
+
+
+def _dies_with_checkpoints(stage: Stage, dice: random.Random) -> None:
+    """A group has moved on, so that there is something to write."""
+    consumer = Consumer({"bootstrap.servers": stage.source.bootstrap, "group.id": stage.group})
+    consumer.commit(offsets=[TopicPartition(stage.topic, 0, dice.randint(1, 50))], asynchronous=False)
+    consumer.close()
+    _somebody_dies("when checkpoints are written")(stage, dice)
+
+
+def _dies_with_topics(point: str) -> Fault:
+    """Topics appear; whatever became of them when the driver died, they are replicated."""
+
+    def strike(stage: Stage, dice: random.Random) -> None:
+        _die_at(stage, point, dice)
+        for number in range(dice.randint(1, 3)):
+            topic = f"{stage.topic}-more-{number}"
+            create(stage.source, topic, 3)
+            write(stage.source, topic, rows(20), 2)
+        _await_death(stage, point)
+        eventually(
+            lambda: end_offset(stage.target, f"primary.{topic}", 2) >= 20,
+            within_s=FOLLOWED_WITHIN_S, because=f"{topic} is replicated all the same",
+        )  # fmt: skip
+
+    return strike
+
+
+def _fault(point: str) -> Fault:
+    if point == "when checkpoints are written":
+        return _dies_with_checkpoints
+    return _dies_with_topics(point) if point in WITH_TOPICS else _somebody_dies(point)
+
+
+KILL_POINTS = {f"die {point}": _fault(point) for point in POINTS}
