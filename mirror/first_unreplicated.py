@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mirror.config.clients import aiokafka_options, fetch_options
+from mirror.logs import in_words
 from mirror.replication import batches as wire_batches
 from mirror.replication.batches import Batch
 from mirror.replication.plan import FlowPlan, Key
@@ -71,7 +72,7 @@ class FirstUnreplicated:
             self._is_failing = False
         except (KafkaError, OSError, TimeoutError) as error:
             if not self._is_failing:
-                log.warning("%s: the first unreplicated records cannot be read: %s", self._name, error or repr(error))
+                log.warning("%s: the first unreplicated records cannot be read: %s", self._name, in_words(error))
             self._is_failing = True
             await self._forget()
 

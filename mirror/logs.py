@@ -15,6 +15,11 @@ def once(told: set[str], what: str) -> int:
     return level
 
 
+def in_words(error: BaseException) -> str:
+    """Return what an error says; a time-out of asyncio's has no words of its own."""
+    return str(error) or ("no answer in time" if isinstance(error, TimeoutError) else repr(error))
+
+
 def log_to_stderr(*, verbose: bool = False) -> None:
     """Set up this process's log."""
     logging.basicConfig(

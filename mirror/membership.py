@@ -19,6 +19,7 @@ from mirror.admin import quiet_logger
 from mirror.config.clients import aiokafka_options, confluent_options
 from mirror.config.settings import Flow
 from mirror.errors import ClusterUnavailable
+from mirror.logs import in_words
 from mirror.replication.group_offsets import GroupOffsets
 from mirror.replication.plan import (
     SLOTS_TOPIC,
@@ -116,7 +117,7 @@ class Membership:
                 await step(self._target)
             self._told.discard("target")
         except (*NETWORK, ClusterUnavailable) as error:
-            self._tell("target", "who serves which slots cannot be told: %s", error or repr(error))
+            self._tell("target", "who serves which slots cannot be told: %s", in_words(error))
             await self._close()
 
     async def _close(self) -> None:

@@ -13,6 +13,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.structs import TopicPartition
 
 from mirror.errors import ClusterUnavailable
+from mirror.logs import in_words
 from mirror.mm2_records import Checkpoint, NotThatRecord
 from mirror.replication.plan import Key
 
@@ -37,7 +38,7 @@ def answered(question: Coroutine[Any, Any, Answer], *, cluster: str, what: str) 
     try:
         return asyncio.run(asyncio.wait_for(question, WITHIN_S))
     except (kafka_errors.KafkaError, OSError, TimeoutError) as error:
-        raise ClusterUnavailable(f"cluster {cluster}: {what} ({error or repr(error)}).", cluster=cluster) from error
+        raise ClusterUnavailable(f"cluster {cluster}: {what} ({in_words(error)}).", cluster=cluster) from error
 
 
 async def read_topic(options: Mapping[str, Any], topic: str, start: int, partition: int = 0):  # type: ignore[no-untyped-def]

@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
 from mirror.checkpoints.flow import FlowCheckpoints
 from mirror.checkpoints.plan import SCHEMA, CheckpointPlan, CheckpointReport
-from mirror.logs import log_to_stderr
+from mirror.logs import in_words, log_to_stderr
 from mirror.replication.datasource import read_plan
 from mirror.replication.wire import KafkaError
 
@@ -90,6 +90,6 @@ class CheckpointReader(SimpleDataSourceStreamReader):
         try:
             return await asyncio.wait_for(flow.checkpoint(), WITHIN_S)
         except (KafkaError, OSError, TimeoutError) as error:
-            failure = str(error) or repr(error)
+            failure = in_words(error)
             log.warning("%s: no checkpoints: %s", plan.flow.name, failure)
             return [CheckpointReport(plan.flow.source, plan.flow.target, failure=failure)]

@@ -11,7 +11,7 @@ from typing import Any
 from aiokafka import errors as kafka_errors
 
 from mirror.config.clients import FetchOptions, ProduceOptions
-from mirror.logs import once
+from mirror.logs import in_words, once
 from mirror.replication import batches as wire_batches
 from mirror.replication import told
 from mirror.replication.batches import Outgoing
@@ -134,7 +134,7 @@ class FlowRunner:
             try:
                 found = await self._source.offsets(wanted)
             except (KafkaError, OSError, TimeoutError) as error:
-                log.warning("%s: where topics begin cannot be read (%s), retrying", self.name, error or repr(error))
+                log.warning("%s: where topics begin cannot be read (%s), retrying", self.name, in_words(error))
                 found = {}
             for key, answer in found.items():
                 self._begin(self.partitions[key], answer)
@@ -217,7 +217,7 @@ class FlowRunner:
 
     def _warn(self, what: str, error: BaseException) -> None:
         """Say what goes wrong, once until a fetch succeeds: a dead cluster must not fill the log."""
-        log.log(once(self._told, what), "%s: %s (%s), retrying", self.name, what, error or repr(error))
+        log.log(once(self._told, what), "%s: %s (%s), retrying", self.name, what, in_words(error))
 
     async def _take(self, fetched: list[Fetched], asked: dict[tuple[str, int], int]) -> None:
         """Queue what a fetch brought."""
@@ -350,6 +350,7 @@ class FlowRunner:
         if self._in_flight == 0:
             self._quiet.set()
         failed = [done for done in sent if done.cancelled() or done.exception() is not None]
+        is_over = any(done.cancelled() or isinstance(done.exception(), kafka_errors.ProducerClosed) for done in failed)
         taken = [(batch, done.result().offset) for done, batch in sent.items() if done not in failed]
         if partition.assigned.spread_over:
             taken = [(batch, NO_OFFSET) for batch, _ in taken]  # a spread topic has no offset map
@@ -357,8 +358,10 @@ class FlowRunner:
         self._settle(partition, taken, read_ms)
         if not failed:
             self._acknowledged(partition, sent)
-        elif failed[0].cancelled():
-            self._pause(partition, "the producer was closed")
+        elif is_over and self._stopping:
+            return  # the window was given up with this under way: the next one finds out whether it arrived
+        elif is_over:
+            self._broke(partition, kafka_errors.ProducerClosed())
         elif partition.assigned.spread_over:
             # What the other partitions took comes again; of the sequences of this producer one has a hole now.
             self.needs_new_producer = True

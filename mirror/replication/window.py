@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mirror.config.clients import aiokafka_options, fetch_options, produce_options
-from mirror.logs import once
+from mirror.logs import in_words, once
 from mirror.replication.ledger import Ledger, Page, is_there
 from mirror.replication.partition import Partition
 from mirror.replication.paused import Paused
@@ -133,7 +133,7 @@ class FlowWindow:
     def _warn(self, what: str, error: BaseException) -> None:
         """Say what cannot be done, once a window: a dead cluster must not fill the log."""
         log.log(once(self._told, what), "%s: slot %d cannot %s (%s), retrying",
-                self._plan.name, self._window.slot, what, error or repr(error))  # fmt: skip
+                self._plan.name, self._window.slot, what, in_words(error))  # fmt: skip
 
     async def _retried(self, what: str, step):  # type: ignore[no-untyped-def]
         delay = 0.2
@@ -234,7 +234,7 @@ class FlowWindow:
                 )  # fmt: skip
         except NETWORK as error:
             log.warning("%s: slot %d: what was written since the last positions may be written twice: it cannot be read (%s)",
-                        plan.name, self._window.slot, error or repr(error))  # fmt: skip
+                        plan.name, self._window.slot, in_words(error))  # fmt: skip
         finally:
             await target.close()
 

@@ -16,6 +16,7 @@ from mirror.chosen import chosen
 from mirror.config.clients import aiokafka_options, fetch_options
 from mirror.config.settings import Flow, Settings
 from mirror.local.jars import cache_folder, java
+from mirror.logs import in_words
 from mirror.replication.batches import CorruptBatch
 from mirror.replication.class_archive import ClassArchive
 from mirror.replication.log_reader import TooMuchError, read_batches
@@ -114,5 +115,5 @@ async def _checked(piece: Piece, source: Source, target: Source, isolation: int)
         theirs = await read_batches(source, (piece.topic, piece.partition), piece.source, piece.records, isolation)
         ours = await read_batches(target, (piece.remote_topic, piece.partition), piece.target, piece.records, 1)
     except (KafkaError, OSError, TimeoutError, TooMuchError, CorruptBatch) as error:
-        return Finding(failure=f"{piece.topic}-{piece.partition} from offset {piece.source} on: {error or repr(error)}")
+        return Finding(failure=f"{piece.topic}-{piece.partition} from offset {piece.source} on: {in_words(error)}")
     return compared(piece, theirs, ours)

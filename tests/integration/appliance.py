@@ -19,6 +19,8 @@ from typing import Self
 
 from tests.waiting import eventually
 
+LINES_SHOWN = 60  # of the log, where a test fails
+
 
 def free_port() -> int:
     with socket.socket() as probe:
@@ -148,6 +150,8 @@ mirror.poll.interval.ms = 500
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+        if error is not None:  # pytest shows it beside the failure
+            print(self.log, *self.log.read_text().splitlines()[-LINES_SHOWN:], sep="\n")
 
     def close(self) -> None:
         """Stop it if it runs."""
