@@ -79,6 +79,10 @@ class Turn:
             await asyncio.sleep(STANDBY_S)
         return False
 
+    async def say_ready(self, target: GroupOffsets) -> None:
+        """Let whoever holds the turn know that a successor is ready. Raises KafkaError."""
+        await target.commit(self._plan.group, {self.ready: (self._window.number, "")})
+
     async def take(self, target: GroupOffsets, begin: Callable[[], Awaitable[bool]]) -> bool:
         """Wait until the predecessor has released the turn or is dead, and begin; False when our window passed meanwhile."""
         window, plan = self._window, self._plan
@@ -90,9 +94,11 @@ class Turn:
         started, asked_ms, waited = time.monotonic(), now_ms(), False
         while now_ms() < give_up_ms:
             try:
-                found = await target.committed(plan.group, [*self.whose, *self._turns])
+                found = await target.committed(plan.group, [*self.whose, *self._turns, self.ready])
                 if self.is_lost(found):
                     return False
+                if found.get(self.ready, (-1, ""))[0] < window.number:
+                    await self.say_ready(target)  # the predecessor has begun late and said so after us
                 since_ms = Owner.parse(found[self.owner]).since_ms
                 held = [found[turn] for turn in self._turns if turn in found and is_held(found[turn])]
                 if all(self._is_free(turn, since_ms) for turn in held):

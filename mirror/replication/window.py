@@ -161,7 +161,7 @@ class FlowWindow:
         )
         if not all(is_there(connections.target, assigned) for assigned in plan.partitions):
             await connections.target.refresh()  # it knows of a topic that was gone, or had fewer partitions
-        await connections.target.commit(plan.group, {self._turn.ready: (self._window.number, "")})
+        await self._turn.say_ready(connections.target)
         return connections
 
     def _connections(self) -> Connections:

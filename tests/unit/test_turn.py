@@ -112,6 +112,24 @@ def test_a_late_claim_holds_where_no_successor_has_looked_yet():
     asyncio.run(scene())
 
 
+def test_a_successor_that_was_ready_first_says_so_again():
+    async def scene() -> None:
+        target = GroupOffsets()
+        number = await next_start()
+        first, second = window(number), window(number + 1)
+        target.says_ready(number + 1)
+        target.says_ready(number)  # the first one begins late: its own word covers that of its successor
+        assert await took_turn(first, target)
+        waiting = asyncio.create_task(took_turn(second, target))
+        while (number + 1) * WINDOW_MS / 1000 + 0.1 > time.time():
+            await asyncio.sleep(0.01)
+        assert target.offsets[PLAN.baton_topic, ready_key(0)][0] == number + 1
+        await first._commit(target, Baton(number, is_released=True))  # type: ignore[arg-type]
+        assert await waiting
+
+    asyncio.run(scene())
+
+
 def test_a_successor_waits_for_the_turn_and_gets_it_with_the_last_positions():
     async def scene() -> None:
         target = GroupOffsets()
