@@ -72,12 +72,15 @@ mirror.poll.interval.ms = 500
                 self.command, stdout=log, stderr=log, cwd=self.file.parent,
                 env=self.environment,
             )  # fmt: skip
-        eventually(self.is_ready, within_s=90, because="the appliance starts Spark and its lanes")
+        started = self.process
+        eventually(
+            lambda: started.poll() is not None or self.is_ready(),
+            within_s=90, because="the appliance starts Spark and its lanes",
+        )  # fmt: skip
+        assert started.poll() is None, self.log.read_text()
         return self
 
     def is_ready(self) -> bool:
-        assert self.process is not None
-        assert self.process.poll() is None, self.log.read_text()
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/ready", timeout=2) as answer:
                 return bool(answer.status == 200)
