@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from aiokafka import AIOKafkaConsumer
@@ -43,11 +44,8 @@ def answered(question: Coroutine[Any, Any, Answer], *, cluster: str, what: str) 
 
 async def read_topic(options: Mapping[str, Any], topic: str, start: int, partition: int = 0):  # type: ignore[no-untyped-def]
     """Yield (offset, record) of a partition of a topic from `start` to its present end; nothing where there is no topic."""
-    consumer = AIOKafkaConsumer(
-        **options, enable_auto_commit=False, auto_offset_reset="earliest", isolation_level="read_committed"
-    )
-    await consumer.start()
-    try:
+    reading = _consumer({**options, "auto_offset_reset": "earliest", "isolation_level": "read_committed"})
+    async with reading as consumer:
         if topic not in await consumer.topics():
             return
         place = TopicPartition(topic, partition)
@@ -58,8 +56,6 @@ async def read_topic(options: Mapping[str, Any], topic: str, start: int, partiti
             for records in (await consumer.getmany(place, timeout_ms=1_000, max_records=READ_RECORDS)).values():
                 for record in records:
                     yield record.offset, record
-    finally:
-        await consumer.stop()
 
 
 async def read_checkpoints(options: Mapping[str, Any], topic: str) -> tuple[list[Checkpoint], list[NotThatRecord]]:
@@ -124,10 +120,17 @@ async def _bounds(options: Mapping[str, Any], places: Iterable[Key], call: str) 
     wanted = [TopicPartition(*place) for place in places]
     if not wanted:
         return {}
-    consumer = AIOKafkaConsumer(**options, enable_auto_commit=False)
-    await consumer.start()
-    try:
+    async with _consumer(options) as consumer:
         found = await getattr(consumer, call)(wanted)
+    return {(place.topic, place.partition): offset for place, offset in found.items()}
+
+
+@asynccontextmanager
+async def _consumer(options: Mapping[str, Any]):  # type: ignore[no-untyped-def]
+    """A connected consumer, closed at the end, and also where it could not connect."""
+    consumer = AIOKafkaConsumer(**options, enable_auto_commit=False)
+    try:
+        await consumer.start()
+        yield consumer
     finally:
         await consumer.stop()
-    return {(place.topic, place.partition): offset for place, offset in found.items()}

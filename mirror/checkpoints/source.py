@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
 from mirror.checkpoints.flow import FlowCheckpoints
 from mirror.checkpoints.plan import SCHEMA, CheckpointPlan, CheckpointReport
-from mirror.logs import in_words, log_to_stderr
+from mirror.logs import in_words, log_to_stderr, once
 from mirror.replication.datasource import read_plan
 from mirror.replication.wire import KafkaError
 
@@ -49,6 +49,7 @@ class CheckpointReader(SimpleDataSourceStreamReader):
         self._plan = Path(options["plan"])
         self._flows: dict[str, FlowCheckpoints] = {}
         self._due_s: dict[str, float] = {}
+        self._told: set[str] = set()  # flows of which it was said that they have no checkpoints
         log_to_stderr()
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
@@ -88,8 +89,12 @@ class CheckpointReader(SimpleDataSourceStreamReader):
             flow = self._flows[plan.flow.name] = FlowCheckpoints(plan)
         flow.follow(plan)
         try:
-            return await asyncio.wait_for(flow.checkpoint(), WITHIN_S)
+            reports = await asyncio.wait_for(flow.checkpoint(), WITHIN_S)
         except (KafkaError, OSError, TimeoutError) as error:
             failure = in_words(error)
-            log.warning("%s: no checkpoints: %s", plan.flow.name, failure)
+            log.log(once(self._told, plan.flow.name), "%s: no checkpoints: %s", plan.flow.name, failure)
             return [CheckpointReport(plan.flow.source, plan.flow.target, failure=failure)]
+        if plan.flow.name in self._told:
+            self._told.discard(plan.flow.name)
+            log.info("%s: checkpoints are written again", plan.flow.name)
+        return reports

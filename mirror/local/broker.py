@@ -28,6 +28,7 @@ HOST = "127.0.0.1"
 START_TIMEOUT_S = 120  # a cold JVM on a loaded two-core machine took 40 s
 STOP_TIMEOUT_S = 30  # a clean stop takes about 2 s
 LOG_TAIL_LINES = 15
+LARGE_HEAP = "1g"
 
 # Below Linux's and macOS' ephemeral ranges: no client's outgoing port takes a broker's while it restarts,
 # and no client that retries on loopback connects to itself.
@@ -95,7 +96,7 @@ class Broker:
             data_dir: Its folder; created when missing. A folder used before is used on: same data, port, cluster id.
             overrides: Broker properties. `listeners`, `advertised.listeners` and `listener.security.protocol.map`
                 are added to the broker's own plain-text loopback listener; all others replace the default.
-            heap: Java's -Xmx.
+            heap: Java's -Xmx; with LARGE_HEAP the JVM also takes the time to compile what is used much, as benchmarks need.
             port: The plain listener's port; by default the one used before, or a free one.
             detached: The broker outlives this process, in a session of its own; otherwise the kernel (Linux)
                 kills it when this process dies.
@@ -316,7 +317,9 @@ def _defaults(data: Path, port: int, controller_port: int) -> dict[str, str]:
 
 def _java(heap: str) -> list[str]:
     """Return the start of a Java command: small, and quiet on the console below WARN."""
-    options = [f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1" if heap == "128m" else "-Xshare:auto"]
+    options = [f"-Xmx{heap}", "-XX:+UseSerialGC"]
+    if heap != LARGE_HEAP:
+        options.append("-XX:TieredStopAtLevel=1")  # half the CPU time for whoever starts it, or does little with it
     return [
         jars.java(),
         *options,

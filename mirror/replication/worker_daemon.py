@@ -9,8 +9,22 @@ from __future__ import annotations
 import gc
 import importlib
 import sys
+import traceback
 
 from mirror.lean import leave_out_pandas
+
+
+class Tracebacks:
+    """The daemon's `traceback`: a worker whose Spark has ended, and closed the socket, has nobody to tell and nothing to say."""
+
+    format_exc = staticmethod(traceback.format_exc)
+
+    @staticmethod
+    def print_exc() -> None:
+        """Print the error that is handled, but for a closed socket."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            traceback.print_exc()
+
 
 if __name__ == "__main__":
     leave_out_pandas()
@@ -20,4 +34,6 @@ if __name__ == "__main__":
         importlib.import_module("mirror.replication.worker")
     gc.collect()
     gc.freeze()  # a collection in a fork would touch, and so copy, every page they share
-    importlib.import_module("pyspark.daemon").manager()
+    daemon = importlib.import_module("pyspark.daemon")
+    daemon.traceback = Tracebacks  # type: ignore[attr-defined]
+    daemon.manager()

@@ -19,7 +19,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, To
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from mirror.admin import Admin
-from mirror.local.broker import Broker, free_port
+from mirror.local.broker import LARGE_HEAP, Broker, free_port
 from mirror.local.latency import LatencyProbe, percentiles
 from tests.benchmarks import peers
 from tests.benchmarks.processes import Meter
@@ -81,7 +81,7 @@ class Bench:
             Broker.start(
                 "source",
                 folder / "source",
-                heap="1g",
+                heap=LARGE_HEAP,
                 overrides={
                     "listeners": f"FAR://127.0.0.1:{behind}",
                     "advertised.listeners": f"FAR://127.0.0.1:{self._proxied}",
@@ -89,7 +89,7 @@ class Bench:
                 },
             )
         )
-        self.target = stack.enter_context(Broker.start("target", folder / "target", heap="1g"))
+        self.target = stack.enter_context(Broker.start("target", folder / "target", heap=LARGE_HEAP))
         self._behind = behind
         self._stack = stack
         self._runs = 0

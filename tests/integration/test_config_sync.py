@@ -116,7 +116,7 @@ def test_a_hangup_asks_for_everything_at_once(primary, backup, topic, tmp_path):
         )
         eventually(
             lambda: running.value("kafka_mirror_replicated_offset", topic=f"primary.{topic}-late", partition=0) == 0,
-            within_s=15,
+            within_s=30,
             because="so do topics",
         )
         assert running.stop()[0] == 0
