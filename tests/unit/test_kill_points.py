@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.soak.hooks import sitecustomize
-from tests.soak.hooks.sitecustomize import DIE_AT, POINTS
+from tests.soak.hooks.sitecustomize import DEAD, DIE_AT, POINTS
 
 ROOT = Path(__file__).resolve().parents[2]
 PASS = """
@@ -44,5 +44,6 @@ def test_whoever_comes_there_for_the_time_that_is_said_dies_and_nobody_after(tmp
         file.write_text(json.dumps({"point": "when the offset map is written", "passes": passes, "moment_s": 0}))
         assert passed(file) == died
         assert file.exists() is (died == 0)
+    assert file.with_suffix(DEAD).read_text().isdigit(), "it left its process id"
     file.write_text(json.dumps({"point": "when the offset map is written", "passes": 1, "moment_s": 0}))
     assert passed(file, hooked=False) == 0, "who has no such path has no such points"

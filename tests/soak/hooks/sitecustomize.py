@@ -2,7 +2,7 @@
 
 Python imports this by itself where this folder is on its path, which a stage arranges for its processes alone: what is in
 production has no such hooks. While the file SOAK_DIE_AT is there, it names a point and how often it is passed by before. Who
-comes there that time takes the file away, so that nobody else dies, and is gone.
+comes there that time takes the file away, so that nobody else dies, leaves its process id, and is gone.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 DIE_AT = "SOAK_DIE_AT"
+DEAD = ".dead"  # the suffix of the file with the id of the process that died
 MAP_EVERY_MS = 4_000  # instead of once a minute, so that nobody has to wait for it
 
 
@@ -68,7 +69,7 @@ def _passes(point: str) -> None:
     if _passed[text] != said["passes"]:
         return
     with contextlib.suppress(FileNotFoundError):
-        file.rename(file.with_suffix(".done"))
+        file.rename(file.with_suffix(DEAD)).write_text(str(os.getpid()))
         if POINTS[point].request:
             asyncio.get_running_loop().call_later(said["moment_s"], _die)
         else:
