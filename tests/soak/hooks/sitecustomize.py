@@ -69,7 +69,9 @@ def _passes(point: str) -> None:
     if _passed[text] != said["passes"]:
         return
     with contextlib.suppress(FileNotFoundError):
-        file.rename(file.with_suffix(DEAD)).write_text(str(os.getpid()))
+        file.rename(file.with_suffix(".taken"))
+        # Not into the other one, which somebody may just be reading.
+        file.with_suffix(DEAD).write_text(str(os.getpid()))
         if POINTS[point].request:
             asyncio.get_running_loop().call_later(said["moment_s"], _die)
         else:
