@@ -62,6 +62,7 @@ def test_a_transaction_is_opened_before_anything_is_sent_and_tells_when_it_can_o
     """A batch outside of a transaction is refused by us; one that the manager has given up says why."""
 
     async def run():
+        asyncio.get_running_loop().set_exception_handler(complained)
         target = Target({"bootstrap_servers": "127.0.0.1:1"}, request_bytes=1 << 20, transactional_id="mirror.A->B.0")
         manager: TransactionManager = target._producer._txn_manager
         manager.set_pid_and_epoch(5, 0)
