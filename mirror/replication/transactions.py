@@ -24,6 +24,10 @@ log = logging.getLogger("mirror")
 BACKLOG_BYTES = 1 << 20
 BACKLOG_LASTS = 5  # times as long
 
+# After its answer to a commit a broker writes the markers for some ms, and tells who sends meanwhile to come again: 20 ms later
+# for aiokafka. A rest costs less than that, and fewer transactions leave the brokers more time for each.
+REST_S = 0.01
+
 
 class Unsettled(NamedTuple):
     """A batch that the target has, in a transaction that is not committed yet."""
@@ -80,6 +84,7 @@ class TransactionalRunner(FlowRunner):
             if not await self._end_transaction():
                 stop.set()
                 return
+            await asyncio.sleep(REST_S)
             self._open()
 
     async def _until_due(self) -> None:
