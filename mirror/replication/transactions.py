@@ -109,9 +109,9 @@ class TransactionalRunner(FlowRunner):
     async def _end_transaction(self) -> bool:
         """Commit the running transaction, or abort it where it cannot be; False when the producer is of no more use."""
         self._is_closed = True
+        self._sent.clear()  # before we wait: what wakes us at the window's end may come meanwhile
         while self._in_flight:
             await self._quiet.wait()
-        self._sent.clear()
         if self.needs_new_producer:
             return False
         try:

@@ -25,6 +25,7 @@ from tests.benchmarks import peers
 from tests.benchmarks.processes import Meter
 
 SIDES = ("ours", "mm2")
+ALONE = "alone"  # beside case 8: a producer that writes straight to the target, and no mirror
 START_WITHIN_S = 120.0
 FINISH_WITHIN_S = 300.0
 SETTLED_S = 3.0  # under exactly once, no more arrives when nothing has for so long
@@ -105,8 +106,7 @@ class Bench:
 
     def produce(self, case: Case, topic: str) -> None:
         """Fill a topic with the case's records."""
-        admin = AdminClient({"bootstrap.servers": self.source.bootstrap})
-        admin.create_topics([NewTopic(topic, case.partitions, 1)])[topic].result()
+        _create(self.source.bootstrap, topic, case.partitions)
         producer = Producer({"bootstrap.servers": self.source.bootstrap, "log_level": 0,
                              "queue.buffering.max.messages": 500_000, **case.producer})  # fmt: skip
         # Half of each value is random hexadecimal digits and half repeats, as ids and field names in records do.
@@ -123,18 +123,23 @@ class Bench:
             raise RuntimeError(f"the records of case {case.number} could not be produced")
 
     def run(self, side: str, case: Case, topic: str, servers: str, *, extra: str = "") -> dict[str, float]:
-        """One run of one side, with `extra` lines in its file; return its figures by name and unit."""
+        """One run of one side, or of ALONE, with `extra` lines in its file; return its figures by name and unit."""
         self._runs += 1
         alias = f"r{self._runs}{side}"
         job = peers.Job(source=alias, source_servers=servers, target_servers=self.target.bootstrap, topics=topic,
                         compression=case.compression, is_exactly_once=case.is_exactly_once)  # fmt: skip
+        remote = f"{alias}.{topic}"
         began = time.monotonic()
-        process = peers.start(side, job, self._folder / alias, extra=extra)
+        if side == ALONE:
+            _create(self.target.bootstrap, remote, case.partitions)
+            process = peers.start_producer(self.target.bootstrap, remote, rate=case.rate, size=case.size)
+        else:
+            process = peers.start(side, job, self._folder / alias, extra=extra)
         try:
             meter = Meter(process.pid)
             if case.rate:
-                return self._live(case, topic, f"{alias}.{topic}", meter, began)
-            return self._backlog(case, f"{alias}.{topic}", meter, began)
+                return self._live(case, topic if side != ALONE else None, remote, meter)
+            return self._backlog(case, remote, meter, began)
         finally:
             peers.stop(process)
 
@@ -210,8 +215,8 @@ class Bench:
         consumer.close()
         return found
 
-    def _live(self, case: Case, topic: str, remote: str, meter: Meter, began: float) -> dict[str, float]:
-        """Latency from the producer's clock to a reader of the target, at a steady rate."""
+    def _live(self, case: Case, topic: str | None, remote: str, meter: Meter) -> dict[str, float]:
+        """Latency from the producer's clock to a reader of the target, at a steady rate (without `topic`, made elsewhere)."""
         self._await_topic(remote)
         busy = case.busy or case.partitions
         producer = Producer({"bootstrap.servers": self.source.bootstrap, "log_level": 0, **case.producer})
@@ -238,13 +243,20 @@ class Bench:
             "PSS MiB": meter.peak_pss_mib,
         }
 
-    def _steady(self, case: Case, topic: str, busy: int, producer: Producer, seconds: float) -> None:
+    def _steady(self, case: Case, topic: str | None, busy: int, producer: Producer, seconds: float) -> None:
+        if topic is None:
+            time.sleep(seconds)
+            return
         began = time.monotonic()
         for n in range(int(case.rate * seconds)):
             due = began + n / case.rate
             while (left := due - time.monotonic()) > 0:
                 producer.poll(min(left, 0.01))
             producer.produce(topic, b"x" * case.size, partition=n % busy)
+
+
+def _create(bootstrap: str, topic: str, partitions: int) -> None:
+    AdminClient({"bootstrap.servers": bootstrap}).create_topics([NewTopic(topic, partitions, 1)])[topic].result()
 
 
 def table(case: Case, runs: dict[str, list[dict[str, float]]]) -> str:
@@ -262,6 +274,13 @@ def table(case: Case, runs: dict[str, list[dict[str, float]]]) -> str:
         lines.append(
             f"| {figure} | {ours:,.1f} | {mm2:,.1f} | {ours / mm2:.2f} | {f'{sign} {goal:.2f}' if goal else ''} |"
         )
+    if runs.get(ALONE):
+        alone = {figure: statistics.median(run[figure] for run in runs[ALONE]) for figure in runs[ALONE][0]}
+        shown = ", ".join(f"{figure} {value:,.1f}" for figure, value in alone.items() if figure.endswith(" ms"))
+        lines += [
+            "",
+            f"Kafka's own producer alone, straight into the target, one transaction after the other: {shown}.",
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -285,9 +304,10 @@ def main() -> int:
             print(f"case {case.number}: {case.name}: producing ...", file=sys.stderr, flush=True)
             bench.produce(case, topic)
             servers = bench.far(case.delay_ms) if case.delay_ms else bench.source.bootstrap
-            runs: dict[str, list[dict[str, float]]] = {side: [] for side in SIDES}
+            sides = (*SIDES, ALONE) if case.is_exactly_once and case.rate else SIDES
+            runs: dict[str, list[dict[str, float]]] = {side: [] for side in sides}
             for turn in range(parsed.rounds):
-                for side in SIDES if turn % 2 == 0 else SIDES[::-1]:
+                for side in sides if turn % 2 == 0 else sides[::-1]:
                     figures = bench.run(side, case, topic, servers)
                     runs[side].append(figures)
                     shown = ", ".join(f"{name} {value:,.1f}" for name, value in figures.items())

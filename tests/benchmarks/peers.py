@@ -102,6 +102,17 @@ def start(side: str, job: Job, folder: Path, *, extra: str = "") -> subprocess.P
         return subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, env=environment)
 
 
+def start_producer(bootstrap: str, topic: str, *, rate: int, size: int) -> subprocess.Popen[bytes]:
+    """Start kafka-producer-perf-test: `rate` records/s, each transaction committed as soon as it holds one; stop it by `stop`."""
+    command = [
+        jars.java(), "-cp", jars.classpath(jars.resolve(lambda _: None)), "org.apache.kafka.tools.ProducerPerformance",
+        "--topic", topic, "--num-records", str(rate * 600), "--record-size", str(size), "--throughput", str(rate),
+        "--transactional-id", topic, "--transaction-duration-ms", "1",
+        "--producer-props", f"bootstrap.servers={bootstrap}", "linger.ms=0",
+    ]  # fmt: skip
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL)
+
+
 def stop(process: subprocess.Popen[bytes]) -> None:
     """End a side and wait for it."""
     process.send_signal(signal.SIGTERM)

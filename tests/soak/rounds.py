@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import time
 from dataclasses import dataclass, field
 
@@ -15,6 +16,7 @@ from tests.waiting import eventually
 
 PARTITIONS = 2
 RECOVERY_S = 150.0
+CALM_S = 20.0
 
 
 @dataclass(slots=True)
@@ -56,6 +58,36 @@ def a_round(stage: Stage, strike: Fault, seed: int, topic: str) -> Outcome:
         sent = values(stage.source, topic, partition, isolation="read_committed")
         found.add(fate(sent, _arrived(stage.target, remote, partition, sent[-1])))
     return Outcome(1, found, [recovery_s], [] if found.is_clean else [seed])
+
+
+def calmed_down(stage: Stage) -> Outcome:
+    """Wait until turns change hands in time again, and go on to; the recovery is how long that took.
+
+    Raises:
+        AssertionError: They do not, though nothing is done to anybody any more.
+    """
+    began = time.monotonic()
+    eventually(
+        lambda: _is_calm(stage), within_s=RECOVERY_S, because=f"for {CALM_S:.0f} s no turn is late or taken over"
+    )
+    return Outcome(1, Fate(), [time.monotonic() - began - CALM_S], [])
+
+
+def _is_calm(stage: Stage) -> bool:
+    served, disturbed = _turns(stage)
+    time.sleep(CALM_S)
+    served_then, disturbed_then = _turns(stage)
+    return served_then > served and disturbed_then == disturbed
+
+
+def _turns(stage: Stage) -> tuple[float, float]:
+    """Return how many windows were served so far, and how many turns were late or taken over."""
+    shown = stage.appliance.exposition()
+    served, *disturbed = (
+        sum(map(float, re.findall(rf"^kafka_mirror_{name}_total{{.*}} (\S+)$", shown, re.MULTILINE)))
+        for name in ("windows", "late_handovers", "takeovers")
+    )
+    return served, sum(disturbed)
 
 
 def _arrived(cluster: Broker, topic: str, partition: int, last: bytes | None) -> list[bytes | None]:

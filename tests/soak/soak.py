@@ -16,16 +16,19 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from itertools import count
 from pathlib import Path
 
 from tests.soak.faults import FAULTS, outage
 from tests.soak.oracle import Fate
-from tests.soak.rounds import Outcome, a_round
+from tests.soak.rounds import Outcome, a_round, calmed_down
 from tests.soak.sampler import Sampler
 from tests.soak.stage import MODES, Fault, staged
+
+AFTERWARDS = "none any more: turns change hands in time"
 
 
 def faults(asked: argparse.Namespace) -> dict[str, Fault]:
@@ -51,6 +54,15 @@ def plan(asked: argparse.Namespace, job: int) -> Iterator[tuple[str, int]]:
         yield each
 
 
+def attempt(do: Callable[[], Outcome], seed: int) -> tuple[Outcome, str]:
+    """Return what came of it, and that in words; what did not come in time is an outcome too."""
+    try:
+        found = do()
+    except (AssertionError, OSError) as error:  # the latter from /metrics of an appliance that is gone
+        return Outcome(1, Fate(), [math.inf], [seed]), f"NOT CLEAN: {error}"
+    return found, f"NOT CLEAN: {found.fate}" if found.dirty else "clean"
+
+
 def soak(mode: str, asked: argparse.Namespace, job: int) -> tuple[dict[str, Outcome], str]:
     """Run one job's rounds of one mode on clusters of their own; all logs are kept where something was not clean."""
     outcomes: dict[str, Outcome] = {}
@@ -60,14 +72,14 @@ def soak(mode: str, asked: argparse.Namespace, job: int) -> tuple[dict[str, Outc
         sampler = Sampler(stage)
         with sampler.running():
             for number, (name, seed) in enumerate(plan(asked, job)):
-                try:
-                    found = a_round(stage, known[name], seed, f"soak-{number}-{seed}")
-                    verdict = f"NOT CLEAN: {found.fate}" if found.dirty else "clean"
-                except AssertionError as error:
-                    found, verdict = Outcome(1, Fate(), [math.inf], [seed]), f"NOT CLEAN: {error}"
+                found, verdict = attempt(partial(a_round, stage, known[name], seed, f"soak-{number}-{seed}"), seed)
                 outcomes.setdefault(name, Outcome()).add(found)
                 print(f"{time.strftime('%H:%M:%S')} {mode}, job {job}, round {number + 1}: {name} (seed {seed}): "
                       f"flowed after {found.recoveries_s[0]:.1f} s, {verdict}", file=sys.stderr, flush=True)  # fmt: skip
+            outcomes[AFTERWARDS], verdict = attempt(partial(calmed_down, stage), asked.seed)
+            print(
+                f"{time.strftime('%H:%M:%S')} {mode}, job {job}, {AFTERWARDS}: {verdict}", file=sys.stderr, flush=True
+            )
     if any(outcome.dirty for outcome in outcomes.values()):
         print(f"{mode}, job {job}: all logs are in {folder}", file=sys.stderr, flush=True)
     else:
@@ -134,7 +146,7 @@ def main() -> int:
             for found, trend in pool.map(soak, [mode] * asked.jobs, [asked] * asked.jobs, range(asked.jobs)):
                 trends.append(trend)
                 for name, outcome in found.items():
-                    outcomes[name].add(outcome)
+                    outcomes.setdefault(name, Outcome()).add(outcome)
         outcomes = {name: outcome for name, outcome in outcomes.items() if outcome.rounds}
         page.append(table(mode, outcomes, trends))
         print(page[-1], flush=True)

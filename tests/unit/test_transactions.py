@@ -26,6 +26,8 @@ class Target:
 
     transaction_failure = None
 
+    def begin_transaction(self) -> None: ...
+
     def __init__(self, *, fails: bool) -> None:
         self._fails = fails
 
@@ -82,3 +84,20 @@ def test_a_transaction_under_way_lasts_for_its_time_and_longer_at_a_backlog(queu
         return asyncio.get_running_loop().time() - began
 
     assert times * LONGEST_S <= asyncio.run(run()) < (times + BACKLOG_LASTS - 1) * LONGEST_S
+
+
+def test_a_window_that_ends_while_a_transaction_waits_for_its_last_answers_goes_on_at_once():
+    async def run() -> bool:
+        made, _ = runner()
+        made._in_flight = 1
+        made._quiet.clear()
+        made._sent.set()
+        made._transacting = asyncio.create_task(made._transact(asyncio.Event()))
+        await asyncio.sleep(2 * LONGEST_S)  # it lasts too long now, and waits for what is under way
+        made._stopping = True
+        made._sent.set()
+        made._in_flight = 0
+        made._quiet.set()
+        return await made.drained(1)
+
+    assert asyncio.run(run())
