@@ -275,12 +275,10 @@ def table(case: Case, runs: dict[str, list[dict[str, float]]]) -> str:
             f"| {figure} | {ours:,.1f} | {mm2:,.1f} | {ours / mm2:.2f} | {f'{sign} {goal:.2f}' if goal else ''} |"
         )
     if runs.get(ALONE):
-        alone = {figure: statistics.median(run[figure] for run in runs[ALONE]) for figure in runs[ALONE][0]}
-        shown = ", ".join(f"{figure} {value:,.1f}" for figure, value in alone.items() if figure.endswith(" ms"))
-        lines += [
-            "",
-            f"Kafka's own producer alone, straight into the target, one transaction after the other: {shown}.",
-        ]
+        least = {figure: min(run[figure] for run in runs[ALONE]) for figure in runs[ALONE][0]}
+        shown = ", ".join(f"{figure} {value:,.1f}" for figure, value in least.items() if figure.endswith(" ms"))
+        lines += ["", "Kafka's own producer alone, straight into the target, one transaction after the other, the best of its "
+                  f"rounds: {shown}."]  # fmt: skip
     return "\n".join(lines) + "\n"
 
 
@@ -304,7 +302,8 @@ def main() -> int:
             print(f"case {case.number}: {case.name}: producing ...", file=sys.stderr, flush=True)
             bench.produce(case, topic)
             servers = bench.far(case.delay_ms) if case.delay_ms else bench.source.bootstrap
-            sides = (*SIDES, ALONE) if case.is_exactly_once and case.rate else SIDES
+            # Alone first: brokers that were just started are slow for minutes.
+            sides = (ALONE, *SIDES) if case.is_exactly_once and case.rate else SIDES
             runs: dict[str, list[dict[str, float]]] = {side: [] for side in sides}
             for turn in range(parsed.rounds):
                 for side in sides if turn % 2 == 0 else sides[::-1]:
