@@ -256,7 +256,8 @@ class Bench:
 
 
 def _create(bootstrap: str, topic: str, partitions: int) -> None:
-    AdminClient({"bootstrap.servers": bootstrap}).create_topics([NewTopic(topic, partitions, 1)])[topic].result()
+    admin = AdminClient({"bootstrap.servers": bootstrap})  # gone before its answer, it would fail
+    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result()
 
 
 def table(case: Case, runs: dict[str, list[dict[str, float]]]) -> str:
