@@ -11,18 +11,20 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 
 from mirror.admin import Admin
 from mirror.local.broker import LARGE_HEAP, Broker, free_port
 from mirror.local.latency import LatencyProbe, percentiles
 from tests.benchmarks import peers
 from tests.benchmarks.processes import Meter
+from tests.integration.records import create
 
 SIDES = ("ours", "mm2")
 ALONE = "alone"  # beside case 8: a producer that writes straight to the target, and no mirror
@@ -106,7 +108,7 @@ class Bench:
 
     def produce(self, case: Case, topic: str) -> None:
         """Fill a topic with the case's records."""
-        _create(self.source.bootstrap, topic, case.partitions)
+        create(self.source, topic, case.partitions)
         producer = Producer({"bootstrap.servers": self.source.bootstrap, "log_level": 0,
                              "queue.buffering.max.messages": 500_000, **case.producer})  # fmt: skip
         # Half of each value is random hexadecimal digits and half repeats, as ids and field names in records do.
@@ -123,23 +125,30 @@ class Bench:
             raise RuntimeError(f"the records of case {case.number} could not be produced")
 
     def run(self, side: str, case: Case, topic: str, servers: str, *, extra: str = "") -> dict[str, float]:
-        """One run of one side, or of ALONE, with `extra` lines in its file; return its figures by name and unit."""
+        """One run of one side, with `extra` lines in its file; return its figures by name and unit."""
         self._runs += 1
         alias = f"r{self._runs}{side}"
         job = peers.Job(source=alias, source_servers=servers, target_servers=self.target.bootstrap, topics=topic,
                         compression=case.compression, is_exactly_once=case.is_exactly_once)  # fmt: skip
         remote = f"{alias}.{topic}"
         began = time.monotonic()
-        if side == ALONE:
-            _create(self.target.bootstrap, remote, case.partitions)
-            process = peers.start_producer(self.target.bootstrap, remote, rate=case.rate, size=case.size)
-        else:
-            process = peers.start(side, job, self._folder / alias, extra=extra)
+        process = peers.start(side, job, self._folder / alias, extra=extra)
         try:
             meter = Meter(process.pid)
             if case.rate:
-                return self._live(case, topic if side != ALONE else None, remote, meter)
+                return self._live(case, remote, meter, self._steadily(case, topic))
             return self._backlog(case, remote, meter, began)
+        finally:
+            peers.stop(process)
+
+    def alone(self, case: Case) -> dict[str, float]:
+        """One run of a producer that writes the case's records straight to the target; return its figures as `run` does."""
+        self._runs += 1
+        topic = f"r{self._runs}{ALONE}"
+        create(self.target, topic, case.partitions)
+        process = peers.start_producer(self.target.bootstrap, topic, rate=case.rate, size=case.size)
+        try:
+            return self._live(case, topic, Meter(process.pid), time.sleep)
         finally:
             peers.stop(process)
 
@@ -215,21 +224,19 @@ class Bench:
         consumer.close()
         return found
 
-    def _live(self, case: Case, topic: str | None, remote: str, meter: Meter) -> dict[str, float]:
-        """Latency from the producer's clock to a reader of the target, at a steady rate (without `topic`, made elsewhere)."""
+    def _live(self, case: Case, remote: str, meter: Meter, load: Callable[[float], None]) -> dict[str, float]:
+        """Latency from the producer's clock to a reader of the target, under a load that lasts for so many seconds."""
         self._await_topic(remote)
         busy = case.busy or case.partitions
-        producer = Producer({"bootstrap.servers": self.source.bootstrap, "log_level": 0, **case.producer})
         isolation = "read_committed" if case.is_exactly_once else "read_uncommitted"
         with LatencyProbe(self.target.bootstrap, isolation=isolation) as probe:
             probe.watch({(remote, p) for p in range(busy)})
-            self._steady(case, topic, busy, producer, 25.0)  # both sides warm up under the same load
+            load(25.0)  # both sides warm up under the same load
             probe.begin()
             cpu = meter.cpu_s()
             meter.sample_memory()
-            self._steady(case, topic, busy, producer, case.seconds)
+            load(case.seconds)
             cpu = meter.cpu_s() - cpu
-            producer.flush(10)
             time.sleep(1.0)
             meter.sample_memory()
             latencies = list(probe.latencies_ms)
@@ -243,21 +250,20 @@ class Bench:
             "PSS MiB": meter.peak_pss_mib,
         }
 
-    def _steady(self, case: Case, topic: str | None, busy: int, producer: Producer, seconds: float) -> None:
-        if topic is None:
-            time.sleep(seconds)
-            return
-        began = time.monotonic()
-        for n in range(int(case.rate * seconds)):
-            due = began + n / case.rate
-            while (left := due - time.monotonic()) > 0:
-                producer.poll(min(left, 0.01))
-            producer.produce(topic, b"x" * case.size, partition=n % busy)
+    def _steadily(self, case: Case, topic: str) -> Callable[[float], None]:
+        """Return what writes records to the source at the case's rate for so many seconds, with one producer all the while."""
+        producer = Producer({"bootstrap.servers": self.source.bootstrap, "log_level": 0, **case.producer})
 
+        def write(seconds: float) -> None:
+            began = time.monotonic()
+            for n in range(int(case.rate * seconds)):
+                due = began + n / case.rate
+                while (left := due - time.monotonic()) > 0:
+                    producer.poll(min(left, 0.01))
+                producer.produce(topic, b"x" * case.size, partition=n % (case.busy or case.partitions))
+            producer.flush(10)
 
-def _create(bootstrap: str, topic: str, partitions: int) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})  # gone before its answer, it would fail
-    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result()
+        return write
 
 
 def table(case: Case, runs: dict[str, list[dict[str, float]]]) -> str:
@@ -308,7 +314,7 @@ def main() -> int:
             runs: dict[str, list[dict[str, float]]] = {side: [] for side in sides}
             for turn in range(parsed.rounds):
                 for side in sides if turn % 2 == 0 else sides[::-1]:
-                    figures = bench.run(side, case, topic, servers)
+                    figures = bench.alone(case) if side == ALONE else bench.run(side, case, topic, servers)
                     runs[side].append(figures)
                     shown = ", ".join(f"{name} {value:,.1f}" for name, value in figures.items())
                     print(f"  round {turn + 1} {side}: {shown}", file=sys.stderr, flush=True)

@@ -105,6 +105,10 @@ mirror.poll.interval.ms = 500
         found = re.search(rf"^{name}{{[^}}]*}} (\S+)$", self.exposition(), re.MULTILINE)
         return float(found[1]) if found else None
 
+    def total(self, name: str) -> float:
+        """Return the sum over all series of a family."""
+        return sum(map(float, re.findall(rf"^{name}{{[^}}]*}} (\S+)$", self.exposition(), re.MULTILINE)))
+
     def slots(self) -> float | None:
         """How many slots of its flow it serves."""
         return self.gauge("kafka_mirror_slots_owned")

@@ -10,7 +10,8 @@ from confluent_kafka.admin import AclOperation
 
 from mirror.config.settings import load as load_settings
 from mirror.local.broker import Broker
-from mirror.positions import read_positions, write_positions
+from mirror.positions import Position, read_positions, write_positions
+from mirror.replication.plan import Key
 from tests.integration.acls import GUARDED, deny
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import await_replicated, create, differences, end_offset, flows, load, rows, write
@@ -75,17 +76,17 @@ def test_a_broker_that_comes_back_with_positions_of_a_while_ago_makes_nobody_rep
     """As one did after `kill -9`, with a group's offsets of minutes before. Which window was the last, it still knows here."""
     [flow] = load_settings(appliance.file).flows
     group = "mirror.primary->backup"
-    old = {}
 
-    def both_stand_somewhere() -> bool:
-        old.update({place: at for place, at in read_positions(flow, group).items() if place[0] == f"primary.{topic}"})
-        return len(old) == 2
+    def stands() -> dict[Key, Position]:
+        return {place: at for place, at in read_positions(flow, group).items() if place[0] == f"primary.{topic}"}
 
     with load(primary, topic):
         flows(backup, f"primary.{topic}", more=1_000)
-        eventually(both_stand_somewhere, within_s=60, because="each slot commits")
+        eventually(lambda: len(stands()) == 2, within_s=60, because="each slot commits")
+        old = stands()
         flows(backup, f"primary.{topic}", more=1_000)
         assert appliance.stop()[0] == 0
+    assert len(old) == 2
     write_positions(flow, group, old)
     with appliance:
         equal(appliance, primary, backup, topic)

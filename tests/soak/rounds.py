@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 import time
 from dataclasses import dataclass, field
 
@@ -82,12 +81,9 @@ def _is_calm(stage: Stage) -> bool:
 
 def _turns(stage: Stage) -> tuple[float, float]:
     """Return how many windows were served so far, and how many turns were late or taken over."""
-    shown = stage.appliance.exposition()
-    served, *disturbed = (
-        sum(map(float, re.findall(rf"^kafka_mirror_{name}_total{{.*}} (\S+)$", shown, re.MULTILINE)))
-        for name in ("windows", "late_handovers", "takeovers")
-    )
-    return served, sum(disturbed)
+    total = stage.appliance.total
+    disturbed = total("kafka_mirror_late_handovers_total") + total("kafka_mirror_takeovers_total")
+    return total("kafka_mirror_windows_total"), disturbed
 
 
 def _arrived(cluster: Broker, topic: str, partition: int, last: bytes | None) -> list[bytes | None]:

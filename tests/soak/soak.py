@@ -65,6 +65,10 @@ def attempt(do: Callable[[], Outcome], seed: int) -> tuple[Outcome, str]:
 
 def soak(mode: str, asked: argparse.Namespace, job: int) -> tuple[dict[str, Outcome], str]:
     """Run one job's rounds of one mode on clusters of their own; all logs are kept where something was not clean."""
+
+    def tell(what: str) -> None:
+        print(f"{time.strftime('%H:%M:%S')} {mode}, job {job}, {what}", file=sys.stderr, flush=True)
+
     outcomes: dict[str, Outcome] = {}
     known = faults(asked)
     folder = Path(tempfile.mkdtemp(prefix="kafka-mirror-soak-"))
@@ -74,12 +78,9 @@ def soak(mode: str, asked: argparse.Namespace, job: int) -> tuple[dict[str, Outc
             for number, (name, seed) in enumerate(plan(asked, job)):
                 found, verdict = attempt(partial(a_round, stage, known[name], seed, f"soak-{number}-{seed}"), seed)
                 outcomes.setdefault(name, Outcome()).add(found)
-                print(f"{time.strftime('%H:%M:%S')} {mode}, job {job}, round {number + 1}: {name} (seed {seed}): "
-                      f"flowed after {found.recoveries_s[0]:.1f} s, {verdict}", file=sys.stderr, flush=True)  # fmt: skip
+                tell(f"round {number + 1}: {name} (seed {seed}): flowed after {found.recoveries_s[0]:.1f} s, {verdict}")
             outcomes[AFTERWARDS], verdict = attempt(partial(calmed_down, stage), asked.seed)
-            print(
-                f"{time.strftime('%H:%M:%S')} {mode}, job {job}, {AFTERWARDS}: {verdict}", file=sys.stderr, flush=True
-            )
+            tell(f"{AFTERWARDS}: {verdict}")
     if any(outcome.dirty for outcome in outcomes.values()):
         print(f"{mode}, job {job}: all logs are in {folder}", file=sys.stderr, flush=True)
     else:

@@ -26,10 +26,10 @@ class Target:
 
     transaction_failure = None
 
-    def begin_transaction(self) -> None: ...
-
     def __init__(self, *, fails: bool) -> None:
         self._fails = fails
+
+    def begin_transaction(self) -> None: ...
 
     async def commit_transaction(self, group: str, offsets: object) -> None:
         if self._fails:
