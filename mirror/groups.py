@@ -1,29 +1,36 @@
 """The consumer groups of one cluster, read only: their offsets, and who owns which topic-partition.
 
 By aiokafka's admin client: librdkafka's crashes the process on group offsets while a coordinator is not ready
-(docs/adr/0004).
+(docs/adr/0004). But not by its `list_consumer_group_offsets`, which takes a refusal for no offsets (docs/adr/0014).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
-from aiokafka.errors import KafkaConnectionError, KafkaError
+from aiokafka.errors import GroupAuthorizationFailedError, KafkaConnectionError, KafkaError
+from aiokafka.protocol.commit import OffsetFetchRequest
 
 from mirror.config.clients import aiokafka_options
 from mirror.errors import ClusterUnavailable
+from mirror.logs import once
+from mirror.replication.group_offsets import check, offsets_in, patiently
 
 WITHIN_S = 15.0
 AT_ONCE = 16  # groups asked for at the same time
 
 CONSUMERS = ("consumer", "")  # protocol types of consumer groups, "" of those that never had members
+HIDDEN = "hidden"  # state of a group that is listed and may not be read: no broker calls one so
 MIRRORED = "mirrored"  # metadata of offsets that a mirror commits for a group; its readers' commits replace it
 
 Place = tuple[str, int]  # topic, partition
+
+log = logging.getLogger("mirror")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +44,16 @@ class Group:
     mirrored: Collection[Place] = ()  # offsets that a mirror put there and no reader has moved since
 
 
+def tell_hidden(groups: Iterable[Group], cluster: str, told: set[str]) -> None:
+    """Warn once of each group that this client may not read; `told` holds those of whom it was said."""
+    for group in groups:
+        if group.state == HIDDEN:
+            log.log(
+                once(told, f"{cluster} {group.name}"),
+                "cluster %s: group %s is left out: this client may not DESCRIBE it", cluster, group.name,
+            )  # fmt: skip
+
+
 class Groups:
     """Reads one cluster's groups; keeps nothing between calls."""
 
@@ -47,7 +64,7 @@ class Groups:
     def read(
         self, wanted: Callable[[str], bool] = lambda _: True, *, kinds: Collection[str] = CONSUMERS
     ) -> list[Group]:
-        """Return every group that is wanted, with its offsets; `kinds` are protocol types.
+        """Return every group that is wanted, with its offsets, or as HIDDEN; `kinds` are protocol types.
 
         Raises:
             ClusterUnavailable: the cluster did not answer, or refuses.
@@ -62,19 +79,33 @@ class Groups:
                 cluster=self.alias,
             ) from error
 
+    def one(self, name: str, *, kinds: Collection[str] = CONSUMERS) -> Group | None:
+        """Return a group, None where there is none.
+
+        Raises:
+            ClusterUnavailable: the cluster did not answer, or refuses.
+        """
+        (group,) = self.read(lambda listed: listed == name, kinds=kinds) or (None,)
+        if group is not None and group.state == HIDDEN:
+            raise ClusterUnavailable(
+                f"cluster {self.alias}: group {name} cannot be read: this client may not DESCRIBE it.",
+                cluster=self.alias,
+            )
+        return group
+
     async def fetched(
         self, wanted: Callable[[str], bool] = lambda _: True, *, kinds: Collection[str] = CONSUMERS
     ) -> list[Group]:
-        """Return the groups that are wanted, with their offsets; raises what the client raises."""
+        """Return the groups that are wanted, with their offsets, or as HIDDEN; raises what the client raises."""
         client = AIOKafkaAdminClient(**aiokafka_options(self._java_options))
         try:
             await client.start()
-            found = {name for name, kind in await client.list_consumer_groups() if kind in kinds}
+            found = {name for name, kind in await patiently(client.list_consumer_groups) if kind in kinds}
             turns = asyncio.Semaphore(AT_ONCE)
 
             async def one(name: str) -> Group:
                 async with turns:
-                    return await _group(client, name)
+                    return await patiently(lambda: _group(client, name))
 
             return list(await asyncio.gather(*(one(name) for name in sorted(filter(wanted, found)))))
         finally:
@@ -82,18 +113,22 @@ class Groups:
 
 
 async def _group(client: AIOKafkaAdminClient, name: str) -> Group:
-    coordinator = await client.find_coordinator(name)
-    found = await client.list_consumer_group_offsets(name, coordinator)
-    offsets = {(place.topic, place.partition): at.offset for place, at in found.items() if at.offset >= 0}
-    (response,) = await client.describe_consumer_groups([name], coordinator)
-    ((_, _, state, kind, _, members, *_),) = response.groups
+    try:
+        coordinator = await client.find_coordinator(name)
+        found = offsets_in(await client._send_request(OffsetFetchRequest(name, None), coordinator), name)
+        (response,) = await client.describe_consumer_groups([name], coordinator)
+        ((code, _, state, kind, _, members, *_),) = response.groups
+        check(code, name)
+    except GroupAuthorizationFailedError:
+        return Group(name, HIDDEN)
+    offsets = {place: offset for place, (offset, _) in found.items()}
     owners = {
         (topic, partition): f"{member[1]}/{member[2].lstrip('/')}"
         for member in members
         for topic, partitions in (_assigned(member[-1]) if kind in CONSUMERS else ())
         for partition in partitions
     }
-    mirrored = {(place.topic, place.partition) for place, at in found.items() if at.metadata == MIRRORED}
+    mirrored = {place for place, (_, metadata) in found.items() if metadata == MIRRORED}
     return Group(name, state, offsets, owners, mirrored)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from mirror.checkpoints.map_reader import FlowMaps
-from mirror.checkpoints.reads import answered, committed, ends, partitions_of, patiently, read_topic
+from mirror.checkpoints.reads import answered, committed, ends, partitions_of, read_topic
 from mirror.checkpoints.rules import is_idle
 from mirror.checkpoints.writes import REQUEST_BYTES, write, writer
 from mirror.config.clients import aiokafka_options
@@ -22,6 +22,7 @@ from mirror.errors import ClusterUnavailable, SettingsError
 from mirror.groups import Groups
 from mirror.mm2_records import NotThatRecord, OffsetSync
 from mirror.offset_map import OffsetMap
+from mirror.replication.group_offsets import patiently
 from mirror.replication.note import Note
 from mirror.replication.plan import Assigned, FlowPlan, Key
 from mirror.replication.recreated import OnRecreated
@@ -112,11 +113,11 @@ def _went_on_as_shown(flow: Flow, plan: FlowPlan) -> bool:
         SettingsError: it is not to begin by itself then.
     """
     try:
-        shown = Groups(flow.source.alias, flow.source_admin).read(lambda name: name == plan.shown_as)
+        shown = Groups(flow.source.alias, flow.source_admin).one(plan.shown_as)
     except ClusterUnavailable as error:
         log.debug("%s: whether it ran before is not known: %s", flow.name, error)
         return False
-    offsets = {key: offset for group in shown for key, offset in group.offsets.items() if offset > 0}
+    offsets = {key: offset for key, offset in shown.offsets.items() if offset > 0} if shown is not None else {}
     places = [p for p in plan.partitions if (p.topic, p.partition) in offsets]
     if not places:
         return False
@@ -185,32 +186,33 @@ async def _from_map(flow: Flow, plan: FlowPlan, unplaced: Mapping[Key, Assigned]
 
 def _take_over_group(flow: Flow, plan: FlowPlan, unplaced: Collection[Key]) -> int:
     """Give topic-partitions the positions of the consumer group that read them before: MirrorMaker 1 kept them there."""
-    for group in Groups(flow.source.alias, flow.source_admin).read(lambda name: name == flow.source_group):
-        if not is_idle(group.state):
-            raise SettingsError(
-                f"{flow.name}: somebody still reads {flow.source.alias} as group {group.name} (it is {group.state}). "
-                "Stop that MirrorMaker; this program goes on where it stopped."
-            )
-        positions = {
-            (p.remote_topic, p.partition): Position(group.offsets[p.topic, p.partition], p.topic_id)
-            for p in plan.partitions
-            if (p.topic, p.partition) in unplaced and (p.topic, p.partition) in group.offsets
-        }
-        if positions:
-            write_positions(flow, plan.group, positions)
-        return len(positions)
-    return 0
+    group = Groups(flow.source.alias, flow.source_admin).one(flow.source_group)
+    if group is None:
+        return 0
+    if not is_idle(group.state):
+        raise SettingsError(
+            f"{flow.name}: somebody still reads {flow.source.alias} as group {group.name} (it is {group.state}). "
+            "Stop that MirrorMaker; this program goes on where it stopped."
+        )
+    positions = {
+        (p.remote_topic, p.partition): Position(group.offsets[p.topic, p.partition], p.topic_id)
+        for p in plan.partitions
+        if (p.topic, p.partition) in unplaced and (p.topic, p.partition) in group.offsets
+    }
+    if positions:
+        write_positions(flow, plan.group, positions)
+    return len(positions)
 
 
 def refuse_running(flow: Flow) -> None:
     """Raise SettingsError when a MirrorMaker 2 still replicates the flow: every record would be written twice."""
     worker = f"{flow.source.alias}-mm2"
-    for group in Groups(flow.target.alias, flow.target_admin).read(lambda name: name == worker, kinds=("connect",)):
-        if not is_idle(group.state):
-            raise SettingsError(
-                f"{flow.name}: a MirrorMaker 2 still replicates into {flow.target.alias} (its group {worker} is "
-                f"{group.state}). Stop it; this program goes on where it stopped."
-            )
+    group = Groups(flow.target.alias, flow.target_admin).one(worker, kinds=("connect",))
+    if group is not None and not is_idle(group.state):
+        raise SettingsError(
+            f"{flow.name}: a MirrorMaker 2 still replicates into {flow.target.alias} (its group {worker} is "
+            f"{group.state}). Stop it; this program goes on where it stopped."
+        )
 
 
 def take_over(flow: Flow, plan: FlowPlan, unplaced: Collection[Key]) -> int:

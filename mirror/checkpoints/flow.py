@@ -14,7 +14,7 @@ from mirror.checkpoints.reads import read_checkpoints, starts
 from mirror.checkpoints.rules import State, Translated, is_idle, moved, translated
 from mirror.checkpoints.writes import write, writer
 from mirror.config.clients import aiokafka_options
-from mirror.groups import MIRRORED, Group, Groups
+from mirror.groups import HIDDEN, MIRRORED, Group, Groups, tell_hidden
 from mirror.mm2_records import Checkpoint, OffsetSync
 from mirror.offset_map import OffsetMap
 from mirror.replication.plan import Key, is_own_group
@@ -38,6 +38,7 @@ class FlowCheckpoints:
     moved: dict[tuple[str, Key], State] = field(default_factory=dict)  # by group and place, of the last time
     moved_at_s: float = float("-inf")
     forgot_at_s: float = float("-inf")
+    hidden: set[str] = field(default_factory=set)  # groups of whom it was said that they may not be read
     foreign: int = 0
     refused_syncs: str = ""
 
@@ -60,6 +61,7 @@ class FlowCheckpoints:
         """Do everything once; return a report per group and topic-partition."""
         plan, began_ms = self.plan, now_ms()
         groups = await Groups(plan.flow.source, plan.source_client).fetched(self._follows)
+        tell_hidden(groups, plan.flow.source, self.hidden)
         if not plan.settings.lists_new_groups and self.groups is None:
             self.groups = frozenset(group.name for group in groups)
         await self.maps.refresh(plan.target_client)
@@ -179,7 +181,7 @@ class FlowCheckpoints:
                 if at.downstream is None:
                     continue
                 if not is_idle(group.state):
-                    places[place] = at._replace(state=State.ACTIVE)
+                    places[place] = at._replace(state=State.REFUSED if group.state == HIDDEN else State.ACTIVE)
                     continue
                 why_not = moved(group.offsets.get(place), at.downstream, ends.get(place))
                 if why_not is None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -16,16 +15,11 @@ from aiokafka.structs import TopicPartition
 from mirror.errors import ClusterUnavailable
 from mirror.logs import in_words
 from mirror.mm2_records import Checkpoint, NotThatRecord
+from mirror.replication.group_offsets import GroupOffsets, patiently
 from mirror.replication.plan import Key
 
 READ_RECORDS = 5_000
-COORDINATOR_S = 10.0
 WITHIN_S = 60.0
-_COORDINATOR_MOVES = (
-    kafka_errors.GroupCoordinatorNotAvailableError,
-    kafka_errors.GroupLoadInProgressError,
-    kafka_errors.NotCoordinatorForGroupError,
-)
 
 Answer = TypeVar("Answer")
 
@@ -85,25 +79,11 @@ async def partitions_of(options: Mapping[str, Any], topic: str) -> list[int]:
 
 async def committed(options: Mapping[str, Any], group: str) -> dict[Key, tuple[int, str]]:
     """Return a group's (offset, metadata) by topic-partition."""
-    client = AIOKafkaAdminClient(**options)
+    offsets = await GroupOffsets.connected(options)
     try:
-        await client.start()
-        found = await patiently(lambda: client.list_consumer_group_offsets(group))
+        return await patiently(lambda: offsets.committed(group))
     finally:
-        await client.close()
-    return {(place.topic, place.partition): (at.offset, at.metadata or "") for place, at in found.items()}
-
-
-async def patiently(request: Callable[[], Awaitable[Answer]]) -> Answer:
-    """Ask a group's coordinator again while it moves, or while a cluster makes room for its first group."""
-    deadline = time.monotonic() + COORDINATOR_S
-    while True:
-        try:
-            return await request()
-        except _COORDINATOR_MOVES:
-            if time.monotonic() > deadline:
-                raise
-            await asyncio.sleep(0.2)
+        await offsets.close()
 
 
 async def ends(options: Mapping[str, Any], places: Iterable[Key]) -> dict[Key, int]:

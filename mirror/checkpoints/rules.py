@@ -21,7 +21,7 @@ class State(StrEnum):
     PAST_END = "past_end"  # the target's log ends before: it was cut or created anew
     NOTHING_YET = "nothing_yet"  # no record of the topic-partition was replicated yet
     NO_MAP = "no_map"  # the offset is older than what is known: it was replicated by somebody else, or never
-    REFUSED = "refused"  # the target's broker refused the group's offset
+    REFUSED = "refused"  # the target's broker refused the group's offset, or hides the group
 
 
 class Translated(NamedTuple):

@@ -187,8 +187,8 @@ def _group(flows: Iterable[Flow], alias: str, group: str) -> list[Place]:
         for flow in flows
         if alias in (flow.source.alias, flow.target.alias)
     )
-    found = Groups(alias, client).read(lambda name: name == group)
-    offsets: Mapping[Key, int] = found[0].offsets if found else {}
+    found = Groups(alias, client).one(group)
+    offsets: Mapping[Key, int] = found.offsets if found is not None else {}
     if not offsets:
         raise SettingsError(
             f'translate: group "{group}" has no offsets on {alias}. "kafka-mirror lag" lists its groups.'

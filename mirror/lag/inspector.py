@@ -17,7 +17,7 @@ from mirror.admin import Admin
 from mirror.config.settings import Cluster, Flow, Settings
 from mirror.errors import ClusterUnavailable
 from mirror.first_unreplicated import FirstUnreplicated
-from mirror.groups import Group, Groups
+from mirror.groups import Group, Groups, tell_hidden
 from mirror.lag.rows import LagRow, Snapshot, pace
 from mirror.poller import HISTORY_AGE_S
 from mirror.replication.plan import FlowPlan, is_own_group
@@ -50,6 +50,7 @@ class Inspector:
         self._admins = {alias: Admin(alias, _admin_options(settings.flows, end)) for alias, end in clusters.items()}
         self._groups = {alias: Groups(alias, _admin_options(settings.flows, end)) for alias, end in clusters.items()}
         self._readers: dict[str, FirstUnreplicated] = {}
+        self._hidden: set[str] = set()  # groups of whom it was said that they may not be read
         self._last: dict[str, tuple[float, list[LagRow]]] = {}  # by flow or cluster: when, and what it answered
         # The appliance keeps its polls: with them verdicts are there at once.
         self._history.load(settings.mirror.state_dir / "history.json", now_s=time.time(), max_age_s=HISTORY_AGE_S)
@@ -145,6 +146,7 @@ class Inspector:
 
     def _consumers(self, alias: str, now_s: float) -> list[LagRow]:
         groups = [group for group in self._groups[alias].read() if not is_own_group(group.name)]
+        tell_hidden(groups, alias, self._hidden)
         places = sorted({place for group in groups for place in (*group.offsets, *group.owners)})
         ends = self._admins[alias].end_offsets(places, read_committed=False)
         return [row for group in groups for row in self._of_group(alias, group, ends, now_s)]

@@ -1,4 +1,4 @@
-"""Brokers with an authorizer, and rules for topics on them."""
+"""Brokers with an authorizer, and rules for topics and groups on them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,10 +19,8 @@ GUARDED = {
 }
 
 
-def acl(topic: str, operation: AclOperation, permission: AclPermissionType) -> AclBinding:
-    return AclBinding(
-        ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:ANONYMOUS", "*", operation, permission
-    )
+def acl(name: str, operation: AclOperation, permission: AclPermissionType, kind: ResourceType) -> AclBinding:
+    return AclBinding(kind, name, ResourcePatternType.LITERAL, "User:ANONYMOUS", "*", operation, permission)
 
 
 def as_filter(binding: AclBinding) -> AclBindingFilter:
@@ -32,12 +30,14 @@ def as_filter(binding: AclBinding) -> AclBindingFilter:
     )  # fmt: skip
 
 
-def deny(cluster: Any, topic: str, operation: AclOperation) -> Callable[[], None]:
-    """Deny an operation on a topic; return what takes it back."""
+def deny(
+    cluster: Any, name: str, operation: AclOperation, kind: ResourceType = ResourceType.TOPIC
+) -> Callable[[], None]:
+    """Deny an operation on a topic, or what else `kind` says; return what takes it back."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     rules = [
-        acl(topic, AclOperation.ALL, AclPermissionType.ALLOW),  # once a topic has an ACL, nothing else is granted
-        acl(topic, operation, AclPermissionType.DENY),
+        acl(name, AclOperation.ALL, AclPermissionType.ALLOW, kind),  # once it has an ACL, nothing else is granted
+        acl(name, operation, AclPermissionType.DENY, kind),
     ]
     for done in admin.create_acls(rules).values():
         done.result(30)

@@ -1,11 +1,16 @@
-"""However many positions there are, no request commits more than a broker keeps as one batch."""
+"""No request commits more than a broker keeps as one batch; no refusal is taken for a group without offsets."""
 
 from __future__ import annotations
 
+import asyncio
+
+import pytest
+from aiokafka import errors as kafka_errors
+from aiokafka.protocol.commit import OffsetFetchResponse_v1, OffsetFetchResponse_v3
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.replication.group_offsets import MOST_BYTES, requests
+from mirror.replication.group_offsets import MOST_BYTES, offsets_in, patiently, requests
 
 
 @given(
@@ -31,3 +36,39 @@ def test_a_slot_of_fifty_thousand_topic_partitions_commits_some_dozens_of_times(
         for n in range(50_000)
     }
     assert 20 < len(list(requests(offsets))) < 60
+
+
+def test_offsets_come_with_their_metadata_and_places_that_have_none_are_left_out():
+    topics = [("t", [(0, 7, "m", 0), (1, -1, "", 0)]), ("u", [(2, 0, None, 0)])]
+    assert offsets_in(OffsetFetchResponse_v3(0, topics, 0), "g") == {("t", 0): (7, "m"), ("u", 2): (0, "")}
+    assert offsets_in(OffsetFetchResponse_v1(topics), "g") == {("t", 0): (7, "m"), ("u", 2): (0, "")}
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        (14, kafka_errors.GroupLoadInProgressError),
+        (16, kafka_errors.NotCoordinatorForGroupError),
+        (30, kafka_errors.GroupAuthorizationFailedError),
+    ],
+)
+def test_a_refusal_lists_no_partitions_and_is_not_a_group_without_offsets(code, error):
+    with pytest.raises(error):
+        offsets_in(OffsetFetchResponse_v3(0, [], code), "g")
+    with pytest.raises(error):
+        offsets_in(OffsetFetchResponse_v1([("t", [(0, -1, "", code)])]), "g")
+
+
+def test_a_coordinator_that_loads_is_asked_again_and_other_refusals_are_told():
+    answers = [kafka_errors.GroupLoadInProgressError(), kafka_errors.NotCoordinatorForGroupError(), "offsets"]
+
+    async def ask():
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    assert asyncio.run(patiently(ask)) == "offsets"
+    answers.append(kafka_errors.GroupAuthorizationFailedError())
+    with pytest.raises(kafka_errors.GroupAuthorizationFailedError):
+        asyncio.run(patiently(ask))
