@@ -6,9 +6,12 @@ is one run, whatever its length. MirrorMaker keeps at most 64 points of this ins
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
+
+_OFFSETS = "q"  # eight bytes each: a map may have millions of runs
 
 
 class Run(NamedTuple):
@@ -36,9 +39,9 @@ class OffsetMap:
     __slots__ = ("_counts", "_sources", "_targets")
 
     def __init__(self, runs: Iterable[Run] = ()) -> None:
-        self._sources: list[int] = []
-        self._targets: list[int] = []
-        self._counts: list[int] = []
+        self._sources = array(_OFFSETS)
+        self._targets = array(_OFFSETS)
+        self._counts = array(_OFFSETS)
         self.extend(runs)
 
     def __iter__(self) -> Iterator[Run]:
@@ -94,11 +97,16 @@ class OffsetMap:
         return _across(self._targets, self._sources, self._counts, target)
 
     def forget_before(self, source: int) -> None:
-        """Drop the runs that lie wholly before a source offset, which nobody can read any more; the newest one stays."""
-        gone = bisect_right(self._sources, source)
-        while gone and self._sources[gone - 1] + self._counts[gone - 1] > source:
-            gone -= 1
-        self._drop(min(gone, len(self) - 1))
+        """Drop what nobody can read any more, but the newest run that begins before: whose end is where a gap leads to."""
+        self._drop(bisect_right(self._sources, source) - 1)
+
+    def thin(self) -> None:
+        """Drop every second run of the older half, but the first.
+
+        Offsets in a run that is dropped become the end of the run before: its records are read again, none is skipped.
+        """
+        for column in (self._sources, self._targets, self._counts):
+            del column[1 : len(column) // 2 : 2]
 
     def keep_newest(self, runs: int) -> None:
         """Drop all but so many of the newest runs."""
@@ -147,6 +155,6 @@ class OffsetMap:
         return found
 
 
-def _across(origins: list[int], destinations: list[int], counts: list[int], offset: int) -> int | None:
+def _across(origins: array[int], destinations: array[int], counts: array[int], offset: int) -> int | None:
     at = bisect_right(origins, offset) - 1
     return None if at < 0 else destinations[at] + min(offset - origins[at], counts[at])

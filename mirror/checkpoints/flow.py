@@ -23,6 +23,7 @@ from mirror.replication.wire import KafkaError, Target, now_ms
 log = logging.getLogger("mirror")
 
 FORGET_EVERY_S = 600.0
+MOST_RUNS = 4_000_000  # of a flow's offset maps, at 24 bytes each
 
 
 @dataclass(slots=True)
@@ -43,7 +44,7 @@ class FlowCheckpoints:
     refused_syncs: str = ""
 
     def __post_init__(self) -> None:
-        self.maps = FlowMaps(self.plan.flow)
+        self.maps = FlowMaps(self.plan.flow, MOST_RUNS)
         self.follow(self.plan)
 
     def follow(self, plan: CheckpointPlan) -> None:
@@ -53,7 +54,7 @@ class FlowCheckpoints:
         if plan.back is None:
             self.back = None
         elif self.back is None:
-            self.back = FlowMaps(plan.back)
+            self.back = FlowMaps(plan.back, MOST_RUNS)
         else:
             self.back.flow = plan.back
 

@@ -75,8 +75,12 @@ class MapRecord(NamedTuple):
     def encode(self) -> tuple[bytes, bytes]:
         """Return key and value. The key holds the first source offset, so a run that grows replaces itself."""
         assert self.runs.first is not None
-        key = json.dumps([self.topic, self.partition, self.runs.first.source])
-        return key.encode(), self.runs.text().encode()
+        return self.key(self.topic, self.partition, self.runs.first.source), self.runs.text().encode()
+
+    @staticmethod
+    def key(topic: str, partition: int, first: int) -> bytes:
+        """Return the key of the record whose runs begin at a source offset."""
+        return json.dumps([topic, partition, first]).encode()
 
     @classmethod
     def decode(cls, key: bytes | None, value: bytes | None) -> MapRecord | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from types import SimpleNamespace
 
 import pytest
@@ -22,7 +23,7 @@ PLAN = FlowPlan(
 def maps(monkeypatch):
     """Read a topic with these runs in one record each, and a tail."""
 
-    def read(*records: list[Run], tail: str = "") -> FlowMaps:
+    def read(*records: list[Run], tail: str = "", most_runs: int | None = None) -> FlowMaps:
         written = [MapRecord("t", 0, OffsetMap(runs)).encode() for runs in records] + [(b"foreign", b"x")]
 
         async def topic(options, name, start):
@@ -35,7 +36,7 @@ def maps(monkeypatch):
 
         monkeypatch.setattr(map_reader, "read_topic", topic)
         monkeypatch.setattr(map_reader, "committed", positions)
-        found = FlowMaps(PLAN)
+        found = FlowMaps(PLAN, most_runs)
         for _ in range(2):  # the second time there is nothing new, and nothing changes
             asyncio.run(found.refresh({"bootstrap.servers": "h:1"}))
         return found
@@ -58,3 +59,17 @@ def test_keys_of_what_retention_took_are_given_back_once(maps):
     assert found.forget_before({("t", 0): 99}) == [second]  # the newest run stays
     assert list(found.maps["t", 0]) == [Run(30, 18, 5)]
     assert found.forget_before({("t", 0): 99}) == []
+
+
+def test_memory_is_bounded_however_many_transactions_there_were(maps, caplog):
+    records = [[Run(10 * n, 11 * n, 10) for n in range(first, first + 20)] for first in range(0, 4_000, 20)]
+    with caplog.at_level(logging.INFO, "mirror"):
+        found = maps(*records, most_runs=200).maps["t", 0]
+    assert 100 <= len(found) <= 250
+    assert [run.source for run in found][-80:] == list(range(39_200, 40_000, 10)), "the newest are all there"
+    assert found.translate(39_995) == 11 * 3_999 + 5
+    assert 0 < found.translate(20_000) <= 22_000
+    assert found.first == Run(0, 0, 10)
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said.startswith("a->b: more than 200 runs of offsets;")
+    assert len(maps(*records).maps["t", 0]) == 4_000, "who does not stay keeps all"

@@ -50,6 +50,45 @@ def test_the_way_back_skips_nothing_and_repeats_nothing(steps):
         assert back > max((source for source, target in pairs if target < offset), default=-1)
 
 
+@given(STEPS, st.integers(1, 3))
+def test_a_map_that_was_thinned_repeats_what_it_has_given_up_and_skips_nothing(steps, times):
+    """Beyond the older half it is as exact as it was; it never says "not known" where it knew."""
+    found, pairs = mirrored(steps)
+    exact, newer = mirrored(steps)[0], list(found)[len(found) // 2 :]
+    for _ in range(times):
+        found.thin()
+        assert list(found)[-len(newer) :] == newer or not newer
+        newer = list(found)[len(found) // 2 :]
+    assert set(found) <= set(exact)
+    assert (found.first, found.last) == (exact.first, exact.last)
+    for offset in range(pairs[0][0], pairs[-1][0] + 3) if pairs else ():
+        assert 0 <= found.translate(offset) <= exact.translate(offset)
+    for offset in range(pairs[0][1], pairs[-1][1] + 3) if pairs else ():
+        assert 0 <= found.reverse(offset) <= exact.reverse(offset)
+
+
+@given(STEPS, st.integers(0, 200))
+def test_what_retention_took_is_forgotten_and_every_offset_that_is_left_translates_as_before(steps, start):
+    found, pairs = mirrored(steps)
+    exact = mirrored(steps)[0]
+    found.forget_before(start)
+    for offset in range(max(start, pairs[0][0]), pairs[-1][0] + 3) if pairs else ():
+        assert found.translate(offset) == exact.translate(offset)
+
+
+def test_thinning_gives_up_every_second_run_of_the_older_half():
+    found = OffsetMap(Run(10 * n, 11 * n, 10) for n in range(8))
+    found.thin()
+    assert [run.source for run in found] == [0, 20, 40, 50, 60, 70]
+    assert (found.translate(15), found.translate(20)) == (10, 22)
+    found.thin()
+    assert [run.source for run in found] == [0, 40, 50, 60, 70]
+    for runs in range(4):
+        few = OffsetMap(Run(10 * n, 11 * n, 10) for n in range(runs))
+        few.thin()
+        assert len(few) == runs, "of so few none is given up"
+
+
 @given(STEPS)
 def test_text_is_read_back(steps):
     found, _ = mirrored(steps)
