@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -24,6 +25,7 @@ log = logging.getLogger("mirror")
 
 FORGET_EVERY_S = 600.0
 MOST_RUNS = 4_000_000  # of a flow's offset maps, at 24 bytes each
+SYNCED_RUNS = 64  # of a topic-partition at a time: MirrorMaker's tools keep as many syncs of all that they read
 
 
 @dataclass(slots=True)
@@ -230,14 +232,14 @@ class FlowCheckpoints:
 
 
 def offset_syncs(topic: str, partition: int, offsets: OffsetMap, last: int | None) -> list[OffsetSync]:
-    """Return MirrorMaker's syncs for a map: begin and end of each run behind `last`, of the newest run when that is None.
+    """Return MirrorMaker's syncs for a map: begin and end of the newest runs behind `last`, of the newest one when that is None.
 
     MirrorMaker can translate from such a sync exactly to it, and to one record behind it from anywhere later.
     """
     newest = offsets.last
     runs = offsets.since(last + 1) if last is not None else ([newest] if newest is not None else [])
     found = []
-    for run in runs:
+    for run in deque(runs, maxlen=SYNCED_RUNS):
         if run.records:
             found.append(OffsetSync(topic, partition, run.source, run.target))
         if run.records > 1:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mirror.checkpoints.flow import FlowCheckpoints, offset_syncs
+from mirror.checkpoints.flow import SYNCED_RUNS, FlowCheckpoints, offset_syncs
 from mirror.checkpoints.plan import CheckpointPlan
 from mirror.checkpoints.rules import State, Translated, is_idle, moved, translated
 from mirror.config.java_regex import NameFilter
@@ -67,6 +67,13 @@ def test_offset_syncs_are_begin_and_end_of_what_came_since():
     assert synced(26) == []
     assert offset_syncs("t", 0, OffsetMap([Run(0, 7, 0)]), None) == []  # no record, no sync
     assert offset_syncs("t", 0, OffsetMap(), None) == []
+
+
+def test_so_many_offset_syncs_are_written_at_a_time_and_they_are_the_newest():
+    transactions = OffsetMap(Run(2 * n, 3 * n, 2) for n in range(10_000))
+    synced = offset_syncs("t", 0, transactions, 7)
+    assert len(synced) == 2 * SYNCED_RUNS
+    assert (synced[-1].upstream, synced[-1].downstream) == (19_999, 29_998)
 
 
 def checkpoints(*, back=None, **settings):
