@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import sys
 
+from mirror.columns import one_line
+
 _NOISY = ("py4j", "aiokafka", "mirror.librdkafka")  # we say what matters ourselves, with the cluster's or flow's name
 
 
@@ -20,12 +22,17 @@ def in_words(error: BaseException) -> str:
     return str(error) or ("no answer in time" if isinstance(error, TimeoutError) else repr(error))
 
 
+class _OneLine(logging.Formatter):
+    """Keeps an event to its line, whatever names are in it; a traceback follows on lines of its own."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802, its name in logging
+        return one_line(super().formatMessage(record))
+
+
 def log_to_stderr(*, verbose: bool = False) -> None:
     """Set up this process's log."""
-    logging.basicConfig(
-        level=logging.DEBUG if verbose else logging.INFO,
-        format="%(asctime)s %(levelname)-7s %(message)s",
-        stream=sys.stderr,
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_OneLine("%(asctime)s %(levelname)-7s %(message)s"))
+    logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, handlers=[handler])
     for name in _NOISY:
         logging.getLogger(name).setLevel(logging.CRITICAL)

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mirror.columns import aligned
+from mirror.columns import aligned, one_line
 from mirror.config.clients import Role, is_mapped
 from mirror.config.layers import Layers, Pair, merged, ranked
-from mirror.config.properties import DEFAULT, HIDDEN, Entry, one_line
+from mirror.config.properties import DEFAULT, HIDDEN, Entry
 from mirror.config.providers import honoured_keys
 from mirror.config.settings import Flow, Settings, Sources
 from mirror.config.values import text
@@ -62,8 +62,8 @@ def as_text(explanation: Explanation) -> str:
     ]
     tables.append(("the program", _lines(explanation.program)))
     if explanation.ignored:
-        tables.append(("without effect", [(one_line(key), why) for key, why in explanation.ignored.items()]))
-    return "\n".join(f"{title}\n{_indented(aligned(lines, right=()))}" for title, lines in tables if lines)
+        tables.append(("without effect", list(explanation.ignored.items())))
+    return "\n".join(f"{one_line(title)}\n{_indented(aligned(lines, right=()))}" for title, lines in tables if lines)
 
 
 def as_json(explanation: Explanation) -> str:
@@ -129,9 +129,9 @@ def _lines(rows: Sequence[Row]) -> list[tuple[str, str, str]]:
     """Return the cells of rows, those of overridden entries below the one that won."""
     lines = []
     for row in rows:
-        lines.append((one_line(row.key), row.entry.where, one_line(_value(row.entry))))
+        lines.append((row.key, row.entry.where, _value(row.entry)))
         for old in row.overridden:
-            lines.append(("", "", one_line(f"overrides {old.key}={_value(old)} ({old.where})")))
+            lines.append(("", "", f"overrides {old.key}={_value(old)} ({old.where})"))
     return lines
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from mirror.columns import one_line
 from mirror.errors import SettingsError
 
 BLANKS = " \t\f"  # what Java skips around keys and separators
@@ -33,11 +34,6 @@ def is_provided(values: Mapping[str, str], key: str) -> bool:
 def shown(values: Mapping[str, str], key: str, value: str) -> str:
     """Return `value`, made of what `values` has for `key`, in quotes for a message; *** where that is a secret."""
     return HIDDEN if is_secret(key) or is_provided(values, key) else f'"{value}"'
-
-
-def one_line(message: str) -> str:
-    """Return `message` with every character that could end its line written as an escape."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

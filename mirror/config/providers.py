@@ -8,8 +8,9 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from mirror.columns import one_line
 from mirror.config.java_regex import RegexError, compile_list
-from mirror.config.properties import Entry, last_wins, one_line, parse
+from mirror.config.properties import Entry, last_wins, parse
 from mirror.config.values import refusal, text, text_list
 from mirror.errors import SettingsError
 

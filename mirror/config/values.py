@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from mirror.config.properties import Entry, one_line
+from mirror.columns import one_line
+from mirror.config.properties import Entry
 from mirror.errors import SettingsError
 
 JAVA_BLANKS = "".join(map(chr, range(33)))  # what java.lang.String.trim removes; Kafka trims every value

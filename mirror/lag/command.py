@@ -7,6 +7,7 @@ import time
 from argparse import Namespace
 from collections.abc import Sequence
 
+from mirror.columns import one_line
 from mirror.config.settings import Settings
 from mirror.errors import EXIT_CLUSTER
 from mirror.lag.inspector import Inspector
@@ -53,5 +54,5 @@ def _exit_code(snapshot: Snapshot, rows: Sequence[LagRow], limit: int | None) ->
     for row in too_far[:1]:
         behind = "of unknown lag" if row.lag is None else f"{row.lag} records behind"
         more = f", and {len(too_far) - 1} more" if len(too_far) > 1 else ""
-        print(f"kafka-mirror: {row.group} is {behind} in {row.topic}-{row.partition}{more}", file=sys.stderr)
+        print(f"kafka-mirror: {one_line(row.group)} is {behind} in {row.topic}-{row.partition}{more}", file=sys.stderr)
     return TOO_FAR_BEHIND if too_far or snapshot.problems else 0

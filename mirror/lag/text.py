@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from mirror.columns import aligned
+from mirror.columns import aligned, one_line
 from mirror.lag.rows import LagRow, Snapshot
 
 # kafka.tools.ConsumerOffsetChecker of Kafka 0.8 to 0.10
@@ -21,7 +21,7 @@ _NUMBERS = {HEADINGS.index(name) for name in ("Pid", "Offset", "logSize", "Lag")
 
 def checker_text(rows: Sequence[LagRow]) -> str:
     """Return the table of the consumer offset checker, its columns, widths and words for what is not known."""
-    return "\n".join([CHECKER % HEADINGS, *(CHECKER % _checker(row) for row in rows)]) + "\n"
+    return "\n".join([CHECKER % HEADINGS, *(CHECKER % tuple(map(one_line, _checker(row))) for row in rows)]) + "\n"
 
 
 def wide_text(rows: Sequence[LagRow]) -> str:

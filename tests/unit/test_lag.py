@@ -46,6 +46,14 @@ def test_csv_has_every_field_and_no_formula():
     assert csv_text([]).splitlines() == [csv_text([FLOW]).splitlines()[0]]
 
 
+@pytest.mark.parametrize("text", [checker_text, wide_text])
+def test_a_group_of_any_name_keeps_to_its_row_and_commands_no_terminal(text):
+    hostile = LagRow(group="a\nb\x1b[2J\u2028c", owner="\rme", cluster="a", topic="t", partition=0, offset=1, log_end=5)
+    (_, row) = text([hostile]).splitlines()
+    assert row.split()[:2] == [r"a\nb\x1b[2J\u2028c", "t"]
+    assert r" \rme" in row
+
+
 def test_json_has_the_time_and_what_could_not_be_read():
     snapshot = Snapshot(
         time_s=5.0, rows=(NEW,), problems=("cluster b: no answer",), clusters=(("a", True), ("b", False))
