@@ -283,7 +283,7 @@ def records(data: memoryview) -> Iterator[Any]:
 
 
 def halves(outgoing: Outgoing) -> list[Outgoing]:
-    """Split a batch that the target finds too large; a single record comes back alone."""
+    """Split a batch that the target refuses, too large or for one of its records; a single record comes back alone."""
     if outgoing.count < 2:
         return [outgoing]
     codec = HEADER.unpack_from(outgoing.data)[5] & _CODEC_BITS

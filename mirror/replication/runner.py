@@ -18,6 +18,7 @@ from mirror.replication.batches import Outgoing
 from mirror.replication.packing import Packing
 from mirror.replication.partition import FIRST_BACK_OFF_S, Partition
 from mirror.replication.paused import REASON, Paused
+from mirror.replication.refusals import may_be_of_one_record, refusal
 from mirror.replication.reports import BEHIND_THE_END
 from mirror.replication.wire import EARLIEST, LATEST, Fetched, KafkaError, Source, Target, now_ms
 
@@ -403,11 +404,10 @@ class FlowRunner:
             self._pause(partition, f"the target no longer knows our producer ({type(error).__name__})")
             return
         self._target.unsend(outgoing, assigned.remote_topic, assigned.partition)
-        too_large = isinstance(error, kafka_errors.MessageSizeTooLargeError | kafka_errors.RecordListTooLargeError)
-        if too_large and outgoing.count > 1:
+        if outgoing.count > 1 and may_be_of_one_record(error):
             partition.ready.extendleft(reversed(wire_batches.halves(outgoing)))
             return
-        self._pause(partition, f"the target refuses source offset {partition.acked} and on: {type(error).__name__}")
+        self._pause(partition, f"the target refuses source offset {partition.acked} and on: {refusal(error)}")
 
     def _flows(self, partition: Partition) -> None:
         if partition.reason == REASON:

@@ -18,18 +18,23 @@ from mirror.local import jars
 from mirror.replication.batches import CODECS, Batch, batches
 from mirror.replication.wire import Source
 from tests.integration.appliance import RunningAppliance
-from tests.integration.records import START_MS, await_replicated, create, differences, end_offset, rows, write
+from tests.integration.records import START_MS, await_replicated, create, differences, end_offset, messages, rows, write
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 BIG = {"linger.ms": 50, "batch.num.messages": 1000}
-BACK = "backup->primary.enabled = true\nbackup->primary.topics = fid-.*\nbackup.consumer.isolation.level = read_committed\n"
+BACK = """\
+backup->primary.enabled = true
+backup->primary.topics = fid-.*
+backup.consumer.isolation.level = read_committed
+primary.exactly.once.source.support = enabled
+"""
 
 
 @pytest.fixture(scope="module")
 def mirror(primary, backup, tmp_path_factory) -> Iterator[RunningAppliance]:
-    """primary->backup reads uncommitted, backup->primary committed; both mirror `fid-...` only."""
+    """primary->backup reads uncommitted, backup->primary committed, and in transactions; both mirror `fid-...` only."""
     with RunningAppliance(
         tmp_path_factory.mktemp("fidelity"),
         primary=primary.bootstrap,
@@ -128,7 +133,8 @@ def test_read_committed_leaves_out_what_was_aborted(mirror, primary, backup, top
     transactions(backup, topic)
     await_replicated(mirror, backup, topic, f"backup.{topic}")
     assert differences(backup, primary, topic, f"backup.{topic}") == []
-    assert sum(batch.count for batch in stored(primary, f"backup.{topic}")) == 13 * 10 + 20
+    records = [batch for batch in stored(primary, f"backup.{topic}") if not batch.is_control]
+    assert sum(batch.count for batch in records) == 13 * 10 + 20
 
 
 def test_read_uncommitted_takes_aborted_records_too_as_mirrormaker_does(mirror, primary, backup, topic):
@@ -178,10 +184,14 @@ def big(count: int, size: int) -> list:
     return [(f"k{n}".encode(), source.randbytes(size), [], START_MS + n) for n in range(count)]
 
 
-def limit(cluster, topic: str, size: int) -> None:
+def alter(cluster, topic: str, **config: str) -> None:
+    """Set config keys of a topic, with `_` for `.`."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    entry = ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    entries = [
+        ConfigEntry(key.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
+        for key, value in config.items()
+    ]
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
     admin.incremental_alter_configs([resource])[resource].result(30)
 
 
@@ -234,7 +244,7 @@ def test_a_record_too_large_for_the_target_stops_its_partition_alone_and_goes_on
         rf'^kafka_mirror_retention_headroom_seconds{{.*"{remote}"}} (\S+)$', mirror.exposition(), re.MULTILINE
     )
     assert float(left[1]) == pytest.approx(kept_s - waits_s, abs=5)
-    limit(backup, remote, 1_000_000)
+    alter(backup, remote, max_message_bytes="1000000")
     await_replicated(mirror, primary, topic, remote, 0, within_s=90)
     assert differences(primary, backup, topic, remote) == []
     eventually(
@@ -243,6 +253,45 @@ def test_a_record_too_large_for_the_target_stops_its_partition_alone_and_goes_on
         because="the partition flows again",
     )
     assert mirror.value("kafka_mirror_partition_status", topic=remote, partition=0) == Status.OK
+
+
+@pytest.mark.parametrize(
+    ("flow", "refused", "theirs", "mended", "said"),
+    [
+        (
+            "primary->backup", (b"k", b"of 2100", [], 4_102_444_800_000), {}, {"message_timestamp_after_max_ms": str(2**63 - 1)},
+            "InvalidTimestampError. Widen its message.timestamp.before.max.ms and message.timestamp.after.max.ms.",
+        ),
+        (
+            "backup->primary", (None, b"no key", [], START_MS), {"cleanup_policy": "compact"}, {"cleanup_policy": "delete"},
+            "InvalidRecordError. Where it is compacted it takes no record without a key: change its cleanup.policy.",
+        ),
+    ],
+    ids=["a time beyond the target's limits", "no key for a compacted topic, in transactions"],
+)  # fmt: skip
+def test_a_record_that_the_target_refuses_is_named_alone_in_its_batch_and_goes_when_mended(
+    request, mirror, topic, flow, refused, theirs, mended, said
+):
+    """Both sides of it are in its batch: what is before it crosses, and what is behind it waits."""
+    source, target = map(request.getfixturevalue, flow.split("->"))
+    remote = f"{flow.partition('->')[0]}.{topic}"
+    create(target, remote, 2, **theirs)
+    create(source, topic, 2, message_timestamp_after_max_ms=str(2**63 - 1))
+    fine = [(b"k", str(n).encode(), [], START_MS + n) for n in range(100)]
+    write(source, topic, [*fine[:61], refused, *fine[61:]], **BIG)
+    write(source, topic, fine, partition=1)
+    assert [batch.count for batch in stored(source, topic)] == [101]
+    await_replicated(mirror, source, topic, remote, 1)
+    eventually(
+        lambda: mirror.value("kafka_mirror_partition_paused", topic=remote, partition=0) == 1,
+        within_s=30,
+        because="the partition with the refused record is paused",
+    )
+    assert len(messages(target, remote, 0)) == 61
+    assert f"{topic}-0 paused: the target refuses source offset 61 and on: {said}" in mirror.log.read_text()
+    alter(target, remote, **mended)
+    await_replicated(mirror, source, topic, remote, 0, within_s=90)
+    assert differences(source, target, topic, remote) == []
 
 
 def test_kafkas_own_tool_shows_the_mirrors_lag_on_the_source(mirror, primary, backup, topic):

@@ -51,7 +51,8 @@ def test_the_clients_have_one_door_each():
         for client in ("aiokafka", "pyspark")
     }
     replication = (
-        f"mirror/replication/{name}.py" for name in ("batches", "group_offsets", "guarded", "runner", "spread", "wire")
+        f"mirror/replication/{name}.py"
+        for name in ("batches", "group_offsets", "guarded", "refusals", "runner", "spread", "wire")
     )
     # aiokafka takes tokens from a class derived from its own only
     other = ("mirror/groups.py", "mirror/checkpoints/reads.py", "mirror/config/oauth.py")

@@ -1,0 +1,43 @@
+"""Why a target refuses a batch for what is in it, and what its owner can do."""
+
+from __future__ import annotations
+
+from aiokafka import errors as kafka_errors
+
+
+class UnsupportedCompressionTypeError(kafka_errors.BrokerResponseError):  # type: ignore[misc]  # aiokafka has no types
+    """The topic's format, or the broker's version, does not know the codec."""
+
+    errno = 76
+    message = "UNSUPPORTED_COMPRESSION_TYPE"
+
+
+class InvalidRecordError(kafka_errors.BrokerResponseError):  # type: ignore[misc]  # aiokafka has no types
+    """Most often a record without a key, for a topic that is compacted."""
+
+    errno = 87
+    message = "INVALID_RECORD"
+
+
+# aiokafka calls both UnknownError
+kafka_errors.kafka_errors |= {error.errno: error for error in (UnsupportedCompressionTypeError, InvalidRecordError)}
+
+_TOO_LARGE = (kafka_errors.MessageSizeTooLargeError, kafka_errors.RecordListTooLargeError)
+_OF_ONE_RECORD = (*_TOO_LARGE, kafka_errors.InvalidTimestampError, InvalidRecordError)
+_ADVICE: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
+    (_TOO_LARGE, "Raise its max.message.bytes"),
+    ((kafka_errors.InvalidTimestampError,), "Widen its message.timestamp.before.max.ms and message.timestamp.after.max.ms"),
+    ((InvalidRecordError,), "Where it is compacted it takes no record without a key: change its cleanup.policy"),
+    ((kafka_errors.TopicAuthorizationFailedError,), "Allow this client to WRITE to it"),
+)  # fmt: skip
+
+
+def may_be_of_one_record(error: BaseException | None) -> bool:
+    """Tell whether a batch may be refused for one record that is in it, so that the others go without it."""
+    return isinstance(error, _OF_ONE_RECORD)
+
+
+def refusal(error: BaseException | None) -> str:
+    """Return what the target objects to, and what to do about it where that is known."""
+    advice = next((advice for errors, advice in _ADVICE if isinstance(error, errors)), "")
+    return f"{type(error).__name__}. {advice}." if advice else type(error).__name__
