@@ -61,6 +61,7 @@ _LEADER_MOVED = (
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError._NOENT,  # "no leaders found", from metadata of the time when there was none
 )
+_NOT_SHOWN = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED)
 _REFUSALS = (KafkaError._SSL, KafkaError._AUTHENTICATION)
 # Of what librdkafka tells: the address, which a config provider may have given, its own settings' names, milliseconds.
 _NEEDLESS = re.compile(r"^\w+://\S+: |, verify that ssl\.ca\.location .*? package\)| \(after \d+ms in state \w+\)$")
@@ -113,16 +114,20 @@ class Admin:
             listed = self._client.list_topics(timeout=TIMEOUT_S).topics
         except KafkaException as error:
             raise self._unavailable(error) from error
-        if not listed:
+        return self.described(listed)
+
+    def described(self, names: Iterable[str], *, within_s: float = TIMEOUT_S) -> dict[str, Topic]:
+        """Return those of these topics that the cluster has, and shows to this client, by name."""
+        if not (asked := list(names)):
             return {}
-        described = self._client.describe_topics(TopicCollection(list(listed)), request_timeout=TIMEOUT_S)
+        described = self._client.describe_topics(TopicCollection(asked), request_timeout=within_s)
         topics = {}
         for name, future in described.items():
             try:
                 found = future.result()
             except KafkaException as error:
-                if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    continue  # deleted between the two calls
+                if error.args[0].code() in _NOT_SHOWN:
+                    continue
                 raise self._unavailable(error) from error
             topics[name] = Topic(name=name, topic_id=str(found.topic_id), partitions=len(found.partitions))
         return topics

@@ -32,7 +32,7 @@ from mirror.poller import Poller
 from mirror.replication.class_archive import ClassArchive
 from mirror.replication.datasource import Plan, write_plan
 from mirror.replication.plan import Layout
-from mirror.replication.reports import BEHIND_THE_END
+from mirror.replication.reports import HIDDEN
 from mirror.replication.stream import OBSERVED, OBSERVED_CHECKPOINTS, CheckpointStream, Lanes, close, session
 from mirror.signals import obey
 from mirror.state_folder import StateFolder
@@ -206,10 +206,10 @@ class Appliance:
 
     def _reported(self, rows: Sequence[Mapping[str, Any]], *, now_s: float) -> None:
         self.recorder.reports(rows, now_s=now_s)
-        odd = {(row["source"], row["target"]) for row in rows if row["reason"].startswith(BEHIND_THE_END)}
+        odd = {(row["source"], row["target"]) for row in rows if row["rewinds"] or row["reason"] == HIDDEN}
         for state in self.flows:
             if state.name in odd:
-                state.refresh_due.at_s = 0.0  # is it another topic by now?
+                state.refresh_due.at_s = 0.0  # a topic is another one by now, or gone
 
     def _beaten(self, flow: tuple[str, str]) -> None:
         self.recorder.heartbeat(flow, now_s=time.time())

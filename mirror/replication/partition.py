@@ -25,6 +25,9 @@ class Partition:
     acked: int = -1  # next source offset that the target has not acknowledged
     begins: int | None = None  # EARLIEST or LATEST while it has no position yet
     ids: str = ""  # of its topic on both sides, as they are kept with the position
+    in_doubt: bool = False  # its topic may be another one by now: nothing is read before the source has told
+    ends_at: int | None = None  # the source's log end, where that was found to lie before the position
+    high_watermark: int = -1  # the last that the source told
     committed: int | None = None
     tail: Tail = field(default_factory=Tail)
     queue: deque[Batch] = field(default_factory=deque)
@@ -55,4 +58,10 @@ class Partition:
 
     def has_room(self, now_s: float) -> bool:
         """Tell whether more of it is to be fetched now."""
-        return self.begins is None and self.queued_bytes < QUEUE_BYTES and now_s >= self.resume_s
+        is_placed = self.begins is None and not self.in_doubt
+        return is_placed and self.queued_bytes < QUEUE_BYTES and now_s >= self.resume_s
+
+    @property
+    def has_arrived_whole(self) -> bool:
+        """True when nothing that was read of it is still on its way to the target."""
+        return not (self.queue or self.ready or self.rounds or self.in_flight)

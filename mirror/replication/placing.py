@@ -9,7 +9,6 @@ from mirror.replication.note import Note
 from mirror.replication.partition import Partition
 from mirror.replication.plan import Assigned, FlowPlan, Window
 from mirror.replication.recreated import OnRecreated, TopicIds
-from mirror.replication.reports import Tally
 from mirror.replication.tail import Tail
 from mirror.replication.wire import EARLIEST, LATEST
 
@@ -19,43 +18,66 @@ HOUR_MS = 3_600_000  # what is not to expire is committed again each hour
 
 
 def placed(
-    plan: FlowPlan, window: Window, assigned: Assigned, committed: tuple[int, str] | None, *, from_earliest: bool
+    plan: FlowPlan,
+    window: Window,
+    assigned: Assigned,
+    committed: tuple[int, str] | None,
+    *,
+    from_earliest: bool,
+    in_doubt: bool,
 ) -> Partition:
-    """Return a topic-partition at its position (offset and metadata, None when it has none)."""
+    """Return a topic-partition at its position (offset and metadata, None when it has none).
+
+    It is in doubt where it is said to be, and where its position is of other topics than the plan: one of the two is older than
+    the other, and only the clusters know which.
+    """
     now = TopicIds(assigned.topic_id, assigned.remote_id)
     if committed is None:
         begins = EARLIEST if from_earliest or assigned.is_late else LATEST
         # Which topic it is on the target, the next window says: this plan may be older than the topic.
-        return Partition(assigned, begins=begins, ids=assigned.topic_id)
+        return Partition(assigned, begins=begins, ids=assigned.topic_id, in_doubt=in_doubt)
     offset, metadata = committed
     ids, tail = Note.parse(metadata)
     known = TopicIds.parse(ids)
+    partition = Partition(assigned, offset, offset, ids=ids, tail=Tail(tail))
+    if not known.other_than(now):
+        partition.ids, partition.in_doubt = str(known.updated(now)), in_doubt
+    elif plan.on_recreated is OnRecreated.STOP:
+        identified(plan, window, partition, now)
+    else:
+        partition.in_doubt = True
+    return partition
+
+
+def identified(plan: FlowPlan, window: Window, partition: Partition, now: TopicIds) -> None:
+    """End the doubt about which topics a topic-partition is of; where they are others, do what the flow's policy says."""
+    known = TopicIds.parse(partition.ids)
+    ids = known.updated(now)
+    partition.in_doubt = False
     side = known.other_than(now)
-    if not side:
-        return Partition(assigned, offset, offset, ids=str(known.updated(now)), tail=Tail(tail))
-    return _recreated(plan, window, assigned, offset, tail, known, side)
-
-
-def _recreated(
-    plan: FlowPlan, window: Window, assigned: Assigned, offset: int, tail: str, known: TopicIds, side: str
-) -> Partition:
-    """Do what the flow's policy says about a topic that was deleted and created anew."""
-    now = TopicIds(assigned.topic_id, assigned.remote_id)
+    is_new = partition.begins is not None and partition.acked < 0
+    if not side or is_new:
+        partition.ids = str(ids)
+        return
+    partition.ends_at, partition.high_watermark = None, -1
+    assigned, offset = partition.assigned, partition.acked
     topic = assigned.topic if side == "source" else assigned.remote_topic
     what = f"{topic} was deleted and created anew on the {side} (topic id {getattr(now, side)}, was {getattr(known, side)})"
     where = f"{plan.name}: {assigned.topic}-{assigned.partition}"
     if plan.on_recreated is OnRecreated.STOP:
-        reason = f"{what}; it rests until its position is set (kafka-mirror positions)"
-        if told.is_news(plan.name, assigned, reason):
-            log.error("%s: %s", where, reason)
+        partition.reason = f"{what}; it rests until its position is set (kafka-mirror positions)"
+        partition.resume_s = float("inf")
         # Written again once an hour, lest it expires; more often would undo what an operator sets.
-        return Partition(
-            assigned, offset, offset, ids=str(known), tail=Tail(tail), reason=reason, resume_s=float("inf"),
-            committed=None if window.is_first_of(HOUR_MS) else offset,
-        )  # fmt: skip
-    ids = str(known.updated(now))
+        partition.committed = None if window.is_first_of(HOUR_MS) else offset
+        if told.is_news(plan.name, assigned, partition.reason):
+            log.error("%s: %s", where, partition.reason)
+        return
+    partition.ids = str(ids)
+    partition.committed = None
+    partition.tally.rewinds += 1
     if plan.on_recreated is OnRecreated.CONTINUE:
         log.error("%s: %s; going on at offset %d", where, what, offset)
-        return Partition(assigned, offset, offset, ids=ids, tail=Tail(begins_at=offset), tally=Tally(rewinds=1))
-    log.error("%s: %s; replicating it from its start, the last position was %d", where, what, offset)
-    return Partition(assigned, begins=EARLIEST, ids=ids, tally=Tally(rewinds=1))
+        partition.tail = Tail(begins_at=offset)
+    else:
+        log.error("%s: %s; replicating it from its start, the last position was %d", where, what, offset)
+        partition.begins = EARLIEST

@@ -199,11 +199,12 @@ class Baton(NamedTuple):
 
 
 UNCLEAN = "unclean"  # of a turn that was given back for a runner that died, or by one for whom something failed
+IN_DOUBT = "in-doubt"  # of one that was given back before it was known which topics all positions are of
 
 
-def turn_of(run_id: int, *, is_unclean: bool = False) -> str:
+def turn_of(run_id: int, *, is_unclean: bool = False, in_doubt: bool = False) -> str:
     """Return the metadata of a turn."""
-    return f"{run_id} {UNCLEAN}" if is_unclean else str(run_id)
+    return " ".join([str(run_id), *([UNCLEAN] if is_unclean else []), *([IN_DOUBT] if in_doubt else [])])
 
 
 def run_of(metadata: str) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from metrics.catalogue import RECORD_SECONDS
 
 BOUNDS_MS = tuple(bound * 1000 for bound in RECORD_SECONDS)
-BEHIND_THE_END = "its position lies behind the source's log end"  # how such a reason begins
+HIDDEN = "the source does not show its topic, which was deleted, or this client may not DESCRIBE it"
 SCHEMA = (
     "source string, target string, topic string, source_topic string, partition int, "
     "window_id bigint, slot int, duration_ms double, "

@@ -11,15 +11,17 @@ from typing import Any
 from aiokafka import errors as kafka_errors
 
 from mirror.config.clients import FetchOptions, ProduceOptions
+from mirror.errors import ClusterUnavailable
 from mirror.logs import in_words, once
 from mirror.replication import batches as wire_batches
 from mirror.replication import told
 from mirror.replication.batches import Outgoing
+from mirror.replication.identities import Identities
 from mirror.replication.packing import Packing
 from mirror.replication.partition import FIRST_BACK_OFF_S, Partition
 from mirror.replication.paused import REASON, Paused
 from mirror.replication.refusals import may_be_of_one_record, refusal
-from mirror.replication.reports import BEHIND_THE_END
+from mirror.replication.reports import HIDDEN
 from mirror.replication.wire import EARLIEST, LATEST, Fetched, KafkaError, Source, Target, now_ms
 
 log = logging.getLogger("mirror")
@@ -28,6 +30,7 @@ SILENT_S = 1.0  # behind the longest wait that a fetch asks for
 HOT_S = 3.0  # a topic-partition quiet for longer joins the cold fetch, which many idle ones share
 LAST_BACK_OFF_S = 60.0
 RETRY_S = 0.2
+IDENTIFY_EVERY_S = 1.0
 NO_OFFSET = -1
 _STRANGERS = (
     kafka_errors.OutOfOrderSequenceNumber,
@@ -49,6 +52,7 @@ class FlowRunner:
         *,
         fetch: FetchOptions,
         produce: ProduceOptions,
+        identities: Identities,
     ) -> None:
         self.name = name
         self.partitions = {(p.assigned.topic, p.assigned.partition): p for p in partitions}
@@ -56,6 +60,7 @@ class FlowRunner:
         self._target = target
         self._fetch = fetch
         self._packing = Packing(produce)
+        self._identities = identities
         self._by_leader: dict[int, list[Partition]] = {}
         self._in_flight = 0
         self._quiet = asyncio.Event()
@@ -68,6 +73,8 @@ class FlowRunner:
         self._loop = asyncio.get_running_loop()
         self._fetchers: dict[tuple[int, bool], asyncio.Task[None]] = {}
         self._beside: list[asyncio.Task[None]] = []  # what else runs until the end
+        self._has_asked_in_vain = False
+        self._odd = asyncio.Event()  # a topic-partition is in doubt, or has no position
 
     async def run(self, stop: asyncio.Event) -> None:
         """Replicate until `stop` is set, then wait for nothing but the running requests."""
@@ -124,30 +131,80 @@ class FlowRunner:
                     self._fetchers[leader, cold] = self._loop.create_task(self._fetch_loop(leader, cold=cold))
 
     async def _place(self) -> None:
-        """Find where topic-partitions without a position begin; the others flow meanwhile."""
-        while not self._stopping and (unplaced := [p for p in self.partitions.values() if p.begins is not None]):
-            now = self._loop.time()
-            wanted = {
-                (p.assigned.topic, p.assigned.partition): p.begins
-                for p in unplaced
-                if p.begins is not None and now >= p.resume_s
-            }
-            try:
-                found = await self._source.offsets(wanted)
-            except (KafkaError, OSError, TimeoutError) as error:
-                log.warning("%s: where topics begin cannot be read (%s), retrying", self.name, in_words(error))
-                found = {}
-            for key, answer in found.items():
-                self._begin(self.partitions[key], answer)
-            placed = sum(isinstance(answer, int) for answer in found.values())
-            if placed < len(unplaced):
+        """Find which topics those in doubt are, and where those without a position begin; the others flow meanwhile."""
+        while not self._stopping:
+            self._odd.clear()
+            await self._identify()
+            await self._find_begins()
+            if any(p.in_doubt or p.begins is not None for p in self.partitions.values()):
                 await asyncio.sleep(RETRY_S)
-            if placed < len(wanted):  # not for those that only wait for their turn to be asked about again
-                await self._refresh_source()
+            else:
+                await self._odd.wait()
+
+    def _doubt(self, partition: Partition) -> None:
+        """Read no more of a topic-partition until its cluster has said that it is the topic it was; what was read arrives."""
+        partition.in_doubt = True
+        self._odd.set()
+
+    async def _identify(self) -> None:
+        now = self._loop.time()
+        doubted = [p for p in self.partitions.values() if p.in_doubt and now >= p.resume_s and self._has_settled(p)]
+        if not doubted:
+            return
+        try:
+            hidden = await self._identities.identify(doubted)
+        except ClusterUnavailable as error:
+            say = logging.DEBUG if self._has_asked_in_vain else logging.WARNING
+            log.log(say, "%s: which topics some are by now cannot be read (%s), retrying", self.name, error)
+            self._has_asked_in_vain = True
+            await asyncio.sleep(IDENTIFY_EVERY_S)
+            return
+        self._has_asked_in_vain = False
+        for partition in hidden:
+            self._pause(partition, HIDDEN)
+        for partition in doubted:
+            if not partition.in_doubt:
+                self._identified(partition)
+        await self._refresh_source()  # a topic that was created anew has other leaders
+        self._follow_leaders()
+
+    def _identified(self, partition: Partition) -> None:
+        """Go on with a topic-partition whose topic is the same, or was treated as the flow says."""
+        if partition.ends_at is not None:
+            partition.tally.rewinds += 1
+            log.error("%s: %s-%d: the log was truncated: going on at its end, %d; the position was %d", self.name,
+                      partition.assigned.topic, partition.assigned.partition, partition.ends_at, partition.position)  # fmt: skip
+            partition.position = partition.acked = partition.ends_at
+            partition.ends_at = None
+        partition.high_watermark = -1
+
+    def _has_settled(self, partition: Partition) -> bool:
+        """Tell whether what was read of a topic-partition is on the target, and counted."""
+        return partition.has_arrived_whole
+
+    async def _find_begins(self) -> None:
+        now = self._loop.time()
+        wanted = {
+            (p.assigned.topic, p.assigned.partition): p.begins
+            for p in self.partitions.values()
+            if p.begins is not None and not p.in_doubt and now >= p.resume_s
+        }
+        if not wanted:
+            return
+        try:
+            found = await self._source.offsets(wanted)
+        except (KafkaError, OSError, TimeoutError) as error:
+            log.warning("%s: where topics begin cannot be read (%s), retrying", self.name, in_words(error))
+            found = {}
+        for key, answer in found.items():
+            self._begin(self.partitions[key], answer)
+        if sum(isinstance(answer, int) for answer in found.values()) < len(wanted):
+            await self._refresh_source()
 
     def _begin(self, partition: Partition, answer: int | type[KafkaError]) -> None:
         if not isinstance(answer, int):
             self._pause(partition, f"the source does not tell where it begins: {answer.__name__}")
+            partition.in_doubt = True  # what has no leader yet may have been created since the plan was made
             return
         partition.place(answer)
         self._flows(partition)
@@ -228,9 +285,16 @@ class FlowRunner:
             # Another fetch (hot or cold) may have moved the position since this one was asked for.
             if partition is None or partition.position != asked.get((part.topic, part.partition)):
                 continue
+            if partition.in_doubt:
+                continue
             if part.error:
                 await self._fetch_error(partition, part.error)
-            elif part.records:
+                continue
+            if part.high_watermark < partition.high_watermark:
+                self._doubt(partition)  # a log that has grown shorter, if it is not a new leader's first answer
+                continue
+            partition.high_watermark = part.high_watermark
+            if part.records:
                 partition.is_hot = True
                 partition.last_data_s = now
                 self._queue(partition, part)
@@ -254,6 +318,8 @@ class FlowRunner:
         error = kafka_errors.for_code(code)
         if error is kafka_errors.OffsetOutOfRangeError:
             await self._out_of_range(partition)
+        elif error is kafka_errors.UnknownTopicOrPartitionError:
+            self._doubt(partition)
         elif getattr(error, "invalid_metadata", False) or error.retriable:
             partition.resume_s = self._loop.time() + RETRY_S
             await self._refresh_source()
@@ -263,7 +329,7 @@ class FlowRunner:
 
     async def _out_of_range(self, partition: Partition) -> None:
         """Retention passed us, or the log was truncated: say exactly what is gone and go on where data is."""
-        if partition.queue or partition.ready or partition.rounds or partition.in_flight:
+        if not partition.has_arrived_whole:
             partition.resume_s = self._loop.time() + RETRY_S  # first let what was read arrive
             return
         assigned, asked = partition.assigned, partition.position
@@ -278,8 +344,8 @@ class FlowRunner:
             error_class = latest if isinstance(earliest, int) else earliest
             self._pause(partition, f"position {asked} is out of range and the log's bounds unknown: {error_class}")
             return
-        if partition.position != asked or partition.reason.startswith(BEHIND_THE_END) or earliest <= asked <= latest:
-            return  # another fetch has moved it meanwhile or let it rest, or the log has grown
+        if partition.position != asked or partition.in_doubt or earliest <= asked <= latest:
+            return  # another fetch has moved it meanwhile or was told the same, or the log has grown
         where = f"{self.name}: {assigned.topic}-{assigned.partition}"
         if partition.position < earliest:
             partition.tally.lost += earliest - partition.position
@@ -289,16 +355,8 @@ class FlowRunner:
             )  # fmt: skip
             partition.position = partition.acked = earliest
             return
-        reason = f"{BEHIND_THE_END}: {asked}; the log was truncated, or the topic is another one by now"
-        if told.is_news(self.name, assigned, reason):
-            # It rests in this window. Before the next one that this process serves, the driver looks which of them it is.
-            log.error("%s: %s", where, reason)
-            partition.reason, partition.resume_s = reason, float("inf")
-            return
-        partition.tally.rewinds += 1
-        log.error("%s: the log was truncated: going on at its end, %d", where, latest)
-        partition.position = partition.acked = latest
-        self._flows(partition)
+        partition.ends_at = latest
+        self._doubt(partition)  # the log was truncated, or the topic is another one by now
 
     # --- sending --------------------------------------------------------------------------------------------
 

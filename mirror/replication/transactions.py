@@ -153,6 +153,13 @@ class TransactionalRunner(FlowRunner):
         super()._begin(partition, answer)
         self._settled[partition] = partition.acked
 
+    def _has_settled(self, partition: Partition) -> bool:
+        return super()._has_settled(partition) and all(one.partition is not partition for one in self._unsettled)
+
+    def _identified(self, partition: Partition) -> None:
+        super()._identified(partition)
+        self._settled[partition] = partition.acked
+
     def _send_next(self, partition: Partition) -> None:
         if self._is_closed or self._must_abort:
             self._waiting.add(partition)

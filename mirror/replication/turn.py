@@ -11,6 +11,7 @@ from mirror.replication.group_offsets import GroupOffsets
 from mirror.replication.plan import (
     COMMIT_S,
     GRACE_S,
+    IN_DOUBT,
     UNCLEAN,
     Baton,
     FlowPlan,
@@ -41,7 +42,8 @@ class Turn:
 
     `takeovers` is 1 when the predecessor was taken for dead; `is_unclean`, when it never told what it has written last.
     `has_gap`: the last turn that is known was not that of the window before, so positions may be older than they should be (a
-    broker that was killed has been seen to come back with a group's offsets of minutes ago).
+    broker that was killed has been seen to come back with a group's offsets of minutes ago). `in_doubt`: for some positions it is
+    not known which topics they are of.
     """
 
     def __init__(self, plan: FlowPlan, window: Window, warn: Callable[[str, BaseException], None]) -> None:
@@ -58,6 +60,7 @@ class Turn:
         self.takeovers = 0
         self.is_unclean = False
         self.has_gap = False
+        self.in_doubt = False
         self._told_dead: set[int] = set()
 
     def is_ours(self, found: Offsets) -> bool:
@@ -102,9 +105,9 @@ class Turn:
                 since_ms = Owner.parse(found[self.owner]).since_ms
                 held = [found[turn] for turn in self._turns if turn in found and is_held(found[turn])]
                 if all(self._is_free(turn, since_ms) for turn in held):
-                    self.is_unclean = bool(held) or any(
-                        found[turn][1].endswith(UNCLEAN) for turn in self._turns if turn in found
-                    )
+                    said = {mark for turn in self._turns if turn in found for mark in found[turn][1].split()[1:]}
+                    self.is_unclean = bool(held) or UNCLEAN in said
+                    self.in_doubt = IN_DOUBT in said
                     windows = [Baton.decode(found[turn][0]).window for turn in self._turns if turn in found]
                     self.has_gap = window.number - 1 not in windows
                     taken = await begin()

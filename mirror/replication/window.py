@@ -11,6 +11,7 @@ from typing import Any
 
 from mirror.config.clients import aiokafka_options, fetch_options, produce_options
 from mirror.logs import in_words, once
+from mirror.replication.identities import Identities
 from mirror.replication.ledger import Ledger, Page, is_there
 from mirror.replication.partition import Partition
 from mirror.replication.paused import Paused
@@ -209,7 +210,9 @@ class FlowWindow:
         for assigned in plan.partitions:
             committed = found.get((assigned.remote_topic, assigned.partition))
             committed = committed or self._ledger.remembered(assigned.remote_topic, assigned.partition)
-            self._served.partitions.append(placed(plan, window, assigned, committed, from_earliest=from_earliest))
+            self._served.partitions.append(
+                placed(plan, window, assigned, committed, from_earliest=from_earliest, in_doubt=self._turn.in_doubt)
+            )
         if self._turn.is_unclean or self._turn.has_gap or self._told:
             await self._match_tails(connections)
         return True
@@ -288,13 +291,18 @@ class FlowWindow:
             await connections.target.close()  # the other lane fences it next; the next window of this one opens anew
 
     def _runner(self, connections: Connections) -> FlowRunner:
-        plan, clients = self._plan, (connections.source, connections.target)
+        plan = self._plan
+        given: dict[str, Any] = {
+            "fetch": self._fetch,
+            "produce": self._produce,
+            "identities": Identities(plan, self._window),
+        }
+        everybody = (plan.name, connections.source, connections.target, self._served.partitions)
         if not plan.is_exactly_once:
-            return FlowRunner(plan.name, *clients, self._served.partitions, fetch=self._fetch, produce=self._produce)
+            return FlowRunner(*everybody, **given)
         return TransactionalRunner(
-            plan.name, *clients, self._served.partitions, fetch=self._fetch, produce=self._produce,
-            ledger=self._ledger, group=plan.group, longest_s=plan.transaction_ms / 1000,
-        )  # fmt: skip
+            *everybody, **given, ledger=self._ledger, group=plan.group, longest_s=plan.transaction_ms / 1000
+        )
 
     async def _keep(self, connections: Connections, runner: FlowRunner) -> None:
         """Commit positions each second and end the window when its time has come and a successor is ready."""
@@ -341,7 +349,9 @@ class FlowWindow:
         if baton is not None:
             # Where something failed the positions may not be what they were: the successor looks what the target has.
             is_unclean = baton.is_released and bool(self._told)
-            offsets[self._turn.own] = (baton.encode(), turn_of(self._window.run_id, is_unclean=is_unclean))
+            in_doubt = baton.is_released and any(p.in_doubt or p.begins is not None for p in self._served.partitions)
+            said = turn_of(self._window.run_id, is_unclean=is_unclean, in_doubt=in_doubt)
+            offsets[self._turn.own] = (baton.encode(), said)
         if offsets:
             await target.commit(self._plan.group, offsets)
         self._ledger.wrote(page)

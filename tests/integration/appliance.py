@@ -134,6 +134,11 @@ mirror.poll.interval.ms = 500
         (found,) = [pid for pid, command in descendants(self.process.pid).items() if "SparkSubmit" in command]
         return found
 
+    def refresh(self) -> None:
+        """SIGHUP: look for topics now."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGHUP)
+
     def stop(self) -> tuple[int, float]:
         """SIGTERM; return exit code and seconds it took."""
         assert self.process is not None

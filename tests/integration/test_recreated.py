@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 from mirror.groups import Groups
 from mirror.local.broker import Broker
 from tests.integration.appliance import RunningAppliance
-from tests.integration.records import await_replicated, create, rows, write
+from tests.integration.records import await_replicated, create, messages, rows, write
 from tests.integration.values import values
 from tests.waiting import eventually
 
@@ -26,10 +27,15 @@ def delete(cluster, topic: str) -> None:
     eventually(lambda: topic not in admin.list_topics(timeout=10).topics, within_s=30, because=f"{topic} is gone")
 
 
+def read(cluster, topic: str) -> list[bytes | None]:
+    return [message.value() for message in messages(cluster, topic)]
+
+
 def payload(records) -> list[bytes]:
     return [record[1] for record in records]
 
 
+GONE_S = 1.0  # within it there is no topic of the name; a mirror that hands over looks less often
 OLD, NEW = rows(30), rows(12, start=100)
 # alias of the source, side -> what the target may have in the end, when 12 more records came after the change
 EXPECTED = {
@@ -56,6 +62,19 @@ def flows(primary, topic: str) -> str:
     return "\n".join(lines)
 
 
+def windows_pass(appliance: RunningAppliance, more: int) -> None:
+    """Wait until every slot has served so many windows more of every flow."""
+    pattern = rf'kafka_mirror_windows_total{{slot=".",source="({"|".join(POLICIES)})",target="backup"}} (\S+)'
+
+    def fewest() -> float:
+        served = re.findall(pattern, appliance.exposition())
+        assert len(served) == 2 * len(POLICIES)
+        return min(float(count) for _, count in served)
+
+    before = eventually(fewest, within_s=60, because="every slot has served a window of every flow")
+    eventually(lambda: fewest() >= before + more, within_s=60, because=f"{more} windows of every flow have passed")
+
+
 def treated(found: list[bytes | None], expected: list[list[bytes | None]], *, side: str) -> bool:
     """Tell whether a topic has what it may have; where the target's was deleted, repeats aside."""
     if side == "target":
@@ -74,13 +93,7 @@ def test_a_topic_that_is_another_one_is_treated_as_the_flow_says(tmp_path: Path,
     ) as appliance:
         for (policy, _), name in names.items():
             await_replicated(appliance, primary, name, f"{policy}.{name}")
-        # A position has the target's topic id from the second window on.
-        windows = rf'kafka_mirror_windows_total{{slot=".",source="({"|".join(POLICIES)})",target="backup"}} (\S+)'
-        eventually(
-            lambda: len(served := re.findall(windows, appliance.exposition())) == 2 * len(POLICIES)
-            and min(float(count) for _, count in served) >= 3,
-            within_s=60, because="every slot has served some windows of every flow",
-        )  # fmt: skip
+        windows_pass(appliance, 3)  # a position has the target's topic id from the second one on
         for (policy, side), name in names.items():
             if side == "source":
                 delete(primary, name)
@@ -92,6 +105,8 @@ def test_a_topic_that_is_another_one_is_treated_as_the_flow_says(tmp_path: Path,
             if side == "target":
                 told = f"{policy}.{name} was deleted on the target"
             eventually(lambda told=told: told in appliance.log.read_text(), within_s=60, because=told)  # type: ignore[misc]
+        windows_pass(appliance, 2)  # the one that runs may go on into a remote topic that is created anew
+        for name in names.values():
             write(primary, name, NEW)
         for policy, side in EXPECTED:
             name = names[policy, side]
@@ -117,6 +132,46 @@ def test_a_topic_that_is_another_one_is_treated_as_the_flow_says(tmp_path: Path,
         subprocess.run(command, check=True, timeout=60, env=appliance.environment, capture_output=True)
         await_replicated(appliance, primary, rests, f"stop.{rests}")
         assert values(backup, f"stop.{rests}", 0) == payload([*OLD, *NEW])
+
+
+EXACTLY = """\
+clusters = primary, backup, exactly
+exactly.bootstrap.servers = {backup}
+exactly.exactly.once.source.support = enabled
+primary->exactly.enabled = true
+primary->exactly.topics = {topic}-exactly-.*
+refresh.topics.interval.seconds = 600
+"""
+
+
+def test_a_topic_that_soon_has_more_records_than_the_one_before_is_replicated_once_from_its_start(
+    tmp_path: Path, primary, backup, topic
+):
+    """Between two looks at the topics' ids, by windows whose plan is older than the topic, at a position of the one before."""
+    names = [f"{topic}-{mode}-{n}" for mode in ("least", "exactly") for n in range(3)]
+    written: dict[str, list[bytes | None]] = {name: [] for name in names}
+    with RunningAppliance(
+        tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=f"{topic}-least-.*",
+        extra=EXACTLY.format(backup=backup.bootstrap, topic=topic),
+    ) as appliance:  # fmt: skip
+        for turn in range(3):
+            if turn:
+                for name in names:
+                    delete(primary, name)
+                time.sleep(GONE_S)
+            for name in names:
+                create(primary, name)
+                new = rows(20 + 10 * turn, start=1000 * turn)
+                write(primary, name, new)
+                written[name] += payload(new)
+            if not turn:
+                appliance.refresh()
+            for name in names:
+                eventually(
+                    lambda name=name: len(read(backup, f"primary.{name}")) >= len(written[name]),  # type: ignore[misc]
+                    within_s=60, because=f"{name} is replicated for the {turn + 1}. time",
+                )  # fmt: skip
+        assert {name: read(backup, f"primary.{name}") for name in names} == written
 
 
 def test_a_target_that_was_rebuilt_is_filled_or_gone_on_with_as_the_flow_says_and_told_of(

@@ -53,7 +53,7 @@ class Ledger:
 def runner(*, fails: bool = False) -> tuple[TransactionalRunner, Partition]:
     partition = Partition(Assigned("t", "a.t", 0, "id"), position=100, acked=100)
     made = TransactionalRunner(
-        "a->b", None, Target(fails=fails), [partition], fetch=FETCH, produce=PRODUCE,
+        "a->b", None, Target(fails=fails), [partition], fetch=FETCH, produce=PRODUCE, identities=None,
         ledger=Ledger(partition), group="g", longest_s=LONGEST_S,
     )  # fmt: skip
     return made, partition

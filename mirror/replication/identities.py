@@ -1,0 +1,58 @@
+"""Ask the clusters which topics a flow's are by now."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from mirror.replication.partition import Partition
+from mirror.replication.placing import identified
+from mirror.replication.plan import FlowPlan, Window
+from mirror.replication.recreated import TopicIds
+
+if TYPE_CHECKING:
+    from mirror.admin import Topic
+
+
+WITHIN_S = 3.0
+
+
+class Identities:
+    """Asks with clients of its own, which live for the question alone: aiokafka knows nothing of topic ids."""
+
+    def __init__(self, plan: FlowPlan, window: Window) -> None:
+        self._plan = plan
+        self._window = window
+
+    async def identify(self, partitions: Iterable[Partition]) -> list[Partition]:
+        """End the doubt about each topic-partition whose topic the source shows; return those that it does not show.
+
+        Raises:
+            ClusterUnavailable: a cluster does not tell.
+        """
+        doubted = list(partitions)
+        now = await asyncio.to_thread(self._now, doubted)  # a client takes its time to open and to close
+        for partition, ids in zip(doubted, now, strict=True):
+            if ids.source:
+                identified(self._plan, self._window, partition, ids)
+        return [partition for partition in doubted if partition.in_doubt]
+
+    def _now(self, partitions: list[Partition]) -> list[TopicIds]:
+        from mirror.admin import Admin  # brings librdkafka, which a worker has no other use for
+
+        plan = self._plan
+        topics = {p.assigned.topic for p in partitions}, {p.assigned.remote_topic for p in partitions}
+        source, target = (
+            Admin(alias, client).described(names, within_s=WITHIN_S)
+            for alias, client, names in zip(
+                (plan.source, plan.target), (plan.consumer, plan.producer), topics, strict=True
+            )
+        )
+        return [
+            TopicIds(_id(source.get(p.assigned.topic)), _id(target.get(p.assigned.remote_topic))) for p in partitions
+        ]
+
+
+def _id(topic: Topic | None) -> str:
+    return topic.topic_id if topic is not None else ""

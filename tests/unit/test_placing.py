@@ -1,0 +1,85 @@
+"""Where a window begins, and what becomes of a topic-partition whose topic is another one by now."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirror.offset_map import OffsetMap, Run
+from mirror.replication import told
+from mirror.replication.note import Note
+from mirror.replication.partition import Partition
+from mirror.replication.placing import identified, placed
+from mirror.replication.plan import Assigned, FlowPlan, Window
+from mirror.replication.recreated import OnRecreated, TopicIds
+from mirror.replication.wire import EARLIEST
+
+AT = 500
+TAIL = OffsetMap([Run(0, 0, AT)]).text()
+
+
+def window() -> Window:
+    return Window(number=7, window_ms=10_000, lanes=2, slot=0, run_id=1)
+
+
+def plan(policy: OnRecreated, *, source_id: str = "old", remote_id: str = "there") -> FlowPlan:
+    assigned = Assigned("t", "a.t", 0, source_id, remote_id=remote_id)
+    return FlowPlan(
+        source="a", target="b", tasks_max=1, consumer={}, producer={}, partitions=(assigned,), on_recreated=policy
+    )
+
+
+def begun(policy: OnRecreated, known: str, *, in_doubt: bool = False, **ids: str) -> Partition:
+    made = plan(policy, **ids)
+    committed = (AT, str(Note(known, TAIL)))
+    return placed(made, window(), made.partitions[0], committed, from_earliest=True, in_doubt=in_doubt)
+
+
+@pytest.mark.parametrize("policy", [OnRecreated.RESTART, OnRecreated.CONTINUE])
+@pytest.mark.parametrize("known", ["new:there", "old:another"])
+def test_a_plan_that_differs_from_a_position_is_no_proof(policy, known):
+    """It may be of another process, and older than what that one has done."""
+    partition = begun(policy, known)
+    assert partition.in_doubt
+    assert (partition.position, partition.begins, partition.ids) == (AT, None, known)
+    assert not partition.has_room(0.0)
+    identified(plan(policy), window(), partition, TopicIds.parse(known))
+    assert not partition.in_doubt
+    assert (partition.position, partition.begins, partition.ids) == (AT, None, known)
+    assert partition.tally.rewinds == 0
+    assert partition.tail.runs.last is not None
+    assert partition.has_room(0.0)
+
+
+def test_a_position_of_the_plans_topics_begins_there_unless_a_predecessor_was_in_doubt():
+    assert not begun(OnRecreated.RESTART, "old:there").in_doubt
+    assert begun(OnRecreated.RESTART, "old:there", in_doubt=True).in_doubt
+
+
+def test_restart_begins_at_the_start_and_the_position_is_written_with_the_new_id():
+    partition = begun(OnRecreated.RESTART, "old:there", in_doubt=True)
+    identified(plan(OnRecreated.RESTART), window(), partition, TopicIds("new", "there"))
+    assert (partition.begins, partition.ids, partition.tally.rewinds) == (EARLIEST, "new:there", 1)
+    assert partition.committed is None
+
+
+def test_continue_goes_on_at_its_offset_and_what_was_known_of_where_records_went_is_forgotten():
+    partition = begun(OnRecreated.CONTINUE, "old:there", in_doubt=True)
+    identified(plan(OnRecreated.CONTINUE), window(), partition, TopicIds("new", "there"))
+    assert (partition.position, partition.begins, partition.ids) == (AT, None, "new:there")
+    assert partition.tail.runs.last is None
+
+
+def test_stop_rests_at_once_by_the_plans_word_and_keeps_the_position_as_it_is():
+    told.flows_again("a->b", plan(OnRecreated.STOP).partitions[0])
+    partition = begun(OnRecreated.STOP, "old:there", source_id="new")
+    assert not partition.in_doubt
+    assert partition.reason.startswith("t was deleted and created anew on the source (topic id new, was old); it rests")
+    assert (partition.position, partition.ids, partition.resume_s) == (AT, "old:there", float("inf"))
+    assert partition.committed == AT
+
+
+def test_what_was_never_replicated_is_of_the_topic_that_is_there():
+    made = plan(OnRecreated.STOP)
+    partition = placed(made, window(), made.partitions[0], None, from_earliest=True, in_doubt=True)
+    identified(made, window(), partition, TopicIds("new", "there"))
+    assert (partition.begins, partition.ids, partition.reason) == (EARLIEST, "new:there", "")
