@@ -47,6 +47,7 @@ SPARE_TASKS = 2
 RESTARTS_BEFORE_GIVING_UP = 10  # within the last
 RESTARTS_COUNT_S = 600.0
 BEGIN_AGAIN_S = 10.0
+LOOK_AGAIN_S = 60.0
 
 
 class Appliance:
@@ -209,7 +210,9 @@ class Appliance:
         odd = {(row["source"], row["target"]) for row in rows if row["rewinds"] or row["reason"] == HIDDEN}
         for state in self.flows:
             if state.name in odd:
-                state.refresh_due.at_s = 0.0  # a topic is another one by now, or gone
+                state.refresh_due.is_within(
+                    LOOK_AGAIN_S
+                )  # a topic is another one by now, or gone, which may be for a moment
 
     def _beaten(self, flow: tuple[str, str]) -> None:
         self.recorder.heartbeat(flow, now_s=time.time())

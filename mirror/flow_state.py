@@ -32,6 +32,10 @@ class Due:
 
     at_s: float = 0.0
 
+    def is_within(self, interval_s: float) -> None:
+        """Let it come no later than in so many seconds."""
+        self.at_s = min(self.at_s, time.monotonic() + interval_s)
+
     def has_come(self, interval_s: float) -> bool:
         """Tell whether it is to be done now; the next time is an interval away then."""
         if time.monotonic() < self.at_s:

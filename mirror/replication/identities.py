@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mirror.replication.partition import Partition
 from mirror.replication.placing import identified
-from mirror.replication.plan import FlowPlan, Window
+from mirror.replication.plan import FlowPlan
 from mirror.replication.recreated import TopicIds
 
 if TYPE_CHECKING:
@@ -21,9 +21,8 @@ WITHIN_S = 3.0
 class Identities:
     """Asks with clients of its own, which live for the question alone: aiokafka knows nothing of topic ids."""
 
-    def __init__(self, plan: FlowPlan, window: Window) -> None:
+    def __init__(self, plan: FlowPlan) -> None:
         self._plan = plan
-        self._window = window
 
     async def identify(self, partitions: Iterable[Partition]) -> list[Partition]:
         """End the doubt about each topic-partition whose topic the source shows; return those that it does not show.
@@ -35,8 +34,8 @@ class Identities:
         now = await asyncio.to_thread(self._now, doubted)  # a client takes its time to open and to close
         for partition, ids in zip(doubted, now, strict=True):
             if ids.source:
-                identified(self._plan, self._window, partition, ids)
-        return [partition for partition in doubted if partition.in_doubt]
+                identified(self._plan, partition, ids)
+        return [partition for partition, ids in zip(doubted, now, strict=True) if not ids.source]
 
     def _now(self, partitions: list[Partition]) -> list[TopicIds]:
         from mirror.admin import Admin  # brings librdkafka, which a worker has no other use for

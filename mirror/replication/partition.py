@@ -26,6 +26,7 @@ class Partition:
     begins: int | None = None  # EARLIEST or LATEST while it has no position yet
     ids: str = ""  # of its topic on both sides, as they are kept with the position
     in_doubt: bool = False  # its topic may be another one by now: nothing is read before the source has told
+    is_another: bool = False  # topic than that of its position; it rests, as the flow says
     ends_at: int | None = None  # the source's log end, where that was found to lie before the position
     high_watermark: int = -1  # the last that the source told
     committed: int | None = None

@@ -7,19 +7,16 @@ import logging
 from mirror.replication import told
 from mirror.replication.note import Note
 from mirror.replication.partition import Partition
-from mirror.replication.plan import Assigned, FlowPlan, Window
+from mirror.replication.plan import Assigned, FlowPlan
 from mirror.replication.recreated import OnRecreated, TopicIds
 from mirror.replication.tail import Tail
 from mirror.replication.wire import EARLIEST, LATEST
 
 log = logging.getLogger("mirror")
 
-HOUR_MS = 3_600_000  # what is not to expire is committed again each hour
-
 
 def placed(
     plan: FlowPlan,
-    window: Window,
     assigned: Assigned,
     committed: tuple[int, str] | None,
     *,
@@ -43,13 +40,14 @@ def placed(
     if not known.other_than(now):
         partition.ids, partition.in_doubt = str(known.updated(now)), in_doubt
     elif plan.on_recreated is OnRecreated.STOP:
-        identified(plan, window, partition, now)
+        identified(plan, partition, now)
+        partition.is_another = False  # the next plan says so too: no successor needs to ask
     else:
         partition.in_doubt = True
     return partition
 
 
-def identified(plan: FlowPlan, window: Window, partition: Partition, now: TopicIds) -> None:
+def identified(plan: FlowPlan, partition: Partition, now: TopicIds) -> None:
     """End the doubt about which topics a topic-partition is of; where they are others, do what the flow's policy says."""
     known = TopicIds.parse(partition.ids)
     ids = known.updated(now)
@@ -67,8 +65,8 @@ def identified(plan: FlowPlan, window: Window, partition: Partition, now: TopicI
     if plan.on_recreated is OnRecreated.STOP:
         partition.reason = f"{what}; it rests until its position is set (kafka-mirror positions)"
         partition.resume_s = float("inf")
-        # Written again once an hour, lest it expires; more often would undo what an operator sets.
-        partition.committed = None if window.is_first_of(HOUR_MS) else offset
+        partition.is_another = True
+        partition.committed = offset  # to write it again would undo what an operator sets
         if told.is_news(plan.name, assigned, partition.reason):
             log.error("%s: %s", where, partition.reason)
         return

@@ -163,7 +163,7 @@ class FlowRunner:
         for partition in hidden:
             self._pause(partition, HIDDEN)
         for partition in doubted:
-            if not partition.in_doubt:
+            if partition not in hidden:
                 self._identified(partition)
         await self._refresh_source()  # a topic that was created anew has other leaders
         self._follow_leaders()

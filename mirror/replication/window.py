@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +17,7 @@ from mirror.replication.ledger import Ledger, Page, is_there
 from mirror.replication.partition import Partition
 from mirror.replication.paused import Paused
 from mirror.replication.placing import placed
-from mirror.replication.plan import COMMIT_S, GRACE_S, Baton, FlowPlan, Window, turn_of
+from mirror.replication.plan import COMMIT_S, GRACE_S, Baton, FlowPlan, Key, Window, turn_of
 from mirror.replication.runner import FlowRunner
 from mirror.replication.tail_match import resume_behind_tails
 from mirror.replication.transactions import TransactionalRunner
@@ -204,18 +205,27 @@ class FlowWindow:
             await target.fence()  # which may have ended a transaction, and with it moved the positions
             found = await target.committed(plan.group, places)
         self._paused = Paused.parse(found.get(plan.paused_key, (0, ""))[1])
-        if self._paused.patterns and window.is_first_of(HOUR_MS):
-            await target.commit(plan.group, {plan.paused_key: found[plan.paused_key]})  # or it would expire one day
         from_earliest = self._fetch.from_earliest
         for assigned in plan.partitions:
             committed = found.get((assigned.remote_topic, assigned.partition))
             committed = committed or self._ledger.remembered(assigned.remote_topic, assigned.partition)
             self._served.partitions.append(
-                placed(plan, window, assigned, committed, from_earliest=from_earliest, in_doubt=self._turn.in_doubt)
+                placed(plan, assigned, committed, from_earliest=from_earliest, in_doubt=self._turn.in_doubt)
             )
+        if window.is_first_of(HOUR_MS):
+            await self._keep_alive(target, found)
         if self._turn.is_unclean or self._turn.has_gap or self._told:
             await self._match_tails(connections)
         return True
+
+    async def _keep_alive(self, target: Target, found: Mapping[Key, tuple[int, str]]) -> None:
+        """Commit again what nobody else does, lest it expires one day; at once, not to undo what an operator sets meanwhile."""
+        keys = [(p.assigned.remote_topic, p.assigned.partition) for p in self._served.partitions if p.reason]
+        if self._paused.patterns:
+            keys.append(self._plan.paused_key)
+        kept = {key: found[key] for key in keys if key in found}
+        if kept:
+            await target.commit(self._plan.group, kept)
 
     # --- replicating and handing over -------------------------------------------------------------------------
 
@@ -295,7 +305,7 @@ class FlowWindow:
         given: dict[str, Any] = {
             "fetch": self._fetch,
             "produce": self._produce,
-            "identities": Identities(plan, self._window),
+            "identities": Identities(plan),
         }
         everybody = (plan.name, connections.source, connections.target, self._served.partitions)
         if not plan.is_exactly_once:
@@ -349,7 +359,9 @@ class FlowWindow:
         if baton is not None:
             # Where something failed the positions may not be what they were: the successor looks what the target has.
             is_unclean = baton.is_released and bool(self._told)
-            in_doubt = baton.is_released and any(p.in_doubt or p.begins is not None for p in self._served.partitions)
+            in_doubt = baton.is_released and any(
+                p.in_doubt or p.begins is not None or p.is_another for p in self._served.partitions
+            )
             said = turn_of(self._window.run_id, is_unclean=is_unclean, in_doubt=in_doubt)
             offsets[self._turn.own] = (baton.encode(), said)
         if offsets:

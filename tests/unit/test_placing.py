@@ -9,16 +9,12 @@ from mirror.replication import told
 from mirror.replication.note import Note
 from mirror.replication.partition import Partition
 from mirror.replication.placing import identified, placed
-from mirror.replication.plan import Assigned, FlowPlan, Window
+from mirror.replication.plan import Assigned, FlowPlan
 from mirror.replication.recreated import OnRecreated, TopicIds
 from mirror.replication.wire import EARLIEST
 
 AT = 500
 TAIL = OffsetMap([Run(0, 0, AT)]).text()
-
-
-def window() -> Window:
-    return Window(number=7, window_ms=10_000, lanes=2, slot=0, run_id=1)
 
 
 def plan(policy: OnRecreated, *, source_id: str = "old", remote_id: str = "there") -> FlowPlan:
@@ -31,7 +27,7 @@ def plan(policy: OnRecreated, *, source_id: str = "old", remote_id: str = "there
 def begun(policy: OnRecreated, known: str, *, in_doubt: bool = False, **ids: str) -> Partition:
     made = plan(policy, **ids)
     committed = (AT, str(Note(known, TAIL)))
-    return placed(made, window(), made.partitions[0], committed, from_earliest=True, in_doubt=in_doubt)
+    return placed(made, made.partitions[0], committed, from_earliest=True, in_doubt=in_doubt)
 
 
 @pytest.mark.parametrize("policy", [OnRecreated.RESTART, OnRecreated.CONTINUE])
@@ -42,7 +38,7 @@ def test_a_plan_that_differs_from_a_position_is_no_proof(policy, known):
     assert partition.in_doubt
     assert (partition.position, partition.begins, partition.ids) == (AT, None, known)
     assert not partition.has_room(0.0)
-    identified(plan(policy), window(), partition, TopicIds.parse(known))
+    identified(plan(policy), partition, TopicIds.parse(known))
     assert not partition.in_doubt
     assert (partition.position, partition.begins, partition.ids) == (AT, None, known)
     assert partition.tally.rewinds == 0
@@ -57,14 +53,14 @@ def test_a_position_of_the_plans_topics_begins_there_unless_a_predecessor_was_in
 
 def test_restart_begins_at_the_start_and_the_position_is_written_with_the_new_id():
     partition = begun(OnRecreated.RESTART, "old:there", in_doubt=True)
-    identified(plan(OnRecreated.RESTART), window(), partition, TopicIds("new", "there"))
+    identified(plan(OnRecreated.RESTART), partition, TopicIds("new", "there"))
     assert (partition.begins, partition.ids, partition.tally.rewinds) == (EARLIEST, "new:there", 1)
     assert partition.committed is None
 
 
 def test_continue_goes_on_at_its_offset_and_what_was_known_of_where_records_went_is_forgotten():
     partition = begun(OnRecreated.CONTINUE, "old:there", in_doubt=True)
-    identified(plan(OnRecreated.CONTINUE), window(), partition, TopicIds("new", "there"))
+    identified(plan(OnRecreated.CONTINUE), partition, TopicIds("new", "there"))
     assert (partition.position, partition.begins, partition.ids) == (AT, None, "new:there")
     assert partition.tail.runs.last is None
 
@@ -75,11 +71,20 @@ def test_stop_rests_at_once_by_the_plans_word_and_keeps_the_position_as_it_is():
     assert not partition.in_doubt
     assert partition.reason.startswith("t was deleted and created anew on the source (topic id new, was old); it rests")
     assert (partition.position, partition.ids, partition.resume_s) == (AT, "old:there", float("inf"))
-    assert partition.committed == AT
+    assert partition.committed == AT  # written again it would undo what an operator sets
+    assert not partition.is_another
+
+
+def test_stop_rests_and_lets_the_successor_ask_where_the_plan_does_not_know_yet():
+    told.flows_again("a->b", plan(OnRecreated.STOP).partitions[0])
+    partition = begun(OnRecreated.STOP, "old:there", in_doubt=True)
+    identified(plan(OnRecreated.STOP), partition, TopicIds("new", "there"))
+    assert (partition.position, partition.ids, partition.committed, partition.is_another) == (AT, "old:there", AT, True)
+    assert partition.reason
 
 
 def test_what_was_never_replicated_is_of_the_topic_that_is_there():
     made = plan(OnRecreated.STOP)
-    partition = placed(made, window(), made.partitions[0], None, from_earliest=True, in_doubt=True)
-    identified(made, window(), partition, TopicIds("new", "there"))
+    partition = placed(made, made.partitions[0], None, from_earliest=True, in_doubt=True)
+    identified(made, partition, TopicIds("new", "there"))
     assert (partition.begins, partition.ids, partition.reason) == (EARLIEST, "new:there", "")
