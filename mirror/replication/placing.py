@@ -9,6 +9,7 @@ from mirror.replication.note import Note
 from mirror.replication.partition import Partition
 from mirror.replication.plan import Assigned, FlowPlan
 from mirror.replication.recreated import OnRecreated, TopicIds
+from mirror.replication.reports import RESTS
 from mirror.replication.tail import Tail
 from mirror.replication.wire import EARLIEST, LATEST
 
@@ -63,7 +64,7 @@ def identified(plan: FlowPlan, partition: Partition, now: TopicIds) -> None:
     what = f"{topic} was deleted and created anew on the {side} (topic id {getattr(now, side)}, was {getattr(known, side)})"
     where = f"{plan.name}: {assigned.topic}-{assigned.partition}"
     if plan.on_recreated is OnRecreated.STOP:
-        partition.reason = f"{what}; it rests until its position is set (kafka-mirror positions)"
+        partition.reason = f"{what}; {RESTS}"
         partition.resume_s = float("inf")
         partition.is_another = True
         partition.committed = offset  # to write it again would undo what an operator sets

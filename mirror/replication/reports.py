@@ -9,6 +9,9 @@ from metrics.catalogue import RECORD_SECONDS
 
 BOUNDS_MS = tuple(bound * 1000 for bound in RECORD_SECONDS)
 HIDDEN = "the source does not show its topic, which was deleted, or this client may not DESCRIBE it"
+RESTS = (
+    "it rests until its position is set (kafka-mirror positions)"  # ends the reason of one whose topic is another one
+)
 SCHEMA = (
     "source string, target string, topic string, source_topic string, partition int, "
     "window_id bigint, slot int, duration_ms double, "

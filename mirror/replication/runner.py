@@ -152,7 +152,7 @@ class FlowRunner:
         if not doubted:
             return
         try:
-            hidden = await self._identities.identify(doubted)
+            hidden = set(await self._identities.identify(doubted))
         except ClusterUnavailable as error:
             say = logging.DEBUG if self._has_asked_in_vain else logging.WARNING
             log.log(say, "%s: which topics some are by now cannot be read (%s), retrying", self.name, error)
@@ -162,9 +162,8 @@ class FlowRunner:
         self._has_asked_in_vain = False
         for partition in hidden:
             self._pause(partition, HIDDEN)
-        for partition in doubted:
-            if partition not in hidden:
-                self._identified(partition)
+        for partition in set(doubted) - hidden:
+            self._identified(partition)
         await self._refresh_source()  # a topic that was created anew has other leaders
         self._follow_leaders()
 
