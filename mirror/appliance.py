@@ -212,9 +212,8 @@ class Appliance:
         }
         for state in self.flows:
             if state.name in odd:
-                state.refresh_due.is_within(
-                    LOOK_AGAIN_S
-                )  # a topic is another one by now, or gone, which may be for a moment
+                # A topic is another one by now, or gone, which may be for a moment.
+                state.refresh_due.is_within(LOOK_AGAIN_S)
 
     def _beaten(self, flow: tuple[str, str]) -> None:
         self.recorder.heartbeat(flow, now_s=time.time())

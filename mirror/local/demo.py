@@ -217,6 +217,6 @@ class _Watcher:
         print(f"latency to a reader of backup, ms: {shown or 'not measured'} ({len(self._latencies):,} records)")
         print(
             f"{'EQUAL' if found.equal else 'NOT EQUAL'}: {found.records:,} records of {len(self._load.topics)} topics compared "
-            "(partition, order, key, value, headers, timestamp)"
+            "(partition, order, key, value, headers, timestamp; of the compacted topic the last record of each key)"
         )
         return 0 if found.equal and found.records and not self._load.failed else 1
