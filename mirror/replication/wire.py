@@ -84,6 +84,12 @@ class PreparedBatch:
         return self._built
 
 
+class _OnTheirWay(set[Any]):
+    """A producer's batches without an answer. One that fails as it waits to be sent again, aiokafka takes out twice."""
+
+    remove = set.discard
+
+
 class Source:
     """Reads record batches from the source cluster."""
 
@@ -188,6 +194,7 @@ class Target(GroupOffsets):
             transactional_id=transactional_id,
             transaction_timeout_ms=transaction_timeout_ms,
         )
+        self._producer._message_accumulator._pending_batches = _OnTheirWay()
         super().__init__(guarded(self._producer.client))
         self._is_transactional = transactional_id is not None
         self._open = False

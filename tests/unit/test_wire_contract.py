@@ -113,6 +113,27 @@ def test_a_sender_that_fails_without_a_transaction_leaves_no_trace_but_its_error
     assert asyncio.run(run()) == []
 
 
+def test_a_batch_that_waits_to_be_sent_again_when_its_producer_is_closed_fails_and_leaves_no_trace_but_its_error(
+    caplog,
+):
+    """aiokafka takes each failed batch out of those under way; this one it has taken out already."""
+
+    async def run():
+        asyncio.get_running_loop().set_exception_handler(complained)
+        target = Target({"bootstrap_servers": "127.0.0.1:1"}, request_bytes=1 << 20)
+        accumulator = target._producer._message_accumulator
+        target._producer._txn_manager.set_pid_and_epoch(5, 0)
+        target._producer._sender._sender_task = asyncio.get_running_loop().create_future()
+        sent = target.send(Outgoing(bytes(80), 1, 1, 0, 0, 0.0), "t", 0)
+        accumulator.reenqueue(accumulator._pop_batch(TopicPartition("t", 0)))
+        await target.close()
+        await asyncio.sleep(0)
+        assert isinstance(sent.exception(), KafkaError)
+
+    asyncio.run(run())
+    assert caplog.text == ""
+
+
 def test_what_kafka_failed_and_nobody_waited_for_is_no_news_but_all_else_is(caplog):
     loop = asyncio.new_event_loop()
     try:
