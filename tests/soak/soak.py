@@ -9,9 +9,11 @@ from __future__ import annotations
 import argparse
 import math
 import multiprocessing
+import os
 import random
 import re
 import shutil
+import signal
 import statistics
 import sys
 import tempfile
@@ -136,9 +138,18 @@ def arguments() -> argparse.Namespace:
     return asked
 
 
+def interrupted(*_: object) -> None:
+    """Do on SIGTERM what Ctrl-C does, which a terminal tells every process of it: end, with all that was started."""
+    for job in multiprocessing.active_children():
+        if job.pid is not None:
+            os.kill(job.pid, signal.SIGINT)
+    raise KeyboardInterrupt
+
+
 def main() -> int:
     """Run what was asked for and print the tables."""
     asked = arguments()
+    signal.signal(signal.SIGTERM, interrupted)
     page, is_clean = [], True
     for mode in asked.mode or MODES:
         outcomes: dict[str, Outcome] = {name: Outcome() for name in faults(asked)}
@@ -158,4 +169,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    try:
+        raise SystemExit(main())
+    except KeyboardInterrupt:
+        raise SystemExit("interrupted; what was started has ended") from None
