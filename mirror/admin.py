@@ -29,6 +29,7 @@ from confluent_kafka.admin import (
     ConfigEntry,
     ConfigResource,
     ConfigSource,
+    ConsumerGroupDescription,
     NewPartitions,
     NewTopic,
     OffsetSpec,
@@ -62,6 +63,7 @@ _LEADER_MOVED = (
     KafkaError._NOENT,  # "no leaders found", from metadata of the time when there was none
 )
 _NOT_SHOWN = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+_REFUSED = (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED)
 _REFUSALS = (KafkaError._SSL, KafkaError._AUTHENTICATION)
 # Of what librdkafka tells: the address, which a config provider may have given, its own settings' names, milliseconds.
 _NEEDLESS = re.compile(r"^\w+://\S+: |, verify that ssl\.ca\.location .*? package\)| \(after \d+ms in state \w+\)$")
@@ -266,6 +268,19 @@ class Admin:
             except KafkaException as error:
                 failure = error
         return found, failure
+
+    def groups(self, names: Iterable[str], *, within_s: float = TIMEOUT_S) -> dict[str, ConsumerGroupDescription]:
+        """Return these groups by name, DEAD ones where there are none; without those that this client may not see whole."""
+        asked = list(names)
+        described = self._client.describe_consumer_groups(asked, request_timeout=within_s) if asked else {}
+        found = {}
+        for name, future in described.items():
+            try:
+                found[name] = future.result()
+            except KafkaException as error:
+                if error.args[0].code() not in _REFUSED:
+                    raise self._unavailable(error) from error
+        return found
 
     def committed(self, group: str, wanted: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """Return a group's committed offset of each topic-partition that has one."""

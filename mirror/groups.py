@@ -1,7 +1,9 @@
 """The consumer groups of one cluster, read only: their offsets, and who owns which topic-partition.
 
 By aiokafka's admin client: librdkafka's crashes the process on group offsets while a coordinator is not ready
-(docs/adr/0004). But not by its `list_consumer_group_offsets`, which takes a refusal for no offsets (docs/adr/0014).
+(docs/adr/0004). But not by its `list_consumer_group_offsets`, which takes a refusal for no offsets (docs/adr/0014). Groups whose
+members speak the newer protocol (KIP-848, `group.protocol=consumer`) are told by librdkafka: in the request that aiokafka has
+for it they all are dead.
 """
 
 from __future__ import annotations
@@ -9,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
@@ -21,10 +24,16 @@ from mirror.errors import ClusterUnavailable
 from mirror.logs import once
 from mirror.replication.group_offsets import check, offsets_in, patiently
 
+if TYPE_CHECKING:
+    from confluent_kafka.admin import ConsumerGroupDescription
+
 WITHIN_S = 15.0
+MEMBERS_WITHIN_S = 5.0
 AT_ONCE = 16  # groups asked for at the same time
 
 CONSUMERS = ("consumer", "")  # protocol types of consumer groups, "" of those that never had members
+DEAD = "Dead"  # state of a group that is gone; or of one that is listed and has KIP-848's protocol
+UNKNOWN = "Unknown"  # state of such a group whose members read topics that may not be seen
 HIDDEN = "hidden"  # state of a group that is listed and may not be read: no broker calls one so
 MIRRORED = "mirrored"  # metadata of offsets that a mirror commits for a group; its readers' commits replace it
 
@@ -107,9 +116,22 @@ class Groups:
                 async with turns:
                     return await patiently(lambda: _group(client, name))
 
-            return list(await asyncio.gather(*(one(name) for name in sorted(filter(wanted, found)))))
+            groups = await asyncio.gather(*(one(name) for name in sorted(filter(wanted, found))))
         finally:
             await client.close()
+        newer = [group.name for group in groups if group.state == DEAD]
+        members = await asyncio.to_thread(self._members, newer) if newer else {}
+        return [replace(group, **members.get(group.name, {})) for group in groups]
+
+    def _members(self, names: Collection[str]) -> dict[str, dict[str, Any]]:
+        """Return state and owners of groups of the newer protocol."""
+        from mirror.admin import Admin  # brings librdkafka, which a worker has no other use for
+
+        try:
+            told = Admin(self.alias, self._java_options).groups(names, within_s=MEMBERS_WITHIN_S)
+        except ClusterUnavailable as error:
+            raise KafkaConnectionError(str(error)) from error
+        return {name: _told(told[name]) if name in told else {"state": UNKNOWN} for name in names}
 
 
 async def _group(client: AIOKafkaAdminClient, name: str) -> Group:
@@ -123,13 +145,26 @@ async def _group(client: AIOKafkaAdminClient, name: str) -> Group:
         return Group(name, HIDDEN)
     offsets = {place: offset for place, (offset, _) in found.items()}
     owners = {
-        (topic, partition): f"{member[1]}/{member[2].lstrip('/')}"
+        (topic, partition): _owner(member[1], member[2])
         for member in members
         for topic, partitions in (_assigned(member[-1]) if kind in CONSUMERS else ())
         for partition in partitions
     }
     mirrored = {place for place, (_, metadata) in found.items() if metadata == MIRRORED}
     return Group(name, state, offsets, owners, mirrored)
+
+
+def _told(group: ConsumerGroupDescription) -> dict[str, Any]:
+    owners = {
+        (place.topic, place.partition): _owner(member.client_id, member.host)
+        for member in group.members
+        for place in (member.assignment.topic_partitions if member.assignment else ())
+    }
+    return {"state": group.state.name.capitalize(), "owners": owners}
+
+
+def _owner(client_id: str, host: str) -> str:
+    return f"{client_id}/{host.lstrip('/')}"
 
 
 def _assigned(assignment: bytes) -> list[tuple[str, list[int]]]:

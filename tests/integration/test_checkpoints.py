@@ -10,6 +10,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -148,13 +149,18 @@ def test_idle_groups_of_the_target_are_moved_and_no_other(primary, backup, topic
     stand(backup, f"{group}-behind", remote, 3)
     stand(primary, f"{group}-ahead", topic, 20)
     stand(backup, f"{group}-ahead", remote, 30)
-    stand(primary, f"{group}-active", topic, 20)
+    protocols = ("classic", "consumer")
+    for protocol in protocols:
+        stand(primary, f"{group}-{protocol}", topic, 20)
     stand(primary, "not-followed", topic, 20)
-    active = Consumer({"bootstrap.servers": backup.bootstrap, "group.id": f"{group}-active", "enable.auto.commit": False,
-                       "auto.offset.reset": "earliest"})  # fmt: skip
-    active.subscribe([remote])
+    active = [
+        Consumer({"bootstrap.servers": backup.bootstrap, "group.id": f"{group}-{protocol}", "group.protocol": protocol,
+                  "enable.auto.commit": False, "auto.offset.reset": "earliest"}) for protocol in protocols
+    ]  # fmt: skip
     try:
-        eventually(lambda: active.poll(1), within_s=60, because="the target's group reads")
+        for reader in active:
+            reader.subscribe([remote])
+            eventually(partial(reader.poll, 1), within_s=60, because="the target's group reads")
         with appliance("sync.group.offsets.enabled = true") as running:
             eventually(
                 lambda: stands(backup, f"{group}-new", remote) == stands(backup, f"{group}-behind", remote) == 25,
@@ -163,11 +169,16 @@ def test_idle_groups_of_the_target_are_moved_and_no_other(primary, backup, topic
             stand(primary, f"{group}-new", topic, 31)
             eventually(lambda: stands(backup, f"{group}-new", remote) == 36, within_s=30, because="and follow")
             assert stands(backup, f"{group}-ahead", remote) == 30
-            assert stands(backup, f"{group}-active", remote) is None
+            assert [stands(backup, f"{group}-{protocol}", remote) for protocol in protocols] == [None, None]
             assert stands(backup, "not-followed", remote) is None
             expected = [
                 f'kafka_mirror_group_partitions{{group="{group}-{name}",source="primary",state="{state}",target="backup"}} 1'
-                for name, state in {"new": "synced", "ahead": "target_ahead", "active": "active"}.items()
+                for name, state in (
+                    ("new", "synced"),
+                    ("ahead", "target_ahead"),
+                    ("classic", "active"),
+                    ("consumer", "active"),
+                )
             ] + [
                 f'kafka_mirror_checkpoint_latency_ms{{group="{group}-new",partition="0",source="primary"',
                 f'kafka_mirror_last_checkpoint_timestamp_seconds{{group="{group}-new"',
@@ -178,7 +189,8 @@ def test_idle_groups_of_the_target_are_moved_and_no_other(primary, backup, topic
                 within_s=30, because="the rounds are measured",
             )  # fmt: skip
     finally:
-        active.close()
+        for reader in active:
+            reader.close()
 
 
 def test_nothing_is_said_before_something_is_replicated_and_nothing_foreign_stops_it(

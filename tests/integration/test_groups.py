@@ -7,21 +7,24 @@ import logging
 import threading
 
 import pytest
+from confluent_kafka import Consumer
 from confluent_kafka.admin import AclOperation, ResourceType
 
 from mirror.checkpoints.reads import committed
+from mirror.checkpoints.rules import is_idle
 from mirror.config.clients import aiokafka_options
 from mirror.errors import ClusterUnavailable
-from mirror.groups import HIDDEN, Groups, tell_hidden
+from mirror.groups import HIDDEN, UNKNOWN, Groups, tell_hidden
 from mirror.local.broker import Broker
 from mirror.replication.group_offsets import GroupOffsets, patiently
 from mirror.replication.wire import KafkaError
 from tests.integration.acls import GUARDED, deny
-from tests.integration.records import create
+from tests.integration.records import create, write
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 PARTITIONS = 200
+ROW = (b"key", b"value", (), 1)
 EXPECTED = {("t", partition): partition for partition in range(PARTITIONS)}
 OFFSETS = {place: (offset, "m" * 2_000) for place, offset in EXPECTED.items()}
 
@@ -74,3 +77,56 @@ def test_a_group_whose_coordinator_loads_has_the_offsets_it_had(tmp_path, caplog
         assert [record.getMessage() for record in caplog.records if record.name == "mirror"] == [
             "cluster primary: group g is left out: this client may not DESCRIBE it"
         ]
+
+
+def reading(cluster, topic: str, group: str, protocol: str) -> Consumer:
+    """Return a reader of a topic that has read its first record, and committed that."""
+    reader = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group, "group.protocol": protocol,
+                       "client.id": "reader", "auto.offset.reset": "earliest"})  # fmt: skip
+    reader.subscribe([topic])
+    try:
+        message = eventually(lambda: reader.poll(1), within_s=60, because="the group reads")
+        reader.commit(message, asynchronous=False)
+    except BaseException:
+        reader.close()
+        raise
+    return reader
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_of_either_protocol_has_its_state_its_owners_and_its_offsets(primary, topic, protocol):
+    create(primary, topic, 2)
+    write(primary, topic, [ROW])
+    groups, name = Groups("primary", {"bootstrap.servers": primary.bootstrap}), f"{topic}.{protocol}"
+
+    def told() -> tuple[object, ...]:
+        group = groups.one(name)
+        assert group is not None
+        return group.state, dict(group.offsets), dict(group.owners)
+
+    reader = reading(primary, topic, name, protocol)
+    try:
+        owner = "reader/127.0.0.1"
+        assert told() == ("Stable", {(topic, 0): 1}, {(topic, 0): owner, (topic, 1): owner})
+    finally:
+        reader.close()
+    nobody = ("Empty", {(topic, 0): 1}, {})
+    eventually(lambda: told() == nobody, within_s=30, because="the reader has left")
+
+
+def test_a_group_of_the_newer_protocol_whose_topics_may_not_be_seen_counts_as_in_use(tmp_path):
+    with Broker.start("guarded", tmp_path, overrides=GUARDED) as broker:
+        create(broker, "t")
+        write(broker, "t", [ROW])
+        reader = reading(broker, "t", "g", "consumer")
+        try:
+            deny(broker, "t", AclOperation.DESCRIBE, ResourceType.TOPIC)
+            groups = Groups("guarded", {"bootstrap.servers": broker.bootstrap})
+            group = eventually(
+                lambda: (found := groups.one("g")) and found.state == UNKNOWN and found,
+                within_s=30, because="its members are not told",
+            )  # fmt: skip
+            assert not is_idle(group.state)
+            assert group.owners == {}
+        finally:
+            reader.close()
