@@ -8,8 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from mirror.local.broker import Broker
+
+# A machine that does something else meanwhile makes no property untrue.
+settings.register_profile("mirror", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("mirror")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

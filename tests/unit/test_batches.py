@@ -50,7 +50,7 @@ def records_of(data):
     return found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(RECORDS, st.sampled_from(range(5)), st.integers(0, 2**40))
 def test_a_whole_batch_crosses_with_its_records_untouched(records, codec, base):
     """Only ids, epoch, base offset and CRC change; the CRC fits the new bytes."""
@@ -64,7 +64,7 @@ def test_a_whole_batch_crosses_with_its_records_untouched(records, codec, base):
     assert records_of(sent) == records
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(RECORDS, st.sampled_from(range(5)), st.sampled_from(range(5)))
 def test_another_codec_changes_no_record(records, before, after):
     (batch,) = b.batches(build(records, codec=before))
@@ -74,7 +74,7 @@ def test_another_codec_changes_no_record(records, before, after):
     assert again.codec == after
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(RECORDS, min_size=1, max_size=5), st.integers(0, 30), st.integers(100, 4000))
 def test_rebatching_keeps_every_record_behind_the_position_in_order(groups, position, max_bytes):
     data, base = b"", 0
