@@ -106,6 +106,10 @@ class Admin:
         options: dict[str, Any] = {**self._options, "error_cb": self._met}
         return self._opened(lambda: AdminClient(options, logger=quiet_logger()))
 
+    def close(self) -> None:
+        """Let go of the connections now: its callback keeps a client until the collector comes."""
+        vars(self).pop("_client", None)
+
     def cluster_id(self) -> str:
         """Return the cluster's own id."""
         return str(self._result(self._client.describe_cluster(request_timeout=TIMEOUT_S)).cluster_id)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -128,7 +129,8 @@ class Groups:
         from mirror.admin import Admin  # brings librdkafka, which a worker has no other use for
 
         try:
-            told = Admin(self.alias, self._java_options).groups(names, within_s=MEMBERS_WITHIN_S)
+            with closing(Admin(self.alias, self._java_options)) as admin:
+                told = admin.groups(names, within_s=MEMBERS_WITHIN_S)
         except ClusterUnavailable as error:
             raise KafkaConnectionError(str(error)) from error
         return {name: _told(told[name]) if name in told else {"state": UNKNOWN} for name in names}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from mirror.replication.partition import Partition
@@ -38,19 +39,19 @@ class Identities:
         return [partition for partition, ids in zip(doubted, now, strict=True) if not ids.source]
 
     def _now(self, partitions: list[Partition]) -> list[TopicIds]:
-        from mirror.admin import Admin  # brings librdkafka, which a worker has no other use for
-
         plan = self._plan
-        topics = {p.assigned.topic for p in partitions}, {p.assigned.remote_topic for p in partitions}
-        source, target = (
-            Admin(alias, client).described(names, within_s=WITHIN_S)
-            for alias, client, names in zip(
-                (plan.source, plan.target), (plan.consumer, plan.producer), topics, strict=True
-            )
-        )
+        source = _described(plan.source, plan.consumer, {p.assigned.topic for p in partitions})
+        target = _described(plan.target, plan.producer, {p.assigned.remote_topic for p in partitions})
         return [
             TopicIds(_id(source.get(p.assigned.topic)), _id(target.get(p.assigned.remote_topic))) for p in partitions
         ]
+
+
+def _described(alias: str, client: Mapping[str, str], topics: Iterable[str]) -> dict[str, Topic]:
+    from mirror.admin import Admin  # brings librdkafka, which a worker has no other use for
+
+    with closing(Admin(alias, client)) as admin:
+        return admin.described(topics, within_s=WITHIN_S)
 
 
 def _id(topic: Topic | None) -> str:
