@@ -32,7 +32,7 @@ from mirror.poller import Poller
 from mirror.replication.class_archive import ClassArchive
 from mirror.replication.datasource import Plan, write_plan
 from mirror.replication.plan import Layout
-from mirror.replication.reports import HIDDEN, RESTS
+from mirror.replication.reports import ABSENT, HIDDEN, RESTS
 from mirror.replication.stream import OBSERVED, OBSERVED_CHECKPOINTS, CheckpointStream, Lanes, close, session
 from mirror.signals import obey
 from mirror.state_folder import StateFolder
@@ -208,7 +208,9 @@ class Appliance:
     def _reported(self, rows: Sequence[Mapping[str, Any]], *, now_s: float) -> None:
         self.recorder.reports(rows, now_s=now_s)
         odd = {
-            (row["source"], row["target"]) for row in rows if row["rewinds"] or row["reason"].endswith((HIDDEN, RESTS))
+            (row["source"], row["target"])
+            for row in rows
+            if row["rewinds"] or row["reason"].endswith((ABSENT, HIDDEN, RESTS))
         }
         for state in self.flows:
             if state.name in odd:

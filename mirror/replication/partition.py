@@ -29,6 +29,7 @@ class Partition:
     is_another: bool = False  # topic than that of its position; it rests, as the flow says
     ends_at: int | None = None  # the source's log end, where that was found to lie before the position
     high_watermark: int = -1  # the last that the source told
+    goes_to: int = 0  # the next batch has no lower offset on the target, or that log is another one by now, or was cut
     committed: int | None = None
     tail: Tail = field(default_factory=Tail)
     queue: deque[Batch] = field(default_factory=deque)
@@ -56,6 +57,7 @@ class Partition:
         """Note where a batch went; a broker that has forgotten a repeated one no longer knows its offset, and says -1."""
         if base >= 0:
             self.tail.acknowledged(outgoing.runs, base)
+            self.goes_to = base + 1
 
     def has_room(self, now_s: float) -> bool:
         """Tell whether more of it is to be fetched now."""

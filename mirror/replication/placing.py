@@ -38,6 +38,8 @@ def placed(
     ids, tail = Note.parse(metadata)
     known = TopicIds.parse(ids)
     partition = Partition(assigned, offset, offset, ids=ids, tail=Tail(tail))
+    if (last := partition.tail.runs.last) is not None:
+        partition.goes_to = last.target + last.records
     if not known.other_than(now):
         partition.ids, partition.in_doubt = str(known.updated(now)), in_doubt
     elif plan.on_recreated is OnRecreated.STOP:

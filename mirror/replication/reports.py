@@ -9,6 +9,7 @@ from metrics.catalogue import RECORD_SECONDS
 
 BOUNDS_MS = tuple(bound * 1000 for bound in RECORD_SECONDS)
 HIDDEN = "the source does not show its topic, which was deleted, or this client may not DESCRIBE it"
+ABSENT = "is not there on the target"  # ends the reason of one whose remote topic, or partition of it, is gone or not made yet
 RESTS = (
     "it rests until its position is set (kafka-mirror positions)"  # ends the reason of one whose topic is another one
 )

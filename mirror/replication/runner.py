@@ -21,7 +21,7 @@ from mirror.replication.packing import Packing
 from mirror.replication.partition import FIRST_BACK_OFF_S, Partition
 from mirror.replication.paused import REASON, Paused
 from mirror.replication.refusals import may_be_of_one_record, refusal
-from mirror.replication.reports import HIDDEN
+from mirror.replication.reports import ABSENT, HIDDEN
 from mirror.replication.wire import EARLIEST, LATEST, Fetched, KafkaError, Source, Target, now_ms
 
 log = logging.getLogger("mirror")
@@ -176,6 +176,7 @@ class FlowRunner:
             partition.position = partition.acked = partition.ends_at
             partition.ends_at = None
         partition.high_watermark = -1
+        partition.goes_to = 0
 
     def _has_settled(self, partition: Partition) -> bool:
         """Tell whether what was read of a topic-partition is on the target, and counted."""
@@ -373,11 +374,12 @@ class FlowRunner:
             return
         if not all(self._target.knows(assigned.remote_topic, where) for where in batches):
             wanted = (
-                f"partition {assigned.partition}" if not assigned.spread_over else f"{assigned.spread_over} partitions"
+                f"with {assigned.spread_over} partitions" if assigned.spread_over else f"partition {assigned.partition}"
             )
-            self._pause(partition, f"{assigned.remote_topic} does not have {wanted} on the target")
+            self._pause(partition, f"{assigned.remote_topic} {wanted} {ABSENT}")
             if partition.tail.runs:
-                partition.resume_s = float("inf")  # it was there: the next window sees whether it is the same one again
+                # It was there: the next window asks whether it is the same one again.
+                partition.resume_s, partition.in_doubt = float("inf"), True
             return
         try:
             sent = {self._target.send(batch, assigned.remote_topic, where): batch for where, batch in batches.items()}
@@ -413,9 +415,16 @@ class FlowRunner:
         if partition.assigned.spread_over:
             taken = [(batch, NO_OFFSET) for batch, _ in taken]  # a spread topic has no offset map
         partition.has_arrived |= bool(taken)
+        stray = next((base for _, base in taken if NO_OFFSET < base < partition.goes_to), None)
+        if stray is not None:
+            assigned = partition.assigned
+            log.error("%s: %s-%d was written up to offset %d, and now at %d: its log was cut, or it is another topic",
+                      self.name, assigned.remote_topic, assigned.partition, partition.goes_to, stray)  # fmt: skip
         self._settle(partition, taken, read_ms)
         if not failed:
             self._acknowledged(partition, sent)
+            if stray is not None:
+                self._strayed(partition)
         elif is_over and self._stopping:
             return  # the window was given up with this under way: the next one finds out whether it arrived
         elif is_over:
@@ -437,6 +446,12 @@ class FlowRunner:
             (outgoing,) = sent.values()
             partition.acked = outgoing.next_offset
         self._flows(partition)
+
+    def _strayed(self, partition: Partition) -> None:
+        """Send no more of a topic-partition whose last batch came to lie before others, until the clusters have said why."""
+        self._packing.clear(partition)
+        partition.position = partition.acked
+        self._doubt(partition)
 
     def _settle(self, partition: Partition, taken: Iterable[tuple[Outgoing, int]], read_ms: float) -> None:
         """Take in batches that the target has, with their base offsets there."""

@@ -160,6 +160,10 @@ class TransactionalRunner(FlowRunner):
         super()._identified(partition)
         self._settled[partition] = partition.acked
 
+    def _strayed(self, partition: Partition) -> None:
+        super()._strayed(partition)
+        self._abort_soon()  # nobody who reads committed records is to see it there
+
     def _send_next(self, partition: Partition) -> None:
         if self._is_closed or self._must_abort:
             self._waiting.add(partition)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from mirror.groups import Groups
 from mirror.local.broker import Broker
 from tests.integration.appliance import RunningAppliance
-from tests.integration.records import await_replicated, create, messages, rows, write
+from tests.integration.records import await_replicated, create, end_offset, messages, rows, write
 from tests.integration.values import values
 from tests.waiting import eventually
 
@@ -172,6 +175,62 @@ def test_a_topic_that_soon_has_more_records_than_the_one_before_is_replicated_on
                     within_s=60, because=f"{name} is replicated for the {turn + 1}. time",
                 )  # fmt: skip
         assert {name: read(backup, f"primary.{name}") for name in names} == written
+
+
+def test_a_remote_topic_that_is_deleted_under_load_is_filled_again_and_no_committed_record_is_there_twice(
+    tmp_path: Path, primary, backup, topic
+):
+    """Some are created anew by somebody else, before the mirror does it: what is on its way comes to lie in those."""
+    names = [f"{topic}-{mode}-{n}" for mode in ("least", "exactly") for n in range(3)]
+    written: list[bytes | None] = []
+    is_over = threading.Event()
+
+    def load() -> None:
+        producer = Producer({"bootstrap.servers": primary.bootstrap, "linger.ms": 0})
+        while not is_over.wait(0.02):
+            written.append(b"%d" % len(written))
+            for name in names:
+                producer.produce(name, written[-1], partition=0)
+            producer.poll(0)
+        assert producer.flush(30) == 0
+
+    for name in names:
+        create(primary, name)
+    loading = threading.Thread(target=load, daemon=True)
+    with RunningAppliance(
+        tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=f"{topic}-least-.*",
+        extra=EXACTLY.format(backup=backup.bootstrap, topic=topic).replace("600", "1"),
+    ) as appliance:  # fmt: skip
+        loading.start()
+        try:
+            for name in names:
+                eventually(
+                    lambda name=name: end_offset(backup, f"primary.{name}", 0) > 400,  # type: ignore[misc]
+                    within_s=60, because="some windows have passed: a position has the target's topic id from the second one on",
+                )  # fmt: skip
+            for number, name in enumerate(names):
+                delete(backup, f"primary.{name}")
+                if number % 3:
+                    with contextlib.suppress(KafkaException):  # the mirror was first
+                        create(backup, f"primary.{name}")
+            for name in names:
+                eventually(
+                    lambda name=name: f"primary.{name} was deleted" in appliance.log.read_text(),  # type: ignore[misc]
+                    within_s=60, because=f"it is noticed that primary.{name} was deleted",
+                )  # fmt: skip
+        finally:
+            is_over.set()
+            loading.join()
+        for name in names:
+            eventually(
+                lambda name=name: read(backup, f"primary.{name}")[-1:] == written[-1:],  # type: ignore[misc]
+                within_s=60, because=f"{name} is replicated again",
+            )  # fmt: skip
+        for name in names:
+            found = read(backup, f"primary.{name}")
+            if "least" in name:
+                found = found[len(found) - len(written) :]  # without what was on its way, which came first
+            assert found == written, name
 
 
 def test_a_target_that_was_rebuilt_is_filled_or_gone_on_with_as_the_flow_says_and_told_of(
