@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from types import TracebackType
 
 from mirror.columns import one_line
 
@@ -36,3 +37,14 @@ def log_to_stderr(*, verbose: bool = False) -> None:
     logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, handlers=[handler])
     for name in _NOISY:
         logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def hang_up_quietly() -> None:
+    """Say nothing of a connection that is closed as this process ends: Spark's runners stumble over it without their JVM."""
+    tell = sys.excepthook
+
+    def ended(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if not isinstance(error, ConnectionError):
+            tell(kind, error, trace)
+
+    sys.excepthook = ended

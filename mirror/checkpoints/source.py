@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
 from mirror.checkpoints.flow import FlowCheckpoints
 from mirror.checkpoints.plan import SCHEMA, CheckpointPlan, CheckpointReport
-from mirror.logs import in_words, log_to_stderr, once
+from mirror.logs import hang_up_quietly, in_words, log_to_stderr, once
 from mirror.replication.datasource import read_plan
 from mirror.replication.wire import KafkaError
 
@@ -51,6 +51,7 @@ class CheckpointReader(SimpleDataSourceStreamReader):
         self._due_s: dict[str, float] = {}
         self._told: set[str] = set()  # flows of which it was said that they have no checkpoints
         log_to_stderr()
+        hang_up_quietly()
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         """Return round 0."""

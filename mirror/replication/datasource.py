@@ -14,6 +14,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from mirror.checkpoints.plan import CheckpointPlan
+from mirror.logs import hang_up_quietly
 from mirror.replication.plan import FlowPlan, Window, next_window
 from mirror.replication.reports import SCHEMA
 
@@ -57,6 +58,7 @@ class LaneReader(DataSourceStreamReader):
         self._first = int(options["first"])
         self._run_id = int(options["run_id"])
         self._gone = frozenset(map(int, options["gone"].split()))
+        hang_up_quietly()
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         """Return the lane's first window."""

@@ -24,3 +24,26 @@ def test_a_name_of_several_lines_makes_no_event_of_its_own():
     assert first.endswith(r"WARNING group a\n2026-01-01 00:00:00,000 ERROR   made up\x1b[2J is left out")
     assert second.endswith("ERROR   failed")
     assert traceback[0] == "Traceback (most recent call last):"
+
+
+HUNG_UP = """
+from mirror.logs import hang_up_quietly
+hang_up_quietly()
+try:
+    raise EOFError
+except EOFError:
+    raise {}
+"""
+
+
+def test_a_runner_whose_connection_is_closed_ends_without_a_word_and_any_other_failure_is_told():
+    """What Spark's runner of a stream reader does when the JVM has gone: the end of its input, then a broken pipe."""
+    told = {
+        error: subprocess.run(
+            [sys.executable, "-c", HUNG_UP.format(error)], capture_output=True, text=True, check=False
+        )
+        for error in ("BrokenPipeError", "OSError")
+    }
+    assert {error: done.returncode for error, done in told.items()} == {"BrokenPipeError": 1, "OSError": 1}
+    assert told["BrokenPipeError"].stderr == ""
+    assert told["OSError"].stderr.endswith("OSError\n")
