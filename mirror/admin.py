@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -47,6 +47,7 @@ from mirror.topic_configs import Change, TopicSetting
 log = logging.getLogger("mirror")
 
 Client = TypeVar("Client", AdminClient, Consumer)
+Found = TypeVar("Found")
 
 TIMEOUT_S = 10.0
 OFFSETS_S = 5.0  # offsets are polled again and again: a cluster that takes longer counts as down
@@ -63,7 +64,7 @@ _LEADER_MOVED = (
     KafkaError._NOENT,  # "no leaders found", from metadata of the time when there was none
 )
 _NOT_SHOWN = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED)
-_REFUSED = (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+_GROUP_NOT_SHOWN = (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED)
 _REFUSALS = (KafkaError._SSL, KafkaError._AUTHENTICATION)
 # Of what librdkafka tells: the address, which a config provider may have given, its own settings' names, milliseconds.
 _NEEDLESS = re.compile(r"^\w+://\S+: |, verify that ssl\.ca\.location .*? package\)| \(after \d+ms in state \w+\)$")
@@ -127,16 +128,10 @@ class Admin:
         if not (asked := list(names)):
             return {}
         described = self._client.describe_topics(TopicCollection(asked), request_timeout=within_s)
-        topics = {}
-        for name, future in described.items():
-            try:
-                found = future.result()
-            except KafkaException as error:
-                if error.args[0].code() in _NOT_SHOWN:
-                    continue
-                raise self._unavailable(error) from error
-            topics[name] = Topic(name=name, topic_id=str(found.topic_id), partitions=len(found.partitions))
-        return topics
+        return {
+            name: Topic(name=name, topic_id=str(found.topic_id), partitions=len(found.partitions))
+            for name, found in self._shown(described, _NOT_SHOWN).items()
+        }
 
     def configs(self, topics: Iterable[str]) -> dict[str, dict[str, TopicSetting]]:
         """Return the settings of each topic that answers, without those that are read-only or secret."""
@@ -275,14 +270,18 @@ class Admin:
 
     def groups(self, names: Iterable[str], *, within_s: float = TIMEOUT_S) -> dict[str, ConsumerGroupDescription]:
         """Return these groups by name, DEAD ones where there are none; without those that this client may not see whole."""
-        asked = list(names)
-        described = self._client.describe_consumer_groups(asked, request_timeout=within_s) if asked else {}
+        if not (asked := list(names)):
+            return {}
+        return self._shown(self._client.describe_consumer_groups(asked, request_timeout=within_s), _GROUP_NOT_SHOWN)
+
+    def _shown(self, described: Mapping[str, Future[Found]], not_shown: Collection[int]) -> dict[str, Found]:
+        """Return the answers by name, without those that have one of these codes."""
         found = {}
         for name, future in described.items():
             try:
                 found[name] = future.result()
             except KafkaException as error:
-                if error.args[0].code() not in _REFUSED:
+                if error.args[0].code() not in not_shown:
                     raise self._unavailable(error) from error
         return found
 

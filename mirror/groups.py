@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
@@ -121,19 +121,18 @@ class Groups:
         finally:
             await client.close()
         newer = [group.name for group in groups if group.state == DEAD]
-        members = await asyncio.to_thread(self._members, newer) if newer else {}
-        return [replace(group, **members.get(group.name, {})) for group in groups]
+        told = await asyncio.to_thread(self._described, newer) if newer else {}
+        return [_as_told(group, told.get(group.name)) if group.state == DEAD else group for group in groups]
 
-    def _members(self, names: Collection[str]) -> dict[str, dict[str, Any]]:
-        """Return state and owners of groups of the newer protocol."""
+    def _described(self, names: Collection[str]) -> dict[str, ConsumerGroupDescription]:
+        """Return what librdkafka tells of groups of the newer protocol, without those that this client may not see whole."""
         from mirror.admin import Admin  # brings librdkafka, which a worker has no other use for
 
         try:
             with closing(Admin(self.alias, self._java_options)) as admin:
-                told = admin.groups(names, within_s=MEMBERS_WITHIN_S)
+                return admin.groups(names, within_s=MEMBERS_WITHIN_S)
         except ClusterUnavailable as error:
             raise KafkaConnectionError(str(error)) from error
-        return {name: _told(told[name]) if name in told else {"state": UNKNOWN} for name in names}
 
 
 async def _group(client: AIOKafkaAdminClient, name: str) -> Group:
@@ -156,13 +155,16 @@ async def _group(client: AIOKafkaAdminClient, name: str) -> Group:
     return Group(name, state, offsets, owners, mirrored)
 
 
-def _told(group: ConsumerGroupDescription) -> dict[str, Any]:
+def _as_told(group: Group, told: ConsumerGroupDescription | None) -> Group:
+    """Return a group with the state and the owners that librdkafka tells."""
+    if told is None:
+        return replace(group, state=UNKNOWN)
     owners = {
         (place.topic, place.partition): _owner(member.client_id, member.host)
-        for member in group.members
+        for member in told.members
         for place in (member.assignment.topic_partitions if member.assignment else ())
     }
-    return {"state": group.state.name.capitalize(), "owners": owners}
+    return replace(group, state=told.state.name.capitalize(), owners=owners)
 
 
 def _owner(client_id: str, host: str) -> str:

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from functools import partial
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -97,12 +98,13 @@ class Heart(threading.Thread):
             return due_s == float("inf")
         self._topic_due_s[beat] = time.monotonic() + TOPIC_AGAIN_S
         try:
-            objection = Admin(beat.target, beat.client).create(
-                beat.topic,
-                partitions=1,
-                replication_factor=beat.replication_factor,
-                configs={"cleanup.policy": "compact"},
-            )
+            with closing(Admin(beat.target, beat.client)) as admin:
+                objection = admin.create(
+                    beat.topic,
+                    partitions=1,
+                    replication_factor=beat.replication_factor,
+                    configs={"cleanup.policy": "compact"},
+                )
         except ClusterUnavailable as error:
             objection = str(error)
         if objection:
