@@ -32,7 +32,7 @@ from mirror.poller import Poller
 from mirror.replication.class_archive import ClassArchive
 from mirror.replication.datasource import Plan, write_plan
 from mirror.replication.plan import Layout
-from mirror.replication.reports import ABSENT, HIDDEN, RESTS
+from mirror.replication.reports import OF_TOPICS
 from mirror.replication.stream import OBSERVED, OBSERVED_CHECKPOINTS, CheckpointStream, Lanes, close, session
 from mirror.signals import obey
 from mirror.state_folder import StateFolder
@@ -207,11 +207,7 @@ class Appliance:
 
     def _reported(self, rows: Sequence[Mapping[str, Any]], *, now_s: float) -> None:
         self.recorder.reports(rows, now_s=now_s)
-        odd = {
-            (row["source"], row["target"])
-            for row in rows
-            if row["rewinds"] or row["reason"].endswith((ABSENT, HIDDEN, RESTS))
-        }
+        odd = {(row["source"], row["target"]) for row in rows if row["rewinds"] or row["reason"].endswith(OF_TOPICS)}
         for state in self.flows:
             if state.name in odd:
                 # A topic is another one by now, or gone, which may be for a moment.
@@ -243,7 +239,7 @@ class Appliance:
         """Look for topics, and carry settings and ACLs over, at once instead of at the end of their intervals."""
         for state in self.flows:
             for due in (state.refresh_due, state.configs_due, state.acls_due):
-                due.at_s = 0.0
+                due.is_within(0.0)
 
     def _summary(self) -> str:
         return ", ".join(

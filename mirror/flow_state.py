@@ -12,9 +12,9 @@ from mirror.admin import Admin, Topic
 from mirror.config.settings import Flow, Settings
 from mirror.errors import SettingsError
 from mirror.membership import Membership
-from mirror.positions import Position, begin, fence_unused, write_positions
+from mirror.positions import Position, begin, fence_unused, read_positions, write_positions
 from mirror.replication.plan import FlowPlan, Key, slots_of_batons
-from mirror.replication.recreated import OnRecreated
+from mirror.replication.recreated import OnRecreated, TopicIds
 from mirror.topics import Matched, ensure_internal, ensure_remote, flow_plan, matched
 
 log = logging.getLogger("mirror")
@@ -23,6 +23,11 @@ _ON_GONE = {
     OnRecreated.RESTART: "it is created anew, and filled from the source's start",
     OnRecreated.STOP: "nothing is replicated there until somebody creates it, or the appliance is started again",
     OnRecreated.CONTINUE: "it is created anew, and what comes is replicated",
+}
+_ON_REPLACED = {
+    OnRecreated.RESTART: "it is filled from the source's start",
+    OnRecreated.STOP: "it rests until its position is set (kafka-mirror positions)",
+    OnRecreated.CONTINUE: "what comes is replicated",
 }
 
 
@@ -102,6 +107,7 @@ class FlowState:
         self.topics = matched(flow, on_source)
         ensure_internal(flow, self.source, self.target, on_source=on_source, on_target=on_target, slots=slots)
         gone = self._gone(on_target)
+        replaced = self._replaced(on_target)
         stopped = gone if flow.on_recreated is OnRecreated.STOP else set()
         wanted = [topic for topic in self.topics if topic.remote not in stopped]
         present = ensure_remote(flow, wanted, on_target, self.source, self.target)
@@ -113,8 +119,8 @@ class FlowState:
             self.slots_before = slots_of_batons(batons.partitions) if batons is not None else 0
         if not present.keys() <= on_target.keys():
             on_target = _with(self.target, present.keys())
-        if flow.on_recreated is OnRecreated.CONTINUE:
-            self._put_back(gone, last_position)
+        if flow.on_recreated is not OnRecreated.RESTART:
+            self._put_back(gone - stopped | replaced, last_position)
         ids = {name: topic.topic_id for name, topic in on_target.items()}
         self.plan = flow_plan(flow, self.topics, self.remote, first=self.first, remote_ids=ids)
         return self.plan != before
@@ -133,17 +139,35 @@ class FlowState:
         self.told_gone = gone
         return gone
 
-    def _put_back(self, gone: Collection[str], last_position: Callable[[Labels], int | None]) -> None:
-        """Give topic-partitions the positions that the target's broker forgot with their topics, as far as they were polled."""
+    def _replaced(self, on_target: Mapping[str, Topic]) -> set[str]:
+        """Return the remote topics that are others than in the last plan, by somebody's doing; say what becomes of them."""
+        known = {p.remote_topic: p.remote_id for p in self.plan.partitions} if self.plan is not None else {}
+        ids = {name: on_target[name].topic_id for name in known if name in on_target}
+        replaced = {name for name, now in ids.items() if known[name] and known[name] != now}
+        for name in sorted(replaced):
+            log.error(
+                "%s: %s was deleted and created anew on the target by somebody: %s",
+                self.flow.name, name, _ON_REPLACED[self.flow.on_recreated],
+            )  # fmt: skip
+        return replaced
+
+    def _put_back(self, topics: Collection[str], last_position: Callable[[Labels], int | None]) -> None:
+        """Give topic-partitions the positions that the target's broker forgot with their topics, as far as they were polled.
+
+        With the ids of the topics that they were of, so that a window sees that they are others by now.
+        """
         plan = self.plan
-        places = [p for p in plan.partitions if p.remote_topic in gone] if plan is not None else []
-        labels = labels_of(plan) if plan is not None else {}
+        if plan is None or not topics:
+            return
+        kept, labels = read_positions(self.flow, plan.group), labels_of(plan)
         found = {
-            (p.remote_topic, p.partition): Position(offset, p.topic_id)
-            for p in places
-            if (offset := last_position(labels[p.topic, p.partition])) is not None
+            (p.remote_topic, p.partition): Position(offset, str(TopicIds(p.topic_id, p.remote_id)))
+            for p in plan.partitions
+            if p.remote_topic in topics
+            and (p.remote_topic, p.partition) not in kept
+            and (offset := last_position(labels[p.topic, p.partition])) is not None
         }
-        if plan is not None and found:
+        if found:
             write_positions(self.flow, plan.group, found)
 
 

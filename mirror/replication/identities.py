@@ -11,6 +11,7 @@ from mirror.replication.partition import Partition
 from mirror.replication.placing import identified
 from mirror.replication.plan import FlowPlan
 from mirror.replication.recreated import TopicIds
+from mirror.replication.reports import ABSENT, HIDDEN
 
 if TYPE_CHECKING:
     from mirror.admin import Topic
@@ -25,18 +26,23 @@ class Identities:
     def __init__(self, plan: FlowPlan) -> None:
         self._plan = plan
 
-    async def identify(self, partitions: Iterable[Partition]) -> list[Partition]:
-        """End the doubt about each topic-partition whose topic the source shows; return those that it does not show.
+    async def identify(self, partitions: Iterable[Partition]) -> dict[Partition, str]:
+        """End the doubt about each topic-partition whose topics are there; return why the others stay in doubt.
 
         Raises:
             ClusterUnavailable: a cluster does not tell.
         """
         doubted = list(partitions)
         now = await asyncio.to_thread(self._now, doubted)  # a client takes its time to open and to close
+        unclear = {}
         for partition, ids in zip(doubted, now, strict=True):
-            if ids.source:
+            if not ids.source:
+                unclear[partition] = HIDDEN
+            elif not ids.target and TopicIds.parse(partition.ids).target:
+                unclear[partition] = f"{partition.assigned.remote_topic} {ABSENT}"
+            else:
                 identified(self._plan, partition, ids)
-        return [partition for partition, ids in zip(doubted, now, strict=True) if not ids.source]
+        return unclear
 
     def _now(self, partitions: list[Partition]) -> list[TopicIds]:
         plan = self._plan

@@ -17,11 +17,6 @@ MAP_EVERY_MS = 60_000  # the map's topic is written in the first window of each 
 MAP_WRITE_S = 2.0
 
 
-# What this process has written last, by flow, remote topic and partition. A broker forgets the positions in a topic that is
-# deleted, and it is not for the mirror to start over in silence when the topic comes back.
-_remembered: dict[tuple[str, str, int], tuple[int, str]] = {}
-
-
 def is_there(target: Target, assigned: Assigned) -> bool:
     """Tell whether a topic-partition has its counterpart, as far as the metadata says; a spread one needs none of its number."""
     return assigned.spread_over > 0 or target.knows(assigned.remote_topic, assigned.partition)
@@ -64,12 +59,6 @@ class Ledger:
         """Take in that the target has a page."""
         for partition, acked in page.written:
             partition.committed = acked
-        for (topic, number), position in page.offsets.items():
-            _remembered[self._plan.name, topic, number] = position
-
-    def remembered(self, topic: str, partition: int) -> tuple[int, str] | None:
-        """Return the position of a remote topic-partition that this process has written last, None when it wrote none."""
-        return _remembered.get((self._plan.name, topic, partition))
 
     async def move_tails(self, target: Target) -> None:
         """Write the tails to the map's topic that have grown long, and once a minute all that have grown.

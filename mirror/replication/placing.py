@@ -9,7 +9,7 @@ from mirror.replication.note import Note
 from mirror.replication.partition import Partition
 from mirror.replication.plan import Assigned, FlowPlan
 from mirror.replication.recreated import OnRecreated, TopicIds
-from mirror.replication.reports import RESTS
+from mirror.replication.reports import FORGOTTEN, RESTS
 from mirror.replication.tail import Tail
 from mirror.replication.wire import EARLIEST, LATEST
 
@@ -27,13 +27,12 @@ def placed(
     """Return a topic-partition at its position (offset and metadata, None when it has none).
 
     It is in doubt where it is said to be, and where its position is of other topics than the plan: one of the two is older than
-    the other, and only the clusters know which.
+    the other, and only the clusters know which. So is one without a position: a broker forgets those of a topic that is deleted.
     """
     now = TopicIds(assigned.topic_id, assigned.remote_id)
     if committed is None:
         begins = EARLIEST if from_earliest or assigned.is_late else LATEST
-        # Which topic it is on the target, the next window says: this plan may be older than the topic.
-        return Partition(assigned, begins=begins, ids=assigned.topic_id, in_doubt=in_doubt)
+        return Partition(assigned, begins=begins, ids=str(now), in_doubt=True)
     offset, metadata = committed
     ids, tail = Note.parse(metadata)
     known = TopicIds.parse(ids)
@@ -56,17 +55,18 @@ def identified(plan: FlowPlan, partition: Partition, now: TopicIds) -> None:
     ids = known.updated(now)
     partition.in_doubt = False
     side = known.other_than(now)
-    is_new = partition.begins is not None and partition.acked < 0
-    if not side or is_new:
+    has_position = partition.begins is None or partition.acked >= 0
+    if not side or (side == "source" and not has_position):
         partition.ids = str(ids)
         return
-    partition.ends_at, partition.high_watermark = None, -1
+    partition.ends_at, partition.high_watermark, partition.goes_to = None, -1, 0
     assigned, offset = partition.assigned, partition.acked
     topic = assigned.topic if side == "source" else assigned.remote_topic
     what = f"{topic} was deleted and created anew on the {side} (topic id {getattr(now, side)}, was {getattr(known, side)})"
     where = f"{plan.name}: {assigned.topic}-{assigned.partition}"
-    if plan.on_recreated is OnRecreated.STOP:
-        partition.reason = f"{what}; {RESTS}"
+    waits = plan.on_recreated is not OnRecreated.RESTART and not has_position
+    if waits or plan.on_recreated is OnRecreated.STOP:
+        partition.reason = f"{what}; {FORGOTTEN if waits else RESTS}"
         partition.resume_s = float("inf")
         partition.is_another = True
         partition.committed = offset  # to write it again would undo what an operator sets
@@ -80,5 +80,6 @@ def identified(plan: FlowPlan, partition: Partition, now: TopicIds) -> None:
         log.error("%s: %s; going on at offset %d", where, what, offset)
         partition.tail = Tail(begins_at=offset)
     else:
-        log.error("%s: %s; replicating it from its start, the last position was %d", where, what, offset)
+        last = f"the last position was {offset}" if has_position else "its position went with it"
+        log.error("%s: %s; replicating it from its start, %s", where, what, last)
         partition.begins = EARLIEST

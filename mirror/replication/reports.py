@@ -9,10 +9,11 @@ from metrics.catalogue import RECORD_SECONDS
 
 BOUNDS_MS = tuple(bound * 1000 for bound in RECORD_SECONDS)
 HIDDEN = "the source does not show its topic, which was deleted, or this client may not DESCRIBE it"
-ABSENT = "is not there on the target"  # ends the reason of one whose remote topic, or partition of it, is gone or not made yet
-RESTS = (
-    "it rests until its position is set (kafka-mirror positions)"  # ends the reason of one whose topic is another one
-)
+ABSENT = "is not there on the target"
+RESTS = "it rests until its position is set (kafka-mirror positions)"
+FORGOTTEN = "the position went with it, and it rests until that is put back"
+# Ends of the reasons why a topic-partition rests that have to do with its topics: they are to be looked at again.
+OF_TOPICS = (HIDDEN, ABSENT, RESTS, FORGOTTEN)
 SCHEMA = (
     "source string, target string, topic string, source_topic string, partition int, "
     "window_id bigint, slot int, duration_ms double, "

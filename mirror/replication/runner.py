@@ -21,7 +21,7 @@ from mirror.replication.packing import Packing
 from mirror.replication.partition import FIRST_BACK_OFF_S, Partition
 from mirror.replication.paused import REASON, Paused
 from mirror.replication.refusals import may_be_of_one_record, refusal
-from mirror.replication.reports import ABSENT, HIDDEN
+from mirror.replication.reports import ABSENT
 from mirror.replication.wire import EARLIEST, LATEST, Fetched, KafkaError, Source, Target, now_ms
 
 log = logging.getLogger("mirror")
@@ -152,7 +152,7 @@ class FlowRunner:
         if not doubted:
             return
         try:
-            hidden = set(await self._identities.identify(doubted))
+            unclear = await self._identities.identify(doubted)
         except ClusterUnavailable as error:
             say = logging.DEBUG if self._has_asked_in_vain else logging.WARNING
             log.log(say, "%s: which topics some are by now cannot be read (%s), retrying", self.name, error)
@@ -160,10 +160,11 @@ class FlowRunner:
             await asyncio.sleep(IDENTIFY_EVERY_S)
             return
         self._has_asked_in_vain = False
-        for partition in hidden:
-            self._pause(partition, HIDDEN)
-        for partition in set(doubted) - hidden:
-            self._identified(partition)
+        for partition in doubted:
+            if partition in unclear:
+                self._pause(partition, unclear[partition])
+            else:
+                self._identified(partition)
         await self._refresh_source()  # a topic that was created anew has other leaders
         self._follow_leaders()
 
@@ -176,7 +177,6 @@ class FlowRunner:
             partition.position = partition.acked = partition.ends_at
             partition.ends_at = None
         partition.high_watermark = -1
-        partition.goes_to = 0
 
     def _has_settled(self, partition: Partition) -> bool:
         """Tell whether what was read of a topic-partition is on the target, and counted."""
@@ -415,16 +415,13 @@ class FlowRunner:
         if partition.assigned.spread_over:
             taken = [(batch, NO_OFFSET) for batch, _ in taken]  # a spread topic has no offset map
         partition.has_arrived |= bool(taken)
-        stray = next((base for _, base in taken if NO_OFFSET < base < partition.goes_to), None)
-        if stray is not None:
-            assigned = partition.assigned
-            log.error("%s: %s-%d was written up to offset %d, and now at %d: its log was cut, or it is another topic",
-                      self.name, assigned.remote_topic, assigned.partition, partition.goes_to, stray)  # fmt: skip
+        goes_to = partition.goes_to
+        stray = next((base for _, base in taken if NO_OFFSET < base < goes_to), None)
         self._settle(partition, taken, read_ms)
         if not failed:
             self._acknowledged(partition, sent)
             if stray is not None:
-                self._strayed(partition)
+                self._strayed(partition, stray, goes_to)
         elif is_over and self._stopping:
             return  # the window was given up with this under way: the next one finds out whether it arrived
         elif is_over:
@@ -447,8 +444,12 @@ class FlowRunner:
             partition.acked = outgoing.next_offset
         self._flows(partition)
 
-    def _strayed(self, partition: Partition) -> None:
+    def _strayed(self, partition: Partition, base: int, goes_to: int) -> None:
         """Send no more of a topic-partition whose last batch came to lie before others, until the clusters have said why."""
+        assigned = partition.assigned
+        log.error("%s: %s-%d was written up to offset %d, and now at %d: its log was cut, or it is another topic",
+                  self.name, assigned.remote_topic, assigned.partition, goes_to, base)  # fmt: skip
+        partition.goes_to = base
         self._packing.clear(partition)
         partition.position = partition.acked
         self._doubt(partition)

@@ -160,8 +160,8 @@ class TransactionalRunner(FlowRunner):
         super()._identified(partition)
         self._settled[partition] = partition.acked
 
-    def _strayed(self, partition: Partition) -> None:
-        super()._strayed(partition)
+    def _strayed(self, partition: Partition, base: int, goes_to: int) -> None:
+        super()._strayed(partition, base, goes_to)
         self._abort_soon()  # nobody who reads committed records is to see it there
 
     def _send_next(self, partition: Partition) -> None:

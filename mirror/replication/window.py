@@ -207,12 +207,9 @@ class FlowWindow:
         self._paused = Paused.parse(found.get(plan.paused_key, (0, ""))[1])
         from_earliest = self._fetch.from_earliest
         for assigned in plan.partitions:
-            committed, in_doubt = found.get((assigned.remote_topic, assigned.partition)), self._turn.in_doubt
-            if committed is None:
-                committed = self._ledger.remembered(assigned.remote_topic, assigned.partition)
-                in_doubt |= committed is not None  # a broker forgets the positions in a topic that is deleted
+            committed = found.get((assigned.remote_topic, assigned.partition))
             self._served.partitions.append(
-                placed(plan, assigned, committed, from_earliest=from_earliest, in_doubt=in_doubt)
+                placed(plan, assigned, committed, from_earliest=from_earliest, in_doubt=self._turn.in_doubt)
             )
         if window.is_first_of(HOUR_MS):
             await self._keep_alive(target, found)

@@ -12,7 +12,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -145,6 +145,16 @@ mirror.poll.interval.ms = 500
         began = time.monotonic()
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(60), time.monotonic() - began
+
+    @contextlib.contextmanager
+    def frozen(self) -> Iterator[None]:
+        """SIGSTOP to it and all below, SIGCONT at the end."""
+        asleep = self.tree()
+        signal_all(asleep, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            signal_all(asleep, signal.SIGCONT)
 
     def kill_all(self) -> None:
         """SIGKILL to it and all below."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import signal
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.appliance import RunningAppliance, signal_all
+from tests.integration.appliance import RunningAppliance
 from tests.integration.records import create, differences, end_offset, load
 from tests.waiting import eventually
 
@@ -131,12 +130,8 @@ def test_a_process_that_slept_while_another_took_its_slots_over_writes_nothing_t
     shared(first, second)
     with load(primary, topic, partitions=PARTITIONS):
         flow(backup, topic)
-        asleep = first.tree()
-        signal_all(asleep, signal.SIGSTOP)
-        try:
+        with first.frozen():
             flow(backup, topic)
-        finally:
-            signal_all(asleep, signal.SIGCONT)
         shared(first, second)
         flow(backup, topic)
     equal(primary, backup, topic)

@@ -11,7 +11,7 @@ from mirror.replication.partition import Partition
 from mirror.replication.placing import identified, placed
 from mirror.replication.plan import Assigned, FlowPlan
 from mirror.replication.recreated import OnRecreated, TopicIds
-from mirror.replication.wire import EARLIEST
+from mirror.replication.wire import EARLIEST, LATEST
 
 AT = 500
 TAIL = OffsetMap([Run(0, 0, AT)]).text()
@@ -88,3 +88,35 @@ def test_what_was_never_replicated_is_of_the_topic_that_is_there():
     partition = placed(made, made.partitions[0], None, from_earliest=True, in_doubt=True)
     identified(made, partition, TopicIds("new", "there"))
     assert (partition.begins, partition.ids, partition.reason) == (EARLIEST, "new:there", "")
+
+
+def without_position(policy: OnRecreated, now: TopicIds) -> Partition:
+    """Return one whose position a broker has forgotten, or that never had one, with `now` the ids that the clusters tell."""
+    made = plan(policy)
+    told.flows_again("a->b", made.partitions[0])
+    partition = placed(made, made.partitions[0], None, from_earliest=False, in_doubt=False)
+    assert partition.in_doubt
+    identified(made, partition, now)
+    assert (partition.in_doubt, partition.goes_to) == (False, 0)
+    return partition
+
+
+@pytest.mark.parametrize("policy", list(OnRecreated))
+def test_without_a_position_it_begins_as_a_new_one_does_where_the_topics_are_those_of_the_plan(policy):
+    partition = without_position(policy, TopicIds("old", "there"))
+    assert (partition.begins, partition.ids, partition.reason, partition.tally.rewinds) == (LATEST, "old:there", "", 0)
+
+
+def test_without_a_position_one_whose_remote_topic_was_replaced_is_filled_from_the_start(caplog):
+    partition = without_position(OnRecreated.RESTART, TopicIds("old", "another"))
+    assert (partition.begins, partition.ids, partition.tally.rewinds) == (EARLIEST, "old:another", 1)
+    assert "a.t was deleted and created anew on the target (topic id another, was there)" in caplog.text
+    assert "its position went with it" in caplog.text
+
+
+@pytest.mark.parametrize("policy", [OnRecreated.STOP, OnRecreated.CONTINUE])
+def test_without_a_position_one_whose_remote_topic_was_replaced_waits_for_that_position_where_it_matters(policy):
+    partition = without_position(policy, TopicIds("old", "another"))
+    assert partition.reason.endswith("the position went with it, and it rests until that is put back")
+    assert (partition.ids, partition.resume_s, partition.is_another) == ("old:there", float("inf"), True)
+    assert partition.begins is not None, "so no position is written for it"
