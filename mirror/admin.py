@@ -52,6 +52,7 @@ Found = TypeVar("Found")
 TIMEOUT_S = 10.0
 OFFSETS_S = 5.0  # offsets are polled again and again: a cluster that takes longer counts as down
 COORDINATOR_S = 5.0
+LASTS_S = 30.0  # longer than any call: so old are clients at least that are replaced
 _COORDINATOR_MOVES = (
     KafkaError.NOT_COORDINATOR,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
@@ -66,6 +67,7 @@ _LEADER_MOVED = (
 _NOT_SHOWN = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED)
 _GROUP_NOT_SHOWN = (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED)
 _REFUSALS = (KafkaError._SSL, KafkaError._AUTHENTICATION)
+_SILENCE = (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN)
 # Of what librdkafka tells: the address, which a config provider may have given, its own settings' names, milliseconds.
 _NEEDLESS = re.compile(r"^\w+://\S+: |, verify that ssl\.ca\.location .*? package\)| \(after \d+ms in state \w+\)$")
 
@@ -98,6 +100,8 @@ class Admin:
         self._options: dict[str, Any] = {**confluent_options(java_options)}
         self._refusal = ""  # what TLS or a login met last
         self._readers: dict[str, Consumer] = {}
+        self._renewed_s = time.monotonic()
+        self._before: list[AdminClient | Consumer] = []  # replaced last: another thread may still wait for them
         self._objections: dict[str, KafkaError | None] = {}  # by group: what the last answered commit met
         self._accepted: dict[str, dict[tuple[str, int], int]] = {}  # by group: the last commit that the broker took
 
@@ -383,6 +387,17 @@ class Admin:
         except KafkaException as error:
             raise self._unavailable(error) from error
 
+    def _renew(self) -> None:
+        """Ask with new clients from now on.
+
+        A broker that comes back names no brokers for a moment, and a client that hears it has none for ever
+        (confluentinc/librdkafka issue 5301).
+        """
+        self._renewed_s = time.monotonic()
+        client = vars(self).pop("_client", None)
+        self._before = [*self._readers.values(), *([client] if client is not None else [])]
+        self._readers = {}
+
     def _met(self, error: KafkaError) -> None:
         if error.code() in _REFUSALS:
             self._refusal = _NEEDLESS.sub("", error.str())
@@ -397,6 +412,8 @@ class Admin:
                 "Do the certificates and the credentials fit?",
             )
         self._refusal = ""
+        if error.args[0].code() in _SILENCE and time.monotonic() > self._renewed_s + LASTS_S:
+            self._renew()
         return ClusterUnavailable(
             f"cluster {self.alias} ({self._servers}): no answer ({reason}). {advice}", cluster=self.alias
         )

@@ -57,7 +57,7 @@ class Heart(threading.Thread):
                     due_s[beat] = now_s + beat.interval_s
                     if self._is_ours((beat.source, beat.target)):
                         self._beat(beat)
-            for producer in self._producers.values():
+            for producer in list(self._producers.values()):
                 producer.poll(0)
             if self._stop_asked.wait(max(0.05, min([*due_s.values(), now_s + 1]) - time.monotonic())):
                 return
@@ -115,6 +115,8 @@ class Heart(threading.Thread):
 
     def _answered(self, beat: Beat, error: KafkaError | None, message: Message) -> None:
         if error is not None:
+            if error.code() == KafkaError._MSG_TIMED_OUT:
+                self._producers.pop(beat.target, None)  # it may never find a broker again: mirror.admin
             self._refuse(beat, error.str())
             return
         self._refused.pop(beat, None)

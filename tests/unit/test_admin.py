@@ -59,3 +59,24 @@ def test_what_tls_or_a_login_met_is_told_once_without_address_and_time(found, to
     admin._met(KafkaError(KafkaError._SSL, found))
     assert f"no answer (Timed out; {told}). Do the certificates" in str(admin._unavailable(timeout))
     assert re.search(r"no answer \(Timed out\)\. Is it up", str(admin._unavailable(timeout)))
+
+
+def test_a_cluster_that_was_silent_for_long_is_asked_by_new_clients(monkeypatch):
+    """librdkafka's may have lost every broker for good; that of the last time lives on for who still waits for its answer."""
+    now_s = [1000.0]
+    monkeypatch.setattr("mirror.admin.time.monotonic", lambda: now_s[0])
+    admin = Admin("primary", NOBODY)
+    first, reader = admin._client, admin._reader("g")
+    silence = KafkaException(KafkaError(KafkaError._TRANSPORT))
+    admin._unavailable(silence)
+    assert (admin._client, admin._reader("g")) == (first, reader), "it is new itself"
+    now_s[0] += 31.0
+    admin._unavailable(KafkaException(KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED)))
+    assert (admin._client, admin._reader("g")) == (first, reader), "it was answered"
+    admin._unavailable(silence)
+    second = admin._client
+    assert second is not first
+    assert admin._reader("g") is not reader
+    assert {*map(id, admin._before)} == {id(first), id(reader)}
+    admin._unavailable(silence)
+    assert admin._client is second, "not with every answer that fails"
