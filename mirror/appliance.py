@@ -33,7 +33,7 @@ from mirror.replication.class_archive import ClassArchive
 from mirror.replication.datasource import Plan, write_plan
 from mirror.replication.plan import Layout
 from mirror.replication.reports import OF_TOPICS
-from mirror.replication.stream import OBSERVED, OBSERVED_CHECKPOINTS, CheckpointStream, Lanes, close, session
+from mirror.replication.stream import OBSERVED, OBSERVED_CHECKPOINTS, CheckpointStream, Lanes, close, hush, session
 from mirror.signals import obey
 from mirror.state_folder import StateFolder
 from mirror.topics import offset_syncs_topic, sync_acls, sync_configs
@@ -137,6 +137,7 @@ class Appliance:
                 self._watch(streams)
             self._is_ready = False
             self._finish(lanes, polling)
+            hush(spark)
             for stream in streams:
                 stream.stop()
             if self._failure is not None:

@@ -99,6 +99,12 @@ def _await_cores(spark: SparkSession, tasks: int) -> None:
         time.sleep(0.5)
 
 
+def hush(spark: SparkSession) -> None:
+    """Let Spark say no more: rounds and tasks that a stop interrupts are errors to it."""
+    with contextlib.suppress(Py4JError, OSError):
+        spark.sparkContext.setLogLevel("OFF")
+
+
 def close(spark: SparkSession, archive: ClassArchive) -> None:
     """Stop Spark and its JVM; nothing is left to stop when that is gone."""
     with contextlib.suppress(Py4JError, OSError):
