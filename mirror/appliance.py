@@ -35,7 +35,7 @@ from mirror.replication.plan import Layout
 from mirror.replication.reports import OF_TOPICS
 from mirror.replication.stream import OBSERVED, OBSERVED_CHECKPOINTS, CheckpointStream, Lanes, close, hush, session
 from mirror.signals import obey
-from mirror.state_folder import StateFolder
+from mirror.state_folder import MOST_HERE, StateFolder
 from mirror.topics import offset_syncs_topic, sync_acls, sync_configs
 
 log = logging.getLogger("mirror")
@@ -56,7 +56,8 @@ class Appliance:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._mirror = settings.mirror
-        self._folder = StateFolder(settings.mirror.state_dir)
+        state = settings.mirror.state_dir
+        self._folder = StateFolder.of_several(state) if settings.mirror.is_state_default else StateFolder(state)
         self._plan_file: Path = self._folder.path / "plan"
         self._memberships = Memberships()
         self._led: set[tuple[str, str]] = set()  # flows whose checkpoints the plan file asks for
@@ -69,7 +70,7 @@ class Appliance:
         self.port = 0
         self.poller = Poller(
             self.recorder,
-            settings.mirror.state_dir / "history.json",
+            self._folder.path / "history.json",
             window_s=settings.mirror.window_ms / 1000,
             publishes=settings.mirror.source_group_enabled,
         )
@@ -88,13 +89,8 @@ class Appliance:
             stack.enter_context(self._folder.written())
             self._folder.take()
             stack.callback(self._folder.leave)
-            try:
-                host, port = mirror.metrics_listen
-                self.port = stack.enter_context(
-                    serve(self._exposition, host, port, is_ready=lambda: self._is_ready, door=mirror.http)
-                )
-            except PortTakenError as error:
-                raise SettingsError(str(error)) from error
+            host, _ = mirror.metrics_listen
+            self.port = self._serve(stack)
             self.recorder.info("kafka_mirror_build_info", (__version__, platform.python_version(), version("pyspark")))
             self.poller.load()
             self._begin()
@@ -115,7 +111,7 @@ class Appliance:
             )
             streams: list[Lanes | CheckpointStream] = [lanes]
             if intervals := [s.flow.checkpoints.interval_s for s in self.flows if s.flow.checkpoints.enabled]:
-                streams.append(CheckpointStream(spark, mirror.state_dir, plan=self._plan_file, every_s=min(intervals)))
+                streams.append(CheckpointStream(spark, self._folder.path, plan=self._plan_file, every_s=min(intervals)))
             heart = Heart(self._settings.beats, self._beaten, self._beats_for)
             stack.callback(heart.stop)
             polling = threading.Thread(target=self._poll_on, name="poller", daemon=True)
@@ -142,6 +138,28 @@ class Appliance:
                 stream.stop()
             if self._failure is not None:
                 raise self._failure
+
+    def _serve(self, stack: ExitStack) -> int:
+        """Serve metrics; return the port, which is the next free one where nobody asked for another and that is taken.
+
+        Raises:
+            SettingsError: the address is taken.
+        """
+        mirror = self._mirror
+        host, port = mirror.metrics_listen
+        last = port + MOST_HERE - 1 if mirror.is_listen_default else port
+        for candidate in range(port, last + 1):
+            try:
+                served = serve(self._exposition, host, candidate, is_ready=lambda: self._is_ready, door=mirror.http)
+                found = stack.enter_context(served)
+            except PortTakenError as error:
+                if candidate == last:
+                    raise SettingsError(str(error)) from error
+            else:
+                if candidate != port:
+                    log.info("mirror.metrics.listen: port %d is taken; metrics are on port %d", port, found)
+                return found
+        raise AssertionError
 
     def _begin(self) -> None:
         """Begin every flow whose clusters answer; those of the others are tried again later.

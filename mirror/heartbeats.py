@@ -21,6 +21,10 @@ log = logging.getLogger("mirror")
 
 KEEP_MS = 10_000  # a heartbeat that could not be written by then says nothing any more
 TOPIC_AGAIN_S = 60.0
+# What librdkafka says of heartbeats without a topic: that, or nothing until their time is over.
+_NO_TOPIC = (
+    KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION, KafkaError._MSG_TIMED_OUT,
+)  # fmt: skip
 
 
 class Heart(threading.Thread):
@@ -87,7 +91,10 @@ class Heart(threading.Thread):
         """Return the target's producer; KafkaException where it cannot be made, for want of an OAuth token."""
         producer = self._producers.get(beat.target)
         if producer is None:
-            options = {**confluent_options(beat.client), "message.timeout.ms": KEEP_MS, "acks": "all"}
+            options = {
+                **confluent_options(beat.client), "message.timeout.ms": KEEP_MS, "acks": "all",
+                "allow.auto.create.topics": False,
+            }  # fmt: skip
             producer = self._producers[beat.target] = Producer(options, logger=quiet_logger())
         return producer
 
@@ -117,6 +124,8 @@ class Heart(threading.Thread):
         if error is not None:
             if error.code() == KafkaError._MSG_TIMED_OUT:
                 self._producers.pop(beat.target, None)  # it may never find a broker again: mirror.admin
+            if error.code() in _NO_TOPIC:
+                self._topic_due_s.pop(beat, None)  # it may have been deleted: the next beat creates it then
             self._refuse(beat, error.str())
             return
         self._refused.pop(beat, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Sequence
 from types import TracebackType
 
 from mirror.columns import one_line
@@ -21,6 +22,15 @@ def once(told: set[str], what: str) -> int:
 def in_words(error: BaseException) -> str:
     """Return what an error says; a time-out of asyncio's has no words of its own."""
     return str(error) or ("no answer in time" if isinstance(error, TimeoutError) else repr(error))
+
+
+NAMED = 5  # of many in a line
+
+
+def some(names: Sequence[str]) -> str:
+    """Return the first few of many names, and how many more there are."""
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 class _OneLine(logging.Formatter):

@@ -20,6 +20,7 @@ from mirror.config.clients import aiokafka_options
 from mirror.config.settings import Flow
 from mirror.errors import ClusterUnavailable, SettingsError
 from mirror.groups import Groups
+from mirror.logs import some
 from mirror.mm2_records import NotThatRecord, OffsetSync
 from mirror.offset_map import OffsetMap
 from mirror.replication.group_offsets import patiently
@@ -27,12 +28,10 @@ from mirror.replication.note import Note
 from mirror.replication.plan import Assigned, FlowPlan, Key
 from mirror.replication.recreated import OnRecreated
 from mirror.replication.tail import MapRecord
-from mirror.replication.wire import Target
+from mirror.replication.wire import KafkaError, Target
 from mirror.topics import offset_syncs_topic
 
 log = logging.getLogger("mirror")
-
-_NAMED = 5  # topic-partitions in a line of the log
 
 Found = TypeVar("Found")
 
@@ -123,7 +122,7 @@ def _went_on_as_shown(flow: Flow, plan: FlowPlan) -> bool:
         return False
     ranges = [f"{p.topic}-{p.partition} up to offset {offsets[p.topic, p.partition]}" for p in places]
     what = (
-        f"{flow.name}: {flow.target.alias} knows nothing of this flow, which had replicated {_some(ranges)} (group "
+        f"{flow.name}: {flow.target.alias} knows nothing of this flow, which had replicated {some(ranges)} (group "
         f"{plan.shown_as} on {flow.source.alias}): it was rebuilt, or is another cluster"
     )
     if flow.on_recreated is OnRecreated.STOP:
@@ -137,11 +136,6 @@ def _went_on_as_shown(flow: Flow, plan: FlowPlan) -> bool:
     positions = {(p.remote_topic, p.partition): Position(offsets[p.topic, p.partition], p.topic_id) for p in places}
     write_positions(flow, plan.group, positions)
     return True
-
-
-def _some(items: list[str]) -> str:
-    more = len(items) - _NAMED
-    return ", ".join(items[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def fence_unused(flow: Flow, plan: FlowPlan, *, slots: int, slots_before: int) -> None:
@@ -180,8 +174,14 @@ async def _from_map(flow: Flow, plan: FlowPlan, unplaced: Mapping[Key, Assigned]
         key: Position(last.source + last.records, str(Note(unplaced[key].topic_id, OffsetMap([last]).text())))
         for key, last in last_runs.items()
         # A topic that was created anew on the target is to be filled anew.
-        if there[unplaced[key].remote_topic, key[1]] >= last.target + last.records
+        if _end(there, (unplaced[key].remote_topic, key[1])) >= last.target + last.records
     }
+
+
+def _end(ends_there: Mapping[Key, int], place: Key) -> int:
+    if place not in ends_there:
+        raise KafkaError(f"{place[0]}-{place[1]}: its leader does not tell where its log ends")
+    return ends_there[place]
 
 
 def _take_over_group(flow: Flow, plan: FlowPlan, unplaced: Collection[Key]) -> int:

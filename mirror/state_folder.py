@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import logging
 import os
 import time
 from collections.abc import Iterator
@@ -13,8 +14,25 @@ from typing import IO
 
 from mirror.errors import SettingsError, StreamTerminated
 
+log = logging.getLogger("mirror")
+
+MOST_HERE = 16  # processes on one machine that need not be told where to keep their state and to serve metrics
 _RUNS_KEPT = 16
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
+
+
+def is_taken(path: Path) -> bool:
+    """Tell whether a mirror that runs has a folder."""
+    try:
+        with (path / "runs").open("a+") as held:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False  # whoever takes it says what is wrong with it
+    return False
 
 
 class StateFolder:
@@ -25,6 +43,15 @@ class StateFolder:
         self.run_id = 0
         self.gone: frozenset[int] = frozenset()
         self._held: IO[str] | None = None
+
+    @classmethod
+    def of_several(cls, path: Path) -> StateFolder:
+        """Return the folder, or the next one ("state-2", "state-3", ...) where mirrors that run have those before."""
+        candidates = [path, *(path.with_name(f"{path.name}-{n}") for n in range(2, MOST_HERE + 1))]
+        free = next((one for one in candidates if not is_taken(one)), path)
+        if free != path:
+            log.info("mirror.state.dir: %s belongs to a mirror that runs; this one keeps its state in %s", path, free)
+        return cls(free)
 
     def take(self) -> None:
         """Make the folder this process'; raises SettingsError when another process has it, or it cannot be written."""

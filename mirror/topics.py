@@ -24,6 +24,7 @@ from mirror.topic_configs import Change, described
 log = logging.getLogger("mirror")
 
 # Kafka compacts closed segments only, and the map is read from its beginning: small ones keep that short.
+_POLICY, _COMPACT = "cleanup.policy", "compact"
 _SOON_COMPACTED = {"segment.bytes": str(16 << 20), "min.cleanable.dirty.ratio": "0.1"}
 
 
@@ -77,17 +78,35 @@ def ensure_remote(
 
 
 def _create(flow: Flow, topic: Matched, source: Admin, target: Admin) -> str:
-    """Create a remote topic with the source's settings; return the objection, also when those cannot be read."""
+    """Create a remote topic with the source's settings; return the objection, also when those cannot be read.
+
+    Without settings that the target does not know, which would refuse the topic for them: versions have different ones.
+    """
     try:
         theirs = source.configs([topic.source.name])[topic.source.name]
     except ClusterUnavailable as error:
         return f"its settings cannot be read: {error}"
+    wanted = flow.configs.at_creation(theirs)
+    known = _known_settings(flow, target) or wanted
+    if unknown := sorted(wanted.keys() - set(known)):
+        log.warning("%s: %s is created on %s without %s, which that version of Kafka does not know",
+                    flow.name, topic.remote, flow.target.alias, ", ".join(unknown))  # fmt: skip
     return target.create(
         topic.remote,
         partitions=topic.source.partitions,
         replication_factor=flow.replication_factor,
-        configs=flow.configs.at_creation(theirs),
+        configs={name: value for name, value in wanted.items() if name in known},
     )
+
+
+def _known_settings(flow: Flow, target: Admin) -> Collection[str]:
+    """Return the settings that a topic has on the target, as one of our own tells; none where that is not to be had."""
+    batons = BATON_TOPIC.format(source=flow.source.alias)
+    try:
+        return target.configs([batons]).get(batons, {}).keys()
+    except ClusterUnavailable as error:  # it is not there yet, or this client may not look at it
+        log.debug("%s: which settings %s knows cannot be read: %s", flow.name, flow.target.alias, error)
+        return ()
 
 
 def sync_configs(flow: Flow, topics: list[Matched], source: Admin, target: Admin, *, present: Collection[str]) -> Drift:
@@ -188,16 +207,40 @@ def _ensure(
     partitions: int = 1,
     configs: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Create a compacted topic of our own, or give it more partitions; a refusal is logged and tried again next time."""
+    """Create a compacted topic of our own, or make it one, or give it more partitions; a refusal is logged and tried again."""
     have = existing.get(name)
     objection = ""
     if have is None:
-        configs = {"cleanup.policy": "compact", **configs}
+        configs = {_POLICY: _COMPACT, **configs}
         objection = cluster.create(name, partitions=partitions, replication_factor=factor, configs=configs)
-    elif have.partitions < partitions:
-        objection = cluster.grow(name, partitions=partitions)
+    else:
+        if have.partitions < partitions:
+            objection = cluster.grow(name, partitions=partitions)
+        objection = objection or _correct_policy(flow, cluster, name)
     if objection:
         log.error("%s: internal topic %s cannot be prepared on %s: %s", flow.name, name, cluster.alias, objection)
+
+
+def _correct_policy(flow: Flow, cluster: Admin, name: str) -> str:
+    """Have a topic of our own compacted, also where somebody else created it: a broker at anybody's request, with its defaults.
+
+    Returns:
+        The cluster's objection, "" when it is as it should be, or may not be seen.
+    """
+    try:
+        policy = cluster.configs([name])[name][_POLICY].value
+    except (ClusterUnavailable, KeyError) as error:
+        log.debug("%s: the cleanup policy of %s is not known: %r", flow.name, name, error)
+        return ""
+    if policy == _COMPACT:
+        return ""
+    objection = cluster.alter(name, [Change(_POLICY, _COMPACT)])
+    if not objection:
+        log.warning(
+            "%s: internal topic %s on %s had cleanup.policy=%s, by which it loses what is kept in it; it is compact now",
+            flow.name, name, cluster.alias, policy,
+        )  # fmt: skip
+    return objection
 
 
 def flow_plan(

@@ -9,12 +9,13 @@ import socket
 import struct
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 from mirror.local.broker import HOST, Broker, free_port
+from tests.cable import Cable, cable, is_possible
 
 CHUNK = 1 << 16
 TICK_S = 0.02
@@ -40,8 +41,10 @@ class Link:
 class FaultProxy:
     """Forwards `port` to a broker's listener. Its attributes are the faults; they work at once, on open connections too."""
 
-    def __init__(self, port: int, upstream: int) -> None:
+    def __init__(self, port: int, upstream: int, cable: Cable | None = None) -> None:
         self.port = port
+        self.host = cable.host if cable is not None else HOST
+        self.cable = cable
         self.upstream = upstream
         self._links: set[Link] = set()
         self.accepted = 0  # connections, ever
@@ -78,7 +81,8 @@ class FaultProxy:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        server = self._loop.run_until_complete(asyncio.start_server(self._connected, HOST, self.port))
+        listens = self.cable.listener(self.port) if self.cable else socket.create_server((HOST, self.port))
+        server = self._loop.run_until_complete(asyncio.start_server(self._connected, sock=listens))
         self._loop.run_forever()
         server.close()
         for link in tuple(self._links):
@@ -102,7 +106,7 @@ class FaultProxy:
         self._links.add(link)
         try:
             await asyncio.gather(self._pump(link, reader, to_broker), self._pump(link, from_broker, writer))
-        except OSError:
+        except (OSError, asyncio.CancelledError):  # the latter at the end, of which asyncio's streams would complain
             pass
         finally:
             self._links.discard(link)
@@ -126,13 +130,21 @@ class FaultProxy:
 
 
 @contextmanager
-def proxied(name: str, folder: Path) -> Iterator[tuple[Broker, FaultProxy, str]]:
-    """Start a broker with a second listener that is reached through a proxy only; yield it, the proxy, its bootstrap."""
+def proxied(name: str, folder: Path, *, has_cable: bool = False) -> Iterator[tuple[Broker, FaultProxy, str]]:
+    """Start a broker with a second listener that is reached through a proxy only; yield it, the proxy, its bootstrap.
+
+    Args:
+        name: The broker's.
+        folder: The broker's.
+        has_cable: The proxy is at the far end of a cable, where one can be laid.
+    """
     upstream, port = free_port(), free_port()
-    overrides = {
-        "listeners": f"PROXIED://{HOST}:{upstream}",
-        "advertised.listeners": f"PROXIED://{HOST}:{port}",
-        "listener.security.protocol.map": "PROXIED:PLAINTEXT",
-    }
-    with Broker.start(name, folder, overrides=overrides) as broker, FaultProxy(port, upstream) as proxy:
-        yield broker, proxy, f"{HOST}:{port}"
+    with ExitStack() as stack:
+        proxy = FaultProxy(port, upstream, stack.enter_context(cable()) if has_cable and is_possible() else None)
+        overrides = {
+            "listeners": f"PROXIED://{HOST}:{upstream}",
+            "advertised.listeners": f"PROXIED://{proxy.host}:{port}",
+            "listener.security.protocol.map": "PROXIED:PLAINTEXT",
+        }
+        broker = stack.enter_context(Broker.start(name, folder, overrides=overrides))
+        yield broker, stack.enter_context(proxy), f"{proxy.host}:{port}"

@@ -41,6 +41,10 @@ class FlowCheckpoints:
     moved: dict[tuple[str, Key], State] = field(default_factory=dict)  # by group and place, of the last time
     moved_at_s: float = float("-inf")
     forgot_at_s: float = float("-inf")
+    along: dict[Key, Key] = field(default_factory=dict)  # the remote topic-partition of each one of the source
+    home: dict[Key, Key] = field(
+        default_factory=dict
+    )  # what a topic-partition that the source reads from the target is there
     hidden: set[str] = field(default_factory=set)  # groups of whom it was said that they may not be read
     foreign: int = 0
     refused_syncs: str = ""
@@ -51,6 +55,10 @@ class FlowCheckpoints:
 
     def follow(self, plan: CheckpointPlan) -> None:
         """Take in a new plan: other topics, other clients."""
+        if plan is not self.plan or not self.along:
+            self.along = {(p.topic, p.partition): (p.remote_topic, p.partition) for p in plan.flow.partitions}
+            back = plan.back.partitions if plan.back is not None else ()
+            self.home = {(p.remote_topic, p.partition): (p.topic, p.partition) for p in back}
         self.plan = plan
         self.maps.flow = plan.flow
         if plan.back is None:
@@ -75,18 +83,26 @@ class FlowCheckpoints:
         found = {group.name: self._translated(group) for group in groups}
         before = dict(self.written)
         gone = await self._forgotten()
+        unwritten: KafkaError | TimeoutError | None = (
+            None  # what kept the checkpoints, and nothing else, from being written
+        )
         async with writer(plan.flow.producer, {plan.checkpoints_topic, plan.flow.offset_map_topic}) as target:
-            await write(target, plan.flow.offset_map_topic, ((key, None) for key in gone))
             fresh = self._fresh(found)
-            await write(target, plan.checkpoints_topic, (checkpoint.encode() for checkpoint in fresh))
+            try:
+                await write(target, plan.checkpoints_topic, (checkpoint.encode() for checkpoint in fresh))
+                self.written |= {(c.group, (c.topic, c.partition)): c for c in fresh}
+                await write(target, plan.flow.offset_map_topic, ((key, None) for key in gone))
+            except (KafkaError, TimeoutError) as error:
+                unwritten = error
             acked_ms = now_ms()
-            self.written |= {(c.group, (c.topic, c.partition)): c for c in fresh}
             if self._is_move_due():
                 await self._move(target, found)
                 self.moved = {(g, place): at.state for g, places in found.items() for place, at in places.items()}
             else:
                 self._recall_moves(found)
         await self._write_offset_syncs()
+        if unwritten is not None:
+            raise unwritten
         changed = {(c.group, (c.topic, c.partition)) for c in fresh}
         own = CheckpointReport(plan.flow.source, plan.flow.target, foreign=self.foreign + self.maps.foreign)
         self.foreign = self.maps.foreign = 0
@@ -117,20 +133,17 @@ class FlowCheckpoints:
         Without those that a mirror put there: they came from the target, and would undo what was done to the group since.
         """
         found = {}
-        offsets = {key: offset for key, offset in group.offsets.items() if key not in group.mirrored}
-        for assigned in self.plan.flow.partitions:
-            key = (assigned.topic, assigned.partition)
-            if key in offsets:
-                place = (assigned.remote_topic, assigned.partition)
-                found[place] = translated(offsets[key], self.maps.maps.get(key), self.maps.positions.get(key))
-        for assigned in self.plan.back.partitions if self.plan.back is not None else ():
-            # The source reads what came from the target: the map that brought it there leads back.
-            key, place = (assigned.remote_topic, assigned.partition), (assigned.topic, assigned.partition)
-            if key in offsets and self.back is not None:
+        for key, offset in group.offsets.items():  # not by the plan, which may be a thousand times as long
+            if key in group.mirrored:
+                continue
+            if (place := self.along.get(key)) is not None:
+                found[place] = translated(offset, self.maps.maps.get(key), self.maps.positions.get(key))
+            if (place := self.home.get(key)) is not None and self.back is not None:
+                # The source reads what came from the target: the map that brought it there leads back.
                 way = self.back.maps.get(place)
-                home = way.reverse(offsets[key]) if way is not None else None
+                home = way.reverse(offset) if way is not None else None
                 state = State.NO_MAP if home is None else State.TRANSLATED
-                found[place] = Translated(offsets[key], home, state)
+                found[place] = Translated(offset, home, state)
         return found
 
     def _fresh(self, found: Mapping[str, Mapping[Key, Translated]]) -> list[Checkpoint]:

@@ -17,9 +17,11 @@ from mirror.logs import in_words
 from mirror.mm2_records import Checkpoint, NotThatRecord
 from mirror.replication.group_offsets import GroupOffsets, patiently
 from mirror.replication.plan import Key
+from mirror.replication.wire import EARLIEST, LATEST, Source
 
 READ_RECORDS = 5_000
 WITHIN_S = 60.0
+BOUNDS_S = 5.0  # for a broker that does not answer, beside those that do
 
 Answer = TypeVar("Answer")
 
@@ -87,22 +89,26 @@ async def committed(options: Mapping[str, Any], group: str) -> dict[Key, tuple[i
 
 
 async def ends(options: Mapping[str, Any], places: Iterable[Key]) -> dict[Key, int]:
-    """Return the log-end offset of each topic-partition."""
-    return await _bounds(options, places, "end_offsets")
+    """Return the log-end offset of each topic-partition whose leader tells; one that does not costs no other its answer."""
+    return await _bounds(options, places, LATEST)
 
 
 async def starts(options: Mapping[str, Any], places: Iterable[Key]) -> dict[Key, int]:
-    """Return the log-start offset of each topic-partition."""
-    return await _bounds(options, places, "beginning_offsets")
+    """Return the log-start offset of each topic-partition whose leader tells."""
+    return await _bounds(options, places, EARLIEST)
 
 
-async def _bounds(options: Mapping[str, Any], places: Iterable[Key], call: str) -> dict[Key, int]:
-    wanted = [TopicPartition(*place) for place in places]
+async def _bounds(options: Mapping[str, Any], places: Iterable[Key], at: int) -> dict[Key, int]:
+    wanted = dict.fromkeys(places, at)
     if not wanted:
         return {}
-    async with _consumer(options) as consumer:
-        found = await getattr(consumer, call)(wanted)
-    return {(place.topic, place.partition): offset for place, offset in found.items()}
+    cluster = Source(options)
+    try:
+        await cluster.open({topic for topic, _ in wanted})
+        found = await cluster.offsets(wanted, within_s=BOUNDS_S)
+    finally:
+        await cluster.close()
+    return {place: offset for place, offset in found.items() if isinstance(offset, int)}
 
 
 @asynccontextmanager

@@ -18,6 +18,7 @@ class State(StrEnum):
     AHEAD = "ahead"  # the group has read more than is replicated: what comes next is read again
     ACTIVE = "active"  # the target's group is in use and was left alone
     TARGET_AHEAD = "target_ahead"  # the target's group stands further on: it is never moved back
+    UNREACHABLE = "unreachable"  # the target does not tell where its log ends: it is asked again next time
     PAST_END = "past_end"  # the target's log ends before: it was cut or created anew
     NOTHING_YET = "nothing_yet"  # no record of the topic-partition was replicated yet
     NO_MAP = "no_map"  # the offset is older than what is known: it was replicated by somebody else, or never
@@ -51,7 +52,9 @@ def moved(there: int | None, downstream: int, end: int | None) -> State | None:
 
     Source: MirrorCheckpointTask.syncGroupOffset, which never moves a group back.
     """
-    if end is not None and downstream > end:
+    if end is None:
+        return State.UNREACHABLE
+    if downstream > end:
         return State.PAST_END
     if there is None or there < downstream:
         return None

@@ -63,7 +63,8 @@ class ProduceOptions:
 
     compression: str | None  # None keeps the codec each batch has; "none" sends uncompressed
     batch_size: int  # bytes
-    max_request_size: int  # bytes
+    max_request_size: int  # bytes of a request; a batch that is larger goes alone, unless it is larger than:
+    largest_batch: int | None  # bytes: a given max.request.size; None: the target's own limits decide
     transaction_timeout_ms: int  # after which a broker aborts a transaction that nobody ended
 
 
@@ -172,7 +173,8 @@ def produce_options(java: Mapping[str, str]) -> ProduceOptions:
     return ProduceOptions(
         compression=choice(java, "compression.type", "none", _CODECS) if "compression.type" in java else None,
         batch_size=integer(java, "batch.size", DEFAULT_BATCH_BYTES, least=1),
-        max_request_size=integer(java, "max.request.size", 1 << 20, least=1),
+        max_request_size=(request_bytes := integer(java, "max.request.size", 1 << 20, least=1)),
+        largest_batch=request_bytes if "max.request.size" in java else None,
         transaction_timeout_ms=integer(java, "transaction.timeout.ms", 60_000, least=1),
     )
 

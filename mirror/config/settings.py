@@ -23,7 +23,7 @@ from mirror.config.keys import (
     refuse_removed,
 )
 from mirror.config.layers import Assigned, Layer, Layers, Pair, assign, effective, merged, unhonoured
-from mirror.config.properties import Entry, Properties, default_layer, last_wins, read
+from mirror.config.properties import DEFAULT, Entry, Properties, default_layer, last_wins, read
 from mirror.config.providers import resolve
 from mirror.config.values import refusal
 from mirror.errors import SettingsError
@@ -122,6 +122,8 @@ class Mirror:
     app_prometheus_url: str = ""  # where it finds the past
     http: Door = field(default_factory=Door)  # of /metrics and the lag inspector
     metrics_listen: tuple[str, int] = ("127.0.0.1", 9404)
+    is_listen_default: bool = True  # nobody asked for that port: where it is taken, the next free one serves as well
+    is_state_default: bool = True  # nobody asked for that folder: likewise
     metrics_max_series: int = 250_000
     metrics_strimzi_names: bool = False  # also serve MirrorMaker's measures under the names of Strimzi's exporter rules
     state_dir: Path = Path("state")
@@ -363,6 +365,8 @@ def _mirror(own: Layer) -> Mirror:
         app_prometheus_url=_url(own["mirror.app.prometheus.url"]),
         http=_door(own),
         metrics_listen=values.host_port(own["mirror.metrics.listen"]),
+        is_listen_default=own["mirror.metrics.listen"].where == DEFAULT,
+        is_state_default=state.where == DEFAULT,
         metrics_max_series=values.integer(own["mirror.metrics.max.series"], least=1),
         metrics_strimzi_names=values.boolean(own["mirror.metrics.strimzi.names"]),
         state_dir=Path(values.text(state)),

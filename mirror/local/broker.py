@@ -67,6 +67,8 @@ class Broker:
         heap: str,
         detached: bool,
         controller_port: int | None = None,
+        node: int = 2,
+        version: str = jars.KAFKA_VERSION,
     ) -> None:
         self.name = name
         self.data_dir = data_dir
@@ -74,6 +76,8 @@ class Broker:
         self.cluster_id = cluster_id
         self._heap = heap
         self._detached = detached
+        self._node = node
+        self._version = version
         self._controller_port = controller_port  # of the broker whose cluster this one joins
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -88,6 +92,8 @@ class Broker:
         port: int | None = None,
         detached: bool = False,
         joins: Broker | None = None,
+        node: int = 2,
+        version: str = jars.KAFKA_VERSION,
     ) -> Self:
         """Start a broker and return when it answers a metadata request.
 
@@ -100,7 +106,9 @@ class Broker:
             port: The plain listener's port; by default the one used before, or a free one.
             detached: The broker outlives this process, in a session of its own; otherwise the kernel (Linux)
                 kills it when this process dies.
-            joins: Become node 2 of this broker's cluster, which keeps the controller, instead of a cluster of its own.
+            joins: Become a node of this broker's cluster, which keeps the controller, instead of a cluster of its own.
+            node: The node's id then.
+            version: Kafka's.
 
         Raises:
             ClusterUnavailable: It ended or did not answer in time; the message has the end of its log.
@@ -118,6 +126,8 @@ class Broker:
             heap=heap,
             detached=detached,
             controller_port=joins.controller_port if joins else None,
+            node=node,
+            version=version,
         )
         broker._write_config(overrides or {})
         if cluster_id is None:
@@ -198,7 +208,7 @@ class Broker:
         if self._controller_port:
             properties |= {
                 "process.roles": "broker",
-                "node.id": "2",
+                "node.id": str(self._node),
                 "listeners": properties["advertised.listeners"],
             }
         for key, value in overrides.items():
@@ -208,14 +218,14 @@ class Broker:
 
     def _format(self) -> None:
         """Write the storage's first metadata, as `kafka-storage.sh format` does."""
-        tool = [*_java("128m"), "kafka.tools.StorageTool", "format", "--cluster-id", self.cluster_id]
+        tool = [*_java("128m", self._version), "kafka.tools.StorageTool", "format", "--cluster-id", self.cluster_id]
         tool += ["--config", str(self.data_dir / "server.properties"), "--ignore-formatted"]
         done = subprocess.run(tool, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         if done.returncode != 0:
             raise ClusterUnavailable(f"{self.name}: its storage could not be formatted:\n{done.stdout.strip()}")
 
     def _launch(self) -> None:
-        command = [*_java(self._heap), "kafka.Kafka", str(self.data_dir / "server.properties")]
+        command = [*_java(self._heap, self._version), "kafka.Kafka", str(self.data_dir / "server.properties")]
         if not self._detached and sys.platform == "linux":
             command = [sys.executable, "-I", "-S", "-c", _TIED_TO_PARENT, str(os.getpid()), *command]
         with self.log.open("ab") as log:
@@ -292,7 +302,7 @@ def _defaults(data: Path, port: int, controller_port: int) -> dict[str, str]:
         "inter.broker.listener.name": "PLAINTEXT",
         "controller.listener.names": "CONTROLLER",
         "log.dirs": str(data),
-        "auto.create.topics.enable": "false",
+        "auto.create.topics.enable": "true",  # as most clusters have it: what is deleted must stay deleted all the same
         "num.partitions": "1",
         "default.replication.factor": "1",
         "min.insync.replicas": "1",
@@ -315,7 +325,7 @@ def _defaults(data: Path, port: int, controller_port: int) -> dict[str, str]:
     }
 
 
-def _java(heap: str) -> list[str]:
+def _java(heap: str, version: str) -> list[str]:
     """Return the start of a Java command: small, and quiet on the console below WARN."""
     options = [f"-Xmx{heap}", "-XX:+UseSerialGC"]
     if heap != LARGE_HEAP:
@@ -326,7 +336,7 @@ def _java(heap: str) -> list[str]:
         "-Djava.awt.headless=true",
         "-Dlog4j2.level=WARN",
         "-cp",
-        jars.classpath(jars.resolve()),
+        jars.classpath(jars.resolve(version=version)),
     ]
 
 

@@ -30,6 +30,8 @@ from mirror.offset_map import Run
 HEADER = struct.Struct(">qiibIhiqqqhii")
 HEADER_SIZE = HEADER.size
 _LOG_OVERHEAD = 12  # baseOffset and batchLength, which batchLength itself does not count
+_OVERHEAD = struct.Struct(">qi")
+_MAGIC_AT = 16  # in every format, behind the offset, the length, and four bytes more
 _CRC_FROM = 21  # the CRC covers the attributes and all that follows
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 _DECODE = {1: gzip_decode, 2: snappy_decode, 3: lz4_decode, 4: zstd_decode}
@@ -113,16 +115,16 @@ def batches(data: bytes) -> Iterator[Batch]:
     """Yield the complete batches of a fetch response's records; a cut-off tail is left for the next fetch."""
     view = memoryview(data)
     at, end = 0, len(data)
-    while at + HEADER_SIZE <= end:
-        base, length, _, magic, crc, attributes, delta, first, last, producer, _, _, count = HEADER.unpack_from(
-            view, at
-        )
+    while at + _MAGIC_AT < end:
+        base, length = _OVERHEAD.unpack_from(view, at)
         stop = at + _LOG_OVERHEAD + length
         if stop > end:
             return
-        if magic < 2:
+        magic = view[at + _MAGIC_AT]
+        if magic < 2:  # a message of the formats before 0.11 may be smaller than the header of the present one
             yield _legacy(view[at:stop], base, magic)
         else:
+            _, _, _, _, crc, attributes, delta, first, last, producer, _, _, count = HEADER.unpack_from(view, at)
             if google_crc32c.value(bytes(view[at + _CRC_FROM : stop])) != crc:
                 raise CorruptBatch(f"the batch at source offset {base} does not match its CRC")
             yield Batch(view[at:stop], magic, base, base + delta, attributes, first, last, producer, count)

@@ -3,21 +3,58 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
+import struct
+from functools import partial
 from typing import Any
 
+import aiokafka.client
 from aiokafka import errors as kafka_errors
 from aiokafka.client import AIOKafkaClient, ConnectionGroup
+from aiokafka.protocol.metadata import MetadataRequest
+
+# A broker with auto.create.topics.enable, Kafka's default, creates each topic that a metadata request names, unless the request
+# forbids it. aiokafka's do not: a topic that its owner deletes would come back for as long as we follow it.
+aiokafka.client.MetadataRequest = partial(MetadataRequest, allow_auto_topic_creation=False)
 
 # Java's reconnect.backoff.ms and its max: a broker that is down or refuses the login is not asked hundreds of times.
 FIRST_S, LONGEST_S = 0.05, 1.0
 
 
-def guarded(client: AIOKafkaClient) -> AIOKafkaClient:
-    """Have a client fail as Kafka's do, and wait before it connects again where it could not just now."""
+# Nothing that is sent may arrive when others take the sender for dead: the kernel gives an unanswered connection up by then.
+UNANSWERED_MS = 5_000
+_NO_LINGER = struct.pack("ii", 1, 0)  # a close sends RST and drops what was not sent: also when the process is killed
+
+
+def guarded(client: AIOKafkaClient, *, is_abortive: bool = False) -> AIOKafkaClient:
+    """Have a client fail as Kafka's do, and wait before it connects again where it could not just now.
+
+    An abortive one leaves nothing in the kernel that is sent after its connection was closed.
+    """
     client.send = _sending(client.send)
     client.coordinator_lookup = _looking_up(client.coordinator_lookup)
-    client._get_conn = _Connects(client).connected
+    client._metadata_update = _updating(client._metadata_update)
+    client._get_conn = _Connects(client, is_abortive=is_abortive).connected
     return client
+
+
+def abort_connections(client: AIOKafkaClient, group: int | None = None, node: int | None = None) -> None:
+    """End a client's connections now, or those of a connection group or to a broker, without sending what they still hold."""
+    for (to_node, of_group), connection in tuple(client._conns.items()):
+        if group in (None, of_group) and node in (None, to_node) and connection._writer is not None:
+            connection._writer.transport.abort()
+            connection.close()
+
+
+def _let_go_at_once(connection: Any) -> None:
+    transport = connection._writer and connection._writer.get_extra_info("socket")
+    if transport is None:
+        return
+    with contextlib.suppress(OSError):  # it was closed just now
+        transport.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
+            transport.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNANSWERED_MS)
 
 
 def _sending(send: Any) -> Any:
@@ -44,12 +81,26 @@ def _looking_up(coordinator_lookup: Any) -> Any:
     return looked_up
 
 
+def _updating(metadata_update: Any) -> Any:
+    async def updated(*arguments: Any) -> bool:
+        """Of a connection that closed just now the task that keeps the metadata would die, and who waits for it wait for ever."""
+        try:
+            return bool(await metadata_update(*arguments))
+        except kafka_errors.KafkaError:
+            raise
+        except RuntimeError:
+            return False
+
+    return updated
+
+
 class _Connects:
     """Connections of one client, by node; of several that wait for one node's turn to be tried again, one tries."""
 
-    def __init__(self, client: AIOKafkaClient) -> None:
+    def __init__(self, client: AIOKafkaClient, *, is_abortive: bool = False) -> None:
         self._client = client
         self._connect = client._get_conn
+        self._is_abortive = is_abortive
         self._failed: dict[Any, tuple[float, float]] = {}  # when it may be tried again, and the pause before that
 
     async def connected(self, node: Any, *, group: Any = ConnectionGroup.DEFAULT, **named: Any) -> Any:
@@ -62,6 +113,8 @@ class _Connects:
                 return None  # somebody else tries, or has tried, meanwhile
             self._put_off(node, failed)
         found = await self._connect(node, group=group, **named)
+        if self._is_abortive and found is not None and found is not open_one:
+            _let_go_at_once(found)
         if found is None:
             self._put_off(node, failed)
         else:

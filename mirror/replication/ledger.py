@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from mirror.replication.wire import Target, now_ms
 
 MAP_EVERY_MS = 60_000  # the map's topic is written in the first window of each such time
 MAP_WRITE_S = 2.0
+MAP_AGAIN_S = 30.0  # until it is tried again where it could not be written
 
 
 def is_there(target: Target, assigned: Assigned) -> bool:
@@ -27,6 +29,7 @@ class Page(NamedTuple):
 
     offsets: dict[Key, tuple[int, str]]
     written: list[tuple[Partition, int]]
+    instead_of: list[int | None]  # what the group had of each of them before
 
 
 class Ledger:
@@ -35,37 +38,49 @@ class Ledger:
     def __init__(self, plan: FlowPlan, window: Window, partitions: Sequence[Partition]) -> None:
         self._plan = plan
         self._partitions = partitions
+        self._map_again_s = 0.0
         self.map_is_due = window.is_first_of(MAP_EVERY_MS)
 
     def page(self, target: Target) -> Page:
-        """Return what was acknowledged since the last page; the first one of a window has all, so that no position expires.
+        """Return the positions that differ from what the target's group has.
 
         Without those of remote topics that are gone: a broker keeps no position for them. But where records arrived the position
         goes with them, whatever the metadata says at the moment: without it they would come again.
         """
         offsets: dict[Key, tuple[int, str]] = {}
-        written = []
+        written: list[tuple[Partition, int]] = []
+        instead_of: list[int | None] = []
         for partition in self._partitions:
             if partition.begins is not None or partition.acked == partition.committed:
                 continue
             assigned = partition.assigned
             if partition.has_arrived or is_there(target, assigned):
-                note = Note(partition.ids, partition.tail.text())
+                note = Note(partition.ids, partition.tail.text(), partition.until_ms, partition.in_sync)
                 offsets[assigned.remote_topic, assigned.partition] = (partition.acked, str(note))
                 written.append((partition, partition.acked))
-        return Page(offsets, written)
+                instead_of.append(partition.committed)
+        return Page(offsets, written, instead_of)
 
     def wrote(self, page: Page) -> None:
         """Take in that the target has a page."""
-        for partition, acked in page.written:
-            partition.committed = acked
+        for (partition, acked), before in zip(page.written, page.instead_of, strict=True):
+            if partition.committed == before:  # else its note is another one by now
+                partition.committed = acked
+
+    def write_all(self) -> None:
+        """Put every position on the next page: once an hour, lest one expires, and where older ones may have been committed."""
+        for partition in self._partitions:
+            if not partition.is_another:  # to write that would undo what an operator sets
+                partition.committed = None
 
     async def move_tails(self, target: Target) -> None:
         """Write the tails to the map's topic that have grown long, and once a minute all that have grown.
 
         Raises:
-            KafkaError: the target refuses; the producer's sequence numbers have a hole then.
+            KafkaError: the target refuses; the tails stay with the positions.
         """
+        if time.monotonic() < self._map_again_s:
+            return
         is_due, self.map_is_due = self.map_is_due, False
         growing = [
             (p, last)
@@ -78,10 +93,13 @@ class Ledger:
         if not growing or not target.knows(topic, 0):
             return
         records = (MapRecord(p.assigned.topic, p.assigned.partition, p.tail.runs).encode() for p, _ in growing)
+        self._map_again_s = time.monotonic() + MAP_AGAIN_S
         try:
             sent = [target.send(batch, topic, 0) for batch in of_values(records, timestamp_ms=int(now_ms()))]
             await asyncio.wait_for(asyncio.gather(*sent), MAP_WRITE_S)
         except TimeoutError:
             return  # the producer goes on trying; the tails stay with the positions
+        self._map_again_s = 0.0
         for partition, last in growing:
             partition.tail.moved(last)
+            partition.committed = None  # its tail is shorter now

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from aiokafka import errors as kafka_errors
+
 from mirror.replication import batches as wire_batches
 from mirror.replication.batches import Batch
 from mirror.replication.plan import Key
@@ -13,7 +15,7 @@ FETCH_WAIT_MS = 200
 
 
 class TooMuchError(Exception):
-    """What was asked for is more than is read back at once, or cannot be read."""
+    """What was asked for is more than is read back at once."""
 
 
 async def read_batches(log_of: Source, place: Key, start: int, records: int, isolation_level: int) -> list[Batch]:
@@ -27,19 +29,22 @@ async def read_batches(log_of: Source, place: Key, start: int, records: int, iso
         isolation_level: As in a fetch request: 1 for committed records only, batches of aborted ones come empty.
 
     Raises:
-        TooMuchError: more than MOST_BYTES, or no leader.
-        KafkaError, OSError, TimeoutError: what the client raises.
+        TooMuchError: more than MOST_BYTES.
+        KafkaError, OSError, TimeoutError: what the client raises, or the leader refuses.
     """
     found: list[Batch] = []
     offset, held, size = start, 0, 0
     while held < records:
         node = log_of.leader(*place)
         if node is None:
-            raise TooMuchError(f"{place[0]}-{place[1]} has no leader")
+            raise kafka_errors.LeaderNotAvailableError(f"{place[0]}-{place[1]}")
         (part,) = await log_of.fetch(
             node, {place[0]: [(place[1], offset, FETCH_BYTES)]},
             max_wait_ms=FETCH_WAIT_MS, min_bytes=1, max_bytes=FETCH_BYTES, isolation_level=isolation_level, cold=False,
         )  # fmt: skip
+        error = kafka_errors.for_code(part.error)
+        if error not in (kafka_errors.NoError, kafka_errors.OffsetOutOfRangeError):
+            raise error(f"{place[0]}-{place[1]}")
         fresh = list(wire_batches.batches(part.records))
         if part.error or not fresh:
             break

@@ -4,18 +4,42 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+_NO_TAIL = "-"
+_UNTIL = "until="
+_IN_SYNC = "in-sync="
+
 
 class Note(NamedTuple):
-    """`ids` of the topic on both sides (mirror.replication.recreated) and `tail` of the offset map, both as text."""
+    """What a window tells the next one about a topic-partition, beside its position.
+
+    `ids` of the topic on both sides (mirror.replication.recreated) and `tail` of the offset map, both as text. `until_ms`: a
+    batch was sent whose outcome is not known, and may come into the log until then (epoch ms); 0: there is none. `in_sync`:
+    with so many replicas in sync the target appended nothing; None: it appends, as far as is known.
+    """
 
     ids: str
     tail: str = ""
+    until_ms: int = 0
+    in_sync: int | None = None
 
     def __str__(self) -> str:
+        marks = [f"{_UNTIL}{self.until_ms}"] if self.until_ms else []
+        if self.in_sync is not None:
+            marks.append(f"{_IN_SYNC}{self.in_sync}")
+        if marks:
+            return " ".join([self.ids, self.tail or _NO_TAIL, *marks])
         return f"{self.ids} {self.tail}".rstrip()
 
     @classmethod
     def parse(cls, metadata: str) -> Note:
         """Read back what str() returned."""
-        ids, _, tail = metadata.partition(" ")
-        return cls(ids, tail)
+        ids, _, rest = metadata.partition(" ")
+        tail, *marks = rest.split(" ")
+        values = {mark.partition("=")[0]: mark.partition("=")[2] for mark in marks}
+        until, in_sync = values.get("until", ""), values.get("in-sync", "")
+        return cls(
+            ids,
+            "" if tail == _NO_TAIL else tail,
+            int(until) if until.isdecimal() else 0,
+            int(in_sync) if in_sync.isdecimal() else None,
+        )

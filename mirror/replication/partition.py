@@ -30,14 +30,19 @@ class Partition:
     ends_at: int | None = None  # the source's log end, where that was found to lie before the position
     high_watermark: int = -1  # the last that the source told
     goes_to: int = 0  # the next batch has no lower offset on the target, or that log is another one by now, or was cut
-    committed: int | None = None
+    committed: int | None = (
+        None  # the position that the target's group has, with the same note; None: it is to be written
+    )
+    until_ms: int = 0  # a batch of an earlier window may come into the log until then, epoch ms; nothing is sent before
+    in_sync: int | None = None  # so many replicas were in sync when the target appended nothing
     tail: Tail = field(default_factory=Tail)
     queue: deque[Batch] = field(default_factory=deque)
     ready: deque[Outgoing] = field(default_factory=deque)
     rounds: deque[Round] = field(default_factory=deque)  # instead of `ready`, of a topic that is spread
     rounds_end: int = 0  # source offset behind the last of them
     turns: int = 0  # rounds begun, which places records without a key
-    queued_bytes: int = 0
+    held_bytes: int = 0  # read, and not acknowledged
+    taken_bytes: int = 0  # of these: taken out of the queue
     in_flight: bool = False
     has_arrived: bool = False  # something of it, in this window
     is_hot: bool = True
@@ -59,10 +64,14 @@ class Partition:
             self.tail.acknowledged(outgoing.runs, base)
             self.goes_to = base + 1
 
+    def passed(self, offset: int) -> None:
+        """Note that the target has, or is not to have, all before a source offset; that never goes back."""
+        self.acked = max(self.acked, offset)
+
     def has_room(self, now_s: float) -> bool:
         """Tell whether more of it is to be fetched now."""
         is_placed = self.begins is None and not self.in_doubt
-        return is_placed and self.queued_bytes < QUEUE_BYTES and now_s >= self.resume_s
+        return is_placed and self.held_bytes < QUEUE_BYTES and now_s >= self.resume_s
 
     @property
     def has_arrived_whole(self) -> bool:

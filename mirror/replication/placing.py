@@ -34,13 +34,14 @@ def placed(
         begins = EARLIEST if from_earliest or assigned.is_late else LATEST
         return Partition(assigned, begins=begins, ids=str(now), in_doubt=True)
     offset, metadata = committed
-    ids, tail = Note.parse(metadata)
+    ids, tail, until_ms, in_sync = Note.parse(metadata)
     known = TopicIds.parse(ids)
-    partition = Partition(assigned, offset, offset, ids=ids, tail=Tail(tail))
+    partition = Partition(assigned, offset, offset, ids=ids, tail=Tail(tail), until_ms=until_ms, in_sync=in_sync)
     if (last := partition.tail.runs.last) is not None:
         partition.goes_to = last.target + last.records
     if not known.other_than(now):
         partition.ids, partition.in_doubt = str(known.updated(now)), in_doubt
+        partition.committed = offset if partition.ids == ids else None
     elif plan.on_recreated is OnRecreated.STOP:
         identified(plan, partition, now)
         partition.is_another = False  # the next plan says so too: no successor needs to ask

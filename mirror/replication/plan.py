@@ -202,9 +202,18 @@ UNCLEAN = "unclean"  # of a turn that was given back for a runner that died, or 
 IN_DOUBT = "in-doubt"  # of one that was given back before it was known which topics all positions are of
 
 
-def turn_of(run_id: int, *, is_unclean: bool = False, in_doubt: bool = False) -> str:
+_SPARE = "spare-"  # of the turn of a slot that writes by a spare transactional id: its number
+
+
+def turn_of(run_id: int, *, is_unclean: bool = False, in_doubt: bool = False, spare: int = 0) -> str:
     """Return the metadata of a turn."""
-    return " ".join([str(run_id), *([UNCLEAN] if is_unclean else []), *([IN_DOUBT] if in_doubt else [])])
+    marks = {UNCLEAN: is_unclean, IN_DOUBT: in_doubt, f"{_SPARE}{spare}": spare > 0}
+    return " ".join([str(run_id), *(mark for mark, is_so in marks.items() if is_so)])
+
+
+def spare_of(metadata: str) -> int:
+    """Return the number of the spare transactional id that a turn's slot writes by, 0 for none."""
+    return next((int(mark.removeprefix(_SPARE)) for mark in metadata.split()[1:] if mark.startswith(_SPARE)), 0)
 
 
 def run_of(metadata: str) -> int:

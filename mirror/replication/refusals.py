@@ -32,6 +32,23 @@ _ADVICE: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
 )  # fmt: skip
 
 
+_STANDSTILLS: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
+    ((kafka_errors.LeaderNotAvailableError, kafka_errors.NotLeaderForPartitionError), "no leader"),
+    (
+        (kafka_errors.NotEnoughReplicasError, kafka_errors.NotEnoughReplicasAfterAppendError),
+        "fewer in-sync replicas than its min.insync.replicas",
+    ),
+    ((kafka_errors.NodeNotReadyError, kafka_errors.KafkaConnectionError), "no connection to its leader"),
+    ((kafka_errors.RequestTimedOutError, TimeoutError), "its replicas do not answer in time"),
+)  # fmt: skip
+
+
+def standstill(error: BaseException) -> str:
+    """Return why the target appends nothing to a topic-partition for now."""
+    words = next((words for errors, words in _STANDSTILLS if isinstance(error, errors)), "")
+    return words or type(error).__name__
+
+
 def may_be_of_one_record(error: BaseException | None) -> bool:
     """Tell whether a batch may be refused for one record that is in it, so that the others go without it."""
     return isinstance(error, _OF_ONE_RECORD)

@@ -6,22 +6,25 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Iterable
+from itertools import chain, islice
 from typing import Any
 
 from aiokafka import errors as kafka_errors
 
 from mirror.config.clients import FetchOptions, ProduceOptions
 from mirror.errors import ClusterUnavailable
-from mirror.logs import in_words, once
+from mirror.logs import in_words, once, some
 from mirror.replication import batches as wire_batches
 from mirror.replication import told
 from mirror.replication.batches import Outgoing
 from mirror.replication.identities import Identities
+from mirror.replication.lease import Lease
 from mirror.replication.packing import Packing
 from mirror.replication.partition import FIRST_BACK_OFF_S, Partition
 from mirror.replication.paused import REASON, Paused
-from mirror.replication.refusals import may_be_of_one_record, refusal
-from mirror.replication.reports import ABSENT
+from mirror.replication.producer import NotAppendedError, ProducerClosedError, UncertainError
+from mirror.replication.refusals import may_be_of_one_record, refusal, standstill
+from mirror.replication.reports import ABSENT, AWAITS
 from mirror.replication.wire import EARLIEST, LATEST, Fetched, KafkaError, Source, Target, now_ms
 
 log = logging.getLogger("mirror")
@@ -29,14 +32,23 @@ log = logging.getLogger("mirror")
 SILENT_S = 1.0  # behind the longest wait that a fetch asks for
 HOT_S = 3.0  # a topic-partition quiet for longer joins the cold fetch, which many idle ones share
 LAST_BACK_OFF_S = 60.0
+STANDSTILL_S = 2.0  # how often the target is asked about topic-partitions that it appends nothing to
 RETRY_S = 0.2
+ARRIVES_S = 8.0  # how long a broker that has received a batch may take to append it, and be held up meanwhile
+TELL_S = 0.5  # what comes to a halt within this time is told in one line
+TOO_LARGE = "the target's producer.max.request.size in the settings: raise that"
+STANDS_STILL = "the target takes no writes for it"
 IDENTIFY_EVERY_S = 1.0
 NO_OFFSET = -1
+_FEW_REPLICAS = (kafka_errors.NotEnoughReplicasError, kafka_errors.NotEnoughReplicasAfterAppendError)
+_SILENCE = (kafka_errors.KafkaConnectionError, kafka_errors.RequestTimedOutError, kafka_errors.NodeNotReadyError)
 _STRANGERS = (
     kafka_errors.OutOfOrderSequenceNumber,
     kafka_errors.ProducerFenced,
+    kafka_errors.InvalidProducerEpoch,
     kafka_errors.InvalidProducerIdMapping,
     kafka_errors.UnknownProducerId,
+    UncertainError,
 )
 
 
@@ -53,7 +65,22 @@ class FlowRunner:
         fetch: FetchOptions,
         produce: ProduceOptions,
         identities: Identities,
+        lease: Lease | None = None,
+        tries_all: bool = False,
     ) -> None:
+        """Take what a window has opened and placed.
+
+        Args:
+            name: The flow, for the log.
+            source: Reads the source.
+            target: Writes the target.
+            partitions: What to replicate, each at its position.
+            fetch: How to read.
+            produce: How to write.
+            identities: Tells which topics they are.
+            lease: Nothing is sent while it is not valid; None where the target itself refuses who may not write.
+            tries_all: Also try what the target appended nothing to, and of which its metadata show no change.
+        """
         self.name = name
         self.partitions = {(p.assigned.topic, p.assigned.partition): p for p in partitions}
         self._source = source
@@ -61,6 +88,9 @@ class FlowRunner:
         self._fetch = fetch
         self._packing = Packing(produce)
         self._identities = identities
+        self._lease = lease
+        self._tries_all = tries_all
+        self._held: set[Partition] = set()  # have something to send when the lease is valid again
         self._by_leader: dict[int, list[Partition]] = {}
         self._in_flight = 0
         self._quiet = asyncio.Event()
@@ -72,16 +102,25 @@ class FlowRunner:
         self._told: set[str] = set()
         self._loop = asyncio.get_running_loop()
         self._fetchers: dict[tuple[int, bool], asyncio.Task[None]] = {}
+        self._turns: dict[int, int] = defaultdict(int)  # by leader: whose turn it is to be asked for first
+        self._at_standstill: set[Partition] = set()
+        self._learns_s = 0.0
+        self._halted: dict[str, list[str]] = {}  # by reason: topic-partitions that the next line of the log is about
         self._beside: list[asyncio.Task[None]] = []  # what else runs until the end
         self._has_asked_in_vain = False
         self._odd = asyncio.Event()  # a topic-partition is in doubt, or has no position
 
     async def run(self, stop: asyncio.Event) -> None:
         """Replicate until `stop` is set, then wait for nothing but the running requests."""
+        for partition in self.partitions.values():
+            if partition.in_sync is not None and not partition.reason:
+                partition.reason, partition.resume_s = STANDS_STILL, float("inf")
+                self._at_standstill.add(partition)
         self._beside.append(self._loop.create_task(self._place()))
         try:
             while not stop.is_set():
                 self._follow_leaders()
+                self._end_standstills()
                 for task in self._beside:
                     _raise_failure(task)
                 try:
@@ -106,7 +145,15 @@ class FlowRunner:
             if wanted and not rests:
                 partition.reason, partition.resume_s = REASON, float("inf")
             elif rests and not wanted:
-                partition.reason, partition.resume_s = "", 0.0
+                is_awaited = partition.until_ms > 0  # only a window's begin looks whether it has come
+                partition.reason, partition.resume_s = (AWAITS, float("inf")) if is_awaited else ("", 0.0)
+
+    def go_on(self) -> None:
+        """Send what was held back while it was not known whether the slot is still ours."""
+        held, self._held = self._held, set()
+        for partition in held:
+            if not partition.in_flight:
+                self._send_next(partition)
 
     async def drained(self, within_s: float) -> bool:
         """Wait until every sent batch is acknowledged or refused; False when that took too long."""
@@ -191,13 +238,13 @@ class FlowRunner:
         }
         if not wanted:
             return
-        try:
-            found = await self._source.offsets(wanted)
-        except (KafkaError, OSError, TimeoutError) as error:
-            log.warning("%s: where topics begin cannot be read (%s), retrying", self.name, in_words(error))
-            found = {}
+        found = await self._source.offsets(wanted)
+        silent = {answer for answer in found.values() if not isinstance(answer, int) and issubclass(answer, _SILENCE)}
+        for silence in silent:
+            self._warn("where topics begin cannot be read", silence())
         for key, answer in found.items():
-            self._begin(self.partitions[key], answer)
+            if answer not in silent:
+                self._begin(self.partitions[key], answer)
         if sum(isinstance(answer, int) for answer in found.values()) < len(wanted):
             await self._refresh_source()
 
@@ -215,8 +262,10 @@ class FlowRunner:
         failures = 0
         # The flag, not the cancellation alone: asyncio.wait_for of Python 3.11 can swallow one (bpo-37658).
         while node in self._by_leader and not self._stopping:
-            wanted = self._wanted(node, cold=cold)
+            share = self._packing.reserve(len(self._fetchers))
+            wanted = self._wanted(node, cold=cold) if share else {}
             if not wanted:
+                self._packing.unreserve(share)
                 await self._wait_for_room()
                 continue
             self._asked_s[node, cold] = self._loop.time()
@@ -226,12 +275,15 @@ class FlowRunner:
                     wanted,
                     max_wait_ms=self._fetch.max_wait_ms,
                     min_bytes=self._fetch.min_bytes,
-                    max_bytes=self._fetch.max_bytes,
+                    max_bytes=min(self._fetch.max_bytes, share),
                     isolation_level=self._fetch.isolation_level,
                     cold=cold,
                 )
                 failures = 0
                 self._told.clear()
+                asked = {(topic, part): offset for topic, parts in wanted.items() for part, offset, _ in parts}
+                await self._take(fetched, asked)
+                self._turns[node] += sum(1 for part in fetched if part.records)
             except (KafkaError, OSError, TimeoutError) as error:
                 failures += 1
                 self._warn(f"fetch from node {node} failed", error)
@@ -240,8 +292,7 @@ class FlowRunner:
                 continue
             finally:
                 self._asked_s.pop((node, cold), None)
-            asked = {(topic, part): offset for topic, parts in wanted.items() for part, offset, _ in parts}
-            await self._take(fetched, asked)
+                self._packing.unreserve(share)
 
     async def _wait_for_room(self) -> None:
         self._packing.room.clear()
@@ -253,11 +304,12 @@ class FlowRunner:
     def _wanted(self, node: int, *, cold: bool) -> dict[str, list[tuple[int, int, int]]]:
         """Return what to ask of one broker now: (partition, offset, max bytes) per topic, with room to queue it."""
         wanted: dict[str, list[tuple[int, int, int]]] = {}
-        if self._packing.is_full:
-            return wanted
         now = self._loop.time()
-        for partition in self._by_leader.get(node, ()):
-            if cold and partition.is_hot and now - partition.last_data_s > HOT_S and not partition.queued_bytes:
+        everyone = self._by_leader.get(node, [])
+        # A broker fills its answer in the order of the request: another one is the first each time.
+        first = self._turns[node] % max(1, len(everyone))
+        for partition in chain(islice(everyone, first, None), islice(everyone, first)):
+            if cold and partition.is_hot and now - partition.last_data_s > HOT_S and not partition.held_bytes:
                 partition.is_hot = False
             if partition.is_hot == cold or not partition.has_room(now):
                 continue
@@ -364,6 +416,9 @@ class FlowRunner:
         """Send the next batch of a topic-partition; at most one is under way, which keeps its order."""
         if self._stopping:
             return
+        if self._lease is not None and not self._lease.is_valid:
+            self._held.add(partition)
+            return
         assigned = partition.assigned
         try:
             batches = self._packing.next_batches(partition)
@@ -373,13 +428,10 @@ class FlowRunner:
         if not batches:
             return
         if not all(self._target.knows(assigned.remote_topic, where) for where in batches):
-            wanted = (
-                f"with {assigned.spread_over} partitions" if assigned.spread_over else f"partition {assigned.partition}"
-            )
-            self._pause(partition, f"{assigned.remote_topic} {wanted} {ABSENT}")
-            if partition.tail.runs:
-                # It was there: the next window asks whether it is the same one again.
-                partition.resume_s, partition.in_doubt = float("inf"), True
+            self._is_absent(partition)
+            return
+        if any(map(self._packing.is_too_large, batches.values())):
+            self._pause(partition, f"the record at source offset {partition.acked} is larger than {TOO_LARGE}")
             return
         try:
             sent = {self._target.send(batch, assigned.remote_topic, where): batch for where, batch in batches.items()}
@@ -399,6 +451,17 @@ class FlowRunner:
         for future in sent:
             future.add_done_callback(answered)
 
+    def _is_absent(self, partition: Partition) -> None:
+        """Pause a topic-partition that is not there on the target."""
+        assigned = partition.assigned
+        wanted = (
+            f"with {assigned.spread_over} partitions" if assigned.spread_over else f"partition {assigned.partition}"
+        )
+        self._pause(partition, f"{assigned.remote_topic} {wanted} {ABSENT}")
+        if partition.tail.runs:
+            # It was there: the next window asks whether it is the same one again.
+            partition.resume_s, partition.in_doubt = float("inf"), True
+
     def _broke(self, partition: Partition, error: KafkaError) -> None:
         self.needs_new_producer = True
         self._pause(partition, f"the producer failed: {error.__cause__ or error!r}")
@@ -410,8 +473,8 @@ class FlowRunner:
         if self._in_flight == 0:
             self._quiet.set()
         failed = [done for done in sent if done.cancelled() or done.exception() is not None]
-        is_over = any(done.cancelled() or isinstance(done.exception(), kafka_errors.ProducerClosed) for done in failed)
-        taken = [(batch, done.result().offset) for done, batch in sent.items() if done not in failed]
+        is_over = any(done.cancelled() or isinstance(done.exception(), ProducerClosedError) for done in failed)
+        taken = [(batch, done.result()) for done, batch in sent.items() if done not in failed]
         if partition.assigned.spread_over:
             taken = [(batch, NO_OFFSET) for batch, _ in taken]  # a spread topic has no offset map
         partition.has_arrived |= bool(taken)
@@ -425,7 +488,7 @@ class FlowRunner:
         elif is_over and self._stopping:
             return  # the window was given up with this under way: the next one finds out whether it arrived
         elif is_over:
-            self._broke(partition, kafka_errors.ProducerClosed())
+            self._broke(partition, ProducerClosedError())
         elif partition.assigned.spread_over:
             # What the other partitions took comes again; of the sequences of this producer one has a hole now.
             self.needs_new_producer = True
@@ -438,10 +501,11 @@ class FlowRunner:
     def _acknowledged(self, partition: Partition, sent: dict[asyncio.Future[Any], Outgoing]) -> None:
         if partition.assigned.spread_over:
             if not partition.rounds:
-                partition.acked = partition.rounds_end
+                partition.passed(partition.rounds_end)
         else:
             (outgoing,) = sent.values()
-            partition.acked = outgoing.next_offset
+            partition.passed(outgoing.next_offset)
+        self._packing.let_go(partition)
         self._flows(partition)
 
     def _strayed(self, partition: Partition, base: int, goes_to: int) -> None:
@@ -470,19 +534,59 @@ class FlowRunner:
         tally.latency.add(acked_ms - high, acked_ms - low, acked_ms * outgoing.count - total, outgoing.count)
 
     def _refused(self, partition: Partition, outgoing: Outgoing, error: BaseException | None) -> None:
-        assigned = partition.assigned
         if isinstance(error, _STRANGERS):
             # The next window writes through another producer, and this process opens a new one for its next.
             self.needs_new_producer = True
             self._pause(partition, f"the target no longer knows our producer ({type(error).__name__})")
+            partition.resume_s = float("inf")
             return
-        self._target.unsend(outgoing, assigned.remote_topic, assigned.partition)
+        if isinstance(error, NotAppendedError):
+            self._stands_still(partition, error)
+            return
         if outgoing.count > 1 and may_be_of_one_record(error):
             partition.ready.extendleft(reversed(wire_batches.halves(outgoing)))
             return
         self._pause(partition, f"the target refuses source offset {partition.acked} and on: {refusal(error)}")
 
+    def _stands_still(self, partition: Partition, error: NotAppendedError | UncertainError) -> None:
+        """Pause a topic-partition that the target does not write to for now, however many there are in one line of the log."""
+        if isinstance(error.why, kafka_errors.UnknownTopicOrPartitionError):
+            self._is_absent(partition)
+            return
+        assigned = partition.assigned
+        reason = f"{STANDS_STILL}: {standstill(error.why)}"
+        has_leader = isinstance(error.why, _FEW_REPLICAS)
+        partition.in_sync = self._target.in_sync(assigned.remote_topic, assigned.partition) if has_leader else 0
+        partition.committed = None  # the next window is to know
+        if told.is_news(self.name, partition.assigned, reason):
+            if not self._halted:
+                self._loop.call_later(TELL_S, self._tell_halted)
+            self._halted.setdefault(reason, []).append(f"{partition.assigned.topic}-{partition.assigned.partition}")
+        self._pause(partition, reason)
+        self._at_standstill.add(partition)
+        partition.resume_s = float("inf")
+
+    def _end_standstills(self) -> None:
+        """Try those again of which the target says that something has changed."""
+        if self._at_standstill and self._loop.time() > self._learns_s:
+            self._learns_s = self._loop.time() + STANDSTILL_S
+            self._target.learn()
+        for partition in tuple(self._at_standstill):
+            place = (partition.assigned.remote_topic, partition.assigned.partition)
+            in_sync = self._target.in_sync(*place) if self._target.leader(*place) is not None else 0
+            if partition.in_sync is None or in_sync > partition.in_sync or (in_sync and self._tries_all):
+                self._at_standstill.discard(partition)
+                if partition.reason != REASON and not partition.until_ms:
+                    partition.resume_s = 0.0
+
+    def _tell_halted(self) -> None:
+        halted, self._halted = self._halted, {}
+        for reason, who in halted.items():
+            log.warning("%s: %d topic-partitions paused (%s): %s", self.name, len(who), some(who), reason)
+
     def _flows(self, partition: Partition) -> None:
+        if partition.in_sync is not None:
+            partition.in_sync = partition.committed = None
         if partition.reason == REASON:
             return  # the last batches before it rests
         partition.back_off_s = FIRST_BACK_OFF_S

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
+
+from aiokafka import errors as kafka_errors
 
 from mirror.offset_map import OffsetMap
 from mirror.replication import batches as wire_batches
@@ -18,7 +21,7 @@ from mirror.replication.batches import Batch
 from mirror.replication.log_reader import TooMuchError, read_batches
 from mirror.replication.partition import Partition
 from mirror.replication.plan import Key
-from mirror.replication.wire import EARLIEST, LATEST, Source
+from mirror.replication.wire import EARLIEST, LATEST, KafkaError, Source
 
 log = logging.getLogger("mirror")
 
@@ -26,7 +29,10 @@ MOST_BYTES = (
     64 << 20
 )  # of one topic-partition that are read back: about what is written between two commits at full speed
 AT_ONCE = 4
+REPLICATED_WITHIN_S = 2.0
+LOOK_AGAIN_S = 0.2
 _LOG_APPEND_TIME = 1
+_FOR_GOOD = (kafka_errors.UnknownTopicOrPartitionError, kafka_errors.TopicAuthorizationFailedError)
 
 
 def matched(
@@ -77,49 +83,100 @@ class Behind(NamedTuple):
 
 async def resume_behind_tails(
     name: str,
-    partitions: Iterable[Partition],
+    unsettled: set[Partition],
     source: Source,
     target: Source,
     *,
     isolation_level: int,
     is_transactional: bool,
+    patience_s: float = REPLICATED_WITHIN_S,
 ) -> None:
-    """Move each topic-partition behind what the target has of it; raises what the clients raise.
+    """Move each topic-partition behind what the target has of it, and take it out of the set when that is done.
+
+    Left in are those of which it cannot be told yet: a leader does not answer, or has more than its replicas and hides it.
 
     Args:
         name: The flow, for the log.
-        partitions: Topic-partitions as their positions were read; spread ones are left as they are.
+        unsettled: Topic-partitions as their positions were read; spread ones are left as they are.
         source: Reads the source.
         target: Reads the target.
         isolation_level: As the flow reads the source.
         is_transactional: The target's records count when they are committed.
+        patience_s: How long to wait for leaders that have more than they show.
+
+    Raises:
+        KafkaError, OSError, TimeoutError: what the clients raise.
     """
     turns = asyncio.Semaphore(AT_ONCE)
 
     async def one(behind: Behind) -> None:
         async with turns:
-            await _resume(name, behind, source, target, isolation_level, is_transactional=is_transactional)
+            try:
+                await _resume(name, behind, source, target, isolation_level, is_transactional=is_transactional)
+            except (KafkaError, OSError, TimeoutError) as error:
+                log.debug("%s: %s cannot be matched yet: %r", name, behind.partition.assigned, error)
+            else:
+                unsettled.discard(behind.partition)
 
-    ours = [p for p in partitions if not p.assigned.spread_over and not p.reason]
+    unsettled -= {p for p in unsettled if p.assigned.spread_over or p.reason}
+    hidden = await _hidden(list(unsettled), target, patience_s)
+    ours = [partition for partition in unsettled if partition not in hidden]
     # A transaction that is told of ends with one marker.
-    found = await _behind(ours, source, target, more_than=1 if is_transactional else 0)
+    found, unknown = await _behind(ours, source, target, more_than=1 if is_transactional else 0)
+    unsettled -= set(ours) - unknown - {behind.partition for behind in found}
     await asyncio.gather(*(one(behind) for behind in found))
 
 
-async def _behind(partitions: list[Partition], source: Source, target: Source, *, more_than: int = 0) -> list[Behind]:
-    """Return the topic-partitions whose target has more than so many offsets that the positions do not tell of."""
+async def _hidden(partitions: list[Partition], target: Source, patience_s: float) -> set[Partition]:
+    """Return the topic-partitions whose leaders do not answer, or go on having more than they show.
+
+    Where replicas are well that takes a moment.
+    """
+    left = {(p.assigned.remote_topic, p.assigned.partition): p for p in partitions}
+    deadline = time.monotonic() + patience_s
+    while True:
+        latest = dict.fromkeys(left, LATEST)
+        log_ends = await target.offsets(latest, as_replica=True)
+        shown = await target.offsets(latest)
+        left = {
+            place: partition for place, partition in left.items() if _is_more(log_ends.get(place), shown.get(place))
+        }
+        if not left or time.monotonic() > deadline:
+            return set(left.values())
+        await asyncio.sleep(LOOK_AGAIN_S)
+
+
+def _is_more(log_end: int | type[KafkaError] | None, shown: int | type[KafkaError] | None) -> bool:
+    """Tell whether there is more than is shown, or may be."""
+    if isinstance(log_end, int) and isinstance(shown, int):
+        return log_end > shown
+    return not (_is_for_good(log_end) or _is_for_good(shown))
+
+
+def _is_for_good(answer: int | type[KafkaError] | None) -> bool:
+    """Tell whether a cluster has nothing to tell of a topic-partition, now or later: it is not there, or not to be seen."""
+    return isinstance(answer, type) and issubclass(answer, _FOR_GOOD)
+
+
+async def _behind(
+    partitions: list[Partition], source: Source, target: Source, *, more_than: int = 0
+) -> tuple[list[Behind], set[Partition]]:
+    """Return the topic-partitions whose target has more than so many offsets that the positions do not tell of.
+
+    And those of which that is not known, for a leader does not answer.
+    """
     remote = {(p.assigned.remote_topic, p.assigned.partition): p for p in partitions}
     # A position may have been written before the first record: then all that its topic has may be behind it.
     new = {p for p in partitions if p.begins == EARLIEST or (p.begins is None and p.tail.runs.last is None)}
     ends = await target.offsets(dict.fromkeys(remote, LATEST))
     target_starts = await target.offsets({(p.assigned.remote_topic, p.assigned.partition): EARLIEST for p in new})
     source_starts = await source.offsets({(p.assigned.topic, p.assigned.partition): EARLIEST for p in new})
-    found = []
+    found, unknown = [], set()
     for place, partition in remote.items():
         last = partition.tail.runs.last
         key: Key = (partition.assigned.topic, partition.assigned.partition)
-        source_from: object
-        target_from: object
+        source_from: int | type[KafkaError] | None
+        target_from: int | type[KafkaError] | None
         if last is not None:
             source_from, target_from = last.source + last.records, last.target + last.records
         elif partition in new:
@@ -128,14 +185,12 @@ async def _behind(partitions: list[Partition], source: Source, target: Source, *
         else:
             continue  # it begins with what comes
         end = ends.get(place)
-        if (
-            isinstance(source_from, int)
-            and isinstance(target_from, int)
-            and isinstance(end, int)
-            and end > target_from + more_than
-        ):
-            found.append(Behind(partition, source_from, target_from, end))
-    return found
+        if isinstance(source_from, int) and isinstance(target_from, int) and isinstance(end, int):
+            if end > target_from + more_than:
+                found.append(Behind(partition, source_from, target_from, end))
+        elif not any(map(_is_for_good, (source_from, target_from, end))):
+            unknown.add(partition)
+    return found, unknown
 
 
 async def _resume(
@@ -155,7 +210,7 @@ async def _resume(
             source, (assigned.topic, assigned.partition), behind.source_from, behind.records, isolation_level
         )
         runs = matched(theirs, ours, source_from=behind.source_from, target_from=behind.target_from)
-    except (TooMuchError, wire_batches.CorruptBatch) as error:
+    except (TooMuchError, wire_batches.CorruptBatch, *_FOR_GOOD) as error:
         log.warning("%s: %d records may be written twice: %s", where, behind.records, error)
         return
     if runs is None:

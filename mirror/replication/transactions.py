@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 from mirror.replication.batches import Outgoing
 from mirror.replication.ledger import Ledger
 from mirror.replication.partition import Partition
-from mirror.replication.runner import FlowRunner
-from mirror.replication.wire import KafkaError, NotInTransactionError
+from mirror.replication.producer import UncertainError
+from mirror.replication.runner import ARRIVES_S, FlowRunner
+from mirror.replication.wire import KafkaError, now_ms
 
 log = logging.getLogger("mirror")
 
@@ -90,7 +91,7 @@ class TransactionalRunner(FlowRunner):
     async def _until_due(self) -> None:
         began_s = self._loop.time()
         while self._in_flight and not self._stopping and not self._must_abort:
-            has_backlog = self._packing.queued_bytes > BACKLOG_BYTES
+            has_backlog = self._packing.held_bytes > BACKLOG_BYTES
             left_s = began_s + self._longest_s * (BACKLOG_LASTS if has_backlog else 1) - self._loop.time()
             if left_s <= 0:
                 return
@@ -115,7 +116,7 @@ class TransactionalRunner(FlowRunner):
         if self.needs_new_producer:
             return False
         try:
-            if self._must_abort or self._target.transaction_failure is not None:
+            if self._must_abort:
                 await self._abort()
                 return True
             for partition, outgoing, _, base in self._unsettled:
@@ -175,16 +176,12 @@ class TransactionalRunner(FlowRunner):
     def _settle(self, partition: Partition, outgoings: Iterable[tuple[Outgoing, int]], read_ms: float) -> None:
         self._unsettled.extend(Unsettled(partition, outgoing, read_ms, base) for outgoing, base in outgoings)
 
-    def _broke(self, partition: Partition, error: KafkaError) -> None:
-        if self._target.transaction_failure is None:
-            super()._broke(partition, error)
-        else:
-            self._abort_soon()
-
     def _refused(self, partition: Partition, outgoing: Outgoing, error: BaseException | None) -> None:
-        if isinstance(error, NotInTransactionError) and self._target.transaction_failure is not None:
-            # Not its own fault: a topic that may not be written was to enter the transaction together with it.
-            self._target.unsend(outgoing, partition.assigned.remote_topic, partition.assigned.partition)
+        if isinstance(error, UncertainError):
+            self._stands_still(partition, error)
+            partition.until_ms = int(
+                now_ms() + ARRIVES_S * 1000
+            )  # else the next attempt would cost a transaction at once
             self._abort_soon()
         else:
             super()._refused(partition, outgoing, error)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 
 from mirror.replication.group_offsets import GroupOffsets
+from mirror.replication.lease import Lease
 from mirror.replication.plan import (
     COMMIT_S,
     GRACE_S,
@@ -22,6 +23,7 @@ from mirror.replication.plan import (
     owner_key,
     ready_key,
     run_of,
+    spare_of,
     stop_key,
     turn_key,
     turn_of,
@@ -56,11 +58,14 @@ class Turn:
         self.ready = (plan.baton_topic, ready_key(window.slot))
         self.own = self._turns[window.lane]
         self.whose = (self._stops, self.owner)
+        self.looks_at = (*self.whose, *self._turns, self.ready)
         self.wait_ms = 0.0
         self.takeovers = 0
         self.is_unclean = False
         self.has_gap = False
         self.in_doubt = False
+        self.spare = 0  # the transactional id by which the slot was written last
+        self._seen: dict[Key, tuple[int, str]] = {}  # the lanes' turns when ours was taken
         self._told_dead: set[int] = set()
 
     def is_ours(self, found: Offsets) -> bool:
@@ -70,6 +75,26 @@ class Turn:
     def is_lost(self, found: Offsets) -> bool:
         """Tell whether this process stops, or the slot is another's; `found` has the offsets of `whose`."""
         return is_stopped(self._window.run_id, found.get(self._stops)) or not self.is_ours(found)
+
+    def is_overtaken(self, found: Offsets) -> bool:
+        """Tell whether somebody has taken our turn for dead and its own since; `found` has the offsets of `looks_at`."""
+        window = self._window
+        batons = {turn: (Baton.decode(found[turn][0]), run_of(found[turn][1])) for turn in self._turns if turn in found}
+        return any(
+            baton.window > window.number or (baton.window == window.number and run_id != window.run_id)
+            for baton, run_id in batons.values()
+        )
+
+    def is_covered(self, found: Offsets) -> bool:
+        """Tell whether a process that slept has committed what it knew long ago, over what was committed since."""
+        own = found.get(self.own)
+        if own is not None and Baton.decode(own[0]).window < self._window.number:
+            return True
+        others = [turn for turn in self._turns if turn != self.own and turn in found]
+        return any(
+            found[turn] != self._seen.get(turn) and Baton.decode(found[turn][0]).window < self._window.number
+            for turn in others
+        )
 
     async def until_ours(self, target: GroupOffsets) -> bool:
         """Wait until the slot is this process'; False when it stops, or the window passed meanwhile. Raises KafkaError."""
@@ -86,7 +111,7 @@ class Turn:
         """Let whoever holds the turn know that a successor is ready. Raises KafkaError."""
         await target.commit(self._plan.group, {self.ready: (self._window.number, "")})
 
-    async def take(self, target: GroupOffsets, begin: Callable[[], Awaitable[bool]]) -> bool:
+    async def take(self, target: GroupOffsets, lease: Lease, begin: Callable[[], Awaitable[bool]]) -> bool:
         """Wait until the predecessor has released the turn or is dead, and begin; False when our window passed meanwhile."""
         window, plan = self._window, self._plan
         give_up_ms = window.end_ms - window.window_ms * 0.1
@@ -97,7 +122,8 @@ class Turn:
         started, asked_ms, waited = time.monotonic(), now_ms(), False
         while now_ms() < give_up_ms:
             try:
-                found = await target.committed(plan.group, [*self.whose, *self._turns, self.ready])
+                asked = Lease.now()
+                found = await target.committed(plan.group, self.looks_at)
                 if self.is_lost(found):
                     return False
                 if found.get(self.ready, (-1, ""))[0] < window.number:
@@ -109,7 +135,13 @@ class Turn:
                     self.is_unclean = bool(held) or UNCLEAN in said
                     self.in_doubt = IN_DOUBT in said
                     windows = [Baton.decode(found[turn][0]).window for turn in self._turns if turn in found]
+                    newest = max((found[turn] for turn in self._turns if turn in found), default=(0, ""))
+                    self.spare = spare_of(newest[1])
                     self.has_gap = window.number - 1 not in windows
+                    self._seen = {turn: found[turn] for turn in self._turns if turn in found}
+                    lease.confirm(asked)
+                    if not lease.is_valid:
+                        continue  # we slept: what was found may be of long ago
                     taken = await begin()
                     came_ms = max(window.start_ms, since_ms)
                     self.wait_ms = now_ms() - (came_ms if waited else max(asked_ms, came_ms))

@@ -11,15 +11,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mirror.config.clients import aiokafka_options, fetch_options, produce_options
-from mirror.logs import in_words, once
+from mirror.logs import in_words, once, some
+from mirror.replication import told
 from mirror.replication.identities import Identities
+from mirror.replication.lease import Lease
 from mirror.replication.ledger import Ledger, Page, is_there
 from mirror.replication.partition import Partition
 from mirror.replication.paused import Paused
 from mirror.replication.placing import placed
 from mirror.replication.plan import COMMIT_S, GRACE_S, Baton, FlowPlan, Key, Window, turn_of
-from mirror.replication.runner import FlowRunner
-from mirror.replication.tail_match import resume_behind_tails
+from mirror.replication.reports import AWAITS
+from mirror.replication.runner import ARRIVES_S, FlowRunner
+from mirror.replication.tail_match import REPLICATED_WITHIN_S, resume_behind_tails
 from mirror.replication.transactions import TransactionalRunner
 from mirror.replication.turn import NETWORK, Turn
 from mirror.replication.wire import Source, Target, now_ms
@@ -27,7 +30,9 @@ from mirror.replication.wire import Source, Target, now_ms
 log = logging.getLogger("mirror")
 
 MATCH_S = 15.0
-HOUR_MS = 3_600_000
+DRAINS_LOST_S = 2.0  # how long a runner may wait for answers whose slot is another process' by now
+GIVEN_UP_S = 2 * GRACE_S + 1.0  # behind a window's end, when a runner that hangs is ended: before it counts as dead
+MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 
 
 @dataclass(slots=True)
@@ -58,13 +63,15 @@ async def serve(plan: FlowPlan, window: Window) -> Served:
     to the next window, which finds the positions on the target.
     """
     running = asyncio.create_task(FlowWindow(plan, window).run())
-    longest_s = (window.end_ms - now_ms()) / 1000 + 4 * GRACE_S
+    longest_s = (window.end_ms - now_ms()) / 1000 + GIVEN_UP_S
     try:
         if await _ended(running, within_s=longest_s):
             if running.exception() is not None:
                 await _forget(plan.name)  # what it had in its hands must not be sent by the next window's loop
             return await running
         log.warning("%s: slot %d hung past its window and was given up", plan.name, window.slot)
+        if (connections := _open.get(plan.name)) is not None:
+            connections.target.abort()
         running.cancel()
         await _ended(running, within_s=GRACE_S)
         await _forget(plan.name)
@@ -109,14 +116,23 @@ class FlowWindow:
         self._served = Served()
         self._ledger = Ledger(plan, window, self._served.partitions)
         self._told: set[str] = set()
+        self._had_failure = (
+            False  # so that positions may not be what they were: the successor looks what the target has
+        )
         self._is_last = False
+        self._spare = 0  # number of the transactional id that is written by
+        self._is_lost = False  # the slot is another process' by now
+        self._is_overtaken = False  # somebody took us for dead: what we know is of long ago
+        self._lease = Lease()
         self._paused = Paused()
         self._turn = Turn(plan, window, self._warn)
 
     async def run(self) -> Served:
         """Run all steps; what is returned is empty when the turn never came."""
         connections = await self._retried("connect", self._warm)
-        if connections is not None and await self._turn.take(connections.target, lambda: self._begin(connections)):
+        if connections is not None and await self._turn.take(
+            connections.target, self._lease, lambda: self._begin(connections)
+        ):
             self._served.turn_wait_ms, self._served.takeovers = self._turn.wait_ms, self._turn.takeovers
             await self._replicate(connections)
         elif self._window.is_retry:
@@ -133,7 +149,8 @@ class FlowWindow:
             self._warn("give its turn back", error)  # it runs out by itself
 
     def _warn(self, what: str, error: BaseException) -> None:
-        """Say what cannot be done, once a window: a dead cluster must not fill the log."""
+        """Note a failure, and say what cannot be done, once a window: a dead cluster must not fill the log."""
+        self._had_failure = True
         log.log(once(self._told, what), "%s: slot %d cannot %s (%s), retrying",
                 self._plan.name, self._window.slot, what, in_words(error))  # fmt: skip
 
@@ -196,14 +213,17 @@ class FlowWindow:
         plan, target, window = self._plan, connections.target, self._window
         await self._commit(target, Baton(window.number, is_released=False))
         places = [plan.paused_key, *((p.remote_topic, p.partition) for p in plan.partitions)]
-        found = await target.committed(plan.group, [self._turn.ready, self._turn.owner, *places])
+        before = [] if plan.is_exactly_once else places
+        found = await target.committed(plan.group, [self._turn.ready, self._turn.owner, *before])
         is_over = now_ms() >= window.end_ms and found.get(self._turn.ready, (-1,))[0] > window.number
         if is_over or not self._turn.is_ours(found):
             await self._commit(target, Baton(window.number, is_released=True))
             return False
         if plan.is_exactly_once:
-            await target.fence()  # which may have ended a transaction, and with it moved the positions
-            found = await target.committed(plan.group, places)
+            self._spare = self._turn.spare
+            # Which may end a transaction, and with it move the positions.
+            await target.fence(self._spare, lambda spare: self._writes_by(target, spare))
+            found = await target.committed(plan.group, places, is_stable=True)
         self._paused = Paused.parse(found.get(plan.paused_key, (0, ""))[1])
         from_earliest = self._fetch.from_earliest
         for assigned in plan.partitions:
@@ -212,10 +232,17 @@ class FlowWindow:
                 placed(plan, assigned, committed, from_earliest=from_earliest, in_doubt=self._turn.in_doubt)
             )
         if window.is_first_of(HOUR_MS):
+            self._ledger.write_all()
             await self._keep_alive(target, found)
-        if self._turn.is_unclean or self._turn.has_gap or self._told:
-            await self._match_tails(connections)
+        await self._match_tails(connections)
         return True
+
+    async def _writes_by(self, target: Target, spare: int) -> None:
+        """Let everybody know by which id the slot's next transactions are written, before the first one; raises KafkaError."""
+        self._spare = spare
+        await self._commit(target, Baton(self._window.number, is_released=False))
+        log.warning("%s: slot %d: a transaction does not end: one of its topic-partitions takes no writes; going on beside it",
+                    self._plan.name, self._window.slot)  # fmt: skip
 
     async def _keep_alive(self, target: Target, found: Mapping[Key, tuple[int, str]]) -> None:
         """Commit again what nobody else does, lest it expires one day; at once, not to undo what an operator sets meanwhile."""
@@ -229,75 +256,132 @@ class FlowWindow:
     # --- replicating and handing over -------------------------------------------------------------------------
 
     async def _match_tails(self, connections: Connections) -> None:
-        """Find out what a predecessor has written and not told; without an answer in time, some of it comes twice.
+        """Find out what a predecessor has written and not told; of what cannot be told yet nothing is written in this window.
 
         In transactions it has told all that counts. But a position is only as good as the broker that keeps it.
         """
-        plan, partitions = self._plan, self._in_question()
+        plan = self._plan
+        for partition in self._served.partitions:
+            if partition.until_ms > now_ms():
+                partition.reason, partition.resume_s = AWAITS, float("inf")
+        partitions = self._in_question()
         if not partitions:
             return
-        target = Source(aiokafka_options(plan.producer))
+        target, unsettled = Source(aiokafka_options(plan.producer)), set(partitions)
         try:
             async with asyncio.timeout(MATCH_S):
                 await target.open({p.assigned.remote_topic for p in partitions})
                 await resume_behind_tails(
-                    plan.name, partitions, connections.source, target,
+                    plan.name, unsettled, connections.source, target,
                     isolation_level=self._fetch.isolation_level, is_transactional=plan.is_exactly_once,
+                    patience_s=REPLICATED_WITHIN_S if self._is_odd else 0.0,
                 )  # fmt: skip
         except NETWORK as error:
-            log.warning("%s: slot %d: what was written since the last positions may be written twice: it cannot be read (%s)",
-                        plan.name, self._window.slot, in_words(error))  # fmt: skip
+            self._warn("read what was written last", error)
         finally:
             await target.close()
+        for partition in set(partitions) - unsettled:
+            if partition.until_ms:
+                partition.until_ms, partition.committed = 0, None
+        self._had_failure |= any(
+            p.begins is not None for p in unsettled
+        )  # no position, whose note would tell the next window
+        news = [p for p in unsettled if told.is_news(plan.name, p.assigned, AWAITS)]
+        if news:
+            names = [f"{p.assigned.topic}-{p.assigned.partition}" for p in news]
+            log.warning(
+                "%s: %d topic-partitions paused (%s): what was written to them last cannot be seen on the target yet",
+                plan.name, len(names), some(names),
+            )  # fmt: skip
+        for partition in unsettled:
+            partition.reason, partition.resume_s = AWAITS, float("inf")
+            if not partition.until_ms:  # the next window is to look again
+                partition.until_ms, partition.committed = int(now_ms()), None
 
     def _in_question(self) -> list[Partition]:
         """Return the topic-partitions whose targets may hold more; without an accident only where that can be told at a look."""
-        return [p for p in self._served.partitions if self._turn.is_unclean or p.tail.runs.last is not None]
+        return [
+            p for p in self._served.partitions
+            if not p.reason and (p.until_ms or (self._is_odd and (self._turn.is_unclean or p.tail.runs.last is not None)))
+        ]  # fmt: skip
+
+    @property
+    def _is_odd(self) -> bool:
+        """True when positions may not be what they should be."""
+        return self._turn.is_unclean or self._turn.has_gap or self._had_failure
 
     async def _replicate(self, connections: Connections) -> None:
         plan, ledger = self._plan, self._ledger
         runner = self._runner(connections)
         runner.rest(self._paused)
         keeper = asyncio.create_task(self._keep(connections, runner))
+        # A timer of its own: no answer that does not come may keep a window going for longer than others wait for its end.
+        ending = asyncio.get_running_loop().call_later((self._last_ms - now_ms()) / 1000, self._stop.set)
         try:
             await runner.run(self._stop)
         finally:
             self._stop.set()
+            ending.cancel()
             keeper.cancel()
             await asyncio.gather(keeper, return_exceptions=True)
         if runner.needs_new_producer:
-            connections.is_dirty = True
-            self._told.add("a producer of no more use")
+            connections.is_dirty = self._had_failure = True
         if runner.has_silent_source:
             # Windows may be shorter than a request's time-out: without this a half-open connection would stay for ever.
             await _close(connections.source, within_s=GRACE_S)
             connections.source = Source(aiokafka_options(plan.consumer))
         if self._is_last:
             ledger.map_is_due = True  # a mirror that rests leaves a map that is whole
-        drained = await runner.drained(GRACE_S)
+        drained = await runner.drained(DRAINS_LOST_S if self._is_lost else GRACE_S)
         if not drained:
             connections.is_dirty = True
-            log.warning("%s: slot %d still had batches without an answer at the end of its window",
-                        plan.name, self._window.slot)  # fmt: skip
-        if self._is_last and not plan.is_exactly_once:
+            connections.target.abort()  # at once: what no broker has received by now never arrives
+            self._note_uncertain()
+        elif self._is_last and not plan.is_exactly_once:
             await self._move_tails(connections)
+        await self._hand_over(connections, runner)
+        if plan.is_exactly_once:
+            await connections.target.close()  # the other lane fences it next; the next window of this one opens anew
+
+    def _note_uncertain(self) -> None:
+        """Have nobody write to a topic-partition while its last batch may still come into the log; the others go on.
+
+        That of a transaction does not count by then, for the successor opens the slot's producer.
+        """
+        if self._plan.is_exactly_once:
+            log.warning("%s: slot %d: the target has not answered about the last transaction, which is taken back",
+                        self._plan.name, self._window.slot)  # fmt: skip
+            return
+        names = []
+        for partition in self._served.partitions:
+            if partition.in_flight:
+                partition.until_ms = int(now_ms() + ARRIVES_S * 1000)
+                partition.committed = None
+                names.append(f"{partition.assigned.topic}-{partition.assigned.partition}")
+        log.warning(
+            "%s: slot %d: no answer about the last batches of %d topic-partitions (%s): nothing is written to them for %.0f s",
+            self._plan.name, self._window.slot, len(names), some(names), ARRIVES_S,
+        )  # fmt: skip
+
+    async def _hand_over(self, connections: Connections, runner: FlowRunner) -> None:
+        """Commit the last positions and the turn; not when somebody else has it by now, who knows more."""
         deadline = time.monotonic() + GRACE_S
         while time.monotonic() < deadline:
             try:
-                # An unacknowledged batch may still arrive: then the turn is not given away but runs out. A transaction's
-                # does not count by then, for the successor opens the slot's producer.
-                await self._commit(
-                    connections.target, Baton(self._window.number, is_released=drained or plan.is_exactly_once)
-                )
+                if not self._lease.is_valid:
+                    await self._look(connections.target, runner)
+                if self._is_overtaken:
+                    log.warning("%s: slot %d was taken over while this process stood still: positions are left to the successor",
+                                self._plan.name, self._window.slot)  # fmt: skip
+                    connections.is_dirty = True
+                    return
+                await self._commit(connections.target, Baton(self._window.number, is_released=True))
             except NETWORK as error:
                 self._warn("commit positions", error)
                 await asyncio.sleep(0.2)
             else:
-                break
-        else:
-            connections.is_dirty = True
-        if plan.is_exactly_once:
-            await connections.target.close()  # the other lane fences it next; the next window of this one opens anew
+                return
+        connections.is_dirty = True
 
     def _runner(self, connections: Connections) -> FlowRunner:
         plan = self._plan
@@ -305,63 +389,90 @@ class FlowWindow:
             "fetch": self._fetch,
             "produce": self._produce,
             "identities": Identities(plan),
+            "tries_all": self._window.is_first_of(MINUTE_MS),
         }
         everybody = (plan.name, connections.source, connections.target, self._served.partitions)
         if not plan.is_exactly_once:
-            return FlowRunner(*everybody, **given)
+            return FlowRunner(*everybody, **given, lease=self._lease)
         return TransactionalRunner(
             *everybody, **given, ledger=self._ledger, group=plan.group, longest_s=plan.transaction_ms / 1000
         )
 
+    @property
+    def _last_ms(self) -> float:
+        """When the window ends in any case, epoch ms."""
+        return self._window.end_ms + (GRACE_S * 1000 if self._window.lanes > 1 else 0)
+
     async def _keep(self, connections: Connections, runner: FlowRunner) -> None:
-        """Commit positions each second and end the window when its time has come and a successor is ready."""
-        window, plan = self._window, self._plan
-        last_ms = window.end_ms + (GRACE_S * 1000 if window.lanes > 1 else 0)
+        """Confirm each second that we may write, and commit positions; end the window when it is over and a successor ready."""
+        window = self._window
         while not self._stop.is_set():
             remaining_s = (window.end_ms - now_ms()) / 1000
-            await asyncio.sleep(max(0.0, min(COMMIT_S, remaining_s)) if remaining_s > 0 else 0.02)
+            if self._lease.is_valid:
+                await asyncio.sleep(max(0.0, min(COMMIT_S, remaining_s)) if remaining_s > 0 else 0.02)
+            has_successor, is_over = False, now_ms() >= window.end_ms
             try:
-                if now_ms() < window.end_ms:
-                    if not plan.is_exactly_once:
-                        await self._move_tails(connections)
-                        await self._commit(connections.target, None)
-                    found = await connections.target.committed(plan.group, [*self._turn.whose, plan.paused_key])
-                    runner.rest(Paused.parse(found.get(plan.paused_key, (0, ""))[1]))
-                    if self._turn.is_lost(found):
-                        self._is_last = True
-                        self._stop.set()
-                    continue
-                found = await connections.target.committed(plan.group, [*self._turn.whose, self._turn.ready])
-                has_successor = found.get(self._turn.ready, (-1, ""))[0] > window.number
-                self._is_last = self._turn.is_lost(found)
+                has_successor = await self._look(connections.target, runner)
+                if not (is_over or self._is_last or self._plan.is_exactly_once):
+                    await self._move_tails(connections)
+                    await self._commit(connections.target, None)
             except NETWORK as error:
                 self._warn("commit positions", error)
                 await asyncio.sleep(0.2)
-                has_successor = self._is_last = False
-            if has_successor or self._is_last or now_ms() >= last_ms or window.lanes == 1:
+            if self._is_last or (is_over and (has_successor or window.lanes == 1)):
                 self._stop.set()
+
+    async def _look(self, target: Target, runner: FlowRunner) -> bool:
+        """Look whether slot and turn are still ours, which the lease is confirmed by, and who shall rest.
+
+        Returns:
+            True when a successor is ready.
+
+        Raises:
+            KafkaError: the target does not tell.
+        """
+        asked = Lease.now()
+        found = await target.committed(self._plan.group, [*self._turn.looks_at, self._plan.paused_key])
+        self._is_lost = not self._turn.is_ours(found)
+        self._is_overtaken = self._turn.is_overtaken(found)
+        self._is_last = self._turn.is_lost(found) or self._is_overtaken
+        if not (self._is_lost or self._is_overtaken):
+            if self._turn.is_covered(found):
+                self._warn_of_sleeper()
+            self._lease.confirm(asked)
+            runner.go_on()
+        runner.rest(Paused.parse(found.get(self._plan.paused_key, (0, ""))[1]))
+        return found.get(self._turn.ready, (-1, ""))[0] > self._window.number
+
+    def _warn_of_sleeper(self) -> None:
+        """Write again what a process has covered that stood still for long, and have the successor look at the target."""
+        self._had_failure = True
+        self._ledger.write_all()
+        log.log(once(self._told, "covered"), "%s: slot %d: a process that stood still for long has committed old positions over "
+                "newer ones; they are written again", self._plan.name, self._window.slot)  # fmt: skip
 
     async def _move_tails(self, connections: Connections) -> None:
         try:
             await self._ledger.move_tails(connections.target)
         except NETWORK as error:
             self._warn(f"write {self._plan.offset_map_topic}", error)
-            connections.is_dirty = True  # its sequence numbers have a hole now
 
     async def _commit(self, target: Target, baton: Baton | None) -> None:
         """Commit what was acknowledged since the last commit, and the turn with it in the same write.
 
-        Transactions have committed their own positions.
+        The turn goes with every commit: whoever reads positions of a process that slept reads its old turn with them, and looks
+        what the target has. Transactions have committed their own positions.
         """
-        page = self._ledger.page(target) if not self._plan.is_exactly_once else Page({}, [])
+        page = self._ledger.page(target) if not self._plan.is_exactly_once else Page({}, [], [])
         offsets = dict(page.offsets)
+        if baton is None and offsets:
+            baton = Baton(self._window.number, is_released=False)
         if baton is not None:
-            # Where something failed the positions may not be what they were: the successor looks what the target has.
-            is_unclean = baton.is_released and bool(self._told)
+            is_unclean = baton.is_released and self._had_failure
             in_doubt = baton.is_released and any(
                 p.in_doubt or p.begins is not None or p.is_another for p in self._served.partitions
             )
-            said = turn_of(self._window.run_id, is_unclean=is_unclean, in_doubt=in_doubt)
+            said = turn_of(self._window.run_id, is_unclean=is_unclean, in_doubt=in_doubt, spare=self._spare)
             offsets[self._turn.own] = (baton.encode(), said)
         if offsets:
             await target.commit(self._plan.group, offsets)

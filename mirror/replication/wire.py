@@ -1,8 +1,4 @@
-"""The one door to aiokafka: fetch record batches, send prepared ones, keep group offsets.
-
-Touches inner names of aiokafka (the accumulator's queue and sequence numbers), so the version is pinned and
-tests/unit/test_wire_contract.py holds what is relied on.
-"""
+"""Read record batches from a source cluster; write prepared ones to a target, and keep group offsets there."""
 
 from __future__ import annotations
 
@@ -14,24 +10,25 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from aiokafka import AIOKafkaProducer
 from aiokafka import errors as kafka_errors
 from aiokafka.client import AIOKafkaClient, ConnectionGroup
-from aiokafka.producer.transaction_manager import TransactionState
 from aiokafka.protocol.fetch import FetchRequest
 from aiokafka.protocol.offset import OffsetRequest
-from aiokafka.structs import OffsetAndMetadata
 from aiokafka.structs import TopicPartition as KafkaTopicPartition
 
-from mirror.replication.batches import Outgoing, stamped
-from mirror.replication.group_offsets import GroupOffsets, requests
-from mirror.replication.guarded import guarded
+from mirror.replication.batches import Outgoing
+from mirror.replication.group_offsets import GroupOffsets
+from mirror.replication.guarded import abort_connections, guarded
+from mirror.replication.producer import Producer
+from mirror.replication.transactional_producer import Rotated, TransactionalProducer
 
 log = logging.getLogger("mirror")
 
 KafkaError: TypeAlias = kafka_errors.KafkaError
-NotInTransactionError = kafka_errors.InvalidTxnState
 EARLIEST, LATEST = -2, -1
+_CONSUMER, _DEBUGGER = -1, -2  # replica ids of clients: to the latter a broker shows all of its log
+REQUEST_TIMEOUT_MS, RETRY_BACKOFF_MS = 30_000, 100  # Kafka's defaults
+COORDINATOR_S = 2.0  # others take a process for dead that cannot confirm for 4 s that a slot is its own
 COLD_CONNECTION = 2  # a connection of its own: a broker answers one request per connection at a time
 
 
@@ -48,48 +45,6 @@ class Fetched:
     records: bytes
 
 
-class PreparedBatch:
-    """A finished batch in the clothes of aiokafka's BatchBuilder: only its producer state is still open."""
-
-    __slots__ = ("_built", "_outgoing", "_state", "_transactional")
-
-    def __init__(self, outgoing: Outgoing, *, transactional: bool = False) -> None:
-        self._outgoing = outgoing
-        self._transactional = transactional
-        self._state = (-1, -1, -1)
-        self._built: bytes | None = None
-
-    def record_count(self) -> int:
-        """Records inside: the step of the partition's sequence number."""
-        return self._outgoing.count
-
-    def size(self) -> int:
-        """Bytes of the batch."""
-        return len(self._outgoing.data)
-
-    def closed(self) -> bool:
-        """Nothing can be added any more."""
-        return True
-
-    def close(self) -> None:
-        """Do nothing: it is closed from the start."""
-
-    def _set_producer_state(self, producer_id: int, epoch: int, sequence: int) -> None:
-        self._state = (producer_id, epoch, sequence)
-        self._built = None
-
-    def _build(self) -> bytes:
-        if self._built is None:  # kept for retries: a retry must be the very same bytes
-            self._built = stamped(self._outgoing.data, *self._state, transactional=self._transactional)
-        return self._built
-
-
-class _OnTheirWay(set[Any]):
-    """A producer's batches without an answer. One that fails as it waits to be sent again, aiokafka takes out twice."""
-
-    remove = set.discard
-
-
 class Source:
     """Reads record batches from the source cluster."""
 
@@ -103,7 +58,8 @@ class Source:
         await self._client.set_topics(list(topics))
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Close all connections at once: of one that is half-open the end would never come."""
+        abort_connections(self._client)
         await self._client.close()
 
     async def warm(self, nodes: Iterable[int]) -> None:
@@ -154,22 +110,48 @@ class Source:
                 )
         return fetched
 
-    async def offsets(self, wanted: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int | type[KafkaError]]:
-        """Return the earliest (-2) or latest (-1) offset of each topic-partition, or the error that it has instead."""
+    async def offsets(
+        self, wanted: Mapping[tuple[str, int], int], *, as_replica: bool = False, within_s: float | None = None
+    ) -> dict[tuple[str, int], int | type[KafkaError]]:
+        """Return the earliest (-2) or latest (-1) offset of each topic-partition, or the error that it has instead.
+
+        A broker that does not answer costs its own topic-partitions their offsets, and no others.
+
+        Args:
+            wanted: Which of the two, by topic-partition.
+            as_replica: The latest one is the end of the leader's log, which may have more than consumers are shown.
+            within_s: How long a broker may take; by default as long as for any request.
+        """
         found: dict[tuple[str, int], int | type[KafkaError]] = {}
         by_leader: dict[int, dict[str, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
         for (topic, partition), at in wanted.items():
             node = self.leader(topic, partition)
             if node is None:
-                found[topic, partition] = kafka_errors.LeaderNotAvailableError
+                is_there = partition in (self._client.cluster.partitions_for_topic(topic) or ())
+                missing = (
+                    kafka_errors.LeaderNotAvailableError if is_there else kafka_errors.UnknownTopicOrPartitionError
+                )
+                found[topic, partition] = missing
             else:
                 by_leader[node][topic].append((partition, at))
-        for node, topics in by_leader.items():
-            response = await self._client.send(node, OffsetRequest(-1, 0, list(topics.items())))
+        replica = _DEBUGGER if as_replica else _CONSUMER
+
+        async def ask(node: int, topics: Mapping[str, list[tuple[int, int]]]) -> None:
+            try:
+                async with asyncio.timeout(within_s):
+                    response = await self._client.send(node, OffsetRequest(replica, 0, list(topics.items())))
+            except (KafkaError, OSError, TimeoutError) as failure:
+                kind = (
+                    type(failure) if isinstance(failure, kafka_errors.KafkaError) else kafka_errors.KafkaConnectionError
+                )
+                found.update({(topic, partition): kind for topic, parts in topics.items() for partition, _ in parts})
+                return
             for topic, answers in response.topics:
                 for partition, code, *_, offset in answers:
                     error = kafka_errors.for_code(code)
                     found[topic, partition] = int(offset) if error is kafka_errors.NoError else error
+
+        await asyncio.gather(*(ask(node, topics) for node, topics in by_leader.items()))
         return found
 
 
@@ -187,55 +169,59 @@ class Target(GroupOffsets):
         transactional_id: str | None = None,
         transaction_timeout_ms: int = 60_000,
     ) -> None:
-        self._producer = AIOKafkaProducer(
-            **options,
-            enable_idempotence=True,
-            max_request_size=request_bytes,
-            transactional_id=transactional_id,
-            transaction_timeout_ms=transaction_timeout_ms,
+        super().__init__(guarded(AIOKafkaClient(**options), is_abortive=True), answer_s=COORDINATOR_S)
+        common: dict[str, Any] = {
+            "request_bytes": request_bytes,
+            "request_timeout_ms": options.get("request_timeout_ms", REQUEST_TIMEOUT_MS),
+            "retry_s": options.get("retry_backoff_ms", RETRY_BACKOFF_MS) / 1000,
+        }
+        self._transactions = (
+            TransactionalProducer(
+                self._client, transactional_id=transactional_id, transaction_timeout_ms=transaction_timeout_ms, **common
+            )
+            if transactional_id is not None
+            else None
         )
-        self._producer._message_accumulator._pending_batches = _OnTheirWay()
-        super().__init__(guarded(self._producer.client))
-        self._is_transactional = transactional_id is not None
-        self._open = False
+        self._producer = self._transactions or Producer(self._client, **common)
+        self._is_open = False
 
     async def open(self, topics: Iterable[str]) -> None:
         """Connect, obtain a producer id (not of a transactional producer), learn the leaders of `topics`."""
-        if not self._open:
+        if not self._is_open:
             await self._client.bootstrap()
-            if not self._is_transactional:
-                # Where its sender fails, aiokafka tells whoever waits for the transaction's end, and stumbles over nobody.
-                self._producer._txn_manager._transaction_waiter = asyncio.get_running_loop().create_future()
-                await self._producer._sender.start()
-            self._open = True
+            if self._transactions is None:
+                await self._producer.open()
+            self._is_open = True
         await self._client.set_topics(list(topics))
         for node in {broker.nodeId for broker in self._client.cluster.brokers()}:
             await self._client.ready(node)
 
-    async def fence(self) -> None:
-        """Obtain the transactional producer's id: any earlier one is refused from now on, its open transaction aborted."""
-        await self._producer._sender.start()
+    async def fence(self, spare: int = 0, rotated: Rotated | None = None) -> None:
+        """Obtain the transactional producer's id: any earlier one is refused from now on, its open transaction aborted.
+
+        Args:
+            spare: As of TransactionalProducer.open.
+            rotated: As of TransactionalProducer.open.
+
+        Raises:
+            KafkaError: the cluster refuses.
+        """
+        await self._transactional().open(spare, rotated)
 
     @property
     def is_closed(self) -> bool:
         """True when it is of no more use."""
-        return bool(self._producer._closed)
+        return self._producer.is_closed
+
+    def abort(self) -> None:
+        """Send nothing more, now: what no broker has received by now never arrives, not even from the kernel's buffers."""
+        self._producer.close()
+        abort_connections(self._client)
 
     async def close(self) -> None:
-        """Close at once: what is not acknowledged by now must never be sent again by this process."""
-        self._producer._closed = True
-        sender = self._producer._sender
-        if sender.sender_task is not None:
-            sender._message_accumulator.fail_all(kafka_errors.ProducerClosed())
-            sender.sender_task.cancel()
+        """Close all connections at once, as `abort` does."""
+        self.abort()
         await self._client.close()
-        if sender.sender_task is not None:
-            await asyncio.wait({sender.sender_task}, timeout=5)  # its cancellation may be swallowed
-            if sender.sender_task.done() and not sender.sender_task.cancelled():
-                sender.sender_task.exception()  # looked at, as below
-        ending = self._producer._txn_manager._transaction_waiter
-        if ending is not None and ending.done() and not ending.cancelled():
-            ending.exception()  # looked at, or asyncio complains of it in the log
 
     async def refresh(self) -> None:
         """Ask for new metadata and wait for it."""
@@ -245,41 +231,29 @@ class Target(GroupOffsets):
         """Tell whether the topic-partition exists, as far as the metadata says."""
         return partition in (self._client.cluster.partitions_for_topic(topic) or ())
 
-    def send(self, outgoing: Outgoing, topic: str, partition: int) -> asyncio.Future[Any]:
-        """Queue a batch; its future brings the target's base offset or the error. One per partition at a time."""
-        accumulator = self._producer._message_accumulator
-        if accumulator._exception is not None:
-            raise accumulator._exception
-        where = KafkaTopicPartition(topic, partition)
-        numbers = self._producer._txn_manager._sequence_numbers
-        if numbers[where] < 0:  # aiokafka wraps to a negative number, brokers expect 0 behind 2^31 - 1
-            numbers[where] += 1 << 31
-        if self._is_transactional and not self._producer._txn_manager.is_in_transaction():
-            raise self.transaction_failure or KafkaError("no transaction is open")
-        batch = accumulator._append_batch(PreparedBatch(outgoing, transactional=self._is_transactional), where)
-        future: asyncio.Future[Any] = batch.future
-        return future
+    def leader(self, topic: str, partition: int) -> int | None:
+        """Node id of the leader, None while unknown."""
+        node = self._client.cluster.leader_for_partition(KafkaTopicPartition(topic, partition))
+        return None if node in (None, -1) else int(node)
 
-    def unsend(self, outgoing: Outgoing, topic: str, partition: int) -> None:
-        """Take back the sequence numbers of a batch that the broker refused, so that the next one fits."""
-        where, numbers = KafkaTopicPartition(topic, partition), self._producer._txn_manager._sequence_numbers
-        numbers[where] = (numbers[where] - outgoing.count) % (1 << 31)
+    def in_sync(self, topic: str, partition: int) -> int:
+        """Return how many replicas are in sync with the leader, as far as the metadata says."""
+        found = self._client.cluster._partitions.get(topic, {}).get(partition)
+        return len(found.isr) if found is not None else 0
+
+    def learn(self) -> None:
+        """Ask for new metadata, and do not wait for it."""
+        self._client.force_metadata_update()
+
+    def send(self, outgoing: Outgoing, topic: str, partition: int) -> asyncio.Future[int]:
+        """Queue a batch; its future brings the target's base offset or the error (mirror.replication.producer)."""
+        return self._producer.send(outgoing, topic, partition)
 
     # --- transactions -------------------------------------------------------------------------------------------
 
     def begin_transaction(self) -> None:
         """Open a transaction; `send` needs one."""
-        self._producer._txn_manager.begin_transaction()
-
-    @property
-    def transaction_failure(self) -> KafkaError | None:
-        """Why the open transaction can only be aborted (a topic that may not be written), None while it is well."""
-        manager = self._producer._txn_manager
-        return (
-            manager.wait_for_transaction_end().exception()
-            if manager.state == TransactionState.ABORTABLE_ERROR
-            else None
-        )
+        self._transactional().begin()
 
     async def commit_transaction(self, group: str, offsets: Mapping[tuple[str, int], tuple[int, str]]) -> None:
         """Commit what was sent and, with it, (offset, metadata) of a group's topic-partitions.
@@ -287,17 +261,16 @@ class Target(GroupOffsets):
         Raises:
             KafkaError: nothing of it counts; or that is not known (the connection went), and the next `fence` decides.
         """
-        for part in requests(offsets):
-            places = {
-                KafkaTopicPartition(*place): OffsetAndMetadata(offset, metadata)
-                for place, (offset, metadata) in part.items()
-            }
-            await self._producer.send_offsets_to_transaction(places, group)
-        await self._producer.commit_transaction()
+        await self._transactional().commit(group, offsets)
 
     async def abort_transaction(self) -> None:
         """Take back what was sent since the transaction began."""
-        await self._producer.abort_transaction()
+        await self._transactional().abort()
+
+    def _transactional(self) -> TransactionalProducer:
+        if self._transactions is None:
+            raise kafka_errors.IllegalOperation("this producer has no transactions")
+        return self._transactions
 
 
 def complained(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

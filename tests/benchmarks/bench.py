@@ -70,6 +70,8 @@ CASES = (
          producer={**_BIG, "compression.type": "lz4"}, is_exactly_once=True, targets={"records/s": 5.0}),
     Case(number=8, name="exactly once, latency at 500 records/s, 8 partitions, committed records", records=0, size=200,
          partitions=8, rate=500, producer={"linger.ms": 0}, is_exactly_once=True, targets={"p99 ms": 0.2}),
+    Case(number=9, name="catch-up of 1,000 partitions, 1 KiB uncompressed, big batches", records=500_000, size=1024,
+         partitions=1000, producer=_BIG, compression="none", targets={"records/s": 1.0}),
 )  # fmt: skip
 
 
@@ -292,7 +294,7 @@ def table(case: Case, runs: dict[str, list[dict[str, float]]]) -> str:
 def main() -> int:
     """Run the cases asked for and print their tables."""
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
-    parser.add_argument("--cases", default="1,2,3,4,5,6,7,8", help="numbers, comma between (default %(default)s)")
+    parser.add_argument("--cases", default="1,2,3,4,5,6,7,8,9", help="numbers, comma between (default %(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each side, in turns (default %(default)s)")
     parser.add_argument("--output", type=Path, help="also write the tables to this file")
     parsed = parser.parse_args()

@@ -66,13 +66,17 @@ mirror.poll.interval.ms = 500
     def __enter__(self) -> Self:
         return self.start()
 
-    def start(self) -> Self:
+    def launch(self) -> subprocess.Popen[bytes]:
+        """Start it and wait for nothing."""
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 self.command, stdout=log, stderr=log, cwd=self.file.parent,
                 env=self.environment,
             )  # fmt: skip
-        started = self.process
+        return self.process
+
+    def start(self) -> Self:
+        started = self.launch()
         eventually(
             lambda: started.poll() is not None or self.is_ready(),
             within_s=90, because="the appliance starts Spark and its lanes",

@@ -31,11 +31,11 @@ def rows(count: int, *, start: int = 0) -> list[Row]:
     return made
 
 
-def create(cluster: Any, topic: str, partitions: int = 1, **config: str) -> None:
+def create(cluster: Any, topic: str, partitions: int = 1, *, replicas: int = 1, **config: str) -> None:
     """Create a topic; config keys with `_` for `.`."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})  # kept: a collected client cancels its calls
     configs = {key.replace("_", "."): value for key, value in config.items()}
-    admin.create_topics([NewTopic(topic, partitions, 1, config=configs)])[topic].result(30)
+    admin.create_topics([NewTopic(topic, partitions, replicas, config=configs)])[topic].result(30)
 
 
 def write(cluster: Any, topic: str, records: Sequence[Row], partition: int = 0, **options: Any) -> None:

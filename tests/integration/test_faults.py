@@ -213,6 +213,30 @@ def test_memory_stays_bounded_whatever_the_backlog(appliance, primary, backup, t
     assert [end_offset(backup, f"primary.{topic}", p) for p in (0, 1)] == [150_000, 150_000]
 
 
+def test_many_topic_partitions_with_a_backlog_each_share_the_memory_of_their_slot(
+    tmp_path: Path, primary, backup, topic
+):
+    """300 topic-partitions of one slot with 1 MB each: no request, and no process, holds them all."""
+    value = os.urandom(100_000)
+    create(primary, topic, 300)
+    for partition in range(300):
+        write(primary, topic, [(None, value, [], n) for n in range(10)], partition, **{"linger.ms": 50})
+    running = RunningAppliance(tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=topic)
+    running.file.write_text(running.file.read_text().replace("tasks.max = 2", "tasks.max = 1"))
+    peak = 0.0
+    with running:
+
+        def has_arrived() -> bool:
+            nonlocal peak
+            peak = max([peak, *(resident_mib([pid]) for pid in running.workers())])
+            return running.total("kafka_mirror_record_count_total") >= 3_000
+
+        eventually(has_arrived, within_s=120, because="all of it arrives")
+        assert "paused" not in running.log.read_text()
+    assert 0 < peak < 450
+    assert sum(end_offset(backup, f"primary.{topic}", partition) for partition in (0, 150, 299)) == 30
+
+
 def test_a_source_that_is_down_at_the_start_joins_when_it_answers_and_holds_up_no_other(
     primary, backup, topic, tmp_path: Path
 ):

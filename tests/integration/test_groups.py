@@ -16,8 +16,9 @@ from mirror.config.clients import aiokafka_options
 from mirror.errors import ClusterUnavailable
 from mirror.groups import HIDDEN, UNKNOWN, Groups, tell_hidden
 from mirror.local.broker import Broker
+from mirror.replication.batches import of_values
 from mirror.replication.group_offsets import GroupOffsets, patiently
-from mirror.replication.wire import KafkaError
+from mirror.replication.wire import KafkaError, Target
 from tests.integration.acls import GUARDED, deny
 from tests.integration.records import create, write
 from tests.waiting import eventually
@@ -130,3 +131,39 @@ def test_a_group_of_the_newer_protocol_whose_topics_may_not_be_seen_counts_as_in
             assert group.owners == {}
         finally:
             reader.close()
+
+
+def test_positions_that_a_transaction_is_about_to_change_are_waited_for(backup, topic):
+    """Without that a broker tells those of the transaction before, and a window that begins there repeats its records."""
+    create(backup, topic, 2)
+    group, place, other = f"g-{topic}", (topic, 0), (topic, 1)
+    client = aiokafka_options({"bootstrap.servers": backup.bootstrap})
+
+    async def scene() -> None:
+        writes = Target(client, request_bytes=1 << 20, transactional_id=f"id-{topic}")
+        reads = await GroupOffsets.connected(client)
+        await writes.open({topic})
+        await writes.fence()
+        (batch,) = of_values([(b"", b"1")], timestamp_ms=0)
+        try:
+            writes.begin_transaction()
+            await writes.send(batch, *place)
+            await writes.commit_transaction(group, {place: (5, "m"), other: (6, "")})
+            assert await reads.committed(group) == {place: (5, "m"), other: (6, "")}
+            writes.begin_transaction()
+            await writes.send(batch, *place)
+            await writes._transactions._commit_offsets(group, {place: (9, "n")})
+            waiting = asyncio.create_task(reads.committed(group, [place], is_stable=True))
+            assert await reads.committed(group, [other], is_stable=True) == {other: (6, "")}
+            assert await reads.committed(group) == {place: (5, "m"), other: (6, "")}, (
+                "who need not be sure does not wait"
+            )
+            await asyncio.sleep(0.5)
+            assert not waiting.done()
+            await writes.commit_transaction(group, {})
+            assert await waiting == {place: (9, "n")}
+        finally:
+            await reads.close()
+            await writes.close()
+
+    asyncio.run(scene())

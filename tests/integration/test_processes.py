@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import re
 import time
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from tests.waiting import eventually
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 PARTITIONS = 4
+WINDOW_S = 2.0
 SLOTS = "mirror.slots = 2\ntasks.max = 4\n"
 ONCE = "backup.exactly.once.source.support = enabled\n"
 TAKEN_OVER_S = 25.0  # a session of 6 s, the group's assignment, a runner that is taken for dead, and a loaded machine
@@ -123,16 +125,36 @@ def test_the_slots_of_a_process_that_was_killed_are_taken_over(processes, primar
     equal(primary, backup, topic)
 
 
+@pytest.mark.parametrize("mode", ["", ONCE])
 def test_a_process_that_slept_while_another_took_its_slots_over_writes_nothing_that_counts(
-    processes, primary, backup, topic
+    processes, primary, backup, topic, mode
 ):
-    first, second = processes.one_more(ONCE), processes.one_more(ONCE)
+    first, second = processes.one_more(mode), processes.one_more(mode)
     shared(first, second)
     with load(primary, topic, partitions=PARTITIONS):
         flow(backup, topic)
         with first.frozen():
             flow(backup, topic)
         shared(first, second)
+        flow(backup, topic)
+    equal(primary, backup, topic)
+
+
+def test_a_process_that_wakes_up_when_another_has_copied_everything_sets_no_position_back(
+    processes, primary, backup, topic
+):
+    """Nothing is under way any more then: old positions would stand, and all since them would come again."""
+    first, second = processes.one_more(), processes.one_more()
+    shared(first, second)
+    with ExitStack() as asleep:
+        with load(primary, topic, partitions=PARTITIONS):
+            flow(backup, topic)
+            asleep.enter_context(first.frozen())
+            flow(backup, topic)
+        equal(primary, backup, topic)
+    shared(first, second)
+    time.sleep(2 * WINDOW_S)  # those that begin now read the positions
+    with load(primary, topic, partitions=PARTITIONS):
         flow(backup, topic)
     equal(primary, backup, topic)
 
@@ -158,3 +180,31 @@ def test_a_rolling_restart_that_deals_topic_partitions_out_anew_waits_for_the_la
         assert first.gauge("kafka_mirror_settings_conflict") == 0
     equal(primary, backup, topic)
     assert "waits for processes that run it with mirror.slots=2, tasks.max=4" in first.log.read_text()
+
+
+def test_processes_of_one_file_on_one_machine_need_not_be_told_where_to_keep_their_state_and_to_serve_metrics(
+    tmp_path, primary, backup, topic
+):
+    """The same file, the same folder, nothing said of either: the second one takes what is free, and says so in a line each."""
+    create(primary, topic, PARTITIONS)
+    first = RunningAppliance(tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=topic, extra=SLOTS)
+    lines = first.file.read_text().splitlines()
+    first.file.write_text(
+        "\n".join(one for one in lines if not one.startswith(("mirror.metrics.listen", "mirror.state.dir")))
+    )
+    second = copy.copy(first)
+    second.log = tmp_path / "second.log"
+    with ExitStack() as stack:
+        for process in (first, second):
+            process.launch()
+            stack.callback(process.close)
+            found = eventually(
+                lambda process=process: re.search(r"metrics on http://127.0.0.1:(\d+)/", process.log.read_text()),
+                within_s=90, because="it says where its metrics are",
+            )  # fmt: skip
+            process.port = int(found[1])
+        shared(first, second)
+        assert second.port > first.port >= 9404
+        told = second.log.read_text()
+        assert "mirror.state.dir: state belongs to a mirror that runs; this one keeps its state in state-2" in told
+        assert f"is taken; metrics are on port {second.port}" in told

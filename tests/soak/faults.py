@@ -49,10 +49,36 @@ def _restart_appliance(stage: Stage, _: random.Random) -> None:
 
 def _sleep(stage: Stage, dice: random.Random) -> None:
     """Stop the whole appliance for longer than its window, and its session, or shorter; then let it go on."""
-    asleep = stage.appliance.tree()
-    signal_all(asleep, signal.SIGSTOP)
-    time.sleep(dice.uniform(1, 12))
-    signal_all(asleep, signal.SIGCONT)
+    with stage.appliance.frozen():
+        time.sleep(dice.uniform(1, 12))
+
+
+def _sleep_beside_another(stage: Stage, dice: random.Random) -> None:
+    """Let another process join, stop one of the two until long after the other has its slots, and let it go on beside it."""
+    other, own = stage.another(), stage.appliance
+    other.start()
+    eventually(lambda: other.slots() == 1, within_s=SHARED_WITHIN_S, because="the slots are shared")
+    with (own if dice.random() < 0.5 else other).frozen():
+        time.sleep(dice.uniform(5, 60))
+    eventually(
+        lambda: own.slots() == other.slots() == 1, within_s=SHARED_WITHIN_S, because="the slots are shared again"
+    )
+    other.stop()
+
+
+def _slow_disk(side: str) -> Fault:
+    """A broker that stops for a tenth of a second again and again, as one whose disk does not keep up."""
+
+    def strike(stage: Stage, dice: random.Random) -> None:
+        cluster = getattr(stage, side)
+        until = time.monotonic() + dice.uniform(8, 20)
+        while time.monotonic() < until:
+            cluster.pause()
+            time.sleep(dice.uniform(0.05, 0.4))
+            cluster.resume()
+            time.sleep(dice.uniform(0.05, 0.2))
+
+    return strike
 
 
 def _kill_one_of_two(stage: Stage, dice: random.Random) -> None:
@@ -112,6 +138,14 @@ def _slice(link: FaultProxy, _: random.Random) -> None:
     time.sleep(4)
 
 
+def _pull_cable(link: FaultProxy, dice: random.Random) -> None:
+    """Let no packet through, neither data nor an end of a connection, for longer than a window is waited for."""
+    assert link.cable is not None
+    link.cable.pull()
+    time.sleep(dice.uniform(20, 60))
+    link.cable.plug_in()
+
+
 def _network(side: str, worsen: Callable[[FaultProxy, random.Random], None]) -> Fault:
     def strike(stage: Stage, dice: random.Random) -> None:
         worsen(stage.links[side], dice)
@@ -132,20 +166,11 @@ def outage(side: str, minutes: float) -> Fault:
     return strike
 
 
-FAULTS: dict[str, Fault] = {
-    "kill -9 one worker": _kill_one_worker,
-    "kill -9 all workers": _kill_workers,
-    "kill -9 the JVM": _kill_jvm,
-    "kill -9 the appliance": _kill_appliance,
-    "restart the appliance": _restart_appliance,
-    "stop the appliance, then continue it": _sleep,
-    "let a second process join, kill -9 one of the two": _kill_one_of_two,
-    "restart the source": _broker("source", "restart"),
-    "restart the target": _broker("target", "restart"),
-    "kill -9 the source": _broker("source", "kill"),
-    "kill -9 the target": _broker("target", "kill"),
-    "freeze the source": _broker("source", "freeze"),
-    "freeze the target": _broker("target", "freeze"),
+CABLES: dict[str, Fault] = {
+    "pull the source's cable": _network("source", _pull_cable),
+    "pull the target's cable": _network("target", _pull_cable),
+}
+NETWORKS: dict[str, Fault] = {
     "stall the source's network": _network("source", _stall),
     "stall the target's network": _network("target", _stall),
     "cut the source off": _network("source", _cut_off),
@@ -158,5 +183,25 @@ FAULTS: dict[str, Fault] = {
     "a slow link to the target": _network("target", _crawl),
     "seven bytes at a time from the source": _network("source", _slice),
     "seven bytes at a time to the target": _network("target", _slice),
+    **CABLES,
+}
+FAULTS: dict[str, Fault] = {
+    "kill -9 one worker": _kill_one_worker,
+    "kill -9 all workers": _kill_workers,
+    "kill -9 the JVM": _kill_jvm,
+    "kill -9 the appliance": _kill_appliance,
+    "restart the appliance": _restart_appliance,
+    "stop the appliance, then continue it": _sleep,
+    "let a second process join, kill -9 one of the two": _kill_one_of_two,
+    "let a second process join, stop one of the two for 5 to 60 s": _sleep_beside_another,
+    "restart the source": _broker("source", "restart"),
+    "restart the target": _broker("target", "restart"),
+    "kill -9 the source": _broker("source", "kill"),
+    "kill -9 the target": _broker("target", "kill"),
+    "freeze the source": _broker("source", "freeze"),
+    "freeze the target": _broker("target", "freeze"),
+    "a slow disk under the source": _slow_disk("source"),
+    "a slow disk under the target": _slow_disk("target"),
+    **NETWORKS,
     **KILL_POINTS,
 }

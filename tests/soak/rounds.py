@@ -40,7 +40,7 @@ def a_round(stage: Stage, strike: Fault, seed: int, topic: str) -> Outcome:
     dice = random.Random(seed)
     remote = f"primary.{topic}"
     stage.topic = topic
-    create(stage.source, topic, PARTITIONS)
+    create(stage.source, topic, PARTITIONS, replicas=stage.replicas)
     with load(stage.source, topic, partitions=PARTITIONS):
         eventually(lambda: end_offset(stage.target, remote, 0) > 50, within_s=RECOVERY_S, because="the load flows")
         time.sleep(dice.uniform(0, 3))

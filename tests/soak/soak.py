@@ -24,7 +24,8 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
-from tests.soak.faults import FAULTS, outage
+from tests.cable import is_possible
+from tests.soak.faults import CABLES, FAULTS, NETWORKS, outage
 from tests.soak.oracle import Fate
 from tests.soak.rounds import Outcome, a_round, calmed_down
 from tests.soak.sampler import Sampler
@@ -37,7 +38,10 @@ def faults(asked: argparse.Namespace) -> dict[str, Fault]:
     """Return what may happen."""
     if asked.outage:
         return {f"the {side} is down for {asked.outage:g} minutes": outage(side, asked.outage) for side in asked.side}
-    return {name: fault for name, fault in FAULTS.items() if asked.faults.search(name)}
+    known = {name: fault for name, fault in FAULTS.items() if is_possible() or name not in CABLES}
+    if asked.trios:
+        known = {name: fault for name, fault in known.items() if name not in NETWORKS}
+    return {name: fault for name, fault in known.items() if asked.faults.search(name)}
 
 
 def plan(asked: argparse.Namespace, job: int) -> Iterator[tuple[str, int]]:
@@ -74,7 +78,7 @@ def soak(mode: str, asked: argparse.Namespace, job: int) -> tuple[dict[str, Outc
     outcomes: dict[str, Outcome] = {}
     known = faults(asked)
     folder = Path(tempfile.mkdtemp(prefix="kafka-mirror-soak-"))
-    with staged(mode, folder) as stage:
+    with staged(mode, folder, has_trios=asked.trios) as stage:
         sampler = Sampler(stage)
         with sampler.running():
             for number, (name, seed) in enumerate(plan(asked, job)):
@@ -126,6 +130,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--side", choices=("source", "target"), action="append",
                         help="which cluster --outage takes down (default: target)")  # fmt: skip
     parser.add_argument("--mode", choices=MODES, action="append", help="only this one (default: both)")
+    parser.add_argument("--trios", action="store_true",
+                        help="each cluster has three brokers and three replicas of everything (no network faults)")  # fmt: skip
     parser.add_argument("--jobs", type=int, default=1,
                         help="so many pairs of clusters at a time, which share the rounds (default 1)")  # fmt: skip
     parser.add_argument("--output", type=Path, help="also write the tables to this file")

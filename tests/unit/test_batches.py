@@ -5,6 +5,7 @@ import struct
 import google_crc32c
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -170,3 +171,34 @@ def test_records_of_our_own_go_in_batches_that_any_broker_takes():
     assert max(len(batch.data) for batch in made) < 300 << 10
     assert [(r.key, r.value) for batch in made for r in b.records(memoryview(batch.data))] == pairs
     assert list(b.of_values([], timestamp_ms=7)) == []
+
+
+@given(
+    form=st.sampled_from([(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (1, 3)]),  # magic, codec
+    sets=st.lists(st.lists(st.binary(max_size=80), min_size=1, max_size=4), min_size=1, max_size=4),
+    cut=st.integers(0, 200),
+)
+def test_every_message_of_the_old_formats_is_found_however_small_and_a_cut_one_is_left_for_later(form, sets, cut):
+    """A message of 26 bytes at the end of a log is shorter than today's header, and a record all the same."""
+    (magic, codec), data, offset = form, b"", 0
+    for values in sets:
+        builder = LegacyRecordBatchBuilder(magic, codec, 1 << 20)
+        for n, value in enumerate(values):
+            is_relative = codec and magic  # as brokers keep compressed messages of format 1
+            builder.append(n if is_relative else offset + n, timestamp=7 if magic else None, key=None, value=value)
+        offset += len(values)
+        built = builder.build()
+        if codec:
+            struct.pack_into(">q", built, 0, offset - 1)  # a wrapper has its last message's offset
+        data += bytes(built)
+    found = list(b.batches(data))
+    expected = [value for values in sets for value in values]
+    assert [record.value for batch in found for record in b.records(batch.data)] == expected
+    assert [batch.last_offset for batch in found][-1] == len(expected) - 1
+    assert {batch.magic for batch in found} == {magic}
+    whole = list(b.batches(data[: max(0, len(data) - cut)]))
+    assert whole == found[: len(whole)]
+    assert len(whole) == len(found) or cut > 0
+    (packed,) = b.rebatch(found, 0, codec=0, max_bytes=1 << 20)
+    assert packed.count == len(expected)
+    assert packed.next_offset == len(expected)

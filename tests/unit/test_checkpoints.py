@@ -45,7 +45,7 @@ def test_what_becomes_of_an_offset(upstream, offsets, position, downstream, stat
         (5, 5, 5, State.SYNCED),
         (6, 5, 9, State.TARGET_AHEAD),
         (4, 5, 4, State.PAST_END),
-        (4, 5, None, None),
+        (4, 5, None, State.UNREACHABLE),
     ],
 )
 def test_an_idle_group_is_moved_forward_and_not_beyond_the_log_end(there, downstream, end, state):

@@ -272,7 +272,11 @@ def test_fetch_defaults_and_values():
 
 def test_produce_defaults_and_values():
     assert clients.produce_options({}) == ProduceOptions(
-        compression=None, batch_size=1_048_576, max_request_size=1_048_576, transaction_timeout_ms=60_000
+        compression=None,
+        batch_size=1_048_576,
+        max_request_size=1_048_576,
+        largest_batch=None,
+        transaction_timeout_ms=60_000,
     )
     java = {
         "compression.type": "zstd",
@@ -282,7 +286,7 @@ def test_produce_defaults_and_values():
         "transaction.timeout.ms": "9",
     }
     assert clients.produce_options(java) == ProduceOptions(
-        compression="zstd", batch_size=7, max_request_size=8, transaction_timeout_ms=9
+        compression="zstd", batch_size=7, max_request_size=8, largest_batch=8, transaction_timeout_ms=9
     )
     assert clients.produce_options({"acks": "all", "compression.type": "none"}).compression == "none"
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.replication.group_offsets import MOST_BYTES, offsets_in, patiently, requests
+from mirror.replication.offset_fetch import StableOffsetFetch, UnstableOffsetCommitError
 
 
 @given(
@@ -72,3 +73,18 @@ def test_a_coordinator_that_loads_is_asked_again_and_other_refusals_are_told():
     answers.append(kafka_errors.GroupAuthorizationFailedError())
     with pytest.raises(kafka_errors.GroupAuthorizationFailedError):
         asyncio.run(patiently(ask))
+
+
+def test_who_can_asks_for_offsets_that_no_transaction_is_about_to_change():
+    """Version 7 on brokers from 2.5 on; before, what there is."""
+    asked = StableOffsetFetch("g", [("t", [0, 1])])
+    old, new = asked.prepare({9: (0, 5)}), asked.prepare({9: (1, 10)})
+    assert (old.API_VERSION, new.API_VERSION) == (3, 7)
+    assert new.encode() == b"\x02g\x02\x02t\x03\0\0\0\0\0\0\0\1\0\1\0"
+    assert StableOffsetFetch("g", None).prepare({9: (1, 10)}).encode() == b"\x02g\0\1\0"
+    partition = (0, 7, -1, "m", 0, {})
+    response = new.RESPONSE_TYPE(0, [("t", [partition, (1, -1, -1, "", 0, {})], {})], 0, {})
+    assert new.RESPONSE_TYPE.decode(response.encode()).topics == response.topics
+    assert offsets_in(response, "g") == {("t", 0): (7, "m")}
+    with pytest.raises(UnstableOffsetCommitError):
+        offsets_in(new.RESPONSE_TYPE(0, [("t", [(0, -1, -1, "", 88, {})], {})], 0, {}), "g")

@@ -52,7 +52,20 @@ def test_the_clients_have_one_door_each():
     }
     replication = (
         f"mirror/replication/{name}.py"
-        for name in ("batches", "group_offsets", "guarded", "refusals", "runner", "spread", "wire")
+        for name in (
+            "batches",
+            "group_offsets",
+            "guarded",
+            "log_reader",
+            "offset_fetch",
+            "producer",
+            "refusals",
+            "runner",
+            "spread",
+            "tail_match",
+            "transactional_producer",
+            "wire",
+        )
     )
     # aiokafka takes tokens from a class derived from its own only
     other = ("mirror/groups.py", "mirror/checkpoints/reads.py", "mirror/config/oauth.py")

@@ -8,14 +8,16 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import pytest
+from aiokafka import errors as kafka_errors
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mirror.replication import tail_match
 from mirror.replication.batches import Batch, Packer, batches, stamped
 from mirror.replication.partition import Partition
 from mirror.replication.plan import Assigned
 from mirror.replication.tail import Tail
-from mirror.replication.tail_match import _behind, matched
+from mirror.replication.tail_match import _behind, matched, resume_behind_tails
 from mirror.replication.wire import EARLIEST, LATEST
 
 HERE = Assigned("t", "A.t", 0, "id")
@@ -84,13 +86,18 @@ def test_batches_that_begin_before_are_cut_and_gaps_of_the_source_are_kept():
 
 
 class Log:
-    """A cluster's log offsets."""
+    """A cluster's log offsets; its leader has `hidden` more, for so many questions."""
 
-    def __init__(self, topic: str, *, start: int, end: int) -> None:
+    def __init__(self, topic: str, *, start: int, end: int, hidden: int = 0, times: int = 0) -> None:
+        self.hidden, self.times = hidden, times
         self._at = {(topic, EARLIEST): start, (topic, LATEST): end}
 
-    async def offsets(self, wanted: dict[tuple[str, int], int]) -> dict[tuple[str, int], int]:
-        return {place: self._at[place[0], at] for place, at in wanted.items()}
+    async def offsets(
+        self, wanted: dict[tuple[str, int], int], *, as_replica: bool = False
+    ) -> dict[tuple[str, int], int]:
+        self.times -= as_replica
+        more = self.hidden if as_replica and self.times >= 0 else 0
+        return {place: self._at[place[0], at] + more for place, at in wanted.items()}
 
 
 @pytest.mark.parametrize(
@@ -104,7 +111,8 @@ class Log:
 )
 def test_what_no_position_tells_of_is_looked_for_from_where_it_can_have_begun(partition, source_from):
     source, target = Log("t", start=2, end=99), Log("A.t", start=0, end=7)
-    found = asyncio.run(_behind([partition], source, target))  # type: ignore[arg-type]
+    found, unknown = asyncio.run(_behind([partition], source, target))  # type: ignore[arg-type]
+    assert unknown == set()
     assert [(behind.source_from, behind.target_from, behind.records) for behind in found] == (
         [] if source_from is None else [(source_from, 0, 7)]
     )
@@ -114,5 +122,50 @@ def test_what_no_position_tells_of_is_looked_for_from_where_it_can_have_begun(pa
 def test_one_marker_behind_a_position_is_its_transactions_own(end, behind):
     source, target = Log("t", start=2, end=99), Log("A.t", start=0, end=end)
     partition = Partition(HERE, 5, 5, tail=Tail("0,0,7"))
-    found = asyncio.run(_behind([partition], source, target, more_than=1))  # type: ignore[arg-type]
+    found, _ = asyncio.run(_behind([partition], source, target, more_than=1))  # type: ignore[arg-type]
     assert [one.records for one in found] == ([behind] if behind else [])
+
+
+@pytest.mark.parametrize(("times", "is_unsettled"), [(0, False), (2, False), (1_000, True)])
+def test_what_a_leader_has_and_does_not_show_yet_is_waited_for_and_never_taken_for_nothing(
+    monkeypatch, times, is_unsettled
+):
+    """A batch that was appended and has too few replicas comes to light when there are more."""
+    monkeypatch.setattr(tail_match, "LOOK_AGAIN_S", 0.001)
+    source, target = Log("t", start=2, end=99), Log("A.t", start=0, end=7, hidden=5, times=times)
+    partition = Partition(HERE, 5, 5, tail=Tail("0,0,7"))
+    unsettled = {partition}
+    asyncio.run(
+        resume_behind_tails(
+            "A->B", unsettled, source, target, isolation_level=0, is_transactional=False, patience_s=0.05
+        )  # type: ignore[arg-type]
+    )
+    assert unsettled == ({partition} if is_unsettled else set())
+    assert partition.acked == 5
+
+
+@pytest.mark.parametrize(
+    ("error", "is_unsettled"),
+    [
+        (kafka_errors.LeaderNotAvailableError, True),
+        (kafka_errors.KafkaConnectionError, True),
+        (kafka_errors.UnknownTopicOrPartitionError, False),
+        (kafka_errors.TopicAuthorizationFailedError, False),
+    ],
+)
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_leader_that_does_not_answer_is_not_one_that_has_nothing(side, error, is_unsettled):
+    class Silent(Log):
+        async def offsets(self, wanted, *, as_replica=False):
+            return dict.fromkeys(wanted, error)
+
+    logs = {"source": Log("t", start=2, end=99), "target": Log("A.t", start=0, end=7)}
+    logs[side] = Silent("t", start=0, end=0)
+    partition = Partition(HERE, begins=EARLIEST)
+    unsettled = {partition}
+    asyncio.run(
+        resume_behind_tails(
+            "A->B", unsettled, logs["source"], logs["target"], isolation_level=0, is_transactional=False
+        )  # type: ignore[arg-type]
+    )
+    assert unsettled == ({partition} if is_unsettled else set())

@@ -6,6 +6,7 @@ import pytest
 
 from mirror.admin import Topic
 from mirror.config.settings import load
+from mirror.errors import ClusterUnavailable
 from mirror.topic_configs import TopicSetting
 from mirror.topics import ensure_internal, ensure_remote, flow_plan, matched, offset_syncs_topic
 
@@ -90,6 +91,29 @@ def test_a_missing_topic_is_created_as_its_source_is_and_a_short_one_grows(flow)
     assert [(p.remote_topic, p.partition) for p in plan.partitions if p.topic != "short"] == [
         ("A.long", 0), ("A.long", 1), ("A.new", 0), ("A.new", 1), ("A.new", 2),
     ]  # fmt: skip
+
+
+def test_a_setting_that_the_target_does_not_know_is_left_out_and_told(flow, caplog):
+    """A source of before Kafka 4 has message.format.version, for which a target of today refuses the whole topic."""
+    source, target = Cluster("A"), Cluster("B")
+    old = TopicSetting(value="0.10.2", is_own=True, is_default=False, is_static=False)
+    of_today = source.configs(["t"])["t"]
+    source.configs = lambda names: {name: {**of_today, "message.format.version": old} for name in names}
+    assert ensure_remote(flow(), matched(flow(), named("t")), {}, source, target) == {"A.t": 1}
+    assert target.done == [("A.t", 1, 2, {"cleanup.policy": "compact"})]
+    assert "A.t is created on B without message.format.version" in caplog.text
+
+
+def test_where_the_target_does_not_tell_its_settings_a_topic_is_created_with_all_of_them(flow):
+    """`positions` and others prepare topics before there are internal ones to ask about."""
+    target = Cluster("B")
+
+    def unknown(_):
+        raise ClusterUnavailable("there is no such topic")
+
+    target.configs = unknown
+    assert ensure_remote(flow(), matched(flow(), named("t")), {}, Cluster("A"), target) == {"A.t": 1}
+    assert target.done == [("A.t", 1, 2, {"cleanup.policy": "compact"})]
 
 
 def test_a_topic_that_is_refused_holds_up_no_other(flow, caplog):

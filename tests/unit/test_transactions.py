@@ -17,7 +17,9 @@ from mirror.replication.wire import KafkaError
 FETCH = FetchOptions(
     min_bytes=1, max_wait_ms=500, max_bytes=1 << 20, max_partition_bytes=1 << 20, isolation_level=0, from_earliest=True
 )
-PRODUCE = ProduceOptions(compression=None, batch_size=1 << 18, max_request_size=1 << 20, transaction_timeout_ms=60_000)
+PRODUCE = ProduceOptions(
+    compression=None, batch_size=1 << 18, max_request_size=1 << 20, largest_batch=None, transaction_timeout_ms=60_000
+)
 LONGEST_S = 0.1
 
 
@@ -45,7 +47,7 @@ class Ledger:
     async def move_tails(self, target: Target) -> None: ...
 
     def page(self, target: Target) -> Page:
-        return Page({}, [(self._partition, self._partition.acked)])
+        return Page({}, [(self._partition, self._partition.acked)], [None])
 
     def wrote(self, page: Page) -> None: ...
 
@@ -78,7 +80,7 @@ def test_a_transaction_under_way_lasts_for_its_time_and_longer_at_a_backlog(queu
         made, _ = runner()
         made._in_flight = 1
         made._quiet.clear()
-        made._packing.queued_bytes = queued
+        made._packing.held_bytes = queued
         began = asyncio.get_running_loop().time()
         await made._until_due()
         return asyncio.get_running_loop().time() - began

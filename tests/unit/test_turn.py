@@ -6,6 +6,9 @@ import asyncio
 import time
 from dataclasses import replace
 
+import pytest
+
+from mirror.replication.lease import Lease
 from mirror.replication.ledger import Ledger
 from mirror.replication.partition import Partition
 from mirror.replication.plan import (
@@ -70,7 +73,7 @@ def window(number: int, *, run_id: int = 7, plan: FlowPlan = PLAN) -> FlowWindow
 
 async def took_turn(served: FlowWindow, target: GroupOffsets) -> bool:
     connections = seen_by(target)
-    return await served._turn.take(connections.target, lambda: served._begin(connections))
+    return await served._turn.take(connections.target, served._lease, lambda: served._begin(connections))
 
 
 def seen_by(target: GroupOffsets) -> Connections:
@@ -177,7 +180,7 @@ def test_a_window_in_which_something_failed_gives_its_turn_back_with_a_doubt():
         first._warn("commit positions", OSError("no connection"))
         target.says_ready(number + 1)
         await first._commit(target, Baton(number, is_released=True))  # type: ignore[arg-type]
-        assert await second._turn.take(seen_by(target).target, lambda: asyncio.sleep(0, True))
+        assert await second._turn.take(seen_by(target).target, second._lease, lambda: asyncio.sleep(0, True))
         assert second._turn.is_unclean
         assert not second._turn.has_gap
 
@@ -312,5 +315,97 @@ def test_a_turn_that_was_never_given_back_is_free_after_a_bound():
         turn = window(long_ago + 15)._turn
         assert turn._is_free((Baton(long_ago, is_released=False).encode(), "7"), 0)
         assert turn.takeovers == 1
+
+    asyncio.run(scene())
+
+
+def seen(**turns: tuple[int, int, bool]) -> dict[tuple[str, int], tuple[int, str]]:
+    """Offsets of both lanes' turns, "even" and "odd": window, run, is it released."""
+    return {
+        (PLAN.baton_topic, turn_key(0, ("even", "odd").index(lane))): (
+            Baton(number, is_released=is_released).encode(), str(run_id),
+        )
+        for lane, (number, run_id, is_released) in turns.items()
+    }  # fmt: skip
+
+
+HELD, GIVEN_BACK = False, True
+
+
+@pytest.mark.parametrize(
+    ("found", "is_overtaken", "is_covered"),
+    [
+        pytest.param({"even": (10, 7, HELD), "odd": (9, 7, GIVEN_BACK)}, False, False, id="nothing happened"),
+        pytest.param({"even": (10, 7, HELD), "odd": (11, 7, HELD)}, True, False, id="the next window has taken ours for dead"),
+        pytest.param({"even": (12, 7, HELD), "odd": (11, 7, GIVEN_BACK)}, True, False, id="and the one after it"),
+        pytest.param({"even": (10, 8, HELD), "odd": (9, 7, GIVEN_BACK)}, True, False, id="another process has"),
+        pytest.param({"even": (4, 7, HELD), "odd": (9, 7, GIVEN_BACK)}, False, True, id="a sleeper of our lane has woken"),
+        pytest.param({"even": (10, 7, HELD), "odd": (3, 7, HELD)}, False, True, id="a sleeper of the other lane has"),
+        pytest.param({"even": (10, 7, HELD), "odd": (9, 7, HELD)}, False, True, id="the predecessor has, which had given back"),
+    ],
+)  # fmt: skip
+def test_what_a_window_that_holds_the_turn_sees_of_others(found, is_overtaken, is_covered):
+    turn = window(10)._turn
+    turn._seen = seen(even=(8, 7, GIVEN_BACK), odd=(9, 7, GIVEN_BACK))
+    assert turn.is_overtaken(seen(**found)) is is_overtaken
+    if not is_overtaken:
+        assert turn.is_covered(seen(**found)) is is_covered
+
+
+def test_a_predecessor_that_died_and_never_gave_its_turn_back_is_no_sleeper():
+    turn = window(10)._turn
+    turn._seen = seen(even=(8, 7, GIVEN_BACK), odd=(9, 7, HELD))
+    assert not turn.is_covered(seen(even=(10, 7, HELD), odd=(9, 7, HELD)))
+
+
+def test_positions_that_a_sleeper_has_covered_are_written_again_and_the_successor_looks_at_the_target():
+    async def scene() -> None:
+        target = GroupOffsets()
+        number = await next_start()
+        first = window(number)
+        assert await took_turn(first, target)
+        (partition,) = first._served.partitions
+        partition.begins, partition.acked = None, 42
+        await first._commit(target, None)  # type: ignore[arg-type]
+        old = Baton(number - 4, is_released=False).encode()
+        target.offsets |= {("A.t", 0): (7, ""), (PLAN.baton_topic, turn_key(0, first._window.lane)): (old, "7")}
+        await first._look(target, Runner())  # type: ignore[arg-type]
+        await first._commit(target, None)  # type: ignore[arg-type]
+        assert target.offsets["A.t", 0][0] == 42
+        assert target.turn(lane=0) == Baton(number, is_released=False)
+        target.says_ready(number + 1)
+        await first._commit(target, Baton(number, is_released=True))  # type: ignore[arg-type]
+        second = window(number + 1)
+        assert await second._turn.take(seen_by(target).target, second._lease, lambda: asyncio.sleep(0, True))
+        assert second._turn.is_unclean
+
+    asyncio.run(scene())
+
+
+class Runner:
+    """A runner that is told of what was looked at."""
+
+    def go_on(self) -> None: ...
+
+    def rest(self, paused: object) -> None: ...
+
+
+def test_a_window_that_was_taken_for_dead_writes_no_position_and_no_turn():
+    async def scene() -> None:
+        target = GroupOffsets()
+        number = await next_start()
+        first = window(number)
+        assert await took_turn(first, target)
+        (partition,) = first._served.partitions
+        partition.begins, partition.acked = None, 42
+        successors = {
+            ("A.t", 0): (99, ""),
+            (PLAN.baton_topic, turn_key(0, 1)): (Baton(number + 1, is_released=True).encode(), "7"),
+        }
+        target.offsets |= successors
+        first._lease = Lease()  # it slept: the last confirmation is of long ago
+        before = dict(target.offsets)
+        await first._hand_over(seen_by(target), Runner())  # type: ignore[arg-type]
+        assert target.offsets == before
 
     asyncio.run(scene())

@@ -1,0 +1,102 @@
+"""Topics that somebody deletes stay deleted, though brokers create what they are asked about; ours are put right."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, ConfigResource
+
+from mirror.local.broker import Broker
+from mirror.mm2_records import Heartbeat
+from tests.integration.appliance import RunningAppliance
+from tests.integration.records import await_replicated, create, messages, rows, write
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+FOLLOWED_S = 12.0  # several windows, polls, rounds of checkpoints and looks at topics
+SETTINGS = """emit.checkpoints.enabled = true
+emit.checkpoints.interval.seconds = 1
+sync.group.offsets.enabled = true
+sync.topic.configs.enabled = true
+sync.topic.acls.enabled = true
+emit.heartbeats.enabled = true
+emit.heartbeats.interval.seconds = 1
+mirror.recreated.topics = stop
+"""
+
+
+def names(cluster: Broker) -> set[str]:
+    return set(AdminClient({"bootstrap.servers": cluster.bootstrap}).list_topics(timeout=10).topics)
+
+
+def delete(cluster: Broker, *topics: str) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    for deleted in admin.delete_topics(list(topics)).values():
+        deleted.result(30)
+
+
+def policy(cluster: Broker, topic: str) -> str:
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    return str(admin.describe_configs([resource])[resource].result(30)["cleanup.policy"].value)
+
+
+@pytest.fixture
+def clusters(tmp_path: Path):
+    with Broker.start("source", tmp_path / "source") as source, Broker.start("target", tmp_path / "target") as target:
+        yield source, target
+
+
+def test_a_deleted_topic_stays_deleted_whatever_still_follows_it(tmp_path: Path, clusters, topic):
+    """Two source topics, one with a group, and a remote topic are deleted under the mirror and the lag inspector."""
+    source, target = clusters
+    kept, gone, unread = f"{topic}-kept", f"{topic}-gone", f"{topic}-unread"
+    for name in (kept, gone, unread):
+        create(source, name, 2)
+        write(source, name, rows(20))
+    with RunningAppliance(
+        tmp_path, primary=source.bootstrap, backup=target.bootstrap, topics=f"{topic}.*", extra=SETTINGS
+    ) as appliance:
+        for name in (kept, gone, unread):
+            await_replicated(appliance, source, name, f"primary.{name}")
+        delete(source, gone)
+        delete(target, f"primary.{unread}", "heartbeats")
+        until = time.monotonic() + FOLLOWED_S
+        while time.monotonic() < until:
+            lag = [sys.executable, "-m", "mirror.cli", "lag", str(appliance.file)]
+            subprocess.run(lag, check=True, capture_output=True, env=appliance.environment, timeout=60)
+            assert gone not in names(source), "it came back on the source"
+            assert f"primary.{unread}" not in names(target), "it came back on the target"
+        write(source, kept, rows(5, start=20))
+        await_replicated(appliance, source, kept, f"primary.{kept}")
+        eventually(lambda: "heartbeats" in names(target), within_s=60, because="the next heartbeat creates their topic")
+        assert policy(target, "heartbeats") == "compact"
+        eventually(
+            lambda: Heartbeat.decode(messages(target, "heartbeats")[0].key(), messages(target, "heartbeats")[0].value()),
+            within_s=60, because="heartbeats go on",
+        )  # fmt: skip
+
+
+def test_internal_topics_that_a_broker_created_by_itself_are_compacted_from_the_start_on(
+    tmp_path: Path, clusters, topic
+):
+    source, target = clusters
+    ours = ("mm2-offset-map.primary.internal", "mm2-batons.primary.internal", "primary.checkpoints.internal")
+    for name in ours:
+        create(target, name, cleanup_policy="delete")
+    create(source, "mm2-offset-syncs.backup.internal", cleanup_policy="delete")
+    create(source, topic)
+    write(source, topic, rows(10))
+    with RunningAppliance(
+        tmp_path, primary=source.bootstrap, backup=target.bootstrap, topics=topic, extra=SETTINGS
+    ) as appliance:
+        await_replicated(appliance, source, topic, f"primary.{topic}")
+        for name in ours:
+            assert policy(target, name) == "compact", name
+            assert f"internal topic {name} on backup had cleanup.policy=delete" in appliance.log.read_text()
+        assert policy(source, "mm2-offset-syncs.backup.internal") == "compact"

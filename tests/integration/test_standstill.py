@@ -1,0 +1,165 @@
+"""Topic-partitions that take no writes, or cannot be read, rest alone: everything else of their slot and flow goes on."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from mirror.errors import ClusterUnavailable
+from mirror.groups import Groups
+from mirror.local.broker import Broker
+from tests.integration.appliance import RunningAppliance
+from tests.integration.records import await_replicated, create, differences, end_offset, load, rows, write
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+OUT_S = 30.0  # longer than a window, and than a window that never ends is waited for
+MODES = {"at least once": "", "exactly once": "backup.exactly.once.source.support = enabled\n"}
+# How long nothing of the other topics may come, which get 100 records a second. The cluster sees after 5 s that a broker is gone,
+# and then the transactions under way must be decided.
+QUIET_S = {"at least once": 12.0, "exactly once": 20.0}
+
+
+def place(cluster: Broker, topic: str, replicas: list[int], **config: str) -> None:
+    """Create a topic of one partition on some brokers; config keys with `_` for `.`."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    new = NewTopic(
+        topic,
+        num_partitions=1,
+        replica_assignment=[replicas],
+        config={k.replace("_", "."): v for k, v in config.items()},
+    )
+    admin.create_topics([new])[topic].result(30)
+
+
+def commit(cluster: Broker, group: str, topic: str, offset: int) -> None:
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group, "enable.auto.commit": False})
+    consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+    consumer.close()
+
+
+def offsets(cluster: Broker, group: str) -> dict[str, int]:
+    """Return where a group stands on the target, by the source's topic."""
+    try:
+        found = Groups("target", {"bootstrap.servers": cluster.bootstrap}).one(group)
+    except ClusterUnavailable as error:  # a broker that has just died is still listed for some seconds
+        raise AssertionError(str(error)) from error
+    return {topic.removeprefix("primary."): at for (topic, _), at in found.offsets.items()} if found is not None else {}
+
+
+def grows_for(cluster: Broker, topic: str, seconds: float) -> float:
+    """Watch a topic for so long; return the longest time for which no committed record came."""
+    longest, last_end = 0.0, -1
+    until = time.monotonic() + seconds
+    changed = time.monotonic()
+    while time.monotonic() < until:
+        end = end_offset(cluster, topic, 0, read_committed=True)
+        now = time.monotonic()
+        if end != last_end:
+            longest, changed, last_end = max(longest, now - changed), now, end
+        time.sleep(0.2)
+    return max(longest, time.monotonic() - changed)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("why", ["no leader", "too few replicas"])
+def test_a_topic_partition_that_takes_no_writes_holds_up_no_other_of_its_slot(
+    tmp_path: Path, primary, topic, mode, why
+):
+    """Of a target of two brokers one dies: it has the only replica of a partition, or one of the two that its topic demands."""
+    stuck, well = f"{topic}-stuck", f"{topic}-well"
+    with Broker.start("one", tmp_path / "one") as one:
+        create(primary, well)
+        folder = tmp_path / "mirror"
+        folder.mkdir()
+        appliance = RunningAppliance(
+            folder,
+            primary=primary.bootstrap,
+            backup=one.bootstrap,
+            topics=f"{topic}-.*",
+            extra=MODES[mode] + "tasks.max = 1\n",
+        )
+        appliance.file.write_text(appliance.file.read_text().replace("tasks.max = 2\n", ""))
+        place(one, f"primary.{well}", [1])
+        write(primary, well, rows(10))
+        with appliance:  # so that everything internal lies on the broker that stays
+            await_replicated(appliance, primary, well, f"primary.{well}")
+        with Broker.start("two", tmp_path / "two", joins=one) as two:
+            if why == "no leader":
+                place(one, f"primary.{stuck}", [2])
+            else:
+                place(one, f"primary.{stuck}", [1, 2], min_insync_replicas="2")
+            create(primary, stuck)
+            with appliance:
+                write(primary, stuck, rows(10))
+                await_replicated(appliance, primary, stuck, f"primary.{stuck}")
+                with load(primary, stuck, partitions=1, rate=100), load(primary, well, partitions=1, rate=100):
+                    eventually(
+                        lambda: end_offset(one, f"primary.{well}", 0) > 100, within_s=60, because="the load flows"
+                    )
+                    two.kill()
+                    longest_s = grows_for(one, f"primary.{well}", OUT_S)
+                    print(f"{why}, {mode}: at most {longest_s:.1f} s without a record of the other topic")
+                    assert longest_s < QUIET_S[mode], appliance.log.read_text()
+                    assert "topic-partitions paused" in appliance.log.read_text()
+                    two.restart()
+                    eventually(
+                        lambda: end_offset(one, f"primary.{stuck}", 0, read_committed=True) > 1000,
+                        within_s=90, because="what stood still goes on by itself",
+                    )  # fmt: skip
+                for name in (stuck, well):
+                    await_replicated(appliance, primary, name, f"primary.{name}")
+                    assert differences(primary, one, name, f"primary.{name}") == []
+
+
+def test_groups_follow_where_their_topic_partitions_can_be_reached_though_others_have_no_leader(
+    tmp_path: Path, primary, topic
+):
+    """One topic-partition of a group has no leader on the target: its others are moved all the same."""
+    well, stuck, group = f"{topic}-well", f"{topic}-stuck", f"group-{topic}"
+    for name in (well, stuck):
+        create(primary, name)
+        write(primary, name, rows(20))
+    with Broker.start("one", tmp_path / "one") as one:
+        folder = tmp_path / "mirror"
+        folder.mkdir()
+        place(one, f"primary.{well}", [1])
+        extra = (
+            "emit.checkpoints.enabled = true\nemit.checkpoints.interval.seconds = 1\nsync.group.offsets.enabled = true\n"
+            f"sync.group.offsets.interval.seconds = 1\ngroups = {group}\n"
+        )
+        given = {"primary": primary.bootstrap, "backup": one.bootstrap, "topics": f"{topic}-.*", "extra": extra}
+        with RunningAppliance(
+            folder, **{**given, "topics": well}
+        ) as first:  # so that everything internal lies on this broker
+            await_replicated(first, primary, well, f"primary.{well}")
+        with ExitStack() as stack:
+            two = stack.enter_context(Broker.start("two", tmp_path / "two", joins=one))
+            place(one, f"primary.{stuck}", [2])
+            appliance = stack.enter_context(RunningAppliance(folder, **given))
+            for name, offset in ((well, 10), (stuck, 10)):
+                commit(primary, group, name, offset)
+            await_replicated(appliance, primary, stuck, f"primary.{stuck}")
+            eventually(lambda: offsets(one, group) == {well: 10, stuck: 10}, within_s=60, because="the group is moved")
+            two.kill()
+            for name in (well, stuck):
+                commit(primary, group, name, 15)
+            eventually(
+                lambda: offsets(one, group).get(well) == 15,
+                within_s=60,
+                because="its other topic-partition is moved all the same",
+            )
+            assert offsets(one, group)[stuck] == 10
+            eventually(
+                lambda: 'state="unreachable"' in appliance.exposition(),
+                within_s=30,
+                because="and it is told why that one is not",
+            )
+            two.restart()
+            eventually(lambda: offsets(one, group) == {well: 15, stuck: 15}, within_s=90, because="the rest follows")

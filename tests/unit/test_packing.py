@@ -1,0 +1,151 @@
+"""What a slot holds in memory, until it is acknowledged; and that what goes next covers every record once."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirror.config.clients import produce_options
+from mirror.replication.batches import CODECS, Batch, Outgoing, Packer, batches, stamped
+from mirror.replication.packing import BUDGET_BYTES, LEAST_FETCH_BYTES, Packing
+from mirror.replication.partition import Partition
+from mirror.replication.plan import Assigned
+
+CONTROL = 0x20  # attribute of a batch that holds a transaction's marker
+
+
+class Record(NamedTuple):
+    key: bytes
+    value: bytes
+    timestamp: int = 0
+    headers: tuple[()] = ()
+
+
+def partition(*, spread_over: int = 0) -> Partition:
+    return Partition(Assigned("t", "a.t", 0, "id", spread_over=spread_over), position=0, acked=0)
+
+
+def fetched(sizes: list[int], *, start: int, value: int = 10, is_control: bool = False) -> list[Batch]:
+    """Batches of so many records each, one after the other, as a source tells them."""
+    found = []
+    for size in sizes:
+        packer = Packer(CODECS["none"], 1 << 30)
+        for n in range(size):
+            packer.append(Record(key=b"k%d" % n, value=b"v" * value), n)
+        data = bytearray(stamped(packer.build().data, -1, -1, -1, transactional=False))
+        struct.pack_into(">q", data, 0, start)
+        (batch,) = batches(bytes(data))
+        found.append(replace(batch, attributes=batch.attributes | (CONTROL if is_control else 0)))
+        start += size
+    return found
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("fetch"), st.lists(st.integers(1, 5), min_size=1, max_size=4)),
+        st.tuples(st.just("markers"), st.lists(st.just(1), min_size=1, max_size=2)),
+        st.tuples(st.sampled_from(["send", "send", "answer", "refusal", "pause"]), st.just([])),
+    ),
+    max_size=40,
+)
+
+
+@given(steps=STEPS, spread_over=st.sampled_from([0, 3]))
+def test_whatever_comes_what_is_held_is_what_has_no_outcome_and_acknowledged_offsets_never_go_back(steps, spread_over):
+    packing, one = Packing(produce_options({})), partition(spread_over=spread_over)
+    under_way: dict[int, Outgoing] = {}
+    end, acked = 0, 0
+    for step, sizes in steps:
+        if step in ("fetch", "markers"):
+            end = one.position
+            for batch in fetched(sizes, start=end, is_control=step == "markers"):
+                packing.take_in(one, batch)
+        elif step == "send" and not one.in_flight:
+            under_way = packing.next_batches(one) or {}
+            one.in_flight = bool(under_way)
+        elif step == "answer" and one.in_flight:
+            one.in_flight = False
+            if not spread_over:
+                one.passed(next(iter(under_way.values())).next_offset)
+            elif not one.rounds:
+                one.passed(one.rounds_end)
+            packing.let_go(one)
+        elif step in ("refusal", "pause") and (step == "pause" or one.in_flight):
+            if step == "refusal":
+                one.in_flight = False
+            packing.clear(one)
+            if not one.in_flight:
+                one.position = one.acked
+        assert one.acked >= acked
+        acked = one.acked
+        assert packing.held_bytes == one.held_bytes >= sum(len(batch.data) for batch in one.queue)
+    while one.in_flight or one.queue or one.ready or one.rounds:
+        if one.in_flight:
+            one.in_flight = False
+            if not one.rounds and not one.ready:
+                one.passed(one.rounds_end if spread_over else one.position)
+            packing.let_go(one)
+        under_way = packing.next_batches(one) or {}
+        one.in_flight = bool(under_way)
+    assert packing.held_bytes == one.held_bytes == one.taken_bytes == 0
+
+
+@given(fetchers=st.integers(1, 300), held=st.integers(0, BUDGET_BYTES))
+def test_fetches_never_bring_more_than_there_is_room_for_and_all_of_them_can_ask_at_once(fetchers, held):
+    packing = Packing(produce_options({}))
+    packing.held_bytes = held
+    shares = [packing.reserve(fetchers) for _ in range(fetchers)]
+    assert held + sum(shares) <= BUDGET_BYTES
+    if held <= BUDGET_BYTES // 2 and fetchers * LEAST_FETCH_BYTES <= BUDGET_BYTES // 2:
+        assert all(shares)
+    for share in shares:
+        packing.unreserve(share)
+    assert packing.reserve(1) == (BUDGET_BYTES // 2 if held <= BUDGET_BYTES // 2 else 0)
+
+
+def test_what_is_packed_anew_counts_as_what_it_takes():
+    """Ten batches of a record each that were compressed at the source are not on their way out."""
+    packing, one = Packing(produce_options({"compression.type": "none"})), partition()
+    small = [replace(batch, data=batch.data[:]) for batch in fetched([1] * 10, start=0)]
+    for batch in small:
+        packing.take_in(one, batch)
+    before = packing.held_bytes
+    (outgoing,) = (packing.next_batches(one) or {}).values()
+    assert outgoing.count == 10
+    assert packing.held_bytes >= min(before, len(outgoing.data)) > 0
+    one.in_flight = False
+    packing.let_go(one)
+    assert packing.held_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("limit", "counts"), [("100000", [8]), ("5000", [4, 4]), ("3000", [2, 2, 2, 2]), ("500", [1] * 8)]
+)
+def test_a_batch_is_split_until_it_is_no_larger_than_the_files_max_request_size(limit, counts):
+    packing, one = Packing(produce_options({"max.request.size": limit})), partition()
+    (batch,) = fetched([8], start=0, value=1000)
+    packing.take_in(one, batch)
+    found = []
+    while going := packing.next_batches(one):
+        (outgoing,) = going.values()
+        found.append(outgoing)
+        one.passed(outgoing.next_offset)
+        packing.let_go(one)
+    assert [outgoing.count for outgoing in found] == counts
+    assert [packing.is_too_large(outgoing) for outgoing in found] == [limit == "500"] * len(counts)
+    assert one.acked == 8
+    assert packing.held_bytes == 0
+
+
+def test_without_a_max_request_size_the_targets_own_limits_decide():
+    packing, one = Packing(produce_options({})), partition()
+    (batch,) = fetched([2], start=0, value=2 << 20)
+    packing.take_in(one, batch)
+    (outgoing,) = (packing.next_batches(one) or {}).values()
+    assert outgoing.count == 2
+    assert not packing.is_too_large(outgoing)

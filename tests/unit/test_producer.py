@@ -1,0 +1,332 @@
+"""The producer: whatever brokers and networks do, each batch has one outcome, and the outcome is what is in the log."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from aiokafka import errors as kafka_errors
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mirror.replication import producer as producing
+from mirror.replication.batches import HEADER, Outgoing, of_values
+from mirror.replication.producer import (
+    NO_OFFSET,
+    REQUESTS_UNDER_WAY,
+    NotAppendedError,
+    Producer,
+    ProducerClosedError,
+    UncertainError,
+)
+from mirror.replication.wire import complained
+
+OK, NOT_LEADER, TOO_LARGE, TIMED_OUT, FEW_REPLICAS = 0, 6, 10, 7, 19
+
+
+def batch(*values: str) -> Outgoing:
+    (made,) = of_values([(b"", value.encode()) for value in values], timestamp_ms=0)
+    return made
+
+
+class Broker:
+    """Logs of one broker with an idempotent producer's rules, as aiokafka's client; `acts` says what becomes of a request."""
+
+    def __init__(self, acts: Callable[[str, int], str | int] = lambda *_: OK, *, leader: int | None = 1) -> None:
+        self.acts = acts
+        self.cluster = SimpleNamespace(leader_for_partition=lambda _: self.leader)
+        self.leader = leader
+        self.logs: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)  # (sequence, records)
+        self.requests: list[dict[tuple[str, int], bytes]] = []
+        self.most_under_way = self._under_way = self.refreshes = 0
+        self.holds: asyncio.Event | None = None
+        self._conns: dict[object, object] = {}
+        self.loads: list[int] = []  # errors of requests for a producer id
+
+    def get_random_node(self) -> int:
+        return 1
+
+    def force_metadata_update(self) -> None:
+        self.refreshes += 1
+
+    async def send(self, node: int, request: Any, *, group: int = 0) -> Any:
+        if not hasattr(request, "_topics"):
+            return SimpleNamespace(error_code=self.loads.pop() if self.loads else 0, producer_id=7, producer_epoch=0)
+        sent = {(topic, part): data for topic, parts in request._topics for part, data in parts}
+        self.requests.append(sent)
+        self._under_way += 1
+        self.most_under_way = max(self.most_under_way, self._under_way)
+        try:
+            await (self.holds.wait() if self.holds is not None else asyncio.sleep(0))
+            return self._answer(sent)
+        finally:
+            self._under_way -= 1
+
+    def _answer(self, sent: dict[tuple[str, int], bytes]) -> Any:
+        topics = []
+        for (topic, part), data in sent.items():
+            act = self.acts(topic, part)
+            if act == "no connection":
+                raise kafka_errors.NodeNotReadyError("refused")
+            if act == "lost":
+                raise kafka_errors.KafkaConnectionError("reset")
+            code, base = (act, NO_OFFSET) if isinstance(act, int) and act != OK else self._append((topic, part), data)
+            if act == "appended, no answer":
+                raise kafka_errors.RequestTimedOutError
+            topics.append((topic, [(part, code, base)]))
+        return SimpleNamespace(topics=topics)
+
+    def _append(self, where: tuple[str, int], data: bytes) -> tuple[int, int]:
+        *_, producer_id, epoch, sequence, count = HEADER.unpack_from(data)
+        assert (producer_id, epoch) == (7, 0)
+        log = self.logs[where]
+        if (sequence, count) in log[-5:]:
+            return OK, sum(n for _, n in log[: log.index((sequence, count))])
+        if sequence != sum(n for _, n in log):
+            return kafka_errors.OutOfOrderSequenceNumber.errno, NO_OFFSET
+        base = sequence
+        log.append((sequence, count))
+        return OK, base
+
+
+async def opened(broker: Broker, *, request_bytes: int = 1 << 20) -> Producer:
+    made = Producer(broker, request_bytes=request_bytes, request_timeout_ms=1000, retry_s=0.001)
+    await made.open()
+    return made
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Batches are taken back after some milliseconds."""
+    monkeypatch.setattr(producing, "TAKE_BACK_S", 0.02)
+
+
+def test_batches_of_a_topic_partition_go_one_after_the_other_and_tell_where_they_went():
+    async def run():
+        broker = Broker()
+        producer = await opened(broker)
+        sent = [
+            producer.send(batch(*"abc"), "t", 0),
+            producer.send(batch("d"), "t", 0),
+            producer.send(batch("e"), "t", 1),
+        ]
+        assert await asyncio.gather(*sent) == [0, 3, 0]
+        assert broker.logs == {("t", 0): [(0, 3), (3, 1)], ("t", 1): [(0, 1)]}
+        assert len(broker.requests) == 2, "the second batch of t-0 waits for the first one"
+
+    asyncio.run(run())
+
+
+def test_sequence_numbers_go_on_at_0_behind_the_last_one():
+    async def run():
+        broker = Broker(lambda *_: "no check")
+        broker._append = lambda where, data: (broker.logs[where].append(HEADER.unpack_from(data)[-2:]), (OK, 0))[1]
+        producer = await opened(broker)
+        producer._sequences[producing.TopicPartition("t", 0)] = (1 << 31) - 2
+        for _ in range(2):
+            await producer.send(batch(*"abc"), "t", 0)
+        assert broker.logs["t", 0] == [((1 << 31) - 2, 3), (1, 3)]
+
+    asyncio.run(run())
+
+
+def test_a_request_holds_what_it_may_and_few_are_under_way():
+    """Forty batches of about 1,000 bytes, 4,500 a request: ten requests, five at most without an answer."""
+
+    async def run():
+        broker = Broker()
+        broker.holds = asyncio.Event()
+        producer = await opened(broker, request_bytes=4_500)
+        sent = [producer.send(batch("x" * 1000), "t", n) for n in range(40)]
+        await asyncio.sleep(0.01)
+        assert len(broker.requests) == REQUESTS_UNDER_WAY
+        broker.holds.set()
+        await asyncio.gather(*sent)
+        assert broker.most_under_way == REQUESTS_UNDER_WAY
+        assert {len(request) for request in broker.requests} == {4}
+        assert max(sum(map(len, request.values())) for request in broker.requests) <= 4_500
+
+    asyncio.run(run())
+
+
+def test_what_comes_while_a_request_is_under_way_goes_together_in_the_next_one():
+    async def run():
+        broker = Broker()
+        broker.holds = asyncio.Event()
+        producer = await opened(broker)
+        sent = [producer.send(batch("a"), "t", 0)]
+        await asyncio.sleep(0)
+        for n in range(1, 9):
+            await asyncio.sleep(0)
+            sent.append(producer.send(batch("a"), "t", n))
+        broker.holds.set()
+        await asyncio.gather(*sent)
+        assert [len(request) for request in broker.requests] == [1, 8]
+
+    asyncio.run(run())
+
+
+def test_a_batch_that_is_larger_than_a_request_goes_alone():
+    async def run():
+        broker = Broker()
+        producer = await opened(broker, request_bytes=500)
+        await asyncio.gather(*(producer.send(batch("x" * 1000), "t", n) for n in range(3)))
+        assert [len(request) for request in broker.requests] == [1, 1, 1]
+
+    asyncio.run(run())
+
+
+def test_what_the_target_refuses_costs_no_sequence_number():
+    async def run():
+        answers = iter([TOO_LARGE, OK])
+        broker = Broker(lambda *_: next(answers))
+        producer = await opened(broker)
+        with pytest.raises(kafka_errors.MessageSizeTooLargeError):
+            await producer.send(batch(*"abc"), "t", 0)
+        assert await producer.send(batch("d"), "t", 0) == 0
+        assert broker.logs["t", 0] == [(0, 1)]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("act", [NOT_LEADER, FEW_REPLICAS, "no connection", None])
+def test_a_batch_that_is_certainly_not_there_is_taken_back_and_the_others_flow(impatient, act):
+    """t-0 has no leader, or one that appends nothing, all the while; t-1 is well."""
+
+    async def run():
+        broker = Broker(lambda _, part: act if part == 0 and act is not None else OK)
+        broker.cluster.leader_for_partition = lambda where: (
+            None if act is None and where.partition == 0 else 1 + where.partition
+        )
+        producer = await opened(broker)
+        stuck = producer.send(batch("a"), "t", 0)
+        for n in range(20):
+            assert await producer.send(batch("b"), "t", 1) == n
+        with pytest.raises(NotAppendedError) as found:
+            await stuck
+        assert isinstance(found.value.why, kafka_errors.KafkaError)
+        await producer.until_idle()
+        broker.acts = lambda *_: OK
+        broker.cluster.leader_for_partition = lambda _: 1
+        assert await producer.send(batch("c"), "t", 0) == 0, "its sequence number is free again"
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("first", ["lost", "appended, no answer", TIMED_OUT])
+def test_a_batch_that_may_be_there_is_not_taken_back_however_long_its_target_refuses_it(impatient, first):
+    """Afterwards the target appends nothing for long, which says nothing about the first attempt; at last it tells."""
+
+    async def run():
+        acts = iter([first, *[FEW_REPLICAS] * 40])
+        broker = Broker(lambda *_: next(acts, OK))
+        producer = await opened(broker)
+        assert await producer.send(batch("a"), "t", 0) == 0
+        assert broker.logs["t", 0] == [(0, 1)], "and it is there once"
+        assert {request["t", 0] for request in broker.requests} == {broker.requests[0]["t", 0]}, (
+            "the same bytes each time"
+        )
+
+    asyncio.run(run())
+
+
+def test_a_refusal_of_what_may_be_there_says_that_it_is_not_known():
+    async def run():
+        acts = iter(["appended, no answer", TOO_LARGE])
+        producer = await opened(Broker(lambda *_: next(acts)))
+        with pytest.raises(UncertainError, match="MessageSizeTooLarge"):
+            await producer.send(batch("a"), "t", 0)
+
+    asyncio.run(run())
+
+
+def test_when_it_is_closed_everything_has_an_outcome_and_nothing_is_sent_any_more(caplog):
+    async def run():
+        asyncio.get_running_loop().set_exception_handler(complained)
+        broker = Broker(lambda _, part: NOT_LEADER if part == 1 else OK)
+        broker.holds = asyncio.Event()
+        producer = await opened(broker)
+        sent = [producer.send(batch("a"), "t", n % 3) for n in range(6)]
+        await asyncio.sleep(0.01)
+        before = len(broker.requests)
+        producer.close()
+        broker.holds.set()
+        await asyncio.sleep(0.01)
+        assert all(isinstance(one.exception(), ProducerClosedError) for one in sent)
+        await producer.until_idle()
+        with pytest.raises(ProducerClosedError):
+            producer.send(batch("a"), "t", 0)
+        assert len(broker.requests) == before
+        assert not broker.logs
+
+    asyncio.run(run())
+    assert caplog.text == ""
+
+
+ACTS = st.sampled_from(
+    [OK, OK, OK, NOT_LEADER, FEW_REPLICAS, TIMED_OUT, TOO_LARGE, "lost", "appended, no answer", "no connection"]
+)
+
+
+@given(acts=st.lists(ACTS, max_size=60), sizes=st.lists(st.integers(1, 4), min_size=1, max_size=12))
+@settings(max_examples=200, deadline=None)
+def test_whatever_happens_the_log_holds_what_the_outcomes_say_once_and_in_order(acts, sizes):
+    """Twelve batches at most to each of two topic-partitions; one that failed is sent anew, as the mirror does it."""
+
+    async def run():
+        script = iter(acts)
+        broker = Broker(lambda *_: next(script, OK))
+        producer = await opened(broker, request_bytes=400)
+        expected: dict[int, list[int]] = defaultdict(list)
+        uncertain: set[int] = set()
+
+        async def writes(part: int) -> None:
+            for count in sizes:
+                while True:
+                    try:
+                        await producer.send(batch(*["x"] * count), "t", part)
+                    except (NotAppendedError, kafka_errors.MessageSizeTooLargeError):
+                        continue
+                    except UncertainError:
+                        uncertain.add(part)
+                        return
+                    expected[part].append(count)
+                    break
+
+        await asyncio.gather(writes(0), writes(1))
+        for part in {0, 1} - uncertain:
+            assert [count for _, count in broker.logs["t", part]] == expected[part] == sizes
+
+    patience, producing.TAKE_BACK_S = producing.TAKE_BACK_S, 0.0
+    try:
+        asyncio.run(run())
+    finally:
+        producing.TAKE_BACK_S = patience
+
+
+def test_what_kafka_failed_and_nobody_waited_for_is_no_news_but_all_else_is(caplog):
+    loop = asyncio.new_event_loop()
+    try:
+        for failure in (kafka_errors.KafkaError("fenced"), ValueError("a mistake of ours")):
+            complained(loop, {"message": "Future exception was never retrieved", "exception": failure})
+    finally:
+        loop.close()
+    assert "a mistake of ours" in caplog.text
+    assert "fenced" not in caplog.text
+
+
+def test_a_broker_that_has_no_producer_ids_yet_is_asked_again_and_a_refusal_is_told():
+    async def run():
+        broker = Broker()
+        broker.loads = [14, 14]
+        producer = await opened(broker)
+        assert await producer.send(batch("a"), "t", 0) == 0
+        broker.loads = [31]
+        with pytest.raises(kafka_errors.ClusterAuthorizationFailedError):
+            await opened(broker)
+
+    asyncio.run(run())
