@@ -27,23 +27,33 @@ class Packing:
         self._codec = None if produce.compression is None else wire_batches.CODECS[produce.compression]
         self.held_bytes = 0  # read, and not acknowledged
         self._reserved_bytes = 0  # may come by the fetches that are under way
+        self._is_short = False  # a fetcher has found no room since the last was given back
         self.room = asyncio.Event()  # set whenever something was let go of
 
-    def reserve(self, fetchers: int) -> int:
-        """Return how many bytes a fetch may bring, 0 when there is no room; `unreserve` gives them back.
+    def share(self, fetchers: int) -> int:
+        """Return how many bytes a fetch may bring now, 0 when there is no room.
 
         All fetchers together may hold half of the budget, so that none waits for another's long poll.
         """
         share = max(LEAST_FETCH_BYTES, BUDGET_BYTES // 2 // max(1, fetchers))
         if self.held_bytes + self._reserved_bytes + share > BUDGET_BYTES:
+            self._is_short = True
             return 0
-        self._reserved_bytes += share
         return share
 
+    def reserve(self, share: int) -> None:
+        """Keep room for what a fetch may bring; `unreserve` gives it back."""
+        self._reserved_bytes += share
+
     def unreserve(self, share: int) -> None:
-        """Give back what a fetch may have brought, when what it brought is held."""
+        """Give back what a fetch may have brought, when what it brought is held.
+
+        Only who found no room is woken: fetchers that have nothing to ask for would wake one another without end.
+        """
         self._reserved_bytes -= share
-        self.room.set()
+        if self._is_short:
+            self._is_short = False
+            self.room.set()
 
     def next_batches(self, partition: Partition) -> Round | None:
         """Return what goes next, by the remote topic's partition: one batch, or a round where the topic is spread."""

@@ -262,12 +262,12 @@ class FlowRunner:
         failures = 0
         # The flag, not the cancellation alone: asyncio.wait_for of Python 3.11 can swallow one (bpo-37658).
         while node in self._by_leader and not self._stopping:
-            share = self._packing.reserve(len(self._fetchers))
+            share = self._packing.share(len(self._fetchers))
             wanted = self._wanted(node, cold=cold) if share else {}
             if not wanted:
-                self._packing.unreserve(share)
                 await self._wait_for_room()
                 continue
+            self._packing.reserve(share)
             self._asked_s[node, cold] = self._loop.time()
             try:
                 fetched = await self._source.fetch(

@@ -99,13 +99,30 @@ def test_whatever_comes_what_is_held_is_what_has_no_outcome_and_acknowledged_off
 def test_fetches_never_bring_more_than_there_is_room_for_and_all_of_them_can_ask_at_once(fetchers, held):
     packing = Packing(produce_options({}))
     packing.held_bytes = held
-    shares = [packing.reserve(fetchers) for _ in range(fetchers)]
+    shares = []
+    for _ in range(fetchers):
+        shares.append(packing.share(fetchers))
+        packing.reserve(shares[-1])
     assert held + sum(shares) <= BUDGET_BYTES
     if held <= BUDGET_BYTES // 2 and fetchers * LEAST_FETCH_BYTES <= BUDGET_BYTES // 2:
         assert all(shares)
     for share in shares:
         packing.unreserve(share)
-    assert packing.reserve(1) == (BUDGET_BYTES // 2 if held <= BUDGET_BYTES // 2 else 0)
+    assert packing.share(1) == (BUDGET_BYTES // 2 if held <= BUDGET_BYTES // 2 else 0)
+
+
+def test_the_end_of_a_fetch_wakes_who_found_no_room_and_nobody_who_has_nothing_to_ask_for():
+    """Two fetchers without anything to ask for would wake one another without end."""
+    packing = Packing(produce_options({}))
+    share = packing.share(1)
+    packing.reserve(share)
+    packing.unreserve(share)
+    assert not packing.room.is_set()
+    packing.reserve(share)
+    packing.reserve(share)
+    assert packing.share(1) == 0
+    packing.unreserve(share)
+    assert packing.room.is_set()
 
 
 def test_what_is_packed_anew_counts_as_what_it_takes():
