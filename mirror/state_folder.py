@@ -26,12 +26,10 @@ def is_taken(path: Path) -> bool:
     try:
         with (path / "runs").open("a+") as held:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
     except BlockingIOError:
         return True
-    except OSError:
-        return False  # whoever takes it says what is wrong with it
+    except OSError:  # it is not there yet; or whoever takes it says what is wrong with it
+        pass
     return False
 
 

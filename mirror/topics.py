@@ -58,6 +58,7 @@ def ensure_remote(
     A refusal is logged and tried again at the next refresh, as MirrorMaker does; other topics go on.
     """
     partitions = {name: topic.partitions for name, topic in existing.items()}
+    known = _known_settings(flow, target) if any(topic.remote not in existing for topic in topics) else ()
     for topic in topics:
         have = partitions.get(topic.remote, 0)
         want = topic.source.partitions
@@ -67,7 +68,7 @@ def ensure_remote(
             objection = target.grow(topic.remote, partitions=want)
             done = f"grown from {have} to {want} partitions"
         else:
-            objection = _create(flow, topic, source, target)
+            objection = _create(flow, topic, source, target, known)
             done = f"created with {want} partitions"
         if objection:
             log.error("%s: %s cannot be prepared on %s: %s", flow.name, topic.remote, flow.target.alias, objection)
@@ -77,25 +78,25 @@ def ensure_remote(
     return partitions
 
 
-def _create(flow: Flow, topic: Matched, source: Admin, target: Admin) -> str:
+def _create(flow: Flow, topic: Matched, source: Admin, target: Admin, known: Collection[str]) -> str:
     """Create a remote topic with the source's settings; return the objection, also when those cannot be read.
 
-    Without settings that the target does not know, which would refuse the topic for them: versions have different ones.
+    Settings that the target does not know are left out: versions of Kafka have different ones, and it would refuse the topic.
+    `known` are those that it does know; it is empty where the target did not tell.
     """
     try:
         theirs = source.configs([topic.source.name])[topic.source.name]
     except ClusterUnavailable as error:
         return f"its settings cannot be read: {error}"
     wanted = flow.configs.at_creation(theirs)
-    known = _known_settings(flow, target) or wanted
-    if unknown := sorted(wanted.keys() - set(known)):
+    if unknown := sorted(wanted.keys() - set(known or wanted)):
         log.warning("%s: %s is created on %s without %s, which that version of Kafka does not know",
                     flow.name, topic.remote, flow.target.alias, ", ".join(unknown))  # fmt: skip
     return target.create(
         topic.remote,
         partitions=topic.source.partitions,
         replication_factor=flow.replication_factor,
-        configs={name: value for name, value in wanted.items() if name in known},
+        configs={name: value for name, value in wanted.items() if name not in unknown},
     )
 
 

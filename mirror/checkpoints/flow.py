@@ -42,9 +42,7 @@ class FlowCheckpoints:
     moved_at_s: float = float("-inf")
     forgot_at_s: float = float("-inf")
     along: dict[Key, Key] = field(default_factory=dict)  # the remote topic-partition of each one of the source
-    home: dict[Key, Key] = field(
-        default_factory=dict
-    )  # what a topic-partition that the source reads from the target is there
+    home: dict[Key, Key] = field(default_factory=dict)  # the target's own, of each that came from there to the source
     hidden: set[str] = field(default_factory=set)  # groups of whom it was said that they may not be read
     foreign: int = 0
     refused_syncs: str = ""
@@ -55,11 +53,10 @@ class FlowCheckpoints:
 
     def follow(self, plan: CheckpointPlan) -> None:
         """Take in a new plan: other topics, other clients."""
-        if plan is not self.plan or not self.along:
-            self.along = {(p.topic, p.partition): (p.remote_topic, p.partition) for p in plan.flow.partitions}
-            back = plan.back.partitions if plan.back is not None else ()
-            self.home = {(p.remote_topic, p.partition): (p.topic, p.partition) for p in back}
         self.plan = plan
+        self.along = {(p.topic, p.partition): (p.remote_topic, p.partition) for p in plan.flow.partitions}
+        back = plan.back.partitions if plan.back is not None else ()
+        self.home = {(p.remote_topic, p.partition): (p.topic, p.partition) for p in back}
         self.maps.flow = plan.flow
         if plan.back is None:
             self.back = None
@@ -83,9 +80,7 @@ class FlowCheckpoints:
         found = {group.name: self._translated(group) for group in groups}
         before = dict(self.written)
         gone = await self._forgotten()
-        unwritten: KafkaError | TimeoutError | None = (
-            None  # what kept the checkpoints, and nothing else, from being written
-        )
+        unwritten: KafkaError | TimeoutError | None = None  # why the checkpoints were not written; all else is done
         async with writer(plan.flow.producer, {plan.checkpoints_topic, plan.flow.offset_map_topic}) as target:
             fresh = self._fresh(found)
             try:

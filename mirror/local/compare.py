@@ -137,9 +137,8 @@ class _Side:
     def partition_count(self, topic: str) -> int | None:
         """Return the number of partitions, None when there is no such topic."""
         try:
-            known = self.consumer.list_topics(topic, timeout=ANSWER_TIMEOUT_S).topics[
-                topic
-            ]  # an admin client would create it
+            # Not by the admin client, which would create it.
+            known = self.consumer.list_topics(topic, timeout=ANSWER_TIMEOUT_S).topics[topic]
         except KafkaException as failure:
             raise ClusterUnavailable(f"the {self.name} cluster {self.bootstrap} did not answer: {failure}") from failure
         return len(known.partitions) if known.error is None else None

@@ -51,6 +51,14 @@ def requests(
         yield part
 
 
+def by_topic(offsets: Mapping[tuple[str, int], tuple[int, str]]) -> list[tuple[str, list[tuple[int, int, str]]]]:
+    """Return offsets as requests have them: (partition, offset, metadata) of each topic."""
+    topics: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
+    for (topic, partition), (offset, metadata) in offsets.items():
+        topics[topic].append((partition, offset, metadata))
+    return list(topics.items())
+
+
 def size_of(place: tuple[str, int], at: tuple[int, str]) -> int:
     """Return about how many bytes an offset with its metadata takes in the coordinator's log."""
     return _BYTES_EACH + len(place[0].encode()) + len(at[1].encode())
@@ -135,10 +143,7 @@ class GroupOffsets:
             await self._commit(group, part)
 
     async def _commit(self, group: str, offsets: Mapping[tuple[str, int], tuple[int, str]]) -> None:
-        topics: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
-        for (topic, partition), (offset, metadata) in offsets.items():
-            topics[topic].append((partition, offset, metadata))
-        request = OffsetCommitRequest(group, -1, "", -1, list(topics.items()))
+        request = OffsetCommitRequest(group, -1, "", -1, by_topic(offsets))
         size = sum(size_of(place, at) for place, at in offsets.items())
         response = await self._coordinated(group, request, within_s=self._answer_s + size * _PER_BYTE_S)
         with self._asked_anew(group):

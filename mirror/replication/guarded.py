@@ -13,6 +13,7 @@ import aiokafka.client
 from aiokafka import errors as kafka_errors
 from aiokafka.client import AIOKafkaClient, ConnectionGroup
 from aiokafka.protocol.metadata import MetadataRequest
+from aiokafka.structs import TopicPartition
 
 # A broker with auto.create.topics.enable, Kafka's default, creates each topic that a metadata request names, unless the request
 # forbids it. aiokafka's do not: a topic that its owner deletes would come back for as long as we follow it.
@@ -45,6 +46,12 @@ def abort_connections(client: AIOKafkaClient, group: int | None = None, node: in
         if group in (None, of_group) and node in (None, to_node) and connection._writer is not None:
             connection._writer.transport.abort()
             connection.close()
+
+
+def leader_of(cluster: Any, where: TopicPartition) -> int | None:
+    """Return the broker that leads a topic-partition, None while the metadata name none."""
+    node = cluster.leader_for_partition(where)
+    return None if node in (None, -1) else int(node)
 
 
 def _let_go_at_once(connection: Any) -> None:
@@ -83,7 +90,7 @@ def _looking_up(coordinator_lookup: Any) -> Any:
 
 def _updating(metadata_update: Any) -> Any:
     async def updated(*arguments: Any) -> bool:
-        """Of a connection that closed just now the task that keeps the metadata would die, and who waits for it wait for ever."""
+        """Tell of no update where the connection closed just now: an error would end aiokafka's task, and all later updates."""
         try:
             return bool(await metadata_update(*arguments))
         except kafka_errors.KafkaError:

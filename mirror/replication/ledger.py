@@ -24,12 +24,19 @@ def is_there(target: Target, assigned: Assigned) -> bool:
     return assigned.spread_over > 0 or target.knows(assigned.remote_topic, assigned.partition)
 
 
+class Written(NamedTuple):
+    """A position on a page, and what the group had `before` as far as was known: Partition.committed."""
+
+    partition: Partition
+    acked: int
+    before: int | None
+
+
 class Page(NamedTuple):
-    """Positions to commit, as (offset, metadata), and what they say of whom."""
+    """Positions to commit, as (offset, metadata), and of whom they are."""
 
     offsets: dict[Key, tuple[int, str]]
-    written: list[tuple[Partition, int]]
-    instead_of: list[int | None]  # what the group had of each of them before
+    written: list[Written]
 
 
 class Ledger:
@@ -48,8 +55,7 @@ class Ledger:
         goes with them, whatever the metadata says at the moment: without it they would come again.
         """
         offsets: dict[Key, tuple[int, str]] = {}
-        written: list[tuple[Partition, int]] = []
-        instead_of: list[int | None] = []
+        written: list[Written] = []
         for partition in self._partitions:
             if partition.begins is not None or partition.acked == partition.committed:
                 continue
@@ -57,18 +63,17 @@ class Ledger:
             if partition.has_arrived or is_there(target, assigned):
                 note = Note(partition.ids, partition.tail.text(), partition.until_ms, partition.in_sync)
                 offsets[assigned.remote_topic, assigned.partition] = (partition.acked, str(note))
-                written.append((partition, partition.acked))
-                instead_of.append(partition.committed)
-        return Page(offsets, written, instead_of)
+                written.append(Written(partition, partition.acked, partition.committed))
+        return Page(offsets, written)
 
     def wrote(self, page: Page) -> None:
         """Take in that the target has a page."""
-        for (partition, acked), before in zip(page.written, page.instead_of, strict=True):
-            if partition.committed == before:  # else its note is another one by now
+        for partition, acked, before in page.written:
+            if partition.committed == before:  # else its note has changed since, and is to be written again
                 partition.committed = acked
 
     def write_all(self) -> None:
-        """Put every position on the next page: once an hour, lest one expires, and where older ones may have been committed."""
+        """Put every position on the next page. Offsets of a group expire, and a sleeper may have committed older ones."""
         for partition in self._partitions:
             if not partition.is_another:  # to write that would undo what an operator sets
                 partition.committed = None

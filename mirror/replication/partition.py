@@ -30,9 +30,7 @@ class Partition:
     ends_at: int | None = None  # the source's log end, where that was found to lie before the position
     high_watermark: int = -1  # the last that the source told
     goes_to: int = 0  # the next batch has no lower offset on the target, or that log is another one by now, or was cut
-    committed: int | None = (
-        None  # the position that the target's group has, with the same note; None: it is to be written
-    )
+    committed: int | None = None  # the position that the target's group has, with its note; None: it is to be written
     until_ms: int = 0  # a batch of an earlier window may come into the log until then, epoch ms; nothing is sent before
     in_sync: int | None = None  # so many replicas were in sync when the target appended nothing
     tail: Tail = field(default_factory=Tail)

@@ -21,7 +21,8 @@ from aiokafka.protocol.transaction import InitProducerIdRequest
 from aiokafka.structs import TopicPartition
 
 from mirror.replication.batches import Outgoing, stamped
-from mirror.replication.guarded import abort_connections
+from mirror.replication.group_offsets import check
+from mirror.replication.guarded import abort_connections, leader_of
 
 REQUESTS_UNDER_WAY = 5  # per broker: max.in.flight.requests.per.connection of Kafka's client
 LEAST_REQUEST_BYTES = 1 << 20  # no broker's socket.request.max.bytes is below
@@ -123,7 +124,9 @@ class Producer:
     """An idempotent producer without transactions."""
 
     transactional_id: str | None = None
-    gives_up_uncertain = False  # a batch that may be there can be taken back by other means: it is not tried for ever
+    gives_up_uncertain = (
+        False  # True where a batch that may be in the log can be undone: then it is not sent again for ever
+    )
 
     def __init__(self, client: Client, *, request_bytes: int, request_timeout_ms: int, retry_s: float) -> None:
         """Make a producer that sends nothing yet.
@@ -141,9 +144,8 @@ class Producer:
         self._loop = asyncio.get_running_loop()
         self._id = self._epoch = -1
         self._sequences: dict[TopicPartition, int] = defaultdict(int)  # the next one
-        self._queues: dict[
-            TopicPartition, deque[_Delivery]
-        ] = {}  # their first ones are under way, or wait for a broker
+        # Their first ones are under way, or wait for a broker.
+        self._queues: dict[TopicPartition, deque[_Delivery]] = {}
         self._nodes: dict[_Lane, _Node] = defaultdict(_Node)
         self._tasks: set[asyncio.Task[None]] = set()
         self._idle = asyncio.Event()
@@ -165,9 +167,7 @@ class Producer:
         self._identified(response)
 
     def _identified(self, response: Any) -> None:
-        error = kafka_errors.for_code(response.error_code)
-        if error is not kafka_errors.NoError:
-            raise error("no producer id")
+        check(response.error_code, "no producer id")
         self._id, self._epoch = response.producer_id, response.producer_epoch
         self._sequences.clear()
 
@@ -209,12 +209,16 @@ class Producer:
     # --- from the queues to the brokers -------------------------------------------------------------------------
 
     def _admit(self, delivery: _Delivery) -> None:
-        """Let the first batch of a topic-partition wait for its broker."""
+        """Take up the first batch of a topic-partition, as soon as that has a leader."""
         delivery.began_s = delivery.began_s or self._loop.time()
-        leader = self._client.cluster.leader_for_partition(delivery.where)
-        if leader is None or leader < 0:
+        leader = leader_of(self._client.cluster, delivery.where)
+        if leader is None:
             self._put_off(delivery, kafka_errors.LeaderNotAvailableError())
-            return
+        else:
+            self._enter(delivery, leader)
+
+    def _enter(self, delivery: _Delivery, leader: int) -> None:
+        """Let a batch wait for its broker."""
         lane = _Lane(leader, delivery.may_be_there)
         node = self._nodes[lane]
         node.waiting.append(delivery)
@@ -324,7 +328,7 @@ class Producer:
         self._next(delivery)
 
     def _refused(self, delivery: _Delivery, error: BaseException) -> None:
-        """Give a batch up, and its sequence number back, which no other batch has by now."""
+        """Give a batch up. Its sequence number is free again: it is the last one that was given out."""
         if delivery.may_be_there:
             error = UncertainError(error)
         elif delivery.sequence >= 0:
@@ -367,4 +371,4 @@ class Producer:
 def _fail(future: asyncio.Future[int], error: BaseException) -> None:
     if not future.done():
         future.set_exception(error)
-        future.exception()  # looked at: whoever waits no longer is no news
+        future.exception()  # retrieved here, so that asyncio does not log it where the sender waits no longer

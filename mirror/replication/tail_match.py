@@ -89,7 +89,7 @@ async def resume_behind_tails(
     *,
     isolation_level: int,
     is_transactional: bool,
-    patience_s: float = REPLICATED_WITHIN_S,
+    patience_s: float,
 ) -> None:
     """Move each topic-partition behind what the target has of it, and take it out of the set when that is done.
 

@@ -24,7 +24,8 @@ from aiokafka.protocol.transaction import (
 )
 from aiokafka.structs import TopicPartition
 
-from mirror.replication.group_offsets import requests
+from mirror.replication.batches import Outgoing
+from mirror.replication.group_offsets import by_topic, check, requests
 from mirror.replication.plan import Key
 from mirror.replication.producer import Producer, _Delivery
 
@@ -90,8 +91,8 @@ class TransactionalProducer(Producer):
 
         Args:
             spare: Number of the transactional id that was used last: 0, or that of a spare one.
-            rotated: Called before a spare id is used, with its number, to have that known to whoever comes next; without it
-                no spare one is used.
+            rotated: Called with the number of a spare id before that is used, so that a successor knows of it. None: no spare
+                id is used.
 
         Raises:
             KafkaError: the cluster refuses.
@@ -180,7 +181,7 @@ class TransactionalProducer(Producer):
             await self._ended(is_committed=False)
         self._state = TransactionState.NONE
 
-    def send(self, outgoing: Any, topic: str, partition: int) -> asyncio.Future[int]:
+    def send(self, outgoing: Outgoing, topic: str, partition: int) -> asyncio.Future[int]:
         """As of a Producer; a transaction must be open."""
         self._expect(TransactionState.OPEN)
         return super().send(outgoing, topic, partition)
@@ -207,15 +208,10 @@ class TransactionalProducer(Producer):
 
     # --- topic-partitions enter a transaction before their first batch --------------------------------------------
 
-    def _admit(self, delivery: _Delivery) -> None:
+    def _enter(self, delivery: _Delivery, leader: int) -> None:
+        """Add the topic-partition to the transaction first. It has a leader, which must take the marker that ends it."""
         if delivery.where in self._added:
-            super()._admit(delivery)
-            return
-        delivery.began_s = delivery.began_s or self._loop.time()
-        leader = self._client.cluster.leader_for_partition(delivery.where)
-        if leader is None or leader < 0:
-            # It must not enter: a transaction ends when each of its topic-partitions has taken its marker.
-            self._put_off(delivery, kafka_errors.LeaderNotAvailableError())
+            super()._enter(delivery, leader)
             return
         self._to_add[delivery.where] = delivery
         if self._adding is None:
@@ -252,9 +248,7 @@ class TransactionalProducer(Producer):
             def request(added: list[tuple[str, list[int]]] = added) -> Any:
                 return AddPartitionsToTxnRequest(self.transactional_id, self._id, self._epoch, added)
 
-            response = await self._asked(
-                request, lambda response: [code for _, parts in response.errors for _, code in parts]
-            )
+            response = await self._asked(request, _codes)
             for topic, partitions in response.errors:
                 for partition, code in partitions:
                     self._taken_up(adding, TopicPartition(topic, partition), kafka_errors.for_code(code))
@@ -265,11 +259,9 @@ class TransactionalProducer(Producer):
         delivery = adding.pop(where)
         if error is kafka_errors.NoError:
             self._added.add(where)
-            super()._admit(delivery)
+            self._admit(delivery)
         elif error.retriable:
             self._put_off(delivery, error())
-        elif issubclass(error, kafka_errors.TopicAuthorizationFailedError):
-            self._refused(delivery, error(where.topic))
         else:
             self._refused(delivery, error(f"{where.topic}-{where.partition} cannot enter the transaction"))
 
@@ -280,26 +272,23 @@ class TransactionalProducer(Producer):
             response = await self._asked(
                 lambda: AddOffsetsToTxnRequest(self.transactional_id, self._id, self._epoch, group), _own_code
             )
-            _check(response.error_code)
+            check(response.error_code, group)
             self._has_group = True
-        topics: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
-        for (topic, partition), (offset, metadata) in offsets.items():
-            topics[topic].append((partition, offset, metadata))
-        places = list(topics.items())
+        places = by_topic(offsets)
         response = await self._asked(
             lambda: TxnOffsetCommitRequest(self.transactional_id, group, self._id, self._epoch, places),
-            lambda response: [code for _, parts in response.errors for _, code in parts],
+            _codes,
             kind=CoordinationType.GROUP, key=group, come_again=(*_COME_AGAIN, kafka_errors.RequestTimedOutError),
         )  # fmt: skip
-        for _, partitions in response.errors:
-            for _, code in partitions:
-                _check(code)
+        for topic, partitions in response.errors:
+            for partition, code in partitions:
+                check(code, f"{topic}-{partition}")
 
     async def _ended(self, *, is_committed: bool) -> None:
         response = await self._asked(
             lambda: EndTxnRequest(self.transactional_id, self._id, self._epoch, is_committed), _own_code
         )
-        _check(response.error_code)
+        check(response.error_code, self.transactional_id)
 
     async def _asked(
         self,
@@ -352,11 +341,9 @@ class TransactionalProducer(Producer):
         return node
 
 
+def _codes(response: Any) -> list[int]:
+    return [code for _, partitions in response.errors for _, code in partitions]
+
+
 def _own_code(response: Any) -> list[int]:
     return [response.error_code]
-
-
-def _check(code: int) -> None:
-    error = kafka_errors.for_code(code)
-    if error is not kafka_errors.NoError:
-        raise error

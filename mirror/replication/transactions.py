@@ -129,7 +129,7 @@ class TransactionalRunner(FlowRunner):
             log.warning("%s: a transaction failed, nothing of it counts: %r", self.name, error)
             return False
         self._ledger.wrote(page)
-        self._settled |= dict(page.written)
+        self._settled |= {written.partition: written.acked for written in page.written}
         for partition, outgoing, read_ms, _ in self._unsettled:
             self._count(partition, outgoing, read_ms)
         self._unsettled.clear()
@@ -179,9 +179,8 @@ class TransactionalRunner(FlowRunner):
     def _refused(self, partition: Partition, outgoing: Outgoing, error: BaseException | None) -> None:
         if isinstance(error, UncertainError):
             self._stands_still(partition, error)
-            partition.until_ms = int(
-                now_ms() + ARRIVES_S * 1000
-            )  # else the next attempt would cost a transaction at once
+            # Else the next attempt would cost a transaction at once.
+            partition.until_ms = int(now_ms() + ARRIVES_S * 1000)
             self._abort_soon()
         else:
             super()._refused(partition, outgoing, error)

@@ -116,9 +116,7 @@ class FlowWindow:
         self._served = Served()
         self._ledger = Ledger(plan, window, self._served.partitions)
         self._told: set[str] = set()
-        self._had_failure = (
-            False  # so that positions may not be what they were: the successor looks what the target has
-        )
+        self._had_failure = False  # positions may not be what they were: the successor looks what the target has
         self._is_last = False
         self._spare = 0  # number of the transactional id that is written by
         self._is_lost = False  # the slot is another process' by now
@@ -283,9 +281,8 @@ class FlowWindow:
         for partition in set(partitions) - unsettled:
             if partition.until_ms:
                 partition.until_ms, partition.committed = 0, None
-        self._had_failure |= any(
-            p.begins is not None for p in unsettled
-        )  # no position, whose note would tell the next window
+        # Those without a position have no note that would tell the next window.
+        self._had_failure |= any(p.begins is not None for p in unsettled)
         news = [p for p in unsettled if told.is_news(plan.name, p.assigned, AWAITS)]
         if news:
             names = [f"{p.assigned.topic}-{p.assigned.partition}" for p in news]
@@ -463,7 +460,7 @@ class FlowWindow:
         The turn goes with every commit: whoever reads positions of a process that slept reads its old turn with them, and looks
         what the target has. Transactions have committed their own positions.
         """
-        page = self._ledger.page(target) if not self._plan.is_exactly_once else Page({}, [], [])
+        page = self._ledger.page(target) if not self._plan.is_exactly_once else Page({}, [])
         offsets = dict(page.offsets)
         if baton is None and offsets:
             baton = Baton(self._window.number, is_released=False)

@@ -18,7 +18,7 @@ from aiokafka.structs import TopicPartition as KafkaTopicPartition
 
 from mirror.replication.batches import Outgoing
 from mirror.replication.group_offsets import GroupOffsets
-from mirror.replication.guarded import abort_connections, guarded
+from mirror.replication.guarded import abort_connections, guarded, leader_of
 from mirror.replication.producer import Producer
 from mirror.replication.transactional_producer import Rotated, TransactionalProducer
 
@@ -70,8 +70,7 @@ class Source:
 
     def leader(self, topic: str, partition: int) -> int | None:
         """Node id of the leader, None while unknown."""
-        node = self._client.cluster.leader_for_partition(KafkaTopicPartition(topic, partition))
-        return None if node in (None, -1) else int(node)
+        return leader_of(self._client.cluster, KafkaTopicPartition(topic, partition))
 
     async def refresh(self) -> None:
         """Ask for new metadata and wait for it."""
@@ -233,8 +232,7 @@ class Target(GroupOffsets):
 
     def leader(self, topic: str, partition: int) -> int | None:
         """Node id of the leader, None while unknown."""
-        node = self._client.cluster.leader_for_partition(KafkaTopicPartition(topic, partition))
-        return None if node in (None, -1) else int(node)
+        return leader_of(self._client.cluster, KafkaTopicPartition(topic, partition))
 
     def in_sync(self, topic: str, partition: int) -> int:
         """Return how many replicas are in sync with the leader, as far as the metadata says."""

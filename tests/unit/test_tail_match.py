@@ -165,7 +165,7 @@ def test_a_leader_that_does_not_answer_is_not_one_that_has_nothing(side, error, 
     unsettled = {partition}
     asyncio.run(
         resume_behind_tails(
-            "A->B", unsettled, logs["source"], logs["target"], isolation_level=0, is_transactional=False
+            "A->B", unsettled, logs["source"], logs["target"], isolation_level=0, is_transactional=False, patience_s=0
         )  # type: ignore[arg-type]
     )
     assert unsettled == ({partition} if is_unsettled else set())

@@ -8,7 +8,7 @@ import pytest
 
 from mirror.config.clients import FetchOptions, ProduceOptions
 from mirror.replication.batches import Outgoing
-from mirror.replication.ledger import Page
+from mirror.replication.ledger import Page, Written
 from mirror.replication.partition import Partition
 from mirror.replication.plan import Assigned
 from mirror.replication.transactions import BACKLOG_BYTES, BACKLOG_LASTS, TransactionalRunner
@@ -47,7 +47,7 @@ class Ledger:
     async def move_tails(self, target: Target) -> None: ...
 
     def page(self, target: Target) -> Page:
-        return Page({}, [(self._partition, self._partition.acked)], [None])
+        return Page({}, [Written(self._partition, self._partition.acked, None)])
 
     def wrote(self, page: Page) -> None: ...
 

@@ -358,14 +358,20 @@ def test_a_predecessor_that_died_and_never_gave_its_turn_back_is_no_sleeper():
     assert not turn.is_covered(seen(even=(10, 7, HELD), odd=(9, 7, HELD)))
 
 
+async def one_at_42() -> tuple[GroupOffsets, FlowWindow]:
+    """A window that holds its turn, with its topic-partition at 42, and what the target keeps."""
+    target = GroupOffsets()
+    first = window(await next_start())
+    assert await took_turn(first, target)
+    (partition,) = first._served.partitions
+    partition.begins, partition.acked = None, 42
+    return target, first
+
+
 def test_positions_that_a_sleeper_has_covered_are_written_again_and_the_successor_looks_at_the_target():
     async def scene() -> None:
-        target = GroupOffsets()
-        number = await next_start()
-        first = window(number)
-        assert await took_turn(first, target)
-        (partition,) = first._served.partitions
-        partition.begins, partition.acked = None, 42
+        target, first = await one_at_42()
+        number = first._window.number
         await first._commit(target, None)  # type: ignore[arg-type]
         old = Baton(number - 4, is_released=False).encode()
         target.offsets |= {("A.t", 0): (7, ""), (PLAN.baton_topic, turn_key(0, first._window.lane)): (old, "7")}
@@ -392,12 +398,8 @@ class Runner:
 
 def test_a_window_that_was_taken_for_dead_writes_no_position_and_no_turn():
     async def scene() -> None:
-        target = GroupOffsets()
-        number = await next_start()
-        first = window(number)
-        assert await took_turn(first, target)
-        (partition,) = first._served.partitions
-        partition.begins, partition.acked = None, 42
+        target, first = await one_at_42()
+        number = first._window.number
         successors = {
             ("A.t", 0): (99, ""),
             (PLAN.baton_topic, turn_key(0, 1)): (Baton(number + 1, is_released=True).encode(), "7"),
