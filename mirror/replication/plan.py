@@ -200,20 +200,35 @@ class Baton(NamedTuple):
 
 UNCLEAN = "unclean"  # of a turn that was given back for a runner that died, or by one for whom something failed
 IN_DOUBT = "in-doubt"  # of one that was given back before it was known which topics all positions are of
-
-
 _SPARE = "spare-"  # of the turn of a slot that writes by a spare transactional id: its number
+_DECIDES = "decides-"  # of one whose last transaction is better not aborted before: epoch ms
 
 
-def turn_of(run_id: int, *, is_unclean: bool = False, in_doubt: bool = False, spare: int = 0) -> str:
+def turn_of(
+    run_id: int, *, is_unclean: bool = False, in_doubt: bool = False, spare: int = 0, decides_ms: int = 0
+) -> str:
     """Return the metadata of a turn."""
-    marks = {UNCLEAN: is_unclean, IN_DOUBT: in_doubt, f"{_SPARE}{spare}": spare > 0}
+    marks = {
+        UNCLEAN: is_unclean,
+        IN_DOUBT: in_doubt,
+        f"{_SPARE}{spare}": spare > 0,
+        f"{_DECIDES}{decides_ms}": decides_ms > 0,
+    }
     return " ".join([str(run_id), *(mark for mark, is_so in marks.items() if is_so)])
 
 
 def spare_of(metadata: str) -> int:
     """Return the number of the spare transactional id that a turn's slot writes by, 0 for none."""
-    return next((int(mark.removeprefix(_SPARE)) for mark in metadata.split()[1:] if mark.startswith(_SPARE)), 0)
+    return _number_of(_SPARE, metadata)
+
+
+def decides_ms_of(metadata: str) -> int:
+    """Return until when a cluster may not know what became of a turn's last transaction, epoch ms, 0 for none."""
+    return _number_of(_DECIDES, metadata)
+
+
+def _number_of(mark: str, metadata: str) -> int:
+    return next((int(one.removeprefix(mark)) for one in metadata.split()[1:] if one.startswith(mark)), 0)
 
 
 def run_of(metadata: str) -> int:

@@ -35,6 +35,10 @@ AGAIN_CONNECTION = 3
 DEFAULT = ConnectionGroup.DEFAULT
 ID_WITHIN_S = 5.0
 TAKE_BACK_S = 2.5  # how long a batch is tried that the target certainly does not append
+# How long a cluster takes to see that a broker is gone: its broker.session.timeout.ms is 9 s by default. Until then a leader
+# waits for a replica that is dead. It may wait for what is appended in this time, the marker of an aborted transaction too, until
+# its request.timeout.ms (30 s); and a transaction coordinator has no other marker written there meanwhile.
+DECIDES_S = 10.0
 ALL_REPLICAS = -1
 NO_OFFSET = -1
 _SEQUENCES = 1 << 31  # a sequence number is a non-negative int32, 0 follows the last one
@@ -255,7 +259,9 @@ class Producer:
         topics: dict[str, list[tuple[int, bytes]]] = defaultdict(list)
         for delivery in deliveries:
             topics[delivery.where.topic].append((delivery.where.partition, self._numbered(delivery)))
-        answer_ms = self._request_timeout_ms if lane.is_again else min(ANSWER_MS, self._request_timeout_ms)
+        # Who can undo a batch asks again and again, to hear at once what the cluster has decided.
+        waits_long = lane.is_again and not self.gives_up_uncertain
+        answer_ms = self._request_timeout_ms if waits_long else min(ANSWER_MS, self._request_timeout_ms)
         request = ProduceRequest(self.transactional_id, ALL_REPLICAS, answer_ms, list(topics.items()))
         del topics
         size = sum(delivery.size for delivery in deliveries)
@@ -342,13 +348,22 @@ class Producer:
             return
         if getattr(error, "invalid_metadata", False):
             self._client.force_metadata_update()
-        is_over = self._loop.time() - delivery.began_s > TAKE_BACK_S
+        tried_s = self._loop.time() - delivery.began_s
+        is_over = tried_s > TAKE_BACK_S
         if is_over and not delivery.may_be_there and isinstance(error, kafka_errors.KafkaError):
             self._refused(delivery, NotAppendedError(error))
-        elif is_over and self.gives_up_uncertain:
+        elif self.gives_up_uncertain and tried_s > self._uncertain_for_s(error):
             self._refused(delivery, error)
         else:
             self._loop.call_later(self._retry_s, self._again, delivery)
+
+    @staticmethod
+    def _uncertain_for_s(error: BaseException) -> float:
+        """Return how long to wait before a batch is undone, by what came of it last.
+
+        A leader that answers, but waits for its replicas, would wait for them with the marker too.
+        """
+        return DECIDES_S if isinstance(error, kafka_errors.RequestTimedOutError) else TAKE_BACK_S
 
     def _again(self, delivery: _Delivery) -> None:
         if not self.is_closed:

@@ -19,6 +19,7 @@ from mirror.replication.plan import (
     Key,
     Owner,
     Window,
+    decides_ms_of,
     is_stopped,
     owner_key,
     ready_key,
@@ -65,6 +66,7 @@ class Turn:
         self.has_gap = False
         self.in_doubt = False
         self.spare = 0  # the transactional id by which the slot was written last
+        self.decides_ms = 0  # until when its last transaction is better not aborted
         self._seen: dict[Key, tuple[int, str]] = {}  # the lanes' turns when ours was taken
         self._told_dead: set[int] = set()
 
@@ -136,7 +138,7 @@ class Turn:
                     self.in_doubt = IN_DOUBT in said
                     windows = [Baton.decode(found[turn][0]).window for turn in self._turns if turn in found]
                     newest = max((found[turn] for turn in self._turns if turn in found), default=(0, ""))
-                    self.spare = spare_of(newest[1])
+                    self.spare, self.decides_ms = spare_of(newest[1]), decides_ms_of(newest[1])
                     self.has_gap = window.number - 1 not in windows
                     self._seen = {turn: found[turn] for turn in self._turns if turn in found}
                     lease.confirm(asked)

@@ -20,6 +20,7 @@ from mirror.replication.partition import Partition
 from mirror.replication.paused import Paused
 from mirror.replication.placing import placed
 from mirror.replication.plan import COMMIT_S, GRACE_S, Baton, FlowPlan, Key, Window, turn_of
+from mirror.replication.producer import DECIDES_S
 from mirror.replication.reports import AWAITS
 from mirror.replication.runner import ARRIVES_S, FlowRunner
 from mirror.replication.tail_match import REPLICATED_WITHIN_S, resume_behind_tails
@@ -119,6 +120,7 @@ class FlowWindow:
         self._had_failure = False  # positions may not be what they were: the successor looks what the target has
         self._is_last = False
         self._spare = 0  # number of the transactional id that is written by
+        self._decides_ms = 0  # until when the target may not know what became of our last transaction
         self._is_lost = False  # the slot is another process' by now
         self._is_overtaken = False  # somebody took us for dead: what we know is of long ago
         self._lease = Lease()
@@ -219,6 +221,7 @@ class FlowWindow:
             return False
         if plan.is_exactly_once:
             self._spare = self._turn.spare
+            await asyncio.sleep(max(0.0, min(DECIDES_S, (self._turn.decides_ms - now_ms()) / 1000)))
             # Which may end a transaction, and with it move the positions.
             await target.fence(self._spare, lambda spare: self._writes_by(target, spare))
             found = await target.committed(plan.group, places, is_stable=True)
@@ -343,9 +346,12 @@ class FlowWindow:
     def _note_uncertain(self) -> None:
         """Have nobody write to a topic-partition while its last batch may still come into the log; the others go on.
 
-        That of a transaction does not count by then, for the successor opens the slot's producer.
+        That of a transaction does not count by then, for the successor opens the slot's producer; not before the target knows
+        which of its brokers are alive.
         """
         if self._plan.is_exactly_once:
+            if any(partition.in_flight for partition in self._served.partitions):
+                self._decides_ms = int(now_ms() + (DECIDES_S - GRACE_S) * 1000)
             log.warning("%s: slot %d: the target has not answered about the last transaction, which is taken back",
                         self._plan.name, self._window.slot)  # fmt: skip
             return
@@ -469,7 +475,13 @@ class FlowWindow:
             in_doubt = baton.is_released and any(
                 p.in_doubt or p.begins is not None or p.is_another for p in self._served.partitions
             )
-            said = turn_of(self._window.run_id, is_unclean=is_unclean, in_doubt=in_doubt, spare=self._spare)
+            said = turn_of(
+                self._window.run_id,
+                is_unclean=is_unclean,
+                in_doubt=in_doubt,
+                spare=self._spare,
+                decides_ms=self._decides_ms,
+            )
             offsets[self._turn.own] = (baton.encode(), said)
         if offsets:
             await target.commit(self._plan.group, offsets)

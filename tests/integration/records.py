@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import product
 from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
@@ -38,15 +39,16 @@ def create(cluster: Any, topic: str, partitions: int = 1, *, replicas: int = 1, 
     admin.create_topics([NewTopic(topic, partitions, replicas, config=configs)])[topic].result(30)
 
 
-def write(cluster: Any, topic: str, records: Sequence[Row], partition: int = 0, **options: Any) -> None:
-    """Produce records, every one acknowledged."""
+def write(cluster: Any, topic: str, records: Sequence[Row], partition: int | range = 0, **options: Any) -> None:
+    """Produce records to a partition, or to each of several, every one acknowledged."""
+    partitions = range(partition, partition + 1) if isinstance(partition, int) else partition
     failures: list[object] = []
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0, "enable.idempotence": True, **options})
-    for key, value, headers, timestamp in records:
+    for one, (key, value, headers, timestamp) in product(partitions, records):
         while len(producer) > 50_000:
             producer.poll(0.1)
         producer.produce(
-            topic, value, key, partition, headers=list(headers), timestamp=timestamp,
+            topic, value, key, one, headers=list(headers), timestamp=timestamp,
             on_delivery=lambda error, _: failures.append(error) if error else None,
         )  # fmt: skip
         producer.poll(0)

@@ -219,8 +219,8 @@ def test_many_topic_partitions_with_a_backlog_each_share_the_memory_of_their_slo
     """300 topic-partitions of one slot with 1 MB each: no request, and no process, holds them all."""
     value = os.urandom(100_000)
     create(primary, topic, 300)
-    for partition in range(300):
-        write(primary, topic, [(None, value, [], n) for n in range(10)], partition, **{"linger.ms": 50})
+    options = {"queue.buffering.max.kbytes": 400_000}
+    write(primary, topic, [(None, value, [], n) for n in range(10)], range(300), **options)
     running = RunningAppliance(tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=topic)
     running.file.write_text(running.file.read_text().replace("tasks.max = 2", "tasks.max = 1"))
     peak = 0.0

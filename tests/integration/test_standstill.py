@@ -21,9 +21,11 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 OUT_S = 30.0  # longer than a window, and than a window that never ends is waited for
 MODES = {"at least once": "", "exactly once": "backup.exactly.once.source.support = enabled\n"}
-# How long nothing of the other topics may come, which get 100 records a second. The cluster sees after 5 s that a broker is gone,
-# and then the transactions under way must be decided.
+# How long nothing of the other topics may come, which get 100 records a second. The cluster sees after 4 s that a broker is gone,
+# and then the transactions under way must be decided. A leader waits for the marker of one that was just being ended when the
+# broker died for its request.timeout.ms.
 QUIET_S = {"at least once": 12.0, "exactly once": 20.0}
+MARKERS_WAIT = {"request.timeout.ms": "10000"}
 
 
 def place(cluster: Broker, topic: str, replicas: list[int], **config: str) -> None:
@@ -74,7 +76,7 @@ def test_a_topic_partition_that_takes_no_writes_holds_up_no_other_of_its_slot(
 ):
     """Of a target of two brokers one dies: it has the only replica of a partition, or one of the two that its topic demands."""
     stuck, well = f"{topic}-stuck", f"{topic}-well"
-    with Broker.start("one", tmp_path / "one") as one:
+    with Broker.start("one", tmp_path / "one", overrides=MARKERS_WAIT) as one:
         create(primary, well)
         folder = tmp_path / "mirror"
         folder.mkdir()

@@ -110,6 +110,7 @@ class Cluster:
 def impatient(monkeypatch):
     """What takes seconds takes milliseconds."""
     monkeypatch.setattr(producing, "TAKE_BACK_S", 0.03)
+    monkeypatch.setattr(producing, "DECIDES_S", 0.3)
     monkeypatch.setattr(transacting, "STUCK_S", 0.03)
     monkeypatch.setattr(transacting, "MARKERS_S", 0.002)
     monkeypatch.setattr(transacting, "FENCE_AGAIN_S", 0.01)
@@ -210,6 +211,23 @@ def test_a_batch_without_an_outcome_ends_its_transaction_by_a_new_epoch_that_cou
         await asyncio.gather(*(producer.send(batch("a"), "t", part) for part in (0, 1)))
         await producer.commit("g", {})
         assert cluster.logs == {("t", 0): [0], ("t", 1): [0]}
+
+    asyncio.run(run())
+
+
+def test_a_batch_whose_replicas_do_not_answer_is_undone_when_the_cluster_has_decided_and_not_before():
+    """A marker that is appended before would wait for the dead replica, and every other marker of that broker behind it."""
+
+    async def run():
+        cluster = Cluster()
+        cluster.answers = {0: TIMED_OUT}
+        producer = await opened(cluster)
+        sent = producer.send(batch("a"), "t", 0)
+        await asyncio.sleep(5 * producing.TAKE_BACK_S)
+        assert not sent.done()
+        cluster.answers = {0: FEW_REPLICAS}
+        with pytest.raises(UncertainError):
+            await asyncio.wait_for(sent, producing.TAKE_BACK_S)
 
     asyncio.run(run())
 
