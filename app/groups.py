@@ -8,9 +8,11 @@ import pandas as pd
 import streamlit as st
 
 from app.session import exposition, live, plain, settings
-from app.tables import failovers, readiness_table
+from app.tables import at_least, failovers, readiness_table
+from mirror.lag.failover import Answer, FailOver, facts_of, judged
 from mirror.lag.rows import Snapshot
 from mirror.lag.text import duration
+from mirror.lag.told import told
 
 
 def page() -> None:
@@ -20,7 +22,15 @@ def page() -> None:
 
 
 def _draw(snapshot: Snapshot) -> None:
+    for answer in _answers(snapshot):
+        draw = {Answer.GO: st.success, Answer.GO_WITH_LOSS: st.warning, Answer.NO: st.error}[answer.answer]
+        reasons = [*answer.vetoes, *answer.costs, *answer.unknowns]
+        draw(f"**{plain(answer.flow)}: {answer.answer.words}**" + "".join(f"\n- {plain(reason)}" for reason in reasons))
     found = failovers(snapshot)
+    silent = [alias for alias, is_up in snapshot.clusters if not is_up]
+    if not found and silent:
+        st.warning(f"Consumer groups of {plain(', '.join(silent))} are not known: no answer.")
+        return
     if not found:
         st.info("No consumer group of a source reads a topic that a flow copies.")
         return
@@ -30,7 +40,14 @@ def _draw(snapshot: Snapshot) -> None:
     )
     frame = pd.DataFrame(
         [
-            (each.group, each.flow, each.topics, each.unread, each.missing, duration(each.missing_s) or "0 s")
+            (
+                each.group,
+                each.flow,
+                each.topics,
+                each.unread,
+                at_least(each.missing, each.unknown),
+                "unknown" if each.unknown else duration(each.missing_s),
+            )
             for each in found
         ],
         columns=["Group", "Flow", "Topics", "Not read yet", "Missing on the target", "Longest wait of those"],
@@ -41,6 +58,21 @@ def _draw(snapshot: Snapshot) -> None:
         "In a terminal: kafka-mirror translate FILE 'A->B' --group NAME. Which groups may fail over now, over time: the board "
         "Fail-over."
     )
+
+
+def _answers(snapshot: Snapshot) -> list[FailOver]:
+    """Return whether one may fail over, flow by flow, the worst first."""
+    flows = {row.group: row.cluster for row in snapshot.rows if row.is_flow}
+    try:
+        text: str | None = exposition(settings().mirror.metrics_address)
+    except OSError:
+        text = None
+    answers = []
+    for flow, source in flows.items():
+        target = flow.removeprefix(f"{source}->")
+        said = told(text, source, target) if text is not None else None
+        answers.append(judged(facts_of(flow, snapshot, source=source, target=target, told=said)))
+    return sorted(answers, key=lambda each: (each.answer, each.flow))
 
 
 def _readiness() -> None:

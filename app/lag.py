@@ -47,6 +47,7 @@ def _draw(snapshot: Snapshot) -> None:
         on_select="rerun",
         selection_mode="single-row",
         column_config=NUMBERS,
+        placeholder="unknown",
         alt="Offsets, log ends and lag of groups by topic-partition, worst first",
     )
     for number in chosen.selection.rows[:1]:

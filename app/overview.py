@@ -6,9 +6,8 @@ import streamlit as st
 
 from app.incidents import alerts_firing
 from app.session import explained, live, plain
-from app.tables import MEANING, shown, summaries, worst_first
+from app.tables import MEANING, at_least, coloured, summaries, worst_first
 from mirror.lag.rows import Snapshot
-from mirror.lag.text import duration
 
 WORST = 10
 
@@ -21,16 +20,19 @@ def page() -> None:
 
 def _draw(snapshot: Snapshot) -> None:
     flows = summaries(snapshot)
+    firing = alerts_firing()
+    if firing:
+        st.error(f"Alerts that fire now: {plain(', '.join(firing))}.", icon=":material/notifications_active:")
     if not flows and not snapshot.problems:
         st.info("No flow has topic-partitions yet: does a topic match, and does the appliance run?")
     for flow in flows:
-        st.subheader(f"{shown(flow.worst)} {plain(flow.name)}", anchor=False)
+        st.subheader(f"{coloured(flow.worst)} {plain(flow.name)}", anchor=False)
         st.write(f"{MEANING[flow.worst].capitalize()}.")
         columns = st.columns(4)
         columns[0].metric("Topic-partitions", f"{flow.partitions:,}")
-        columns[1].metric("Fresh", "unknown" if flow.fresh is None else f"{flow.fresh:.1%}")
-        columns[2].metric("Records waiting", f"{flow.lag:,}")
-        columns[3].metric("Longest wait", duration(flow.lag_seconds) or "0 s")
+        columns[1].metric("Known to be fresh", f"{flow.fresh:.1%}")
+        columns[2].metric("Records waiting", at_least(flow.lag, flow.unknown))
+        columns[3].metric("Longest wait", flow.waits)
     flow_rows = [row for row in snapshot.rows if row.is_flow and (row.lag != 0 or row.status > 1)]
     if flow_rows:
         worst = worst_first(flow_rows)[:WORST]
@@ -38,8 +40,5 @@ def _draw(snapshot: Snapshot) -> None:
         explained(worst, alt="The topic-partitions with the worst verdicts, and a link to the reason for each")
     elif flows:
         st.success("Everything is on the target.", icon=":material/check_circle:")
-    firing = alerts_firing()
-    if firing:
-        st.error(f"Alerts that fire now: {plain(', '.join(firing))}.", icon=":material/notifications_active:")
     answers = [f"{plain(alias)} {'answers' if is_up else 'does not answer'}" for alias, is_up in snapshot.clusters]
     st.caption(f"Clusters: {', '.join(answers)}.")

@@ -8,10 +8,10 @@ import streamlit as st
 
 from app.charts import lines
 from app.session import field, fields, live, plain, settings, watch
-from app.tables import MEANING, board_link, narrowed, shown, window_table, worst_first
+from app.tables import MEANING, board_link, coloured, narrowed, window_table, worst_first
 from metrics.verdict import WINDOW
 from mirror.lag.rows import LagRow, Snapshot
-from mirror.lag.text import duration
+from mirror.lag.text import duration, level_in
 
 
 def page() -> None:
@@ -30,21 +30,21 @@ def _draw(snapshot: Snapshot) -> None:
         return
     if len(rows) > 1:
         st.caption(f"{len(rows)} rows fit; this is the worst of them.")
-    _one(rows[0])
+    _one(rows[0], snapshot.time_s)
 
 
-def _one(row: LagRow) -> None:
-    st.subheader(f"{shown(row.status)} {plain(row.group)}: {plain(row.topic)}-{row.partition}", anchor=False)
+def _one(row: LagRow, polled_s: float) -> None:
+    st.subheader(f"{coloured(row.status)} {plain(row.group)}: {plain(row.topic)}-{row.partition}", anchor=False)
     st.write(f"**Why:** {plain(row.reason) or 'nothing is known yet'}. {row.status.name} means: {MEANING[row.status]}.")
     columns = st.columns(6)
     columns[0].metric("Offset", "unknown" if row.offset is None else f"{row.offset:,}")
     columns[1].metric("Log end", "unknown" if row.log_end is None else f"{row.log_end:,}")
     columns[2].metric("Lag", "unknown" if row.lag is None else f"{row.lag:,}")
-    columns[3].metric("First record waits", duration(row.lag_seconds) or "unknown")
+    columns[3].metric("First record waits", "none waits" if row.lag == 0 else duration(row.lag_seconds) or "unknown")
     columns[4].metric("Records/s", "unknown" if row.records_per_s is None else f"{row.records_per_s:,.1f}")
-    columns[5].metric("Level in", duration(row.level_in_s) or ("level" if row.lag == 0 else "never"))
+    columns[5].metric("Level in", level_in(row))
     if row.lag_seconds:
-        written = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(time.time() - row.lag_seconds))
+        written = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(polled_s - row.lag_seconds))
         st.write(f"The first record that is not on the target was written at {written}.")
     samples = watch().window(row)
     frame = window_table(samples)

@@ -15,9 +15,9 @@ from mirror.config.settings import Settings, load
 from mirror.lag.inspector import Inspector
 from mirror.lag.rows import LagRow, Snapshot
 
-NUMBERS = {name: st.column_config.NumberColumn(name, format="localized") for name in ("Lag", "Offset", "Log end")} | {
-    "Time lag s": st.column_config.NumberColumn("Time lag s", format="%.1f")
-}
+NUMBERS = {
+    name: st.column_config.NumberColumn(name, format="localized", width=100) for name in ("Lag", "Offset", "Log end")
+} | {name: st.column_config.NumberColumn(name, format="%.1f") for name in ("Time lag s", "Records/s")}
 TIMEOUT_S = 5.0
 REFRESH = {"2 s": 2, "5 s": 5, "15 s": 15, "60 s": 60, "off": None}
 
@@ -73,7 +73,7 @@ def explained(rows: Sequence[LagRow], *, alt: str) -> None:
     frame = table(rows)
     frame.insert(1, "Details", [link("partition", row) for row in rows])
     details = st.column_config.LinkColumn("Details", display_text="why?")
-    st.dataframe(frame, hide_index=True, column_config={"Details": details, **NUMBERS}, alt=alt)
+    st.dataframe(frame, hide_index=True, column_config={"Details": details, **NUMBERS}, placeholder="unknown", alt=alt)
 
 
 def banners(snapshot: Snapshot) -> None:

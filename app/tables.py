@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
 
 import pandas as pd
-from prometheus_client.parser import text_string_to_metric_families
 
 from metrics.catalogue import CATALOGUE
 from metrics.objective import FRESH_S
 from metrics.verdict import Sample, Status
 from mirror.lag.rows import LagRow, Snapshot, chosen
-from mirror.lag.text import duration
+from mirror.lag.text import duration, level_in
+from mirror.lag.told import samples
 
 # A word and a shape, so that no colour need be seen.
-SHAPES = {Status.OK: "●", Status.WARN: "▲", Status.STOP: "■", Status.STALL: "■", Status.REWIND: "◀", Status.LOST: "✖"}
+SHAPES = {
+    Status.OK: "●", Status.WARN: "▲", Status.UNKNOWN: "?", Status.STOP: "■", Status.STALL: "■", Status.REWIND: "◀",
+    Status.LOST: "✖",
+}  # fmt: skip
+COLOURS = {Status.OK: "green", Status.WARN: "orange", Status.UNKNOWN: "violet"}  # every other verdict is red
 MEANING = {
-    Status.OK: "level, or catching up",
+    Status.OK: "level, keeps pace, or catches up",
     Status.WARN: "copies, but falls behind",
+    Status.UNKNOWN: "not known: a cluster has not answered",
     Status.STOP: "the flow has reported nothing",
     Status.STALL: "stands still while records wait",
     Status.REWIND: "the position went back",
@@ -38,12 +42,24 @@ def shown(status: Status) -> str:
     return f"{SHAPES[status]} {status.name}"
 
 
+def coloured(status: Status) -> str:
+    """Return a verdict as shape and word in its colour, as Streamlit's Markdown writes it."""
+    return f":{COLOURS.get(status, 'red')}[{shown(status)}]"
+
+
+def at_least(value: int, unknown: int) -> str:
+    """Return a sum of which some summands may be unknown, as a person says it."""
+    if not unknown:
+        return f"{value:,}"
+    return f"at least {value:,}" if value else "unknown"
+
+
 def table(rows: Sequence[LagRow]) -> pd.DataFrame:
     """Return rows as the lag table shows them; what is not known is empty, never 0."""
     content = [
         (
             shown(row.status), row.group, row.topic, row.partition, row.lag, row.lag_seconds, row.reason, row.offset,
-            row.log_end, row.records_per_s, duration(row.level_in_s), row.cluster, row.owner or "none",
+            row.log_end, row.records_per_s, level_in(row), row.cluster, row.owner or "none",
         )
         for row in rows
     ]  # fmt: skip
@@ -89,19 +105,31 @@ def narrowed(
 
 @dataclass(frozen=True, slots=True)
 class FlowSummary:
-    """One flow in a line: how many topic-partitions have which verdict, how far it is behind."""
+    """One flow in a line: how many topic-partitions have which verdict, how far it is behind.
+
+    `unknown` are topic-partitions whose lag nobody knows; `lag` is that of the others, `lag_seconds` the longest known, None
+    where none is.
+    """
 
     name: str
     partitions: int
-    fresh: float | None
+    fresh: float
     lag: int
-    lag_seconds: float
+    unknown: int
+    lag_seconds: float | None
     statuses: Counter[Status]
 
     @property
     def worst(self) -> Status:
         """The worst verdict of any of its topic-partitions."""
-        return max(self.statuses, default=Status.OK)
+        return max(self.statuses, default=Status.UNKNOWN)
+
+    @property
+    def waits(self) -> str:
+        """How long its longest waiting record waits, as far as anybody knows."""
+        if self.lag_seconds is None:
+            return "unknown"
+        return f"{'at least ' if self.unknown else ''}{duration(self.lag_seconds)}"
 
 
 def summaries(snapshot: Snapshot) -> list[FlowSummary]:
@@ -114,14 +142,20 @@ def summaries(snapshot: Snapshot) -> list[FlowSummary]:
         FlowSummary(
             name,
             len(rows),
-            sum((row.lag_seconds or 0.0) <= FRESH_S for row in rows) / len(rows) if rows else None,
+            sum(is_fresh(row) for row in rows) / len(rows),
             sum(row.lag or 0 for row in rows),
-            max((row.lag_seconds or 0.0 for row in rows), default=0.0),
+            sum(row.lag is None or row.status is Status.UNKNOWN for row in rows),
+            max((row.lag_seconds for row in rows if row.lag_seconds is not None), default=None),
             Counter(row.status for row in rows),
         )
         for name, rows in by_flow.items()
     ]
-    return sorted(found, key=lambda flow: (-flow.worst, -flow.lag_seconds, flow.name))
+    return sorted(found, key=lambda flow: (-flow.worst, -(flow.lag_seconds or 0.0), flow.name))
+
+
+def is_fresh(row: LagRow) -> bool:
+    """Tell whether a row is known to be no more than the objective's 60 s behind."""
+    return row.status is not Status.UNKNOWN and row.lag_seconds is not None and row.lag_seconds <= FRESH_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +168,7 @@ class FailOver:
     unread: int
     missing: int
     missing_s: float
+    unknown: int  # topic-partitions of which nobody knows what is missing
 
 
 def failovers(snapshot: Snapshot) -> list[FailOver]:
@@ -149,23 +184,19 @@ def failovers(snapshot: Snapshot) -> list[FailOver]:
                 grouped.setdefault((row.group, flow.group), []).append((row, flow))
     found = []
     for (group, name), pairs in grouped.items():
-        missing = [(flow.log_end or 0) - max(flow.offset or 0, row.offset or 0) for row, flow in pairs]
+        missing = [
+            0 if flow.log_end is None or flow.offset is None else flow.log_end - max(flow.offset, row.offset or 0)
+            for row, flow in pairs
+        ]
         waits = [flow.lag_seconds or 0.0 for (_, flow), lost in zip(pairs, missing, strict=True) if lost > 0]
+        unknown = sum(flow.lag is None or flow.status is Status.UNKNOWN for _, flow in pairs)
         found.append(
             FailOver(
                 group, name, len({row.topic for row, _ in pairs}), sum(row.lag or 0 for row, _ in pairs),
-                sum(max(0, lost) for lost in missing), max(waits, default=0.0),
+                sum(max(0, lost) for lost in missing), max(waits, default=0.0), unknown,
             )
         )  # fmt: skip
-    return sorted(found, key=lambda each: (-each.missing, each.group))
-
-
-def _samples(exposition: str, names: Container[str]) -> Iterator[Any]:
-    """Yield the samples of some families on /metrics."""
-    # Before the parser: the topics' series may be a quarter of a million lines, and none of them is shown.
-    kept = "\n".join(line for line in exposition.split("\n") if re.split("[{ ]", line, maxsplit=1)[0] in names)
-    for family in text_string_to_metric_families(f"{kept}\n"):
-        yield from (sample for sample in family.samples if sample.name in names)
+    return sorted(found, key=lambda each: (-each.unknown, -each.missing, each.group))
 
 
 def readiness_table(exposition: str, now_s: float) -> pd.DataFrame:
@@ -173,7 +204,7 @@ def readiness_table(exposition: str, now_s: float) -> pd.DataFrame:
     about = "kafka_mirror_group_partitions"
     checkpointed, reread = "kafka_mirror_last_checkpoint_timestamp_seconds", "kafka_mirror_failover_reread_records"
     groups: dict[tuple[str, str], dict[str, Any]] = {}
-    for sample in _samples(exposition, (about, checkpointed, reread)):
+    for sample in samples(exposition, (about, checkpointed, reread)):
         labels = sample.labels
         group = groups.setdefault((labels["group"], f"{labels['source']}->{labels['target']}"), {"states": []})
         if sample.name == about:
@@ -194,7 +225,7 @@ def readiness_table(exposition: str, now_s: float) -> pd.DataFrame:
 
 def differing_settings(exposition: str, flow: str, remote_topic: str) -> int | None:
     """Return how many settings of a remote topic are not as they should be, as an appliance says; None when it does not."""
-    for sample in _samples(exposition, ("kafka_mirror_config_drift_settings",)):
+    for sample in samples(exposition, ("kafka_mirror_config_drift_settings",)):
         labels = sample.labels
         if (f"{labels['source']}->{labels['target']}", labels["topic"]) == (flow, remote_topic):
             return int(sample.value)
@@ -213,7 +244,7 @@ def health_table(exposition: str) -> pd.DataFrame:
             _readable(sample.value, own[name].unit),
             own[name].help,
         )
-        for sample in _samples(exposition, own)
+        for sample in samples(exposition, own)
         for name in (sample.name,)
     ]
     return pd.DataFrame(content, columns=["What", "Of", "Value", "Meaning"])

@@ -6,7 +6,8 @@ import streamlit as st
 
 from app.charts import bars
 from app.session import explained, exposition, field, fields, live, plain, settings
-from app.tables import differing_settings, narrowed, shown, worst_first
+from app.tables import at_least, coloured, differing_settings, narrowed, worst_first
+from metrics.verdict import Status
 from mirror.lag.rows import LagRow, Snapshot
 from mirror.lag.text import duration
 
@@ -38,14 +39,16 @@ def _one(rows: list[LagRow]) -> None:
     rows = worst_first(rows)
     worst = rows[0]
     st.subheader(
-        f"{shown(worst.status)} {plain(worst.group)}: {plain(worst.topic)} on {plain(worst.cluster)}", anchor=False
+        f"{coloured(worst.status)} {plain(worst.group)}: {plain(worst.topic)} on {plain(worst.cluster)}", anchor=False
     )
     differing = _differing(worst) if worst.is_flow else None
     columns = st.columns(4 if differing is None else 5)
     columns[0].metric("Partitions", f"{len(rows):,}")
     columns[1].metric("Lagging", f"{sum(row.lag != 0 for row in rows):,}")
-    columns[2].metric("Records waiting", f"{sum(row.lag or 0 for row in rows):,}")
-    columns[3].metric("Longest wait", duration(max((row.lag_seconds or 0.0 for row in rows), default=0.0)))
+    unknown = sum(row.lag is None or row.status is Status.UNKNOWN for row in rows)
+    known = [row.lag_seconds for row in rows if row.lag_seconds is not None]
+    columns[2].metric("Records waiting", at_least(sum(row.lag or 0 for row in rows), unknown))
+    columns[3].metric("Longest wait", duration(max(known)) if known else "unknown")
     if differing is not None:
         columns[4].metric("Settings that differ", f"{differing:,}", help="'kafka-mirror plan' names them and says why")
     bars({row.partition: row.lag or 0 for row in rows}, x_title="partition", y_title="records waiting",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dashboards import queries as q
+from dashboards.alerts import CHECKPOINT_STALE_S
 from dashboards.panels import BAD, GOOD, INFO, WARN, Board, Panel, Query, Row, lines, none_wanted, stat
-from dashboards.rules import CHECKPOINT_STALE_S
 from metrics.objective import FRESH_S, OBJECTIVE
 
 BEHIND = ((None, GOOD), (30.0, WARN), (float(FRESH_S), BAD))
@@ -60,7 +60,8 @@ def overview() -> Board:
                     lines("Records waiting", "Log ends at the source minus replicated offsets.", "short",
                           Query(q.lag_records_by_flow(), FLOW)),
                     Panel(kind="stack", title="Topic-partitions by verdict", unit="short",
-                          description="WARN falls behind, STALL stands, STOP is silent, REWIND went back, LOST deleted.",
+                          description="WARN falls behind, UNKNOWN nobody knows, STALL stands, STOP is silent, REWIND went back, "
+                          "LOST deleted.",
                           queries=(Query(q.partitions_by_status(), "{{status}}"),)),
                     lines("Records in and copied", "Per second: produced at the source, acknowledged by the target.", "cps",
                           Query(q.produced(), f"{FLOW} produced"), Query(q.copied(), f"{FLOW} copied")),
@@ -68,8 +69,7 @@ def overview() -> Board:
                           Query(q.copied_bytes(), FLOW)),
                     lines("Replication latency", "From a record's timestamp to the target's acknowledgement. Silent when "
                           "nothing arrives: read it beside the time lag.", "s",
-                          Query(q.quantile(0.5, "replication_latency_seconds"), "p50"),
-                          Query(q.quantile(0.99, "replication_latency_seconds"), "p99")),
+                          Query(q.latency_by_flow("p50"), f"{FLOW} p50"), Query(q.latency_by_flow("p99"), f"{FLOW} p99")),
                 ),
             ),
             Row(
@@ -160,7 +160,7 @@ def topic() -> Board:
                 "Partitions and settings",
                 (
                     Panel(kind="statuses", title="Verdict of each topic-partition", unit="short", width=16,
-                          description="The 20 worst: 1 OK, 2 WARN, 4 STOP, 5 STALL, 6 REWIND, 7 LOST.",
+                          description="The 20 worst: 1 OK, 2 WARN, 3 UNKNOWN, 4 STOP, 5 STALL, 6 REWIND, 7 LOST.",
                           queries=(Query(q.status_of_partitions(), PARTITION),)),
                     lines("Settings that differ", "Of the remote topic, from what the source's say they should be.", "short",
                           Query(q.settings_that_differ("topic", q.TOPIC), TOPIC), may_be_empty=NOT_COMPARED),
@@ -181,6 +181,11 @@ def failover() -> Board:
             Row(
                 "If the source were gone now",
                 (
+                    Panel(kind="stat", title="May we go?", unit="short", width=24, height=4,
+                          description="The worst answer of the flows shown. kafka-mirror failover-check FILE says why, and "
+                          "what it would cost.",
+                          queries=(Query(q.failover_answer()),), steps=((None, BAD), (1, WARN), (2, GOOD)),
+                          words=((0, "NO", BAD), (1, "GO WITH LOSS", WARN), (2, "GO", GOOD))),
                     stat("Seconds missing", "The longest waiting record of all topics.", q.lag_seconds_max(q.TOPIC), "s", BEHIND),
                     stat("Records missing", "Produced at the source, not on the target.", q.lag_records_total(q.TOPIC), "short",
                          ((None, GOOD), (1, WARN))),
@@ -374,7 +379,7 @@ def slo() -> Board:
                     lines("Burn rate", "Over an hour and six: how many times faster than allowed.", "short",
                           Query(q.burn("1h"), f"{FLOW} 1 h"), Query(q.burn("6h"), f"{FLOW} 6 h"), width=12),
                     lines("Latency, p99", "The second view: only of records that arrived.", "s",
-                          Query(q.latency_p99_by_flow(), FLOW), width=12, may_be_empty="nothing was copied lately"),
+                          Query(q.latency_by_flow("p99"), FLOW), width=12, may_be_empty="nothing was copied lately"),
                     Panel(kind="stack", title="Alerts", description="Firing, by name.", unit="short", width=12,
                           queries=(Query(q.alerts_by_name(), "{{alertname}}"),), may_be_empty=NO_ALERT),
                 ),

@@ -11,17 +11,19 @@ from typing import Any
 import attr
 from grafanalib import core
 
+from dashboards.monitoring import DEFAULT
 from dashboards.panels import WIDTH, Board, Panel, Query, Row
 from dashboards.queries import FIRING, restarts_now
-from dashboards.rules import RUNBOOK, metric
+from dashboards.recording import metric
 from metrics.verdict import Status
 
 SCHEMA = 39  # Grafana 10.4 and newer take it as it is
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 TAG = "kafka-mirror"
 INSPECTOR = "http://localhost:8501"
-_COLOURS = {Status.OK: "green", Status.WARN: "yellow", Status.STOP: "red", Status.STALL: "red", Status.REWIND: "purple",
-            Status.LOST: "dark-red"}  # fmt: skip
+_COLOURS = {Status.OK: "green", Status.WARN: "yellow", Status.UNKNOWN: "orange", Status.STOP: "red",
+            Status.STALL: "red", Status.REWIND: "purple", Status.LOST: "dark-red"}  # fmt: skip
+assert set(_COLOURS) == set(Status)
 STATUSES = {status.value: (status.name, color) for status, color in _COLOURS.items()}
 _DEAD = frozenset((
     "rows", "sharedCrosshair", "style", "hideControls", "gnetId", "step", "intervalFactor", "metric", "target", "hide",
@@ -54,7 +56,7 @@ class _Plain(core.Panel):
         return made
 
 
-def board_json(board: Board, runbook: str = RUNBOOK) -> dict[str, Any]:
+def board_json(board: Board, runbook: str = DEFAULT.runbook) -> dict[str, Any]:
     """Return one board's JSON; the same on every machine."""
     dashboard = core.Dashboard(
         title=board.title,
@@ -167,8 +169,15 @@ def _stat(panel: Panel, common: dict[str, Any]) -> core.Stat:
         textMode="value",
         noValue="no data",
         thresholds=[{"color": color, "value": value} for value, color in panel.steps],
-        extraJson={"fieldConfig": {"defaults": {"color": {"mode": "thresholds"}}}},
+        extraJson={"fieldConfig": {"defaults": {"color": {"mode": "thresholds"}, **_words(panel)}}},
     )
+
+
+def _words(panel: Panel) -> dict[str, Any]:
+    if not panel.words:
+        return {}
+    options = {str(value): {"text": word, "color": color} for value, word, color in panel.words}
+    return {"mappings": [{"type": "value", "options": options}]}
 
 
 def _lines(panel: Panel, common: dict[str, Any]) -> core.TimeSeries:

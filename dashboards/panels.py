@@ -33,6 +33,7 @@ class Panel:
     height: int = 8
     steps: tuple[tuple[float | None, str], ...] = ()
     hidden: tuple[str, ...] = ()  # labels that a table leaves out
+    words: tuple[tuple[int, str, str], ...] = ()  # of a number that is a code: value, word, colour
     may_be_empty: str = ""
 
 

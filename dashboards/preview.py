@@ -91,7 +91,11 @@ def _panel(server: Answers, panel: Panel, now_s: float) -> str:
 
 def _number(server: Answers, panel: Panel, now_s: float) -> str:
     found = server.query(filled_in(panel.queries[0].expr))
-    return "".join(f'<div class="number">{_value(float(series["value"][1]), panel.unit)}</div>' for series in found[:1])
+    words = {float(value): word for value, word, _ in panel.words}
+    numbers = [float(series["value"][1]) for series in found[:1]]
+    return "".join(
+        f'<div class="number">{_text(words.get(number) or _value(number, panel.unit))}</div>' for number in numbers
+    )
 
 
 def _table(server: Answers, panel: Panel, now_s: float) -> str:

@@ -6,7 +6,28 @@ catalogue lacks.
 
 from __future__ import annotations
 
-from dashboards.rules import COPIED, FRESH, JOB, LAG, LATENCY_P99, NO_WAY, PRODUCED, metric
+from dashboards.alerts import NO_WAY
+from dashboards.monitoring import DEFAULT
+from dashboards.recording import (
+    COPIED,
+    COPIED_BYTES,
+    EXPECTED,
+    FAILOVER,
+    FLOW_COPIED,
+    FLOW_COPIED_BYTES,
+    FLOW_LAG,
+    FLOW_LAG_SECONDS,
+    FLOW_PRODUCED,
+    FRESH,
+    GOOD,
+    LAG,
+    LAG_SECONDS,
+    LATENCY_P50,
+    LATENCY_P99,
+    PRODUCED,
+    STATUSES,
+    metric,
+)
 from metrics.objective import OBJECTIVE
 
 FLOW = 'source=~"$source",target=~"$target"'
@@ -33,19 +54,19 @@ def recorded(name: str, where: str = FLOW) -> str:
 
 
 def fresh_ratio() -> str:
-    """Share of topic-partitions whose first unreplicated record waits no longer than the objective's 60 s."""
-    return f"avg({recorded(FRESH)})"
+    """Share of topic-partitions known to be no more than the objective's 60 s behind, of those that are expected."""
+    return f"sum({recorded(GOOD)}) / sum({recorded(EXPECTED)})"
 
 
 def partitions_not_ok() -> str:
     """Topic-partitions with a verdict other than OK."""
-    not_ok = 'status!="ok"'
-    return f"sum({of('partitions', also=not_ok)})"
+    not_ok = f'{FLOW},status!="ok"'
+    return f"sum({recorded(STATUSES, not_ok)})"
 
 
 def partitions_by_status() -> str:
     """Topic-partitions by verdict."""
-    return f"sum by (status) ({of('partitions')})"
+    return f"sum by (status) ({recorded(STATUSES)})"
 
 
 def queries_down() -> str:
@@ -55,12 +76,12 @@ def queries_down() -> str:
 
 def clusters_down() -> str:
     """Clusters that do not answer."""
-    return f"sum(1 - {metric('cluster_up')})"
+    return f"sum(1 - max by (cluster) ({metric('cluster_up')}))"
 
 
 def cluster_up() -> str:
     """Which clusters answer."""
-    return f"min by (cluster) ({metric('cluster_up')})"
+    return f"max by (cluster) ({metric('cluster_up')})"
 
 
 def alerts_firing() -> str:
@@ -78,32 +99,32 @@ def alerts_by_name() -> str:
 
 def lag_seconds_max(where: str = FLOW) -> str:
     """How long the longest waiting record waits."""
-    return f"max({of('lag_seconds', where)})"
+    return f"max({recorded(FLOW_LAG_SECONDS) if where == FLOW else of('lag_seconds', where)})"
 
 
 def lag_seconds_by_flow() -> str:
     """The same by flow."""
-    return f"max by (source, target) ({of('lag_seconds')})"
+    return f"max by (source, target) ({recorded(FLOW_LAG_SECONDS)})"
 
 
 def lag_seconds_by_topic() -> str:
     """The same by topic."""
-    return f"max by (source, target, topic) ({of('lag_seconds', TOPIC)})"
+    return f"max by (source, target, topic) ({recorded(LAG_SECONDS, TOPIC)})"
 
 
 def lag_records_total(where: str = FLOW) -> str:
     """Records that wait."""
-    return f"sum({of('lag_records', where)})"
+    return f"sum({recorded(FLOW_LAG) if where == FLOW else of('lag_records', where)})"
 
 
 def lag_records_by_flow() -> str:
     """The same by flow."""
-    return f"sum by (source, target) ({of('lag_records')})"
+    return f"sum by (source, target) ({recorded(FLOW_LAG)})"
 
 
 def lag_records_by_topic() -> str:
     """The same by topic."""
-    return f"sum by (source, target, topic) ({of('lag_records', TOPIC)})"
+    return f"sum by (source, target, topic) ({recorded(LAG, TOPIC)})"
 
 
 def worst(short: str, count: int, where: str = FLOW) -> str:
@@ -153,6 +174,11 @@ def silence_by_topic() -> str:
 def checkpoint_age(by: str = "source, target", where: str = FLOW) -> str:
     """How old the oldest checkpoint is."""
     return f"time() - min by ({by}) ({of('last_checkpoint_timestamp_seconds', where)})"
+
+
+def failover_answer() -> str:
+    """May the readers of every flow that is shown go to its target: 2 GO, 1 GO WITH LOSS, 0 NO."""
+    return f"min({recorded(FAILOVER)})"
 
 
 def followed() -> str:
@@ -207,23 +233,23 @@ def heartbeat_age() -> str:
 
 def produced(by: str = "source, target", where: str = FLOW) -> str:
     """Records per second that the source takes in."""
-    return f"sum by ({by}) ({recorded(PRODUCED, where)})"
+    return f"sum by ({by}) ({recorded(FLOW_PRODUCED if where == FLOW else PRODUCED, where)})"
 
 
 def copied(by: str = "source, target", where: str = FLOW) -> str:
     """Records per second that the target acknowledged."""
-    return f"sum by ({by}) (rate({of('record_count_total', where)}[{EVERY}]))"
+    return f"sum by ({by}) ({recorded(FLOW_COPIED if where == FLOW else COPIED, where)})"
 
 
 def copied_bytes(by: str = "source, target", where: str = FLOW) -> str:
     """Bytes per second that the target acknowledged."""
-    return f"sum by ({by}) (rate({of('byte_count_total', where)}[{EVERY}]))"
+    return f"sum by ({by}) ({recorded(FLOW_COPIED_BYTES if where == FLOW else COPIED_BYTES, where)})"
 
 
 def catch_up_seconds() -> str:
     """How long until level at the present rates; nothing where a topic is not catching up."""
-    rate = f"({recorded(COPIED, TOPIC)} - {recorded(PRODUCED, TOPIC)} > 0)"
-    return f"{recorded(LAG, TOPIC)} / {rate}"
+    lag = recorded(LAG, TOPIC)
+    return f"{lag} / -(deriv({lag}[15m]) < 0)"
 
 
 def quantile(share: float, short: str, where: str = FLOW) -> str:
@@ -237,9 +263,9 @@ def mean(short: str, where: str = FLOW) -> str:
     return f"sum(rate({metric(short)}_sum{by})) / sum(rate({metric(short)}_count{by}))"
 
 
-def latency_p99_by_flow() -> str:
-    """The recorded 99th percentile of replication latency."""
-    return f"max by (source, target) ({recorded(LATENCY_P99)})"
+def latency_by_flow(short: str) -> str:
+    """The recorded median ("p50") or 99th percentile ("p99") of replication latency."""
+    return f"max by (source, target) ({recorded({'p50': LATENCY_P50, 'p99': LATENCY_P99}[short])})"
 
 
 def heat(short: str, where: str = TOPIC) -> str:
@@ -381,17 +407,17 @@ def series(short: str) -> str:
 
 def scrape_seconds() -> str:
     """What a scrape takes."""
-    return f'max by (instance) (scrape_duration_seconds{{job="{JOB}"}})'
+    return f"max by (instance) (scrape_duration_seconds{{{DEFAULT.selector}}})"
 
 
 def driver_cpu() -> str:
     """Processor time of the driver's Python process."""
-    return f'rate(process_cpu_seconds_total{{job="{JOB}"}}[{EVERY}])'
+    return f"rate(process_cpu_seconds_total{{{DEFAULT.selector}}}[{EVERY}])"
 
 
 def driver_memory() -> str:
     """Resident memory of the driver's Python process."""
-    return f'process_resident_memory_bytes{{job="{JOB}"}}'
+    return f"process_resident_memory_bytes{{{DEFAULT.selector}}}"
 
 
 def builds() -> str:
@@ -404,12 +430,16 @@ def builds() -> str:
 
 def budget_left() -> str:
     """Share of the month's freshness budget that is left; below 0 it is overspent."""
-    return f"1 - (1 - avg(avg_over_time({recorded(FRESH)}[30d]))) / {1 - OBJECTIVE:.4g}"
+    good, expected = (f"sum(sum_over_time({recorded(name)}[30d]))" for name in (GOOD, EXPECTED))
+    return f"1 - (1 - {good} / {expected}) / {1 - OBJECTIVE:.4g}"
 
 
 def burn(window: str) -> str:
     """How many times too fast the budget burns over a window."""
-    return f"(1 - avg by (source, target) (avg_over_time({recorded(FRESH)}[{window}]))) / {1 - OBJECTIVE:.4g}"
+    good, expected = (
+        f"sum by (source, target) (sum_over_time({recorded(name)}[{window}]))" for name in (GOOD, EXPECTED)
+    )
+    return f"(1 - {good} / {expected}) / {1 - OBJECTIVE:.4g}"
 
 
 def fresh_by_flow() -> str:

@@ -15,9 +15,15 @@ SLOT = ("source", "target", "slot")
 FLOW = ("source", "target")
 GROUP = (*FLOW, "group")
 
-# Upper bounds. 30 and 60 s are bounds because freshness objectives are usually one of them.
-RECORD_SECONDS = (0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0)
+# Upper bounds. A mirror beside both clusters takes some milliseconds; 30 and 60 s are usual freshness objectives.
+RECORD_SECONDS = (
+    *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
+    *(1.0, 2.5, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0),
+)
 PHASE_SECONDS = (0.005, 0.02, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 12.5, 15.0, 30.0, 60.0)
+
+# The reason by which a report tells of a topic-partition that rests by somebody's wish.
+OPERATORS_PAUSE = "paused by its operator (kafka-mirror positions resume)"
 
 Fold = Literal["", "sum", "max", "min"]
 
@@ -77,12 +83,59 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         example='sum by (source, target) (kafka_mirror_partitions{status!="ok"})',
     ),
     MetricSpec(
+        name="kafka_mirror_flow_info",
+        kind="gauge",
+        labels=FLOW,
+        unit="1",
+        help="Always 1, for each flow that the settings enable: what else is missing of it is not well.",
+        example="kafka_mirror_flow_info unless on (source, target) kafka_mirror_partitions",
+        told_by="all",
+    ),
+    MetricSpec(
+        name="kafka_mirror_flow_begun",
+        kind="gauge",
+        labels=FLOW,
+        unit="0 or 1",
+        help="1 once the flow's topics are known and replicated, 0 while its clusters have not answered since the start.",
+        example="kafka_mirror_flow_begun == 0",
+        told_by="all",
+    ),
+    MetricSpec(
+        name="kafka_mirror_expected_partitions",
+        kind="gauge",
+        labels=FLOW,
+        unit="topic-partitions",
+        help="Topic-partitions that the flow replicates, those of all processes that share it.",
+        example="max by (source, target) (kafka_mirror_expected_partitions)",
+        told_by="all",
+    ),
+    MetricSpec(
+        name="kafka_mirror_fresh_partitions",
+        kind="gauge",
+        labels=FLOW,
+        unit="topic-partitions",
+        help="Topic-partitions of which this process knows that no record waits for more than 60 s. What nobody has measured "
+        "lately is not among them.",
+        example="sum by (source, target) (kafka_mirror_fresh_partitions) / "
+        "max by (source, target) (kafka_mirror_expected_partitions)",
+    ),
+    MetricSpec(
+        name="kafka_mirror_failover_answer",
+        kind="gauge",
+        labels=FLOW,
+        unit="0, 1 or 2",
+        help="May the source's readers go to the target now, as far as this process knows: 2 GO, 1 GO WITH LOSS, 0 NO. "
+        "`kafka-mirror failover-check` says why. The smallest over all processes is the answer.",
+        example="min by (source, target) (kafka_mirror_failover_answer)",
+    ),
+    MetricSpec(
         name="kafka_mirror_cluster_up",
         kind="gauge",
-        labels=("cluster",),
+        labels=(*FLOW, "cluster"),
         unit="0 or 1",
-        help="1 when the cluster answered the last poll, 0 when it did not.",
-        example="kafka_mirror_cluster_up == 0",
+        help="1 when the cluster answered the flow's last poll, 0 when it did not.",
+        example="min by (cluster) (kafka_mirror_cluster_up) == 0",
+        told_by="all",
     ),
     MetricSpec(
         name="kafka_mirror_query_active",
@@ -105,7 +158,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         kind="gauge",
         labels=FLOW,
         unit="epoch seconds",
-        help="When the last replication reports of the flow arrived.",
+        help="When the last replication reports of the flow arrived; before the first, when this process began to wait for them.",
         example="time() - kafka_mirror_last_progress_timestamp_seconds",
     ),
     MetricSpec(
@@ -113,7 +166,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         kind="gauge",
         labels=FLOW,
         unit="epoch seconds",
-        help="When offsets and lag of the flow were last read.",
+        help="When offsets and lag of the flow were last read; before the first time, when this process began to try.",
         example="time() - kafka_mirror_last_poll_timestamp_seconds",
     ),
     MetricSpec(
@@ -163,6 +216,15 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         unit="windows",
         help="Windows that took the turn of a predecessor which never released it (its process is gone, or hangs).",
         example="increase(kafka_mirror_takeovers_total[1h])",
+    ),
+    MetricSpec(
+        name="kafka_mirror_clock_skew_seconds",
+        kind="gauge",
+        labels=SLOT,
+        unit="seconds",
+        help="How far the timestamps of records were ahead of this machine's clock when they were read, the largest of the last "
+        "window of the slot that read any; 0 where none was. Their ages, latencies and time lag are too small by as much.",
+        example="max by (source, target) (kafka_mirror_clock_skew_seconds) > 1",
     ),
     MetricSpec(
         name="kafka_mirror_slots",
@@ -224,7 +286,8 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         kind="gauge",
         labels=FLOW,
         unit="epoch seconds",
-        help="When the target last took a heartbeat of the flow: that it can be written to, also when nothing is to be mirrored.",
+        help="When the target last took a heartbeat of the flow: that it can be written to, also when nothing is to be mirrored. "
+        "Before the first, when this process began to write them.",
         example="time() - kafka_mirror_last_heartbeat_timestamp_seconds",
         told_by="leader",
     ),
@@ -396,12 +459,22 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         fold="sum",
     ),
     MetricSpec(
+        name="kafka_mirror_replicated_until_timestamp_seconds",
+        kind="gauge",
+        labels=PARTITION,
+        unit="epoch seconds",
+        help="Up to when everything written is on the target: the timestamp of the first record that is not replicated, read "
+        "from the source, or when all were last seen to be. Subtract it from time(): the difference grows while nobody measures.",
+        example="time() - min by (source, target) (kafka_mirror_replicated_until_timestamp_seconds)",
+        fold="min",
+    ),
+    MetricSpec(
         name="kafka_mirror_lag_seconds",
         kind="gauge",
         labels=PARTITION,
         unit="seconds",
-        help="Now minus the timestamp of the first record that is not replicated, read from the source; 0 when all are. Where "
-        "many partitions lag they are read in turn, and until its turn a partition counts from an older record.",
+        help="Now minus replicated_until; 0 while it is known that everything is replicated. Where many partitions lag their "
+        "records are read in turn, and until its turn a partition counts from an older record.",
         example="max by (source, target) (kafka_mirror_lag_seconds)",
         fold="max",
     ),
@@ -410,8 +483,9 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         kind="gauge",
         labels=PARTITION,
         unit="code",
-        help="Verdict on the last 10 polls: 1 OK, 2 WARN (falls behind), 4 STOP (flow silent), 5 STALL (stands still), "
-        "6 REWIND (position went back), 7 LOST (records deleted before they were copied). Burrow's codes and rules.",
+        help="Verdict on the last 10 polls: 1 OK, 2 WARN (falls behind), 3 UNKNOWN (a cluster has not answered for three polls), "
+        "4 STOP (flow silent), 5 STALL (stands still), 6 REWIND (position went back), 7 LOST (records deleted before they were "
+        "copied). Burrow's codes and rules.",
         example="kafka_mirror_partition_status > 1",
         fold="max",
     ),
@@ -422,6 +496,15 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         unit="0 or 1",
         help="1 while the topic-partition ended its last window paused by an error (the log says why), else 0.",
         example="sum by (topic) (kafka_mirror_partition_paused)",
+        fold="max",
+    ),
+    MetricSpec(
+        name="kafka_mirror_partition_paused_by_operator",
+        kind="gauge",
+        labels=PARTITION,
+        unit="0 or 1",
+        help="1 while the topic-partition rests because somebody asked for it (kafka-mirror positions pause), else 0.",
+        example="sum by (topic) (kafka_mirror_partition_paused_by_operator)",
         fold="max",
     ),
     MetricSpec(

@@ -1,36 +1,54 @@
-"""Keep the newest value of every series. Thread-safe; knows no Spark, no Kafka, no exposition format."""
+"""Keep the newest value of every series. Thread-safe; knows no Spark, no Kafka, no exposition format.
+
+Series exist from when what they are about is known, counters at 0: what is absent can be told from what is well.
+"""
 
 from __future__ import annotations
 
 import threading
+import time
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from metrics.as_of import UNTIL, Horizon, as_of
 from metrics.cap import Histogram, Labels, Value
-from metrics.catalogue import BY_NAME, CATALOGUE, FLOW, PARTITION
+from metrics.catalogue import BY_NAME, CATALOGUE, FLOW, OPERATORS_PAUSE, PARTITION, SLOT
 
 LATE_S = 1.0  # a turn taken this long behind a window's start is a late hand-over
 _SPREADS = {"age": "kafka_mirror_record_age_ms", "latency": "kafka_mirror_replication_latency_ms"}
 _CHECKPOINT_LATENCY = "kafka_mirror_checkpoint_latency_ms"
 _GROUP_FAMILIES = [spec.name for spec in CATALOGUE if "group" in spec.labels]
 _FLOW_GAUGES = [s.name for s in CATALOGUE if s.kind == "gauge" and s.labels[:2] == FLOW and s.told_by != "all"]
+_COUNTERS = {
+    labels: [
+        spec.name for spec in CATALOGUE if spec.kind == "counter" and spec.labels == labels and spec.told_by != "all"
+    ]
+    for labels in (PARTITION, SLOT, FLOW)
+}
+_BEGINS = ("kafka_mirror_last_progress_timestamp_seconds", "kafka_mirror_last_poll_timestamp_seconds")
+_BEATS = "kafka_mirror_last_heartbeat_timestamp_seconds"
 _HISTOGRAMS = {"age": "kafka_mirror_record_age_seconds", "latency": "kafka_mirror_replication_latency_seconds"}
 
 
 class Recorder:
     """Takes in replication reports, polls and Spark's events; `snapshot` is what a scrape sees."""
 
-    def __init__(self) -> None:
+    def __init__(self, horizon: Horizon | None = None) -> None:
+        """`horizon` says how long what was taken in is served; for ever by default."""
+        self._horizon = horizon or Horizon()
+        self._ends_s: dict[Labels, float] = {}  # by topic-partition: when its log end was read
+        self._judged_s: dict[Labels, float] = {}  # by flow: when its verdicts were made
         self._lock = threading.Lock()
         self._series: dict[str, dict[Labels, Any]] = {spec.name: {} for spec in CATALOGUE}
         for spec in CATALOGUE:
             if not spec.labels:
                 self._series[spec.name][()] = 0.0
 
-    def snapshot(self) -> dict[str, dict[Labels, Value]]:
-        """Return every family's series by the family's name."""
+    def snapshot(self, *, now_s: float | None = None) -> dict[str, dict[Labels, Value]]:
+        """Return what is known at `now_s` (epoch seconds, by default the present): every family's series by its name."""
         with self._lock:
+            ends_s, judged_s = dict(self._ends_s), dict(self._judged_s)
             copied: dict[str, dict[Labels, Value]] = {name: dict(series) for name, series in self._series.items()}
             for spec in CATALOGUE:
                 if spec.kind == "histogram":
@@ -38,7 +56,39 @@ class Recorder:
                         labels: Histogram(list(histogram.counts), histogram.total)
                         for labels, histogram in self._series[spec.name].items()
                     }
+        at_s = time.time() if now_s is None else now_s
+        as_of(copied, now_s=at_s, ends_s=ends_s, judged_s=judged_s, horizon=self._horizon)
         return copied
+
+    # --- what is to come ---------------------------------------------------------------------------------------
+
+    def flow(self, flow: Labels, *, has_begun: bool) -> None:
+        """Take in a flow that the settings have, which may not have begun."""
+        with self._lock:
+            self._set("kafka_mirror_flow_info", flow, 1.0)
+            self._set("kafka_mirror_flow_begun", flow, 1.0 if has_begun else 0.0)
+            for name in _COUNTERS[FLOW]:
+                self._series[name].setdefault(flow, 0.0)
+
+    def awaits(self, flow: Labels, *, heartbeats: bool, now_s: float) -> None:
+        """Take in that this process is to report and poll a flow, and perhaps to write its heartbeats, since now or before."""
+        with self._lock:
+            for name in (*_BEGINS, *((_BEATS,) if heartbeats else ())):
+                self._series[name].setdefault(flow, now_s)
+
+    def serves(self, flow: Labels, partitions: Collection[Labels], *, expected: int, slots: Collection[int]) -> None:
+        """Take in what of a flow this process serves, and how many topic-partitions all processes together."""
+        with self._lock:
+            self._set("kafka_mirror_expected_partitions", flow, expected)
+            self._series["kafka_mirror_fresh_partitions"].setdefault(flow, 0.0)
+            for places, names in (
+                (partitions, _COUNTERS[PARTITION]),
+                ([(*flow, str(s)) for s in slots], _COUNTERS[SLOT]),
+            ):
+                for name in names:
+                    series = self._series[name]
+                    for labels in places:
+                        series.setdefault(labels, 0.0)
 
     # --- what the stream reports -----------------------------------------------------------------------------
 
@@ -46,6 +96,17 @@ class Recorder:
         """Take in replication reports (columns: mirror.replication.reports.SCHEMA)."""
         for row in rows:
             self._report(row, now_s)
+        self._clocks(rows)
+
+    def _clocks(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Take in by how much the youngest records of each slot were read before they were written, by their timestamps."""
+        ages_ms: dict[Labels, list[float]] = {}
+        for row in rows:
+            if row["age_min_ms"] is not None:
+                ages_ms.setdefault((row["source"], row["target"], str(row["slot"])), []).append(row["age_min_ms"])
+        with self._lock:
+            for slot, found in ages_ms.items():
+                self._set("kafka_mirror_clock_skew_seconds", slot, max(0.0, -min(found) / 1000))
 
     def _report(self, row: Mapping[str, Any], now_s: float) -> None:
         labels = (row["source"], row["target"], row["topic"], str(row["partition"]))
@@ -57,7 +118,9 @@ class Recorder:
             self._add("kafka_mirror_offset_rewinds_total", labels, row["rewinds"])
             self._set("kafka_mirror_record_rate", labels, row["records"] / seconds)
             self._set("kafka_mirror_byte_rate", labels, row["bytes"] / seconds)
-            self._set("kafka_mirror_partition_paused", labels, 1.0 if row["reason"] else 0.0)
+            is_wanted = row["reason"] == OPERATORS_PAUSE
+            self._set("kafka_mirror_partition_paused", labels, 1.0 if row["reason"] and not is_wanted else 0.0)
+            self._set("kafka_mirror_partition_paused_by_operator", labels, 1.0 if is_wanted else 0.0)
             self._set("kafka_mirror_last_progress_timestamp_seconds", labels[:2], now_s)
             if row["last_timestamp_ms"] is not None:
                 self._set("kafka_mirror_last_record_timestamp_seconds", labels, row["last_timestamp_ms"] / 1000)
@@ -139,9 +202,12 @@ class Recorder:
 
     # --- what polls find ---------------------------------------------------------------------------------------
 
-    def offsets(self, labels: Labels, *, start: int | None, end: int, replicated: int | None) -> None:
-        """Take in one poll of a topic-partition; an unknown position leaves no lag, which is not lag 0."""
+    def offsets(
+        self, labels: Labels, *, start: int | None, end: int, replicated: int | None, now_s: float | None = None
+    ) -> None:
+        """Take in one poll of a topic-partition, by default of now; an unknown position leaves no lag, which is not lag 0."""
         with self._lock:
+            self._ends_s[labels] = time.time() if now_s is None else now_s
             self._set("kafka_mirror_source_end_offset", labels, end)
             if start is not None:
                 self._set("kafka_mirror_source_start_offset", labels, start)
@@ -149,13 +215,10 @@ class Recorder:
                 self._set("kafka_mirror_replicated_offset", labels, replicated)
                 self._set("kafka_mirror_lag_records", labels, max(0, end - replicated))
 
-    def lag_seconds(self, labels: Labels, seconds: float | None) -> None:
-        """Take in how long the first record that is not replicated waits; None while that is not known."""
+    def replicated_until(self, labels: Labels, until_s: float) -> None:
+        """Take in up to when (epoch seconds) everything written is replicated. Where that is not known, it stays what it was."""
         with self._lock:
-            if seconds is None:
-                self._series["kafka_mirror_lag_seconds"].pop(labels, None)
-            else:
-                self._set("kafka_mirror_lag_seconds", labels, max(0.0, seconds))
+            self._set(UNTIL, labels, until_s)
 
     def headroom(self, topic: Labels, seconds: float | None) -> None:
         """Take in how long retention leaves the topic's first record that is not replicated; None when for ever."""
@@ -170,9 +233,10 @@ class Recorder:
         with self._lock:
             self._set("kafka_mirror_partition_status", labels, code)
 
-    def statuses(self, flow: Labels, counts: Mapping[str, int]) -> None:
-        """Take in how many topic-partitions of a flow have each verdict, those of nobody included."""
+    def statuses(self, flow: Labels, counts: Mapping[str, int], *, now_s: float | None = None) -> None:
+        """Take in how many topic-partitions of a flow have each verdict, those of nobody included; by default of now."""
         with self._lock:
+            self._judged_s[flow] = time.time() if now_s is None else now_s
             for status, count in counts.items():
                 self._set("kafka_mirror_partitions", (*flow, status), count)
 
@@ -198,10 +262,10 @@ class Recorder:
         with self._lock:
             self._set("kafka_mirror_last_heartbeat_timestamp_seconds", flow, now_s)
 
-    def cluster(self, alias: str, *, is_up: bool) -> None:
-        """Take in whether a cluster answered."""
+    def cluster(self, flow: Labels, alias: str, *, is_up: bool) -> None:
+        """Take in whether a cluster answered for a flow."""
         with self._lock:
-            self._set("kafka_mirror_cluster_up", (alias,), 1.0 if is_up else 0.0)
+            self._set("kafka_mirror_cluster_up", (*flow, alias), 1.0 if is_up else 0.0)
 
     # --- what a comparison finds -----------------------------------------------------------------------------
 
@@ -233,6 +297,7 @@ class Recorder:
         """Remove the series of topic-partitions that left their flow, and of topics of which none is left."""
         wanted, topics = set(partitions), {labels[:3] for labels in partitions}
         with self._lock:
+            self._ends_s = {labels: at_s for labels, at_s in self._ends_s.items() if labels in wanted}
             for name, series in self._series.items():
                 names = BY_NAME[name].labels
                 if "topic" in names:
@@ -256,6 +321,7 @@ class Recorder:
                 wanted = led if BY_NAME[name].told_by == "leader" else served
                 for labels in [labels for labels in self._series[name] if labels[:2] not in wanted]:
                     del self._series[name][labels]
+            self._judged_s = {flow: at_s for flow, at_s in self._judged_s.items() if flow in served}
 
     def value(self, name: str, labels: Labels) -> float | None:
         """Return one series' value (not of a histogram), None when it does not exist."""

@@ -93,8 +93,12 @@ def quiet_logger() -> logging.Logger:
 class Admin:
     """One cluster's control plane. Every call raises ClusterUnavailable, by the cluster's alias, when it fails."""
 
-    def __init__(self, alias: str, java_options: Mapping[str, str]) -> None:
+    def __init__(self, alias: str, java_options: Mapping[str, str], *, within_s: float = float("inf")) -> None:
+        """`within_s` bounds each call, where that is less than it would wait otherwise."""
         self.alias = alias
+        self._timeout_s, self._offsets_s, self._coordinator_s = (
+            min(usual_s, within_s) for usual_s in (TIMEOUT_S, OFFSETS_S, COORDINATOR_S)
+        )
         servers = "bootstrap.servers"
         self._servers = HIDDEN if is_provided(java_options, servers) else java_options.get(servers, "")
         self._options: dict[str, Any] = {**confluent_options(java_options)}
@@ -117,12 +121,12 @@ class Admin:
 
     def cluster_id(self) -> str:
         """Return the cluster's own id."""
-        return str(self._result(self._client.describe_cluster(request_timeout=TIMEOUT_S)).cluster_id)
+        return str(self._result(self._client.describe_cluster(request_timeout=self._timeout_s)).cluster_id)
 
     def topics(self) -> dict[str, Topic]:
         """Return every topic by name."""
         try:
-            listed = self._client.list_topics(timeout=TIMEOUT_S).topics
+            listed = self._client.list_topics(timeout=self._timeout_s).topics
         except KafkaException as error:
             raise self._unavailable(error) from error
         return self.described(listed)
@@ -131,7 +135,8 @@ class Admin:
         """Return those of these topics that the cluster has, and shows to this client, by name."""
         if not (asked := list(names)):
             return {}
-        described = self._client.describe_topics(TopicCollection(asked), request_timeout=within_s)
+        bound_s = min(within_s, self._timeout_s)
+        described = self._client.describe_topics(TopicCollection(asked), request_timeout=bound_s)
         return {
             name: Topic(name=name, topic_id=str(found.topic_id), partitions=len(found.partitions))
             for name, found in self._shown(described, _NOT_SHOWN).items()
@@ -159,7 +164,7 @@ class Admin:
     def _described(self, topics: Iterable[str]) -> tuple[dict[str, dict[str, Any]], KafkaException | None]:
         """Return all settings of each topic that answers, and the last refusal."""
         wanted = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
-        answers = self._client.describe_configs(wanted, request_timeout=TIMEOUT_S) if wanted else {}
+        answers = self._client.describe_configs(wanted, request_timeout=self._timeout_s) if wanted else {}
         found, failure = {}, None
         for resource, future in answers.items():
             try:
@@ -178,7 +183,9 @@ class Admin:
             for name, value in changes
         ]
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
-        return self._objection(self._client.incremental_alter_configs([resource], request_timeout=TIMEOUT_S)[resource])
+        return self._objection(
+            self._client.incremental_alter_configs([resource], request_timeout=self._timeout_s)[resource]
+        )
 
     def topic_acls(self) -> set[Acl]:
         """Return the ACLs of topics of literal names; none from a cluster without an authorizer, which does not tell."""
@@ -187,7 +194,7 @@ class Admin:
             ResourceType.TOPIC, anything, ResourcePatternType.LITERAL, anything, anything,
             AclOperation.ANY, AclPermissionType.ANY,
         )  # fmt: skip
-        found = self._result(self._client.describe_acls(wanted, request_timeout=TIMEOUT_S))
+        found = self._result(self._client.describe_acls(wanted, request_timeout=self._timeout_s))
         return {
             Acl(acl.name, acl.principal, acl.host, acl.operation.name, acl.permission_type.name)
             for acl in found
@@ -205,7 +212,7 @@ class Admin:
         }  # fmt: skip
         if not bindings:
             return {}
-        answers = self._client.create_acls(list(bindings), request_timeout=TIMEOUT_S)
+        answers = self._client.create_acls(list(bindings), request_timeout=self._timeout_s)
         return {bindings[binding]: self._objection(future) for binding, future in answers.items()}
 
     def retention(self, topics: Iterable[str]) -> dict[str, Retention]:
@@ -220,12 +227,12 @@ class Admin:
     def create(self, topic: str, *, partitions: int, replication_factor: int, configs: Mapping[str, str]) -> str:
         """Create a topic; return what the broker objected, "" when the topic is there now."""
         new = NewTopic(topic, partitions, replication_factor, config=dict(configs))
-        return self._objection(self._client.create_topics([new], request_timeout=TIMEOUT_S)[topic])
+        return self._objection(self._client.create_topics([new], request_timeout=self._timeout_s)[topic])
 
     def grow(self, topic: str, *, partitions: int) -> str:
         """Raise a topic's partition count; return what the broker objected, "" when it is done."""
         return self._objection(
-            self._client.create_partitions([NewPartitions(topic, partitions)], request_timeout=TIMEOUT_S)[topic]
+            self._client.create_partitions([NewPartitions(topic, partitions)], request_timeout=self._timeout_s)[topic]
         )
 
     def end_offsets(self, wanted: Iterable[tuple[str, int]], *, read_committed: bool) -> dict[tuple[str, int], int]:
@@ -250,7 +257,7 @@ class Admin:
         if failure is not None and failure.args[0].code() in _LEADER_MOVED:
             # librdkafka would ask the leader that it knows, by the epoch that it knows, until its metadata is minutes old.
             try:
-                self._client.list_topics(timeout=OFFSETS_S)
+                self._client.list_topics(timeout=self._offsets_s)
             except KafkaException as error:
                 raise self._unavailable(error) from error
             found, failure = self._asked_offsets(request, read_committed=read_committed)
@@ -263,7 +270,7 @@ class Admin:
     ) -> tuple[dict[tuple[str, int], int], KafkaException | None]:
         """Return the offsets that were told, and the last refusal."""
         level = IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED
-        answers = self._client.list_offsets(request, isolation_level=level, request_timeout=OFFSETS_S)
+        answers = self._client.list_offsets(request, isolation_level=level, request_timeout=self._offsets_s)
         found, failure = {}, None
         for partition, future in answers.items():
             try:
@@ -294,10 +301,10 @@ class Admin:
         asked = [TopicPartition(topic, partition) for topic, partition in wanted]
         if not asked:
             return {}
-        deadline = time.monotonic() + COORDINATOR_S
+        deadline = time.monotonic() + self._coordinator_s
         while True:
             try:
-                found = self._reader(group).committed(asked, timeout=OFFSETS_S)
+                found = self._reader(group).committed(asked, timeout=self._offsets_s)
                 break
             except KafkaException as error:
                 # A cluster's first group, or one whose coordinator moves, is answered a moment later.
@@ -313,7 +320,7 @@ class Admin:
         """
         self._objections.pop(group, None)
         self.publish(group, offsets)
-        deadline = time.monotonic() + COORDINATOR_S
+        deadline = time.monotonic() + self._coordinator_s
         while group not in self._objections:
             if time.monotonic() > deadline:
                 raise self._unavailable(KafkaException(KafkaError(KafkaError._TIMED_OUT)))

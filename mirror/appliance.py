@@ -24,11 +24,12 @@ from mirror.clock import Clock
 from mirror.config.digest import digest
 from mirror.config.settings import Settings
 from mirror.errors import ClusterUnavailable, MirrorError, SettingsError, StreamTerminated
-from mirror.flow_state import FlowState, labels_of, refuse_same_cluster, state_of
+from mirror.flow_state import Due, FlowState, labels_of, refuse_same_cluster, state_of
 from mirror.heartbeats import Heart
+from mirror.lag.failover_metric import answer_failover
 from mirror.local.jars import cache_folder, java
 from mirror.membership import Membership, Memberships
-from mirror.poller import Poller
+from mirror.poller import Poller, horizon_of
 from mirror.replication.class_archive import ClassArchive
 from mirror.replication.datasource import Plan, write_plan
 from mirror.replication.plan import Layout
@@ -65,13 +66,14 @@ class Appliance:
         self._stop = threading.Event()
         self._stop_asked_s = 0.0
         self._failure: StreamTerminated | None = None  # told when every position is handed over
-        self.recorder = Recorder()
+        horizon = horizon_of(poll_interval_s=settings.mirror.poll_interval_s, window_s=settings.mirror.window_ms / 1000)
+        self.recorder = Recorder(horizon)
         self.flows = [state_of(flow) for flow in settings.flows]
         self.port = 0
         self.poller = Poller(
             self.recorder,
             self._folder.path / "history.json",
-            window_s=settings.mirror.window_ms / 1000,
+            horizon=horizon,
             publishes=settings.mirror.source_group_enabled,
         )
 
@@ -114,11 +116,15 @@ class Appliance:
                 streams.append(CheckpointStream(spark, self._folder.path, plan=self._plan_file, every_s=min(intervals)))
             heart = Heart(self._settings.beats, self._beaten, self._beats_for)
             stack.callback(heart.stop)
-            polling = threading.Thread(target=self._poll_on, name="poller", daemon=True)
+            polling = [
+                threading.Thread(target=self._poll_on, args=(state,), name=f"poller {state.flow.name}", daemon=True)
+                for state in self.flows
+            ]
             if not self._stop.is_set():
                 for stream in streams:
                     stream.start()
-                polling.start()
+                for thread in polling:
+                    thread.start()
                 heart.start()
                 self._is_ready = True
                 log.info(
@@ -178,7 +184,7 @@ class Appliance:
             except ClusterUnavailable as error:
                 failures.append(error)
                 down.add(error.cluster)
-                self.recorder.cluster(error.cluster, is_up=False)
+                self.recorder.cluster(state.name, error.cluster, is_up=False)
         if all(state.plan is None for state in self.flows):
             raise failures[0]
         for failure in failures:
@@ -236,10 +242,11 @@ class Appliance:
         self.recorder.heartbeat(flow, now_s=time.time())
 
     def _exposition(self) -> str:
-        mirror = self._mirror
-        return exposition(
-            self.recorder.snapshot(), max_series=mirror.metrics_max_series, strimzi_names=mirror.metrics_strimzi_names
-        )
+        mirror, now_s = self._mirror, time.time()
+        families = self.recorder.snapshot(now_s=now_s)
+        served = {state.name for state in self.flows if state.membership is not None and state.membership.owned}
+        answer_failover(families, now_s=now_s, flows=served, telling_groups=self._leading())
+        return exposition(families, max_series=mirror.metrics_max_series, strimzi_names=mirror.metrics_strimzi_names)
 
     @property
     def is_stopping(self) -> bool:
@@ -271,6 +278,7 @@ class Appliance:
     def _watch(self, streams: list[Lanes | CheckpointStream]) -> None:
         restarts: deque[float] = deque()
         clock = Clock()
+        account_due = Due()
         while not self._stop.wait(0.2):
             if (back_s := clock.set_back_s()) * 1000 > self._mirror.window_ms:
                 self._failure = StreamTerminated(
@@ -290,6 +298,8 @@ class Appliance:
                         f"{ended}; given up after {len(restarts)} restarts in {RESTARTS_COUNT_S:.0f} s"
                     )
             self._share()
+            if account_due.has_come(self._mirror.poll_interval_s):
+                self._account()
             self._refresh()
             self._sync()
 
@@ -376,31 +386,43 @@ class Appliance:
             offset_syncs_client=dict(flow.offset_syncs_producer),
         )
 
-    def _poll_on(self) -> None:
-        """Poll until the appliance stops; a thread of its own, for a cluster that hangs also holds up `_refresh`."""
-        while True:
-            self._forget_the_gone()
-            for state in self.flows:
-                if self._stop.is_set():
-                    return
-                try:
-                    self._poll(state)
-                except Exception:
-                    log.exception("%s: a poll failed", state.flow.name)
-                    self.recorder.count("kafka_mirror_poll_errors_total", state.name)
-            if self._stop.wait(self._mirror.poll_interval_s):
-                return
+    def _poll_on(self, state: FlowState) -> None:
+        """Poll a flow until the appliance stops; in a thread of its own, for a cluster that hangs must hold up nothing else."""
+        while not self._stop.is_set():
+            try:
+                self._poll(state)
+            except Exception:
+                log.exception("%s: a poll failed", state.flow.name)
+                self.recorder.count("kafka_mirror_poll_errors_total", state.name)
+            self._stop.wait(self._mirror.poll_interval_s)
 
-    def _forget_the_gone(self) -> None:
-        # While it is not known yet what of a flow is ours, what the last run has seen of it stays.
+    def _account(self) -> None:
+        """Have the series of what is to be measured, and no others.
+
+        While it is not known yet what of a flow is ours, what the last run has seen of it stays.
+        """
         plans = [state.served() or state.plan for state in self.flows]
         present = [labels for plan in plans if plan is not None for labels in labels_of(plan).values()]
         self.recorder.keep_only(present)
         self.poller.keep_only(present)
-        begun = {state.name: state.membership.owned for state in self.flows if state.membership is not None}
-        unknown = {name for name, owned in begun.items() if owned is None}
-        served = {name for name, owned in begun.items() if owned}
-        self.recorder.keep_flows(served=served | unknown, led=self._leading() | unknown)
+        owned = {s.name: s.membership.owned if s.membership is not None else None for s in self.flows}
+        unknown = {name for name, slots in owned.items() if slots is None}
+        served, led = {name for name, slots in owned.items() if slots} | unknown, self._leading() | unknown
+        self.recorder.keep_flows(served=served, led=led)
+        now_s = time.time()
+        for state in self.flows:
+            self.recorder.flow(state.name, has_begun=state.plan is not None)
+            if state.name in served:
+                beats = state.flow.heartbeats.enabled and state.name in led
+                self.recorder.awaits(state.name, heartbeats=beats, now_s=now_s)
+            if state.plan is not None:
+                served_plan = state.served()
+                self.recorder.serves(
+                    state.name,
+                    labels_of(served_plan).values() if served_plan is not None else (),
+                    expected=len(state.plan.partitions),
+                    slots=owned[state.name] or (),
+                )
 
     def _poll(self, state: FlowState) -> None:
         plan = state.served()
@@ -412,19 +434,21 @@ class Appliance:
 
     # --- the end ------------------------------------------------------------------------------------------------
 
-    def _finish(self, lanes: Lanes, polling: threading.Thread) -> None:
+    def _finish(self, lanes: Lanes, polling: Sequence[threading.Thread]) -> None:
         """Let the running windows end themselves: everything in flight acknowledged, positions committed."""
         log.info("stopping: running windows hand over their positions")
         self._write_plan(is_stopping=True)
         self._memberships.leave()
         asked_s = self._stop_asked_s or time.monotonic()
         is_in_time = lanes.finish(max(LANES_END_S, asked_s + STOP_WITHIN_S - time.monotonic()))
-        if polling.ident is not None:  # a stop asked for while Spark starts comes before the first poll
-            left_s = asked_s + STOP_WITHIN_S - time.monotonic()
-            polling.join(min(POLL_ENDS_S, max(1.0, left_s)))
-        if not polling.is_alive():
+        ends_s = time.monotonic() + min(POLL_ENDS_S, max(1.0, asked_s + STOP_WITHIN_S - time.monotonic()))
+        for thread in polling:
+            if thread.ident is not None:  # a stop asked for while Spark starts comes before the first poll
+                thread.join(max(0.0, ends_s - time.monotonic()))
+        if not any(thread.is_alive() for thread in polling):
             for state in self.flows if is_in_time else ():
-                self._poll(state)
+                if state.plan is not None and self.poller.is_answered(state.plan):
+                    self._poll(state)
             self.poller.save()
             self.poller.close()
         if is_in_time:

@@ -68,6 +68,15 @@ examples:
   kafka-mirror verify mirror.properties 'a->b' --topic 'orders|payments' --last 100000
   kafka-mirror verify mirror.properties 'a->b' --every 60 --rate 5000 --last 1        all that is new from now on, with metrics
 exit codes: 0 equal, 1 something differs or could not be read, 2 settings, 3 a cluster did not answer"""
+FAILOVER_HELP = """\
+Say of each flow A->B whether A's readers may go to B now: GO; GO WITH LOSS, and how much; or NO, and why. Asks both clusters,
+3 s each, and the appliance of the file for what it alone knows. That A is down is a reason to go; that B is down is a veto.
+Reads only."""
+FAILOVER_EXAMPLES = """\
+examples:
+  kafka-mirror failover-check mirror.properties
+  kafka-mirror failover-check mirror.properties 'a->b' --json
+exit codes: 0 GO, 1 GO WITH LOSS, 5 NO, 2 settings"""
 TRANSLATE_HELP = """\
 Say where on cluster B the records begin that a reader at some offset of cluster A has not read: along the mirror's flows, or
 back along them. Exact at any lag; "-" where it is not known. For a fail-over or a fail-back, and for what is no consumer
@@ -141,6 +150,15 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     _lag_options(lag)
     lag.set_defaults(command=_lag)
+
+    failover = commands.add_parser(
+        "failover-check", help="say whether readers may go to a target now, and what that would cost",
+        description=FAILOVER_HELP, epilog=FAILOVER_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    failover.add_argument("file", type=Path, metavar="FILE", help="the connect-mirror-maker.properties of the mirror")
+    failover.add_argument("flow", metavar="A->B", nargs="?", default="", help="only this flow (default: all)")
+    failover.add_argument("--json", action="store_true", help="print JSON")
+    failover.set_defaults(command=_failover_check)
 
     translate = commands.add_parser(
         "translate", help="say where an offset, or a group, is on another cluster", description=TRANSLATE_HELP,
@@ -228,6 +246,18 @@ def _parser() -> argparse.ArgumentParser:
     )
     boards.add_argument(
         "--grafana-url", metavar="URL", help="where alerts find the boards (default: http://localhost:3000)"
+    )
+    boards.add_argument("--inspector-url", metavar="URL", help="where alerts find the lag inspector (default: no link)")
+    boards.add_argument(
+        "--selector",
+        metavar="MATCHERS",
+        help="""the mirror's scrape job, for example job="a" (default: job="kafka-mirror")""",
+    )
+    boards.add_argument(
+        "--rpo-warning-s", type=int, metavar="N", help="a topic that waits longer is a warning (default: 300)"
+    )
+    boards.add_argument(
+        "--rpo-critical-s", type=int, metavar="N", help="a topic that waits longer wakes somebody (default: 1800)"
     )
     boards.add_argument(
         "--prometheus", metavar="URL", default="http://127.0.0.1:9090", help="preview asks it (default %(default)s)"
@@ -465,9 +495,16 @@ def _clusters(parsed: argparse.Namespace) -> int:
     return 0
 
 
+def _failover_check(parsed: argparse.Namespace) -> int:
+    from mirror.config.settings import load
+    from mirror.lag.failover_command import failover_check
+
+    return failover_check(load(parsed.file, options={}, targets=[]), parsed.flow, as_json=parsed.json)
+
+
 def _dashboards(parsed: argparse.Namespace) -> int:
     from dashboards.build import ROOT, build, stale
-    from dashboards.rules import GRAFANA, RUNBOOK
+    from dashboards.monitoring import Monitoring
 
     if parsed.action == "preview":
         from dashboards.preview import preview
@@ -480,7 +517,16 @@ def _dashboards(parsed: argparse.Namespace) -> int:
         return 0
     root = parsed.out or ROOT
     if parsed.action == "build":
-        for name in build(root, runbook=parsed.runbook_url or RUNBOOK, grafana=parsed.grafana_url or GRAFANA):
+        given = {
+            "runbook": parsed.runbook_url,
+            "grafana": parsed.grafana_url,
+            "inspector": parsed.inspector_url,
+            "selector": parsed.selector,
+            "rpo_warning_s": parsed.rpo_warning_s,
+            "rpo_critical_s": parsed.rpo_critical_s,
+        }
+        monitoring = Monitoring(**{name: value for name, value in given.items() if value is not None})
+        for name in build(root, monitoring):
             print(root / name if parsed.out else name)
         return 0
     changed = stale(root)

@@ -67,9 +67,11 @@ def tell_hidden(groups: Iterable[Group], cluster: str, told: set[str]) -> None:
 class Groups:
     """Reads one cluster's groups; keeps nothing between calls."""
 
-    def __init__(self, alias: str, java_options: Mapping[str, str]) -> None:
+    def __init__(self, alias: str, java_options: Mapping[str, str], *, within_s: float = WITHIN_S) -> None:
+        """`within_s` bounds each call."""
         self.alias = alias
         self._java_options = java_options
+        self._within_s = within_s
 
     def read(
         self, wanted: Callable[[str], bool] = lambda _: True, *, kinds: Collection[str] = CONSUMERS
@@ -80,7 +82,7 @@ class Groups:
             ClusterUnavailable: the cluster did not answer, or refuses.
         """
         try:
-            return asyncio.run(asyncio.wait_for(self.fetched(wanted, kinds=kinds), WITHIN_S))
+            return asyncio.run(asyncio.wait_for(self.fetched(wanted, kinds=kinds), self._within_s))
         except (KafkaError, OSError, TimeoutError) as error:
             is_silent = isinstance(error, KafkaConnectionError | OSError | TimeoutError)
             raise ClusterUnavailable(

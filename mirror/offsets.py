@@ -28,6 +28,11 @@ def positions(plan: FlowPlan, target: Admin) -> dict[Key, int]:
     }
 
 
+def shown(plan: FlowPlan, source: Admin) -> dict[Key, int]:
+    """Return the positions that the source shows to lag tools, as they were committed there last."""
+    return source.committed(plan.shown_as, [(p.topic, p.partition) for p in plan.partitions])
+
+
 def bounds(plan: FlowPlan, source: Admin) -> LogBounds:
     """Return the logs' bounds; ends are last stable offsets where the flow reads committed records only."""
     places = [(p.topic, p.partition) for p in plan.partitions]

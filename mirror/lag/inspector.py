@@ -1,4 +1,8 @@
-"""Poll the clusters of a settings file for everything that the lag inspector shows. Works with the appliance down."""
+"""Poll the clusters of a settings file for everything that the lag inspector shows. Works with the appliance down.
+
+A cluster that does not answer costs seconds once a poll, and no row: rows are judged again by what is known, and what is not
+known is told as unknown.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +12,10 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
-from metrics.verdict import History, Sample, Verdict, judge
+from metrics.verdict import KNOWN_POLLS, LONG_AGO_S, History, Sample, Verdict, judge
 from mirror import offsets
 from mirror.admin import Admin
 from mirror.config.settings import Cluster, Flow, Settings
@@ -19,24 +23,40 @@ from mirror.errors import ClusterUnavailable
 from mirror.first_unreplicated import FirstUnreplicated
 from mirror.groups import Group, Groups, tell_hidden
 from mirror.lag.rows import LagRow, Snapshot, pace
-from mirror.poller import HISTORY_AGE_S
-from mirror.replication.plan import FlowPlan, is_own_group
-from mirror.topics import present_plan
+from mirror.offsets import LogBounds
+from mirror.poller import HISTORY_AGE_S, Positions
+from mirror.replication.plan import FlowPlan, Key, is_own_group
+from mirror.topics import flow_plan, matched
 
 log = logging.getLogger("mirror")
 
 READY_S = 2.0
+CLUSTER_S = (
+    3.0  # how long a cluster may take to answer a question; after one that it does not it is asked no more in this poll
+)
 
-Key = tuple[str, ...]
+RowKey = tuple[str, ...]
+Answer = TypeVar("Answer")
 
 
 @dataclass(slots=True)
-class _Found:
-    """What one poll has brought so far."""
+class _Poll:
+    """One poll: when it was asked for, and what it has brought so far."""
 
+    now_s: float
+    owner: str  # where the appliance of this file answers
     rows: list[LagRow] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-    down: set[str] = field(default_factory=set)
+    problems: dict[str, str] = field(default_factory=dict)  # by cluster: why it does not answer
+
+    def asked(self, alias: str, question: Callable[[], Answer]) -> Answer | None:
+        """Return a cluster's answer; None where it does not answer, or has not answered before in this poll."""
+        if alias in self.problems:
+            return None
+        try:
+            return question()
+        except ClusterUnavailable as error:
+            self.problems[error.cluster or alias] = str(error)
+            return None
 
 
 class Inspector:
@@ -46,50 +66,41 @@ class Inspector:
         self._settings = settings
         self._history = History()
         self._lock = threading.Lock()
+        self._known_s = KNOWN_POLLS * settings.mirror.poll_interval_s
         clusters = {end.alias: end for flow in settings.flows for end in (flow.source, flow.target)}
-        self._admins = {alias: Admin(alias, _admin_options(settings.flows, end)) for alias, end in clusters.items()}
-        self._groups = {alias: Groups(alias, _admin_options(settings.flows, end)) for alias, end in clusters.items()}
+        options = {alias: _admin_options(settings.flows, end) for alias, end in clusters.items()}
+        self._admins = {alias: Admin(alias, own, within_s=CLUSTER_S) for alias, own in options.items()}
+        self._groups = {alias: Groups(alias, own, within_s=CLUSTER_S) for alias, own in options.items()}
         self._readers: dict[str, FirstUnreplicated] = {}
         self._hidden: set[str] = set()  # groups of whom it was said that they may not be read
-        self._last: dict[str, tuple[float, list[LagRow]]] = {}  # by flow or cluster: when, and what it answered
+        self._plans: dict[str, FlowPlan] = {}  # by flow: as its clusters told it last
+        self._positions: dict[str, Positions] = {}  # by flow: the last ones
+        self._consumers: dict[str, list[LagRow]] = {}  # by cluster: what it told last
         # The appliance keeps its polls: with them verdicts are there at once.
         self._history.load(settings.mirror.state_dir / "history.json", now_s=time.time(), max_age_s=HISTORY_AGE_S)
 
     def poll(self) -> Snapshot:
-        """Return what is there now; of a cluster that does not answer the rows of the last time, and a sentence."""
+        """Return what is known now, and a sentence on each cluster that does not answer."""
         with self._lock:
-            now_s = time.time()
-            found = _Found()
-            owner = self._owner()
+            poll = _Poll(time.time(), self._owner())
             for flow in self._settings.flows:
-                self._ask(found, flow.name, now_s, partial(self._flow, flow, owner, now_s))
+                poll.rows += self._of_flow(flow, poll)
             for alias in self._admins:
-                self._ask(found, alias, now_s, partial(self._consumers, alias, now_s))
-            if not found.problems:
-                self._history.keep_only([self._key(row) for row in found.rows])
+                poll.rows += self._of_cluster(alias, poll)
+            if not poll.problems:
+                self._history.keep_only([self._key(row) for row in poll.rows])
             return Snapshot(
-                time_s=now_s,
-                rows=tuple(found.rows),
-                problems=tuple(dict.fromkeys(found.problems)),
-                clusters=tuple((alias, alias not in found.down) for alias in self._admins),
+                time_s=poll.now_s,
+                rows=tuple(poll.rows),
+                problems=tuple(poll.problems.values()),
+                clusters=tuple((alias, alias not in poll.problems) for alias in self._admins),
             )
-
-    def _ask(self, found: _Found, about: str, now_s: float, question: Callable[[], list[LagRow]]) -> None:
-        """Take in an answer; without one the rows of the last answer, and the sentence on why."""
-        try:
-            self._last[about] = (now_s, question())
-        except ClusterUnavailable as error:
-            asked_s, _ = self._last.get(about, (0.0, []))
-            old = time.strftime(" Its rows are of %H:%M:%S UTC.", time.gmtime(asked_s)) if asked_s else ""
-            found.problems.append(f"{error}{old}")
-            found.down.add(error.cluster)
-        found.rows += self._last.get(about, (0.0, []))[1]
 
     def window(self, row: LagRow) -> list[Sample]:
         """Return the polls that a row's verdict rests on, oldest first."""
         return self._history.of(self._key(row))
 
-    def _key(self, row: LagRow) -> Key:
+    def _key(self, row: LagRow) -> RowKey:
         topic = row.remote_topic if row.is_flow else row.topic
         return _key(row.group, row.cluster, topic, row.partition, is_flow=row.is_flow)
 
@@ -100,28 +111,97 @@ class Inspector:
 
     # --- the mirror's own flows ----------------------------------------------------------------------------------
 
-    def _flow(self, flow: Flow, owner: str, now_s: float) -> list[LagRow]:
+    def _of_flow(self, flow: Flow, poll: _Poll) -> list[LagRow]:
         source, target = self._admins[flow.source.alias], self._admins[flow.target.alias]
-        plan = present_plan(flow, source, target)
-        positions = offsets.positions(plan, target)
-        logs = offsets.bounds(plan, source)
-        timestamps = self._reader(plan).timestamps(offsets.lagging(positions, logs))
+        plan = self._plan(flow, source, target, poll)
+        if plan is None:
+            return self._without_source(flow, target, poll)
+        known = self._known_positions(flow, plan, source, target, poll)
+        logs = poll.asked(source.alias, lambda: offsets.bounds(plan, source)) or LogBounds({}, {})
+        timestamps = self._reader(plan).timestamps(offsets.lagging(known.offsets, logs)) if logs.ends else {}
         rows = []
         for assigned in plan.partitions:
             place = (assigned.topic, assigned.partition)
-            offset, end = positions.get(place), logs.ends.get(place)
-            key = _key(flow.name, flow.source.alias, assigned.remote_topic, assigned.partition, is_flow=True)
-            verdict, rate, level_in_s = self._judged(key, offset, end, now_s)
-            waits_s = max(0.0, now_s - timestamps[place] / 1000) if place in timestamps else None
+            offset, end = known.offsets.get(place), logs.ends.get(place)
+            key = _key(flow.name, source.alias, assigned.remote_topic, assigned.partition, is_flow=True)
+            verdict, rate, level_in_s = self._judged(key, offset, end, poll.now_s, known.read_s)
+            waits_s = max(0.0, poll.now_s - timestamps[place] / 1000) if place in timestamps else None
             rows.append(
                 LagRow(
-                    group=flow.name, cluster=flow.source.alias, topic=assigned.topic, partition=assigned.partition,
-                    offset=offset, log_end=end, owner=owner, is_flow=True, remote_topic=assigned.remote_topic,
+                    group=flow.name, cluster=source.alias, topic=assigned.topic, partition=assigned.partition,
+                    offset=offset, log_end=end, owner=poll.owner, is_flow=True, remote_topic=assigned.remote_topic,
                     lag_seconds=0.0 if offset is not None and end is not None and end <= offset else waits_s,
                     status=verdict.status, reason=verdict.reason, records_per_s=rate, level_in_s=level_in_s,
                 )
             )  # fmt: skip
         return rows
+
+    def _plan(self, flow: Flow, source: Admin, target: Admin, poll: _Poll) -> FlowPlan | None:
+        """Return what the flow replicates, as its clusters tell it, or told it last.
+
+        While nobody knows what the target has, every matching topic of the source counts. None where nothing is known at all.
+        """
+        on_source = poll.asked(source.alias, source.topics)
+        on_target = poll.asked(target.alias, target.topics)
+        if on_source is None or (on_target is None and flow.name in self._plans):
+            return self._plans.get(flow.name)
+        topics = matched(flow, on_source)
+        if on_target is None:
+            return flow_plan(flow, topics, {topic.remote: topic.source.partitions for topic in topics})
+        plan = flow_plan(flow, topics, {name: topic.partitions for name, topic in on_target.items()})
+        self._plans[flow.name] = plan
+        return plan
+
+    def _known_positions(self, flow: Flow, plan: FlowPlan, source: Admin, target: Admin, poll: _Poll) -> Positions:
+        """Return positions from the target, else of the last poll by us or the appliance, else what the source's group shows."""
+        found = poll.asked(target.alias, lambda: offsets.positions(plan, target))
+        if found is not None:
+            self._positions[flow.name] = Positions(found, poll.now_s)
+        elif flow.name not in self._positions:
+            polled = {
+                (p.topic, p.partition): samples[-1]
+                for p in plan.partitions
+                if (samples := self._history.of((plan.source, plan.target, p.remote_topic, str(p.partition))))
+            }
+            if polled:
+                read_s = min(sample.position_s or sample.time_s for sample in polled.values())
+                self._positions[flow.name] = Positions({key: sample.position for key, sample in polled.items()}, read_s)
+            else:
+                shown = poll.asked(source.alias, lambda: offsets.shown(plan, source)) or {}
+                return Positions(shown, LONG_AGO_S)
+        return self._positions[flow.name]
+
+    def _without_source(self, flow: Flow, target: Admin, poll: _Poll) -> list[LagRow]:
+        """Return rows where the source does not tell what there is: of what the appliance has polled, or has positions of."""
+        ends = (flow.source.alias, flow.target.alias)
+        polled = {
+            (key[2], int(key[3])): self._history.of(key)[-1].position
+            for key in self._history.known()
+            if key[:2] == ends
+        }
+        return [
+            self._of_remote(flow, *place, position, poll)
+            for place, position in sorted((polled or self._committed(flow, target, poll)).items())
+        ]
+
+    def _committed(self, flow: Flow, target: Admin, poll: _Poll) -> dict[Key, int]:
+        """Return the positions that the target has of a flow, by remote topic and partition."""
+        group = poll.asked(target.alias, lambda: self._groups[target.alias].one(flow_plan(flow, [], {}).group))
+        offsets = group.offsets if group is not None else {}
+        return {
+            place: offset
+            for place, offset in offsets.items()
+            if flow.policy.topic_source(place[0]) in (flow.source.alias, None) and not flow.policy.is_internal(place[0])
+        }
+
+    def _of_remote(self, flow: Flow, topic: str, partition: int, position: int, poll: _Poll) -> LagRow:
+        key = _key(flow.name, flow.source.alias, topic, partition, is_flow=True)
+        verdict, _, _ = self._judged(key, None, None, poll.now_s)
+        return LagRow(
+            group=flow.name, cluster=flow.source.alias, topic=flow.policy.upstream_topic(topic) or topic,
+            partition=partition, offset=position, log_end=None, owner=poll.owner, is_flow=True, remote_topic=topic,
+            status=verdict.status, reason=verdict.reason,
+        )  # fmt: skip
 
     def _reader(self, plan: FlowPlan) -> FirstUnreplicated:
         reader = self._readers.get(plan.name)
@@ -144,36 +224,53 @@ class Inspector:
 
     # --- everybody's groups --------------------------------------------------------------------------------------
 
-    def _consumers(self, alias: str, now_s: float) -> list[LagRow]:
-        groups = [group for group in self._groups[alias].read() if not is_own_group(group.name)]
+    def _of_cluster(self, alias: str, poll: _Poll) -> list[LagRow]:
+        """Return the rows of a cluster's consumer groups; while it does not answer the last ones, judged anew."""
+        groups = poll.asked(alias, self._groups[alias].read)
+        if groups is None:
+            return [self._judged_anew(row, poll.now_s) for row in self._consumers.get(alias, ())]
+        groups = [group for group in groups if not is_own_group(group.name)]
         tell_hidden(groups, alias, self._hidden)
         places = sorted({place for group in groups for place in (*group.offsets, *group.owners)})
-        ends = self._admins[alias].end_offsets(places, read_committed=False)
-        return [row for group in groups for row in self._of_group(alias, group, ends, now_s)]
+        ends = poll.asked(alias, lambda: self._admins[alias].end_offsets(places, read_committed=False)) or {}
+        self._consumers[alias] = [row for group in groups for row in self._of_group(alias, group, ends, poll.now_s)]
+        return self._consumers[alias]
 
-    def _of_group(
-        self, alias: str, group: Group, ends: Mapping[tuple[str, int], int], now_s: float
-    ) -> Iterator[LagRow]:
+    def _of_group(self, alias: str, group: Group, ends: Mapping[Key, int], now_s: float) -> Iterator[LagRow]:
         for place in sorted({*group.offsets, *group.owners}):
             offset, end = group.offsets.get(place), ends.get(place)
-            verdict, rate, level_in_s = self._judged(_key(group.name, alias, *place, is_flow=False), offset, end, now_s)
+            key = _key(group.name, alias, *place, is_flow=False)
+            verdict, rate, level_in_s = self._judged(key, offset, end, now_s)
             yield LagRow(
                 group=group.name, cluster=alias, topic=place[0], partition=place[1], offset=offset, log_end=end,
                 owner=group.owners.get(place, ""), status=verdict.status, reason=verdict.reason,
                 records_per_s=rate, level_in_s=level_in_s,
             )  # fmt: skip
 
+    def _judged_anew(self, row: LagRow, now_s: float) -> LagRow:
+        """Return a row of before without what is not known any more."""
+        verdict, _, _ = self._judged(self._key(row), None, None, now_s)
+        return replace(
+            row, log_end=None, owner="", lag_seconds=None, records_per_s=None, level_in_s=None,
+            status=verdict.status, reason=verdict.reason,
+        )  # fmt: skip
+
     def _judged(
-        self, key: Key, offset: int | None, end: int | None, now_s: float
+        self, key: RowKey, offset: int | None, end: int | None, now_s: float, position_s: float = 0.0
     ) -> tuple[Verdict, float | None, float | None]:
+        """Return verdict, records per second and seconds until level; the latter of what was read now only."""
+        is_read = offset is not None and end is not None
         if offset is not None and end is not None:
-            self._history.add(key, Sample(now_s, offset, end))
+            self._history.add(key, Sample(now_s, offset, end, position_s=position_s if position_s < now_s else 0.0))
         samples = self._history.of(key)
         # Whether the appliance still reports only its own metrics can tell: here a silent flow is one that stands still.
-        return judge(samples, last_report_s=now_s, now_s=now_s, silence_s=float("inf")), *pace(samples)
+        verdict = judge(
+            samples, last_report_s=now_s, now_s=now_s, silence_s=float("inf"), known_s=self._known_s if is_read else 0.0
+        )
+        return verdict, *(pace(samples) if is_read else (None, None))
 
 
-def _key(group: str, cluster: str, topic: str, partition: int, *, is_flow: bool) -> Key:
+def _key(group: str, cluster: str, topic: str, partition: int, *, is_flow: bool) -> RowKey:
     """Return a row's key in the history; a flow's is what the appliance keeps its own polls by."""
     source, arrow, target = group.partition("->")
     if is_flow and arrow:

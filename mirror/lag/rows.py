@@ -26,7 +26,7 @@ class LagRow:
     is_flow: bool = False
     remote_topic: str = ""
     lag_seconds: float | None = None
-    status: Status = Status.OK
+    status: Status = Status.UNKNOWN
     reason: str = ""
     records_per_s: float | None = None
     level_in_s: float | None = None  # at the present rates; None when level, or when it never will be

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from metrics.verdict import Status
 from mirror.columns import aligned, one_line
 from mirror.lag.rows import LagRow, Snapshot
 
@@ -71,7 +72,17 @@ def _checker(row: LagRow) -> tuple[str, ...]:
 
 def _ours(row: LagRow) -> tuple[str, ...]:
     rate = "" if row.records_per_s is None else f"{row.records_per_s:,.1f}"
-    return row.cluster, duration(row.lag_seconds), row.status.name, rate, duration(row.level_in_s), row.reason
+    waits = duration(row.lag_seconds) or ("unknown" if row.is_flow else "")  # of other groups it is not measured
+    return row.cluster, waits, row.status.name, rate, level_in(row), row.reason
+
+
+def level_in(row: LagRow) -> str:
+    """Return when a row will be level, as far as anybody can tell: a time, or a word."""
+    if row.lag is None or row.status is Status.UNKNOWN:
+        return "unknown"
+    if row.lag == 0:
+        return "level"
+    return duration(row.level_in_s) or ("keeps pace" if row.status is Status.OK else "not at this pace")
 
 
 def _plain_fields(row: LagRow) -> dict[str, Any]:

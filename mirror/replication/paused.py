@@ -6,10 +6,11 @@ import json
 import re
 from typing import NamedTuple
 
+from metrics.catalogue import OPERATORS_PAUSE
 from mirror.config.java_regex import RegexError, compile_list
 
 MOST = 3_500  # brokers refuse metadata above 4,096 characters by default
-REASON = "paused by its operator (kafka-mirror positions resume)"
+REASON = OPERATORS_PAUSE
 
 
 class Paused(NamedTuple):

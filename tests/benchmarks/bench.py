@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import platform
 import random
@@ -23,6 +22,7 @@ from mirror.admin import Admin
 from mirror.local.broker import LARGE_HEAP, Broker, free_port
 from mirror.local.latency import LatencyProbe, percentiles
 from tests.benchmarks import peers
+from tests.benchmarks.options import bench_parser
 from tests.benchmarks.processes import Meter
 from tests.integration.records import create
 
@@ -293,11 +293,7 @@ def table(case: Case, runs: dict[str, list[dict[str, float]]]) -> str:
 
 def main() -> int:
     """Run the cases asked for and print their tables."""
-    parser = argparse.ArgumentParser(prog="bench", description=__doc__)
-    parser.add_argument("--cases", default="1,2,3,4,5,6,7,8,9", help="numbers, comma between (default %(default)s)")
-    parser.add_argument("--rounds", type=int, default=3, help="runs of each side, in turns (default %(default)s)")
-    parser.add_argument("--output", type=Path, help="also write the tables to this file")
-    parsed = parser.parse_args()
+    parsed = bench_parser().parse_args()
     wanted = {int(number) for number in parsed.cases.split(",")}
     machine = f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}"
     page = [f"{machine}; medians of {parsed.rounds} rounds of each side, in turns.\n"]

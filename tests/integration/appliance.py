@@ -109,6 +109,12 @@ mirror.poll.interval.ms = 500
         found = re.search(rf"^{name}{{[^}}]*}} (\S+)$", self.exposition(), re.MULTILINE)
         return float(found[1]) if found else None
 
+    def served(self, short: str, **labels: str) -> list[float]:
+        """Return the values of the series of one of our families that have these labels."""
+        where = "".join(f'(?=.*{label}="{value}")' for label, value in labels.items())
+        found = re.findall(rf"^kafka_mirror_{short}{{{where}.*}} (\S+)$", self.exposition(), re.MULTILINE)
+        return [float(value) for value in found]
+
     def total(self, name: str) -> float:
         """Return the sum over all series of a family."""
         return sum(map(float, re.findall(rf"^{name}{{[^}}]*}} (\S+)$", self.exposition(), re.MULTILINE)))

@@ -10,14 +10,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-from dashboards.rules import FRESH
+import yaml
+
+from dashboards.recording import recording
 from metrics.cap import Labels
 from metrics.exposition import exposition
-from metrics.objective import FRESH_S
 from metrics.recorder import Recorder
-from metrics.verdict import Status
+from metrics.verdict import KNOWN_POLLS, Status
 from mirror.checkpoints.plan import CheckpointReport
 from mirror.checkpoints.rules import State
+from mirror.lag.failover_metric import answer_failover
+from mirror.local import prometheus_server
+from mirror.poller import horizon_of
 from tests.unit.test_metrics import counts, report
 
 Scenario = Literal["healthy", "stalled", "source down"]
@@ -36,7 +40,7 @@ class World:
     """A mirror of two topics with two partitions each, by the tick."""
 
     def __init__(self, scenario: Scenario) -> None:
-        self.recorder = Recorder()
+        self.recorder = Recorder(horizon_of(poll_interval_s=STEP_S, window_s=STEP_S))
         self._scenario = scenario
         self._ends = dict.fromkeys(PLACES, 0)
         self._positions = dict.fromkeys(PLACES, 0)
@@ -65,19 +69,23 @@ class World:
             recorder.reports([row], now_s=now_s)
             if source_up:
                 waits = broken_for_s if stands else 0.0
-                recorder.offsets(place, start=0, end=self._ends[place], replicated=self._positions[place])
-                recorder.lag_seconds(place, waits)
+                ends = {"end": self._ends[place], "replicated": self._positions[place]}
+                recorder.offsets(place, start=0, **ends, now_s=now_s)
+                recorder.replicated_until(place, now_s - waits)
                 if place[3] == "0":  # the nearest of the topic's partitions
                     recorder.headroom(place[:3], RETENTION_S - waits)
-            recorder.status(place, Status.STALL if stands else Status.OK)
-        stalled = int(scenario == "stalled" and broken_for_s > 0)
-        kinds = {"ok": 4 - stalled, "warn": 0, "stop": 0, "stall": stalled, "rewind": 0, "lost": 0}
-        recorder.statuses(("a", "b"), kinds)
+            is_known = source_up or broken_for_s < KNOWN_POLLS * STEP_S
+            recorder.status(place, Status.STALL if stands else Status.OK if is_known else Status.UNKNOWN)
+        stalled, unknown = int(scenario == "stalled" and broken_for_s > 0), 0 if is_known else 4
+        counts_of = {Status.OK: 4 - stalled - unknown, Status.STALL: stalled, Status.UNKNOWN: unknown}
+        recorder.statuses(("a", "b"), {each.name.lower(): counts_of.get(each, 0) for each in Status}, now_s=now_s)
+        recorder.flow(("a", "b"), has_begun=True)
+        recorder.serves(("a", "b"), PLACES, expected=len(PLACES), slots=(0, 1))
         recorder.verified(STALLED, equal=100, wrong=0)
         recorder.verify_round(("a", "b"), left=5, now_s=now_s)
         recorder.share(("a", "b"), owned=2, slots=2, processes=1, has_conflict=False)
-        recorder.cluster("a", is_up=source_up)
-        recorder.cluster("b", is_up=True)
+        recorder.cluster(("a", "b"), "a", is_up=source_up)
+        recorder.cluster(("a", "b"), "b", is_up=True)
         if source_up:
             recorder.polled(("a", "b"), now_s=now_s, took_s=0.05)
             recorder.config_drift(("a", "b"), {"a.t": stalled, "a.u": 0})
@@ -104,12 +112,10 @@ class World:
                     *place[:2], group, place[2], int(place[3]), upstream, downstream, state, RATE * STEP_S, 40.0
                 )
 
-    def fresh(self) -> float:
-        waits = (self.recorder.value("kafka_mirror_lag_seconds", place) or 0.0 for place in PLACES)
-        return sum(seconds <= FRESH_S for seconds in waits) / len(PLACES)
-
-    def text(self) -> str:
-        return exposition(self.recorder.snapshot(), max_series=10**6)
+    def text(self, now_s: float) -> str:
+        families = self.recorder.snapshot(now_s=now_s)
+        answer_failover(families, now_s=now_s, flows={("a", "b")}, telling_groups={("a", "b")})
+        return exposition(families, max_series=10**6)
 
 
 def seed(data: Path, scenario: Scenario, *, now_s: float) -> None:
@@ -120,16 +126,39 @@ def seed(data: Path, scenario: Scenario, *, now_s: float) -> None:
         left_s = LENGTH_S - at
         time_s = now_s - left_s
         world.tick(time_s, max(0, BROKEN_FOR_S - left_s))
-        scraped = [line for line in world.text().splitlines() if not line.startswith("#")]
+        scraped = [line for line in world.text(time_s).splitlines() if not line.startswith("#")]
         # What the client library counts of this very process is as good as any; what Prometheus itself adds is made up.
-        # Of the recorded series the objective's, whose past its board shows; the others are evaluated by the server.
-        made_up = ["up 1", "scrape_duration_seconds 0.02", f'{FRESH}{{source="a",target="b"}} {world.fresh()}']
+        made_up = ["up 1", "scrape_duration_seconds 0.02"]
         lines += [f"{_of_the_job(line)} {time_s:.3f}" for line in [*scraped, *made_up]]
     text = data.with_suffix(".txt")
     text.write_text("\n".join([*lines, "# EOF", ""]))
     subprocess.run(
         ["promtool", "tsdb", "create-blocks-from", "openmetrics", str(text), str(data)], check=True, capture_output=True
     )
+
+
+def record_the_past(data: Path, file: Path, *, now_s: float) -> None:
+    """Add what the recording rules would have recorded while the store was made; `file` configures a Prometheus."""
+    for number, level in enumerate(_levels(recording())):
+        rules = data.with_name(f"level-{number}.yml")
+        made = [{"record": name, "expr": expr} for name, expr in level.items()]
+        rules.write_text(yaml.safe_dump({"groups": [{"name": "past", "rules": made}]}))
+        with prometheus_server.running(file, data) as server:
+            subprocess.run(
+                ["promtool", "tsdb", "create-blocks-from", "rules", "--url", server.url, "--eval-interval", f"{STEP_S}s",
+                 "--start", f"{now_s - LENGTH_S:.0f}", "--end", f"{now_s:.0f}", "--output-dir", str(data), str(rules)],
+                check=True, capture_output=True,
+            )  # fmt: skip
+
+
+def _levels(rules: dict[str, str]) -> Iterator[dict[str, str]]:
+    """Yield rules so that each reads only series of the levels before it: what is backfilled at once does not see each other."""
+    done: set[str] = set()
+    while left := {name: expr for name, expr in rules.items() if name not in done}:
+        level = {name: expr for name, expr in left.items() if not any(other in expr for other in left)}
+        assert level, "rules that read each other"
+        yield level
+        done |= level.keys()
 
 
 def _of_the_job(line: str) -> str:

@@ -253,12 +253,14 @@ def test_a_source_that_is_down_at_the_start_joins_when_it_answers_and_holds_up_n
             f"far->backup.topics = {topic}\n",
         ) as running:  # fmt: skip
             await_replicated(running, primary, topic, f"primary.{topic}")
-            assert 'kafka_mirror_cluster_up{cluster="far"} 0' in running.exposition()
+            assert 'kafka_mirror_cluster_up{cluster="far",source="far",target="backup"} 0' in running.exposition()
+            assert 'kafka_mirror_flow_begun{source="far",target="backup"} 0' in running.exposition()
             assert "Its flows are tried again" in running.log.read_text()
             proxy.heal()
             await_replicated(running, far, topic, f"far.{topic}")
             assert differences(far, backup, topic, f"far.{topic}") == []
-            assert 'kafka_mirror_cluster_up{cluster="far"} 1' in running.exposition()
+            assert 'kafka_mirror_cluster_up{cluster="far",source="far",target="backup"} 1' in running.exposition()
+            assert 'kafka_mirror_flow_begun{source="far",target="backup"} 1' in running.exposition()
 
 
 @pytest.fixture

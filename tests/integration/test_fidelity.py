@@ -272,12 +272,15 @@ def test_a_record_too_large_for_the_target_stops_its_partition_alone_and_goes_on
 def test_a_record_that_the_target_refuses_is_named_alone_in_its_batch_and_goes_when_mended(
     request, mirror, topic, flow, refused, theirs, mended, said
 ):
-    """Both sides of it are in its batch: what is before it crosses, and what is behind it waits."""
+    """Both sides of it are in its batch: what is before it crosses, and what is behind it waits.
+
+    Each record has a key of its own: a cleaner that comes by leaves them all.
+    """
     source, target = map(request.getfixturevalue, flow.split("->"))
     remote = f"{flow.partition('->')[0]}.{topic}"
     create(target, remote, 2, **theirs)
     create(source, topic, 2, message_timestamp_after_max_ms=str(2**63 - 1))
-    fine = [(b"k", str(n).encode(), [], START_MS + n) for n in range(100)]
+    fine = [(b"k %d" % n, str(n).encode(), [], START_MS + n) for n in range(100)]
     write(source, topic, [*fine[:61], refused, *fine[61:]], **BIG)
     write(source, topic, fine, partition=1)
     assert [batch.count for batch in stored(source, topic)] == [101]

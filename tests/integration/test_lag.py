@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer
 
+from metrics.verdict import Status
+from mirror.lag.inspector import CLUSTER_S
 from mirror.local import jars
 from mirror.local.broker import Broker
 from tests.integration.appliance import RunningAppliance
@@ -129,7 +132,7 @@ def test_a_cluster_that_is_down_costs_its_rows_and_one_line(primary, topic, tmp_
     assert [line.split()[3:6] for line in found.stdout.splitlines()[1:]] == [["4", "10", "6"]]
 
 
-def test_rows_outlive_their_cluster_and_say_of_when_they_are(primary, topic, tmp_path):
+def test_rows_outlive_their_cluster_and_are_unknown_then(primary, topic, tmp_path):
     from mirror.config.settings import load
     from mirror.lag.inspector import Inspector
 
@@ -150,8 +153,35 @@ def test_rows_outlive_their_cluster_and_say_of_when_they_are(primary, topic, tmp
     after = inspector.poll()
     inspector.close()
     assert [each for each in after.rows if each.is_flow] == [row]
+    assert row.status is Status.UNKNOWN
     assert dict(after.clusters) == {"a": True, "b": False}
-    assert all("Its rows are of" in problem for problem in after.problems)
+    (problem,) = after.problems
+    assert "cluster b" in problem
+
+
+def test_every_row_is_printed_in_time_while_both_clusters_are_silent_by_what_the_appliance_knew(topic, tmp_path):
+    with Broker.start("a", tmp_path / "a") as source, Broker.start("b", tmp_path / "b") as target:
+        create(source, topic)
+        write(source, topic, rows(10))
+        with RunningAppliance(tmp_path, primary=source.bootstrap, backup=target.bootstrap, topics=topic) as running:
+            await_replicated(running, source, topic, f"primary.{topic}")
+            eventually(
+                lambda: (running.served("lag_records") or [1]) == [0], within_s=30, because="it was seen to be level"
+            )
+            assert running.stop()[0] == 0
+        source.pause()
+        target.pause()
+        began = time.monotonic()
+        found = lag(running.file, "--wide", "--group", "primary->backup")
+        took_s = time.monotonic() - began
+        source.resume()
+        target.resume()
+    (row,) = [line for line in found.stdout.splitlines() if topic in line]
+    assert row.split()[2:7] == ["0", "10", "unknown", "unknown", "none"]
+    assert "UNKNOWN" in row
+    assert found.returncode == 3
+    assert len(found.stderr.strip().splitlines()) == 2
+    assert took_s < 4 * CLUSTER_S
 
 
 def test_an_unknown_alias_is_one_line(tmp_path):

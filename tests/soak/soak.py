@@ -1,8 +1,4 @@
-"""Faults under load for as long as asked: kill, freeze, restart whatever takes part, and count what became of each record.
-
-Each round has a topic of its own, numbered records under way, and one fault at a moment that the seed decides. Prints a table;
-ends with 1 when a record was lost, out of order or there twice.
-"""
+"""Run faults under load for as long as asked, and count what became of each record (tests.soak.options)."""
 
 from __future__ import annotations
 
@@ -11,7 +7,6 @@ import math
 import multiprocessing
 import os
 import random
-import re
 import shutil
 import signal
 import statistics
@@ -26,6 +21,7 @@ from pathlib import Path
 
 from tests.cable import is_possible
 from tests.soak.faults import CABLES, FAULTS, NETWORKS, outage
+from tests.soak.options import soak_parser
 from tests.soak.oracle import Fate
 from tests.soak.rounds import Outcome, a_round, calmed_down
 from tests.soak.sampler import Sampler
@@ -111,31 +107,8 @@ def table(mode: str, outcomes: dict[str, Outcome], trends: list[str]) -> str:
     return "\n".join([*lines, "", "\n\n".join(told), ""])
 
 
-def arguments() -> argparse.Namespace:
-    """Read what is asked for; ends the process where it makes no sense."""
-    parser = argparse.ArgumentParser(
-        prog="soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--minutes", type=float,
-                        help="for each mode, and no longer (default 20, or until the matrix is through)")  # fmt: skip
-    parser.add_argument("--matrix", action="store_true", help="instead, each fault with each of --seeds seeds")
-    parser.add_argument("--seeds", type=int, default=20, help="of the matrix (default %(default)s)")
-    parser.add_argument(
-        "--seed", type=int, default=1, help="the first one; the same seed does the same again (default 1)"
-    )
-    parser.add_argument("--faults", type=re.compile, default=re.compile(""), metavar="REGEX",
-                        help="only those whose name matches (default: all)")  # fmt: skip
-    parser.add_argument("--outage", type=float, metavar="MINUTES",
-                        help="instead, one round in which a cluster is down for so long under load")  # fmt: skip
-    parser.add_argument("--side", choices=("source", "target"), action="append",
-                        help="which cluster --outage takes down (default: target)")  # fmt: skip
-    parser.add_argument("--mode", choices=MODES, action="append", help="only this one (default: both)")
-    parser.add_argument("--trios", action="store_true",
-                        help="each cluster has three brokers and three replicas of everything (no network faults)")  # fmt: skip
-    parser.add_argument("--jobs", type=int, default=1,
-                        help="so many pairs of clusters at a time, which share the rounds (default 1)")  # fmt: skip
-    parser.add_argument("--output", type=Path, help="also write the tables to this file")
-    asked = parser.parse_args()
+def checked(asked: argparse.Namespace, parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """Fill in what follows from the rest; ends the process where nothing would be done."""
     asked.side = asked.side or ["target"]
     if asked.minutes is None:
         asked.minutes = math.inf if asked.matrix or asked.outage else 20
@@ -154,7 +127,8 @@ def interrupted(*_: object) -> None:
 
 def main() -> int:
     """Run what was asked for and print the tables."""
-    asked = arguments()
+    parser = soak_parser()
+    asked = checked(parser.parse_args(), parser)
     signal.signal(signal.SIGTERM, interrupted)
     page, is_clean = [], True
     for mode in asked.mode or MODES:

@@ -181,7 +181,7 @@ def test_the_groups_page_says_what_a_fail_over_would_mean(monkeypatch):
     test = opened(monkeypatch, Snapshot(time_s=0.0, rows=rows), "groups")
     (line,) = test.dataframe[0].value.to_dict("records")
     assert line["Not read yet"] == 15
-    assert line["Missing on the target"] == 10
+    assert line["Missing on the target"] == "10"
     assert line["Longest wait of those"] == "30.0 s"
 
 

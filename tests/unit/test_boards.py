@@ -153,7 +153,7 @@ def test_counters_are_read_by_rates_and_gauges_are_not(uid):
 def test_rates_reach_over_grafanas_own_interval_or_a_named_one(uid):
     for title, expr in expressions(uid):
         for window in re.findall(r"\[([^\]]+)\]", expr):
-            assert window in ("$__rate_interval", "$__range", "5m", "10m", "1h", "6h", "1d", "3d", "30d"), (
+            assert window in ("$__rate_interval", "$__range", "5m", "10m", "15m", "1h", "6h", "1d", "3d", "30d"), (
                 title,
                 window,
             )

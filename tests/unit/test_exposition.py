@@ -103,7 +103,7 @@ def test_what_is_written_is_what_a_parser_reads(topic, value):
 
 def test_a_histogram_is_read_as_cumulative_buckets_with_count_and_sum():
     recorder = Recorder()
-    recorder.reports([report() | {"age_counts": counts(b0=1, b3=2, b13=1), "age_sum_ms": 5000.0}], now_s=1.0)
+    recorder.reports([report() | {"age_counts": counts(b7=1, b10=2, b20=1), "age_sum_ms": 5000.0}], now_s=1.0)
     found = {key: value for key, value in samples(text(recorder)).items() if "record_age_seconds" in key[0]}
     by_bound = {dict(labels)["le"]: value for (name, labels), value in found.items() if name.endswith("_bucket")}
     assert [by_bound[bound] for bound in ("0.25", "1.0", "2.5", "3600.0", "+Inf")] == [1, 1, 3, 3, 4]

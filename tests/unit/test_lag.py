@@ -31,8 +31,8 @@ def test_the_checkers_table_is_as_kafka_printed_it():
 def test_the_wide_table_says_how_long_why_and_since_where():
     head, flow, new = (" ".join(line.split()) for line in wide_text([FLOW, NEW]).splitlines())
     assert head == "Group Topic Pid Offset logSize Lag Owner Cluster Time lag Status Records/s Level in Why"
-    assert flow == "a->b orders 0 7 10 3 127.0.0.1:9404 a 90.0 s STALL 0.0 stands still"
-    assert new == "shop orders 1 unknown 10 unknown none a OK"
+    assert flow == "a->b orders 0 7 10 3 127.0.0.1:9404 a 90.0 s STALL 0.0 not at this pace stands still"
+    assert new == "shop orders 1 unknown 10 unknown none a UNKNOWN unknown"
 
 
 def test_csv_has_every_field_and_no_formula():

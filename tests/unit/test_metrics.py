@@ -136,15 +136,17 @@ def test_spread_keeps_last_lowest_highest_and_sum():
     assert spread.columns() == (None, None, None, 0.0, counts())
     spread.add(5, 9, 14, 2)
     spread.add(-2, 3, 1, 2)
-    assert spread.columns() == (-2, -2, 9, 15, counts(b0=4))
+    assert spread.columns()[:4] == (-2, -2, 9, 15)
+    # Up to 1 ms: what is 0 or less; 5 and 9 ms have bounds of their own.
+    assert [spread.counts[0] + spread.counts[1], spread.counts[2] + spread.counts[3]] == [2, 2]
 
 
 def test_a_batch_is_spread_evenly_over_the_buckets_between_its_first_and_last_value():
     spread = Spread()
-    spread.add(0, 1000, 0, 100)  # bounds 250, 500 and 1000 ms
-    assert spread.counts == counts(b0=25, b1=25, b2=50)
+    spread.add(250, 2250, 0, 100)  # bounds 250, 500, 1000 and 2500 ms
+    assert spread.counts == counts(b8=12, b9=26, b10=62)
     spread.add(4_000_000, 4_000_000, 0, 3)
-    assert spread.counts == counts(b0=25, b1=25, b2=50, b13=3)
+    assert spread.counts == counts(b8=12, b9=26, b10=62, b20=3)
     spread.add(499, 4_000_000, 0, 1)  # one record between two far bounds is still one
     assert sum(spread.counts) == 104
 
@@ -153,10 +155,10 @@ def test_a_topics_histogram_adds_up_its_partitions():
     recorder = Recorder()
     recorder.reports([report()], now_s=1.0)
     recorder.reports(
-        [report(partition=1) | {"latency_counts": counts(b13=4), "latency_sum_ms": 16_000_000.0}], now_s=1.0
+        [report(partition=1) | {"latency_counts": counts(b20=4), "latency_sum_ms": 16_000_000.0}], now_s=1.0
     )
     found = recorder.snapshot()["kafka_mirror_replication_latency_seconds"]
-    assert found == {("a", "b", "a.t"): Histogram(counts(b0=4, b13=4), 16000.012)}
+    assert found == {("a", "b", "a.t"): Histogram(counts(b0=4, b20=4), 16000.012)}
     assert 'latency_seconds_bucket{le="+Inf",source="a",target="b",topic="a.t"} 8' in text(recorder)
     assert 'latency_seconds_bucket{le="3600.0",source="a",target="b",topic="a.t"} 4' in text(recorder)
 
@@ -169,6 +171,16 @@ def test_the_turn_is_told_once_a_window_and_late_ones_are_counted():
     values = [recorder.value(f"kafka_mirror_{name}_total", slot) for name in ("windows", "late_handovers", "takeovers")]
     assert values == [3, 1, 1]
     assert recorder.value("kafka_mirror_turn_wait_seconds", slot) == 15
+
+
+def test_timestamps_of_the_future_are_told_by_slot_and_pass():
+    recorder = Recorder()
+    slot = ("a", "b", "0")
+    ahead = report() | {"age_min_ms": -1500.0}
+    recorder.reports([report(partition=1), ahead], now_s=1.0)
+    assert recorder.value("kafka_mirror_clock_skew_seconds", slot) == 1.5
+    recorder.reports([report()], now_s=1.0)
+    assert recorder.value("kafka_mirror_clock_skew_seconds", slot) == 0
 
 
 def test_names_are_unique_and_end_as_their_kind_wants():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import pytest
@@ -11,8 +12,10 @@ from metrics.recorder import Recorder
 from metrics.verdict import Status
 from mirror.errors import ClusterUnavailable
 from mirror.poller import Poller as RealPoller
+from mirror.poller import horizon_of
 from mirror.replication.plan import Assigned, FlowPlan
 from tests.unit.test_metrics import report
+from tests.waiting import eventually
 
 PLAN = FlowPlan(
     source="a", target="b", tasks_max=1, consumer={}, producer={}, partitions=(Assigned("t", "a.t", 0, "id"),)
@@ -78,7 +81,8 @@ class Reader:
 
 
 def Poller(recorder, file, *, reads=Reader, **options):  # noqa: N802 - stands for the class
-    return RealPoller(recorder, file, reads=reads, window_s=1, **options)
+    horizon = horizon_of(poll_interval_s=1, window_s=1)
+    return RealPoller(recorder, file, reads=reads, horizon=horizon, **options)
 
 
 @pytest.fixture
@@ -91,6 +95,11 @@ def poll(poller, source, target, times=1):
         poller.poll(PLAN, source, target, LABELS)
 
 
+def shown(recorder, short, labels, *, after_s=0.0):
+    """Return what a scrape shows of a series, so many seconds from now."""
+    return recorder.snapshot(now_s=time.time() + after_s)[f"kafka_mirror_{short}"].get(labels)
+
+
 def test_a_poll_fills_offsets_lag_status_and_clusters(recorder, tmp_path):
     poll(Poller(recorder, tmp_path / "h"), Cluster("a", start=3, end=10), Cluster("b", position=7))
     found = {
@@ -98,11 +107,12 @@ def test_a_poll_fills_offsets_lag_status_and_clusters(recorder, tmp_path):
         for name in ("source_start_offset", "source_end_offset", "replicated_offset", "lag_records", "partition_status")
     }
     assert found == {
-        "source_start_offset": 3, "source_end_offset": 10, "replicated_offset": 7, "lag_records": 3, "partition_status": 1,
+        "source_start_offset": 3, "source_end_offset": 10, "replicated_offset": 7, "lag_records": 3,
+        "partition_status": Status.UNKNOWN,
     }  # fmt: skip
-    assert recorder.value("kafka_mirror_partitions", ("a", "b", "ok")) == 1
-    assert recorder.value("kafka_mirror_partitions", ("a", "b", "stall")) == 0
-    assert recorder.value("kafka_mirror_cluster_up", ("a",)) == recorder.value("kafka_mirror_cluster_up", ("b",)) == 1
+    assert recorder.value("kafka_mirror_partitions", ("a", "b", "unknown")) == 1
+    assert recorder.value("kafka_mirror_partitions", ("a", "b", "ok")) == 0
+    assert [recorder.value("kafka_mirror_cluster_up", ("a", "b", cluster)) for cluster in "ab"] == [1, 1]
 
 
 def test_a_partition_that_stands_still_is_told_once_and_its_recovery_too(recorder, tmp_path, caplog):
@@ -131,8 +141,7 @@ def test_a_cluster_without_an_answer_leaves_the_last_offsets_and_is_counted(reco
     poll(poller, source, target)
     source.is_up, source.end = False, 99
     poll(poller, source, target)
-    assert recorder.value("kafka_mirror_cluster_up", ("a",)) == 0
-    assert recorder.value("kafka_mirror_cluster_up", ("b",)) == 1
+    assert [recorder.value("kafka_mirror_cluster_up", ("a", "b", cluster)) for cluster in "ab"] == [0, 1]
     assert recorder.value("kafka_mirror_poll_errors_total", ("a", "b")) == 1
     assert recorder.value("kafka_mirror_source_end_offset", SERIES) == 10
     assert poller.polls == 2
@@ -145,11 +154,73 @@ def test_while_the_target_is_silent_lag_grows_from_the_last_positions(recorder, 
     target.is_up, source.end = False, 99
     poll(poller, source, target, times=10)
     assert recorder.value("kafka_mirror_lag_records", SERIES) == 92
-    assert recorder.value("kafka_mirror_cluster_up", ("b",)) == 0
+    assert recorder.value("kafka_mirror_cluster_up", ("a", "b", "b")) == 0
     assert recorder.value("kafka_mirror_partition_status", SERIES) == Status.STALL
     assert (
         recorder.value("kafka_mirror_last_poll_timestamp_seconds", ("a", "b")) == polled_s
     )  # and the poll is not a good one
+
+
+def test_while_the_source_is_silent_no_number_of_it_is_served_and_the_verdict_is_unknown(tmp_path, monkeypatch):
+    recorder = Recorder(horizon_of(poll_interval_s=1, window_s=1))
+    poller, source, target = Poller(recorder, tmp_path / "h"), Cluster("a", end=10), Cluster("b", position=10)
+    poll(poller, source, target, times=12)
+    assert (shown(recorder, "partition_status", SERIES), shown(recorder, "lag_records", SERIES)) == (Status.OK, 0)
+    assert shown(recorder, "fresh_partitions", SERIES[:2]) == 1
+    # Nobody polls any more, for whatever reason: what is served says so by itself.
+    assert shown(recorder, "partition_status", SERIES, after_s=20) == Status.UNKNOWN
+    assert shown(recorder, "partitions", (*SERIES[:2], "ok"), after_s=20) == 0
+    assert shown(recorder, "fresh_partitions", SERIES[:2], after_s=20) == 0
+    assert shown(recorder, "lag_seconds", SERIES, after_s=20) == pytest.approx(20, abs=2)
+    source.is_up = False
+    began_s = time.time()
+    monkeypatch.setattr("mirror.poller.time.time", lambda: began_s + 5)
+    poll(poller, source, target)
+    assert shown(recorder, "partition_status", SERIES) == Status.UNKNOWN
+    assert shown(recorder, "partitions", (*SERIES[:2], "unknown")) == 1
+    assert shown(recorder, "lag_records", SERIES) is None
+    assert shown(recorder, "source_end_offset", SERIES) is None
+    # Up to when it was replicated stays known; how long ago that is grows by itself.
+    assert shown(recorder, "lag_seconds", SERIES, after_s=95) == pytest.approx(100, abs=2)
+    assert shown(recorder, "fresh_partitions", SERIES[:2], after_s=95) == 0
+
+
+def test_a_target_that_is_silent_since_the_start_is_judged_by_the_last_run_else_by_what_the_source_shows(tmp_path):
+    before = Poller(Recorder(), tmp_path / "h")
+    poll(before, Cluster("a", end=10), Cluster("b", position=7))
+    before.save()
+    for history, position in ((tmp_path / "h", 7), (tmp_path / "none", 6)):
+        recorder = Recorder()
+        poller, source, target = Poller(recorder, history), Cluster("a", end=20, position=6), Cluster("b")
+        target.is_up = False
+        poller.load()
+        poll(poller, source, target)
+        assert recorder.value("kafka_mirror_replicated_offset", SERIES) == position
+        assert recorder.value("kafka_mirror_lag_records", SERIES) == 20 - position
+        assert recorder.value("kafka_mirror_partition_status", SERIES) == Status.UNKNOWN
+        assert recorder.value("kafka_mirror_partitions", ("a", "b", "ok")) == 0
+
+
+def test_a_record_whose_time_cannot_be_read_is_neither_fresh_nor_kept_for_as_long_as_retention_allows(
+    recorder, tmp_path
+):
+    class Silent(Reader):
+        ago_s = None
+
+    source = Cluster("a", end=10)
+    source.keeps = Retention(ms=3_600_000)
+    poller, target = Poller(recorder, tmp_path / "h", reads=Silent), Cluster("b", position=7)
+    poll(poller, source, target)
+    recorder.serves(SERIES[:2], [SERIES], expected=1, slots=[0])
+    assert shown(recorder, "lag_seconds", SERIES) is None
+    assert shown(recorder, "retention_headroom_seconds", SERIES[:3]) is None
+    assert shown(recorder, "fresh_partitions", SERIES[:2]) == 0
+    # It was level before: what waits now was written since then.
+    target.position = 10
+    poll(poller, source, target)
+    target.position, source.end = 10, 12
+    poll(poller, source, target)
+    assert shown(recorder, "lag_seconds", SERIES, after_s=50) == pytest.approx(50, abs=2)
 
 
 def test_a_restart_judges_at_once(tmp_path):
@@ -166,7 +237,7 @@ def test_a_restart_judges_at_once(tmp_path):
 def test_an_unknown_position_is_no_verdict(recorder, tmp_path):
     poll(Poller(recorder, tmp_path / "h"), Cluster("a", end=10), Cluster("b"), times=12)
     assert recorder.value("kafka_mirror_lag_records", SERIES) is None
-    assert recorder.value("kafka_mirror_partition_status", SERIES) == Status.OK
+    assert recorder.value("kafka_mirror_partition_status", SERIES) == Status.UNKNOWN
 
 
 def test_positions_are_published_on_the_source_when_they_move(recorder, tmp_path):
@@ -215,7 +286,7 @@ def test_time_lag_and_headroom_come_from_the_first_unreplicated_record(recorder,
     source = Cluster("a", end=10)
     source.keeps = Retention(ms=3_600_000)
     poll(Poller(recorder, tmp_path / "h"), source, Cluster("b", position=7))
-    assert recorder.value("kafka_mirror_lag_seconds", SERIES) == pytest.approx(60, abs=2)
+    assert shown(recorder, "lag_seconds", SERIES) == pytest.approx(60, abs=2)
     assert recorder.value("kafka_mirror_retention_headroom_seconds", SERIES[:3]) == pytest.approx(3540, abs=2)
 
 
@@ -223,7 +294,7 @@ def test_a_level_partition_lags_no_second_and_has_all_its_retention(recorder, tm
     source = Cluster("a", end=10)
     source.keeps = Retention(ms=3_600_000)
     poll(Poller(recorder, tmp_path / "h"), source, Cluster("b", position=10))
-    assert recorder.value("kafka_mirror_lag_seconds", SERIES) == 0
+    assert shown(recorder, "lag_seconds", SERIES) == 0
     assert recorder.value("kafka_mirror_retention_headroom_seconds", SERIES[:3]) == 3600
 
 
@@ -233,7 +304,7 @@ def test_an_unread_record_leaves_no_time_lag_which_is_not_zero(recorder, tmp_pat
 
     poll(Poller(recorder, tmp_path / "h", reads=Silent), Cluster("a", end=10), Cluster("b", position=7))
     assert recorder.value("kafka_mirror_lag_records", SERIES) == 3
-    assert recorder.value("kafka_mirror_lag_seconds", SERIES) is None
+    assert shown(recorder, "lag_seconds", SERIES) is None
     assert recorder.value("kafka_mirror_retention_headroom_seconds", SERIES[:3]) is None
 
 
@@ -245,3 +316,34 @@ def test_retention_that_cannot_be_read_again_stays_what_it_was(recorder, tmp_pat
     monkeypatch.setattr(source, "retention", lambda topics: {})
     poll(poller, source, target)
     assert recorder.value("kafka_mirror_retention_headroom_seconds", SERIES[:3]) == 3600
+
+
+def test_a_cluster_that_hangs_holds_up_neither_the_other_nor_what_is_known_of_it(recorder, tmp_path, monkeypatch):
+    monkeypatch.setattr("mirror.poller.PATIENCE_S", 0.05)
+    poller, source, target = Poller(recorder, tmp_path / "h"), Cluster("a", end=10), Cluster("b", position=7)
+    poll(poller, source, target)
+    answers, asked = threading.Event(), []
+
+    def hangs(group, wanted):
+        asked.append(group)
+        answers.wait(10)
+        return dict.fromkeys(wanted, 9)
+
+    monkeypatch.setattr(target, "committed", hangs)
+    for end in (11, 12, 13):
+        source.end = end
+        poll(poller, source, target)
+        assert recorder.value("kafka_mirror_source_end_offset", SERIES) == end
+        assert recorder.value("kafka_mirror_replicated_offset", SERIES) == 7
+    assert len(asked) == 1  # no second question while the first one is not answered
+    # What the answer was asked about may have left the flow by then.
+    fewer = FlowPlan(source="a", target="b", tasks_max=1, consumer={}, producer={}, partitions=())
+    poller.poll(fewer, source, target, {})
+    answers.set()
+    eventually(
+        lambda: poll(poller, source, target) or recorder.value("kafka_mirror_replicated_offset", SERIES) == 9,
+        within_s=5,
+        because="the answer is taken in when it comes",
+    )
+    assert recorder.value("kafka_mirror_cluster_up", ("a", "b", "b")) == 1
+    poller.close()

@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from dashboards.alerts import NO_WAY, alerts
 from dashboards.build import FOLDER, build, files, stale
+from dashboards.monitoring import Monitoring
 from dashboards.queries import WELL
-from dashboards.rules import NO_WAY, alerts, recording, rules
+from dashboards.recording import recording
+from dashboards.rules import rules
 from metrics.catalogue import BY_NAME, CATALOGUE, series_names
 from mirror.checkpoints.rules import State
 
@@ -27,7 +30,7 @@ FLOW = '{source="a",target="b"}'
 ANOTHER = '{source="a",target="b",instance="2"}'
 RULES = f"{FOLDER}/kafka-mirror.rules.yml"
 K = "kafka_mirror_"
-UP = {'up{job="kafka-mirror"}': "1x180"}
+OF_JOB = 'job="kafka-mirror",instance="1"'
 
 
 def moving(lag: str, copied: str = "0+600x180", produced: str = "0+600x180") -> dict[str, str]:
@@ -41,7 +44,8 @@ def moving(lag: str, copied: str = "0+600x180", produced: str = "0+600x180") -> 
 
 SLOT = '{source="a",target="b",slot="0"}'
 GROUP = '{source="a",target="b",group="g"}'
-BLIPS = " ".join(["90x1 0x97"] * 16)  # two minutes late in every hundred
+CLUSTER = '{source="a",target="b",cluster="a"}'
+DAY_OF_BLIPS = " ".join(["0x1 100x97"] * 16)  # none fresh in two minutes of every hundred
 
 
 def expiring(headroom: str, lag: str) -> dict[str, str]:
@@ -52,9 +56,27 @@ def expiring(headroom: str, lag: str) -> dict[str, str]:
     }
 
 
-def behind(lag: str, partition: str) -> dict[str, str]:
-    """One topic-partition's lag in seconds."""
-    return {f'{K}lag_seconds{{source="a",target="b",topic="a.t",partition="{partition}"}}': lag}
+def fresh(count: str, expected: str, *, process: str = "1") -> dict[str, str]:
+    """How many topic-partitions of a flow one process knows to be fresh, and how many there are."""
+    labels = f'{{source="a",target="b",instance="{process}"}}'
+    return {f"{K}fresh_partitions{labels}": count, f"{K}expected_partitions{labels}": expected}
+
+
+def waits(lag: str, until: str = "", expected: str = "1x600") -> dict[str, str]:
+    """One topic-partition: its time lag as it is told, up to when it is replicated, and whether anybody tells of its flow."""
+    series = {f"{K}lag_seconds{PARTITION}": lag, f"{K}expected_partitions{FLOW}": expected}
+    return {**series, **({f"{K}replicated_until_timestamp_seconds{PARTITION}": until} if until else {})}
+
+
+def lost(count: str, started: str) -> dict[str, str]:
+    """What one process has counted as lost in a topic-partition, and when that process has started."""
+    labels = f'{{{OF_JOB},source="a",target="b",topic="a.t",partition="0"}}'
+    return {f"{K}records_lost_total{labels}": count, f"process_start_time_seconds{{{OF_JOB}}}": started}
+
+
+def statuses(status: str, count: str) -> dict[str, str]:
+    """How many topic-partitions of a flow have a verdict."""
+    return {f'{K}partitions{{source="a",target="b",status="{status}"}}': count}
 
 
 def offsets(state: str, count: str) -> dict[str, str]:
@@ -65,26 +87,77 @@ def offsets(state: str, count: str) -> dict[str, str]:
 # alert, what happens, series (a sample a minute), minute, does it fire
 SCENES = [
     ("KafkaMirrorDown", "no target at all", {}, 5, True),
-    ("KafkaMirrorDown", "the only one is down", {'up{job="kafka-mirror"}': "1x10 0x20"}, 15, True),
-    ("KafkaMirrorDown", "one of two is up", {**UP, 'up{job="kafka-mirror",instance="2"}': "0x60"}, 30, False),
-    ("KafkaMirrorDown", "a blip of two minutes", {'up{job="kafka-mirror"}': "1x10 0x1 1x60"}, 12, False),
+    ("KafkaMirrorDown", "the only one is down", {f"{K}flow_info{FLOW}": "1x10 _x60"}, 20, True),
+    ("KafkaMirrorDown", "and a verify process lives in the same job",
+     {f"{K}flow_info{FLOW}": "1x10 _x60", f"{K}last_verify_timestamp_seconds{FLOW}": "0+60x60",
+      'up{job="kafka-mirror",instance="verify"}': "1x60"}, 20, True),
+    ("KafkaMirrorDown", "one of two is up",
+     {f"{K}flow_info{FLOW}": "1x10 _x60", f"{K}flow_info{ANOTHER}": "1x60"}, 30, False),
+    ("KafkaMirrorDown", "a blip of two minutes", {f"{K}flow_info{FLOW}": "1x10 _ _ 1x60"}, 13, False),
+    ("KafkaMirrorFlowGone", "another flow is told of",
+     {f"{K}flow_info{FLOW}": "1x10 _x60", f'{K}flow_info{{source="b",target="a"}}': "1x90"}, 25, True),
+    ("KafkaMirrorFlowGone", "never there", {f"{K}flow_info{FLOW}": "1x60"}, 30, False),
+    ("KafkaMirrorFlowGone", "another process tells of it",
+     {f"{K}flow_info{FLOW}": "1x10 _x60", f"{K}flow_info{ANOTHER}": "1x90"}, 25, False),
+    ("KafkaMirrorInstanceDown", "one of two",
+     {f"up{{{OF_JOB}}}": "0x20", 'up{job="kafka-mirror",instance="2"}': "1x20"}, 10, True),
+    ("KafkaMirrorInstanceDown", "a restart", {f"up{{{OF_JOB}}}": "1x5 0x2 1x20"}, 8, False),
+    ("KafkaMirrorInstanceDown", "somebody else's", {'up{job="node"}': "0x20"}, 10, False),
+    ("KafkaMirrorCrashLoop", "every five minutes",
+     {f"process_start_time_seconds{{{OF_JOB}}}": "0x4 300x4 600x4 900x4 1200x4 1500x9"}, 28, True),
+    ("KafkaMirrorCrashLoop", "two restarts", {f"process_start_time_seconds{{{OF_JOB}}}": "0x4 300x4 600x40"}, 28, False),
+    ("KafkaMirrorFlowNotBegun", "its target is down since the start", {f"{K}flow_begun{FLOW}": "0x20"}, 10, True),
+    ("KafkaMirrorFlowNotBegun", "it began a minute late", {f"{K}flow_begun{FLOW}": "0 1x20"}, 10, False),
+    ("KafkaMirrorFlowNotBegun", "another process has begun it",
+     {f"{K}flow_begun{FLOW}": "0x20", f"{K}flow_begun{ANOTHER}": "1x20"}, 10, False),
     ("KafkaMirrorQueryDown", "a lane has ended", {f'{K}query_active{{query="lane-0"}}': "1x5 0x20"}, 10, True),
     ("KafkaMirrorQueryDown", "it came back", {f'{K}query_active{{query="lane-0"}}': "1x5 0 1x20"}, 8, False),
+    ("KafkaMirrorLaneFlapping", "every five minutes", {f"{K}query_restarts_total": "0x4 1x4 2x4 3x4 4x4 5x9"}, 28, True),
+    ("KafkaMirrorLaneFlapping", "one restart", {f"{K}query_restarts_total": "0x4 1x40"}, 28, False),
+    ("KafkaMirrorClusterUnreachable", "no answer", {f"{K}cluster_up{CLUSTER}": "1x5 0x20"}, 12, True),
+    ("KafkaMirrorClusterUnreachable", "since the start", {f"{K}cluster_up{CLUSTER}": "0x20"}, 5, True),
+    ("KafkaMirrorClusterUnreachable", "a blip", {f"{K}cluster_up{CLUSTER}": "1x5 0x1 1x20"}, 8, False),
+    ("KafkaMirrorLagDataStale", "not polled", {f"{K}last_poll_timestamp_seconds{FLOW}": "0x60"}, 20, True),
+    ("KafkaMirrorLagDataStale", "polled", {f"{K}last_poll_timestamp_seconds{FLOW}": "0+60x60"}, 20, False),
+    ("KafkaMirrorLagDataStale", "a restart that polls at once",
+     {f"{K}last_poll_timestamp_seconds{FLOW}": "0+60x9 _x3 720+60x60"}, 20, False),
+    ("KafkaMirrorPartitionsUnknown", "a leaderless one", statuses("unknown", "1x30"), 20, True),
+    ("KafkaMirrorPartitionsUnknown", "a new topic's first polls", statuses("unknown", "0x5 3x3 0x30"), 15, False),
     ("KafkaMirrorStopped", "silent with lag",
      {f"{K}last_progress_timestamp_seconds{FLOW}": "0x60", f"{K}lag_records{PARTITION}": "9x60"}, 20, True),
+    ("KafkaMirrorStopped", "a restart into a hang",
+     {f"{K}last_progress_timestamp_seconds{FLOW}": "0+60x9 _ 660x60", f"{K}lag_records{PARTITION}": "9x60"}, 25, True),
     ("KafkaMirrorStopped", "silent, nothing waits",
      {f"{K}last_progress_timestamp_seconds{FLOW}": "0x60", f"{K}lag_records{PARTITION}": "0x60"}, 20, False),
     ("KafkaMirrorStopped", "reports come",
      {f"{K}last_progress_timestamp_seconds{FLOW}": "0+60x60", f"{K}lag_records{PARTITION}": "9x60"}, 20, False),
+    ("KafkaMirrorStopped", "a restart", {f"{K}last_progress_timestamp_seconds{FLOW}": "0+60x9 _ 660 720+60x60",
+                                         f"{K}lag_records{PARTITION}": "9x60"}, 14, False),
     ("KafkaMirrorStalled", "nothing copied, behind", moving("9x60", copied="7x60"), 30, True),
+    ("KafkaMirrorStalled", "a restart into a hang: it counts from 0", moving("9x60", copied="_x9 0x60"), 30, True),
+    ("KafkaMirrorStalled", "its operator has paused it",
+     {**moving("9x60", copied="7x60"), f"{K}partition_paused_by_operator{PARTITION}": "1x60"}, 30, False),
     ("KafkaMirrorStalled", "idle: nothing waits", moving("0x60", copied="7x60"), 30, False),
     ("KafkaMirrorStalled", "slow, but it copies", moving("9x60", copied="0+1x60"), 30, False),
     ("KafkaMirrorStalled", "a restart sets the counter back", moving("9x60", copied="100+10x14 0+10x60"), 30, False),
     ("KafkaMirrorStalled", "it flows again", moving("9x20 0x60", copied="7x20 8+9x60"), 55, False),
-    ("KafkaMirrorRecordsLost", "lost", {f"{K}records_lost_total{PARTITION}": "0x10 35x20"}, 12, True),
-    ("KafkaMirrorRecordsLost", "still told half an hour later", {f"{K}records_lost_total{PARTITION}": "0x10 35x90"}, 45, True),
-    ("KafkaMirrorRecordsLost", "the counter back at 0", {f"{K}records_lost_total{PARTITION}": "5x100 0x9"}, 105, False),
-    ("KafkaMirrorRecordsLost", "lost long ago", {f"{K}records_lost_total{PARTITION}": "35x180"}, 100, False),
+    ("KafkaMirrorRpoExceeded", "8.2 h behind, and copies", waits("29520x30"), 10, True),
+    ("KafkaMirrorRpoExceeded", "an hour behind, and who measured it is dead",
+     waits("0x9 _x90", "0+60x9 _x90", "1x9 _x90"), 60, True),
+    ("KafkaMirrorRpoExceeded", "ten minutes behind", waits("600x30"), 10, False),
+    ("KafkaMirrorRpoExceeded", "its operator has paused it",
+     {**waits("29520x30"), f"{K}partition_paused_by_operator{PARTITION}": "1x30"}, 10, False),
+    ("KafkaMirrorRpoExceeded", "its topic is no longer mirrored", waits("0x9 _x90", "0+60x9 _x90"), 60, False),
+    ("KafkaMirrorRpoAtRisk", "ten minutes behind", waits("600x30"), 10, True),
+    ("KafkaMirrorRpoAtRisk", "two minutes behind", waits("120x30"), 10, False),
+    ("KafkaMirrorRpoAtRisk", "a blip", waits("0x5 600x3 0x30"), 10, False),
+    ("KafkaMirrorRecordsLost", "lost", lost("0x10 35x20", "0x40"), 12, True),
+    ("KafkaMirrorRecordsLost", "in the first window after a restart", lost("0x9 _ 35x20", "0x10 600x40"), 12, True),
+    ("KafkaMirrorRecordsLost", "as many in the first window after a restart as before",
+     lost("35x9 _ 35x20", "0x10 600x40"), 12, True),
+    ("KafkaMirrorRecordsLost", "still told half an hour later", lost("0x10 35x90", "0x150"), 45, True),
+    ("KafkaMirrorRecordsLost", "the counter back at 0", lost("5x100 0x9", "0x100 6000x9"), 105, False),
+    ("KafkaMirrorRecordsLost", "lost long ago", lost("35x180", "0x180"), 100, False),
     ("KafkaMirrorRetentionImminent", "20 minutes left, behind", expiring("1200x60", "4000x60"), 20, True),
     ("KafkaMirrorRetentionImminent", "an hour left", expiring("3600x60", "4000x60"), 20, False),
     ("KafkaMirrorRetentionImminent", "kept for 20 minutes only, level", expiring("1200x60", "1x60"), 20, False),
@@ -92,27 +165,54 @@ SCENES = [
     ("KafkaMirrorRetentionAtRisk", "a day left", expiring("86400x60", "4000x60"), 20, False),
     ("KafkaMirrorRetentionAtRisk", "kept for an hour only, level", expiring("3600x60", "1x60"), 20, False),
     ("KafkaMirrorRetentionAtRisk", "it catches up", expiring("3600x10 86400x60", "4000x10 1x60"), 25, False),
-    ("KafkaMirrorFreshnessBurnsFast", "one of two is behind", {**behind("90x90", "0"), **behind("0x90", "1")}, 70, True),
-    ("KafkaMirrorFreshnessBurnsFast", "all are fresh", {**behind("59x90", "0"), **behind("0x90", "1")}, 70, False),
-    ("KafkaMirrorFreshnessBurnsFast", "behind, and fresh again for 40 minutes", behind("90x60 0x60", "0"), 100, False),
-    ("KafkaMirrorFreshnessBurnsSlowly", "one percent late all day", behind(BLIPS, "0"), 1500, True),
-    ("KafkaMirrorFreshnessBurnsSlowly", "fresh all day", behind("1x1500", "0"), 1500, False),
-    ("KafkaMirrorFreshnessBurnsSlowly", "one bad hour long ago", behind("90x60 0x1500", "0"), 1500, False),
-    ("KafkaMirrorHandoversFail", "predecessors hang", {f"{K}takeovers_total{SLOT}": "0x5 0+1x30"}, 12, True),
-    ("KafkaMirrorHandoversFail", "every third is late", {f"{K}late_handovers_total{SLOT}": "0+1x60"}, 30, True),
-    ("KafkaMirrorHandoversFail", "one late window", {f"{K}late_handovers_total{SLOT}": "0x5 1x60"}, 30, False),
-    ("KafkaMirrorHandoversFail", "one take-over after a kill", {f"{K}takeovers_total{SLOT}": "0x5 1x60"}, 12, False),
-    ("KafkaMirrorHeartbeatLate", "none is taken", {f"{K}last_heartbeat_timestamp_seconds{FLOW}": "0x60"}, 10, True),
-    ("KafkaMirrorVerifyDiffers", "a record", {f"{K}verify_differences_total{PARTITION}": "0x5 1x60"}, 8, True),
-    ("KafkaMirrorVerifyDiffers", "all is equal", {f"{K}verify_differences_total{PARTITION}": "0x60"}, 30, False),
-    ("KafkaMirrorVerifyStale", "no round any more", {f"{K}last_verify_timestamp_seconds{FLOW}": "0x90"}, 80, True),
-    ("KafkaMirrorVerifyStale", "a round a minute", {f"{K}last_verify_timestamp_seconds{FLOW}": "0+60x90"}, 80, False),
+    ("KafkaMirrorFreshnessBurnsFast", "one of two is behind", fresh("1x90", "2x90"), 70, True),
+    ("KafkaMirrorFreshnessBurnsFast", "nobody tells of it for an hour", fresh("2x60 _x90", "2x60 _x90"), 120, True),
+    ("KafkaMirrorFreshnessBurnsFast", "all are fresh", fresh("2x90", "2x90"), 70, False),
+    ("KafkaMirrorFreshnessBurnsFast", "behind, and fresh again for 40 minutes", fresh("0x60 2x60", "2x120"), 100, False),
+    ("KafkaMirrorFreshnessBurnsFast", "a new process catches up for five minutes",
+     {**fresh("1000x90", "1000x90"), **fresh("_x60 0x5 5x60", "_x60 1000x60", process="2")}, 66, False),
+    ("KafkaMirrorFreshnessBurnsFast", "two processes know the same for a moment",
+     {**fresh("10x90", "10x90"), **fresh("_x60 9x60", "_x60 10x60", process="2")}, 70, False),
+    ("KafkaMirrorFreshnessBurnsFast", "a restart", fresh("10x60 _ _ 9 10x60", "10x60 _ _ 10x60"), 64, False),
+    ("KafkaMirrorFreshnessBurnsSlowly", "one percent late all day", fresh(DAY_OF_BLIPS, "100x1600"), 1500, True),
+    ("KafkaMirrorFreshnessBurnsSlowly", "fresh all day", fresh("100x1500", "100x1500"), 1500, False),
+    ("KafkaMirrorFreshnessBurnsSlowly", "one bad hour long ago", fresh("0x60 100x1500", "100x1600"), 1500, False),
     ("KafkaMirrorSlotsUnserved", "one is nobody's",
      {f"{K}slots{FLOW}": "4x60", f"{K}slots_owned{FLOW}": "4x5 3x20"}, 10, True),
     ("KafkaMirrorSlotsUnserved", "two processes have them all",
      {f"{K}slots{FLOW}": "4x60", f"{K}slots_owned{FLOW}": "4x5 1x20", f"{K}slots_owned{ANOTHER}": "_x5 3x20"}, 10, False),
+    ("KafkaMirrorVerifyDiffers", "a record", {f"{K}verify_differences_total{PARTITION}": "0x5 1x60"}, 8, True),
+    ("KafkaMirrorVerifyDiffers", "all is equal", {f"{K}verify_differences_total{PARTITION}": "0x60"}, 30, False),
+    ("KafkaMirrorPartitionPaused", "paused", {f"{K}partition_paused{PARTITION}": "1x20"}, 10, True),
+    ("KafkaMirrorPartitionPaused", "a short pause", {f"{K}partition_paused{PARTITION}": "0x5 1x2 0x20"}, 9, False),
+    ("KafkaMirrorPartitionPaused", "by its operator",
+     {f"{K}partition_paused{PARTITION}": "0x30", f"{K}partition_paused_by_operator{PARTITION}": "1x30"}, 20, False),
+    ("KafkaMirrorVerdictBad", "one falls behind", statuses("warn", "1x40"), 30, True),
+    ("KafkaMirrorVerdictBad", "all are well", {**statuses("ok", "9x40"), **statuses("stall", "0x40")}, 30, False),
+    ("KafkaMirrorLagIncreasing", "grows and grows", {**moving("100+200x120"), **waits("0+30x120")}, 60, True),
+    ("KafkaMirrorLagIncreasing", "high and steady", {**moving("90000x120"), **waits("900x120")}, 60, False),
+    ("KafkaMirrorLagIncreasing", "live traffic with its usual second", {**moving("5+0.01x120"), **waits("1x120")}, 60, False),
+    ("KafkaMirrorLagIncreasing", "shrinks", {**moving("90000-100x120"), **waits("900x120")}, 60, False),
+    ("KafkaMirrorLagIncreasing", "a burst, then level",
+     {**moving("0x20 50000-10000x5 0x60"), **waits("0x20 90x5 0x60")}, 40, False),
+    ("KafkaMirrorCatchUpTooSlow", "a record a minute", {**moving("90000-1x120"), **waits("900x120")}, 60, True),
+    ("KafkaMirrorCatchUpTooSlow", "catches up soon", {**moving("90000-2000x40 10000x90"), **waits("900x120")}, 39, False),
+    ("KafkaMirrorCatchUpTooSlow", "transactions: offsets that are no records, level in half an hour",
+     {**moving("90000-3000x30 0x90", copied="0+1x120", produced="0+2x120"), **waits("900x120")}, 25, False),
+    ("KafkaMirrorCatchUpTooSlow", "live traffic with its usual second", {**moving("10x120"), **waits("1x120")}, 60, False),
+    ("KafkaMirrorHandoversFail", "predecessors hang", {f"{K}takeovers_total{SLOT}": "0x5 0+1x30"}, 12, True),
+    ("KafkaMirrorHandoversFail", "every third is late", {f"{K}late_handovers_total{SLOT}": "0+1x60"}, 30, True),
+    ("KafkaMirrorHandoversFail", "one late window", {f"{K}late_handovers_total{SLOT}": "0x5 1x60"}, 30, False),
+    ("KafkaMirrorHandoversFail", "one take-over after a kill", {f"{K}takeovers_total{SLOT}": "0x5 1x60"}, 12, False),
+    ("KafkaMirrorHandoversFail", "behind an outage",
+     {f"{K}takeovers_total{SLOT}": "0x5 0+1x30", f"{K}cluster_up{CLUSTER}": "1x5 0x3 1x60"}, 12, False),
+    ("KafkaMirrorClockSkew", "a producer's clock is a minute ahead", {f"{K}clock_skew_seconds{SLOT}": "60x30"}, 20, True),
+    ("KafkaMirrorClockSkew", "a tenth of a second", {f"{K}clock_skew_seconds{SLOT}": "0.1x30"}, 20, False),
+    ("KafkaMirrorVerifyStale", "no round any more", {f"{K}last_verify_timestamp_seconds{FLOW}": "0x90"}, 80, True),
+    ("KafkaMirrorVerifyStale", "a round a minute", {f"{K}last_verify_timestamp_seconds{FLOW}": "0+60x90"}, 80, False),
     ("KafkaMirrorSettingsDiffer", "for an hour", {f"{K}settings_conflict{FLOW}": "1x60"}, 30, True),
     ("KafkaMirrorSettingsDiffer", "during a rolling restart", {f"{K}settings_conflict{FLOW}": "0x5 1x8 0x20"}, 14, False),
+    ("KafkaMirrorHeartbeatLate", "none since the start", {f"{K}last_heartbeat_timestamp_seconds{FLOW}": "0x60"}, 10, True),
     ("KafkaMirrorHeartbeatLate", "one a minute", {f"{K}last_heartbeat_timestamp_seconds{FLOW}": "0+60x60"}, 20, False),
     ("KafkaMirrorHeartbeatLate", "three minutes without",
      {f"{K}last_heartbeat_timestamp_seconds{FLOW}": "0+60x5 300x3 540+60x60"}, 9, False),
@@ -133,20 +233,6 @@ SCENES = [
      {**offsets("active", "3x60"), **offsets("ahead", "3x60")}, 40, False),
     ("KafkaMirrorSeriesLimitReached", "folded", {f"{K}dropped_series": "500x30"}, 15, True),
     ("KafkaMirrorSeriesLimitReached", "all exposed", {f"{K}dropped_series": "0x30"}, 15, False),
-    ("KafkaMirrorClusterUnreachable", "no answer", {f'{K}cluster_up{{cluster="a"}}': "1x5 0x20"}, 12, True),
-    ("KafkaMirrorClusterUnreachable", "a blip", {f'{K}cluster_up{{cluster="a"}}': "1x5 0x1 1x20"}, 8, False),
-    ("KafkaMirrorPartitionPaused", "paused", {f"{K}partition_paused{PARTITION}": "1x20"}, 10, True),
-    ("KafkaMirrorPartitionPaused", "a short pause", {f"{K}partition_paused{PARTITION}": "0x5 1x2 0x20"}, 9, False),
-    ("KafkaMirrorLagIncreasing", "grows and grows", moving("100+200x120"), 60, True),
-    ("KafkaMirrorLagIncreasing", "high and steady", moving("90000x120"), 60, False),
-    ("KafkaMirrorLagIncreasing", "live traffic with its usual second", moving("5+0.01x120"), 60, False),
-    ("KafkaMirrorLagIncreasing", "shrinks", moving("90000-100x120"), 60, False),
-    ("KafkaMirrorLagIncreasing", "a burst, then level", moving("0x20 50000-10000x5 0x60"), 40, False),
-    ("KafkaMirrorCatchUpTooSlow", "one record a second too fast", moving("90000-1x120", copied="0+601x120"), 60, True),
-    ("KafkaMirrorCatchUpTooSlow", "catches up soon", moving("90000-60000x120", copied="0+60600x120"), 40, False),
-    ("KafkaMirrorCatchUpTooSlow", "live traffic with its usual second", moving("10x120"), 60, False),
-    ("KafkaMirrorLagDataStale", "not polled", {f"{K}last_poll_timestamp_seconds{FLOW}": "0x60"}, 20, True),
-    ("KafkaMirrorLagDataStale", "polled", {f"{K}last_poll_timestamp_seconds{FLOW}": "0+60x60"}, 20, False),
     ("KafkaMirrorListenerErrors", "an error", {f"{K}listener_errors_total": "0x5 1x20"}, 8, True),
     ("KafkaMirrorListenerErrors", "none", {f"{K}listener_errors_total": "0x60"}, 30, False),
     ("KafkaMirrorOffsetRewind", "rewound", {f"{K}offset_rewinds_total{PARTITION}": "0x5 1x20"}, 8, True),
@@ -213,7 +299,8 @@ def test_the_alertmanager_example_silences_by_alerts_that_exist():
     assert asked == names - {
         "KafkaMirrorRecordsLost", "KafkaMirrorListenerErrors", "KafkaMirrorOffsetRewind", "KafkaMirrorSeriesLimitReached",
         "KafkaMirrorGroupCannotFailOver", "KafkaMirrorConfigDrift", "KafkaMirrorSettingsDiffer",
-        "KafkaMirrorVerifyDiffers", "KafkaMirrorVerifyStale",
+        "KafkaMirrorVerifyDiffers", "KafkaMirrorVerifyStale", "KafkaMirrorInstanceDown", "KafkaMirrorCrashLoop",
+        "KafkaMirrorLaneFlapping", "KafkaMirrorClockSkew",
     }  # fmt: skip
 
 
@@ -222,7 +309,7 @@ def test_amtool_accepts_the_example():
     config = ROOT / "dashboards" / "prometheus" / "alertmanager.yml"
     found = subprocess.run(["amtool", "check-config", str(config)], capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stdout + found.stderr
-    assert "7 inhibit rules" in found.stdout
+    assert "10 inhibit rules" in found.stdout
 
 
 def test_every_alert_has_scenes_of_both_kinds():
@@ -253,9 +340,14 @@ def test_counters_are_read_by_their_increase_and_gauges_are_not():
 
 
 def test_alerts_point_to_the_runbook_and_to_the_board_of_what_they_are_about():
-    made = rules("https://wiki/mirror", "https://grafana")["groups"][1]["rules"]
+    monitoring = Monitoring(runbook="https://wiki/mirror", grafana="https://grafana", inspector="https://lag")
+    made = rules(monitoring)["groups"][1]["rules"]
     links = {rule["alert"]: rule["annotations"] for rule in made}
     assert links["KafkaMirrorStalled"]["runbook_url"] == "https://wiki/mirror#kafkamirrorstalled"
+    pages = {name: url["inspector_url"].partition("?")[0] for name, url in links.items()}
+    assert pages["KafkaMirrorStalled"] == "https://lag/lag"
+    assert pages["KafkaMirrorQueryDown"] == "https://lag/health"
+    assert "inspector_url" not in rules()["groups"][1]["rules"][0]["annotations"]
     boards = {name: url["dashboard_url"].partition("?")[0] for name, url in links.items()}
     assert boards["KafkaMirrorStalled"] == "https://grafana/d/kafka-mirror-topic"
     assert boards["KafkaMirrorCheckpointStale"] == "https://grafana/d/kafka-mirror-failover"

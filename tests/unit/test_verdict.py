@@ -37,7 +37,9 @@ CASES = [
     ("stands still with a backlog", [40] * 10, [100] * 10, Status.STALL),
     ("stands still while more arrives", [40] * 10, [100 + n for n in TEN], Status.STALL),
     ("stands still, but was at the end in the window", [40] * 10, [40] * 2 + [100] * 8, Status.OK),
-    ("too few polls", [40] * 9, [100] * 9, Status.OK),
+    ("too few polls", [40] * 9, [100] * 9, Status.UNKNOWN),
+    ("too few polls, but it copies", [40, 41, 41], [100] * 3, Status.OK),
+    ("too few polls, but level", [40, 40, 40], [40] * 3, Status.OK),
     ("went back", [50, 50, 60, 20, 30, 30, 30, 30, 30, 30], [70] * 10, Status.REWIND),
     ("went back and came again", [50, 50, 60, 20, 30, 60, 61, 62, 63, 64], [70] * 10, Status.OK),
     ("went back to where the shorter log ends", [50] * 5 + [20] * 5, [50] * 5 + [20] * 5, Status.REWIND),
@@ -68,9 +70,49 @@ def test_a_flow_without_reports_is_stopped_not_stalled():
 
 def test_an_incomplete_window_says_so():
     found = judge(history([40] * 3, [100] * 3), last_report_s=0.0, now_s=NOW, silence_s=40)
-    assert (found.status, found.is_complete) == (Status.OK, False)
+    assert (found.status, found.is_complete) == (Status.UNKNOWN, False)
     assert "3 of 10 polls" in found.reason
-    assert judge([], last_report_s=0.0, now_s=NOW, silence_s=40).is_complete is False
+    nothing = judge([], last_report_s=0.0, now_s=NOW, silence_s=40)
+    assert (nothing.status, nothing.is_complete) == (Status.UNKNOWN, False)
+
+
+@pytest.mark.parametrize(
+    ("what", "positions", "ends", "lost", "last_known"),
+    [
+        ("level", [50] * 10, [50] * 10, 0, Status.OK),
+        ("busy", [100 * n for n in TEN], [100 * n + 3 for n in TEN], 0, Status.OK),
+        ("slow", [10 * n for n in TEN], [50 + 100 * n for n in TEN], 0, Status.WARN),
+        ("standing", [40] * 10, [100] * 10, 0, Status.STALL),
+        ("lost", [40] * 10, [100] * 10, 35, Status.LOST),
+    ],
+)
+def test_what_nobody_has_read_for_three_polls_is_unknown_and_what_it_was_is_told(
+    what, positions, ends, lost, last_known
+):
+    def judged(samples, after_s):
+        return judge(samples, last_report_s=NOW + after_s, now_s=NOW + after_s, silence_s=40, known_s=3 * EVERY_S)
+
+    samples = history(positions, ends, [0] * 9 + [lost])
+    assert judged(samples, 14).status == last_known
+    found = judged(samples, 120)
+    assert found.status == (Status.LOST if what == "lost" else Status.UNKNOWN)
+    if what != "lost":
+        assert "log end has not been read for 120 s" in found.reason
+        assert ("level" if what == "level" else "records behind") in found.reason
+    # Only the target is silent: log ends are read, positions are of long ago. What stands may be said to stand.
+    silent = [sample._replace(position_s=NOW - 100) for sample in samples]
+    found = judged(silent, 0)
+    assert found.status == (last_known if last_known > Status.UNKNOWN else Status.UNKNOWN)
+    if found.status == Status.UNKNOWN:
+        assert "position has not been read for 100 s" in found.reason
+
+
+def test_who_catches_up_and_who_keeps_pace_are_told_apart():
+    def reason(positions, ends):
+        return judge(history(positions, ends), last_report_s=NOW, now_s=NOW, silence_s=40).reason
+
+    assert reason([100 * n for n in TEN], [5000 + 10 * n for n in TEN]).endswith("catching up")
+    assert reason([100 * n for n in TEN], [100 * n + 3 for n in TEN]).endswith("and keeps pace")
 
 
 @given(st.lists(st.tuples(st.integers(0, 100), st.integers(0, 200)), min_size=1, max_size=15))
@@ -99,7 +141,7 @@ def test_a_restart_keeps_the_window(tmp_path):
     assert old.of(key) == []
 
 
-@pytest.mark.parametrize("damaged", ["", "[", '[[["a"],[[1]]]]', "null", '{"a":1}'])
+@pytest.mark.parametrize("damaged", ["", "[", '[[["a"],[[1]]]]', '[[["a"],[[1.0,2,3,0,0]]]]', "null", '{"a":1}'])
 def test_a_damaged_file_counts_as_none(tmp_path, damaged):
     path = tmp_path / "history.json"
     path.write_text(damaged)

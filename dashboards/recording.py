@@ -1,0 +1,90 @@
+"""Recording rules: what boards and alerts ask, by flow and by topic, evaluated once. Pure.
+
+Levels have no `instance`: a process more or less, or one that has just started, changes no sum and no share.
+"""
+
+from __future__ import annotations
+
+from metrics.catalogue import BY_NAME
+from metrics.objective import OBJECTIVE
+
+BY_FLOW = "job, source, target"
+BY_TOPIC = f"{BY_FLOW}, topic"
+FLOW_LEVEL = "source_target:"
+TOPIC_LEVEL = "source_target_topic:"
+
+COPIED = f"{TOPIC_LEVEL}kafka_mirror_record_count:rate5m"
+COPIED_BYTES = f"{TOPIC_LEVEL}kafka_mirror_byte_count:rate5m"
+PRODUCED = f"{TOPIC_LEVEL}kafka_mirror_produced:deriv5m"
+LAG = f"{TOPIC_LEVEL}kafka_mirror_lag_records:sum"
+UNTIL = f"{TOPIC_LEVEL}kafka_mirror_replicated_until_timestamp_seconds:min"
+LAG_SECONDS = f"{TOPIC_LEVEL}kafka_mirror_lag_seconds:max"
+FLOW_COPIED = f"{FLOW_LEVEL}kafka_mirror_record_count:rate5m"
+FLOW_COPIED_BYTES = f"{FLOW_LEVEL}kafka_mirror_byte_count:rate5m"
+FLOW_PRODUCED = f"{FLOW_LEVEL}kafka_mirror_produced:deriv5m"
+FLOW_LAG = f"{FLOW_LEVEL}kafka_mirror_lag_records:sum"
+FLOW_LAG_SECONDS = f"{FLOW_LEVEL}kafka_mirror_lag_seconds:max"
+STATUSES = f"{FLOW_LEVEL}kafka_mirror_partitions:sum"
+EXPECTED = f"{FLOW_LEVEL}kafka_mirror_expected_partitions:max"
+GOOD = f"{FLOW_LEVEL}kafka_mirror_fresh_partitions:sum"
+FRESH = f"{FLOW_LEVEL}kafka_mirror_fresh_partitions:ratio"
+FAILOVER = f"{FLOW_LEVEL}kafka_mirror_failover_answer:min"
+LATENCY_P50 = f"{FLOW_LEVEL}kafka_mirror_replication_latency_seconds:p50_5m"
+LATENCY_P99 = f"{FLOW_LEVEL}kafka_mirror_replication_latency_seconds:p99_5m"
+
+
+def metric(short: str) -> str:
+    """Return a family's full name; a KeyError for one that the catalogue does not have."""
+    return BY_NAME[f"kafka_mirror_{short}"].name
+
+
+def recording() -> dict[str, str]:
+    """Return the recording rules, level:metric:operations, by name, in the order in which they build on each other."""
+    lag_seconds, expected = metric("lag_seconds"), metric("expected_partitions")
+    latency = f"sum by ({BY_FLOW}, le) (rate({metric('replication_latency_seconds')}_bucket[5m]))"
+    return {
+        COPIED: f"sum by ({BY_TOPIC}) (rate({metric('record_count_total')}[5m]))",
+        COPIED_BYTES: f"sum by ({BY_TOPIC}) (rate({metric('byte_count_total')}[5m]))",
+        # An end offset only grows, but is no counter to us: deriv, because a truncated log must not look like a burst.
+        PRODUCED: f"sum by ({BY_TOPIC}) (clamp_min(deriv({metric('source_end_offset')}[5m]), 0))",
+        LAG: f"sum by ({BY_TOPIC}) ({metric('lag_records')})",
+        UNTIL: f"min by ({BY_TOPIC}) (max by ({BY_TOPIC}, partition) ({metric('replicated_until_timestamp_seconds')}))",
+        # Where nobody tells of the flow any more, from what was told last: it grows through the death of who measured it.
+        LAG_SECONDS: (
+            f"max by ({BY_TOPIC}) (min by ({BY_TOPIC}, partition) ({lag_seconds}))\n"
+            f"or (time() - last_over_time({UNTIL}[1h]) unless on ({BY_FLOW}) {expected})"
+        ),
+        FLOW_COPIED: f"sum by ({BY_FLOW}) ({COPIED})",
+        FLOW_COPIED_BYTES: f"sum by ({BY_FLOW}) ({COPIED_BYTES})",
+        FLOW_PRODUCED: f"sum by ({BY_FLOW}) ({PRODUCED})",
+        FLOW_LAG: f"sum by ({BY_FLOW}) ({LAG})",
+        FLOW_LAG_SECONDS: f"max by ({BY_FLOW}) ({LAG_SECONDS})",
+        STATUSES: f"sum by ({BY_FLOW}, status) ({metric('partitions')})",
+        # The objective: what was expected, also while nobody tells of it, and what is known to be fresh.
+        EXPECTED: f"max by ({BY_FLOW}) ({expected})\nor max by ({BY_FLOW}) (last_over_time({expected}[1d]))",
+        GOOD: (
+            f"(sum by ({BY_FLOW}) ({metric('fresh_partitions')}) < {EXPECTED})\n"
+            f"or ({EXPECTED} and on ({BY_FLOW}) (sum by ({BY_FLOW}) ({metric('fresh_partitions')}) >= {EXPECTED}))\n"
+            f"or 0 * {EXPECTED}"
+        ),
+        FRESH: f"{GOOD} / ({EXPECTED} > 0)",
+        # What verify found is another process' to tell; and where nobody tells, the answer is NO.
+        FAILOVER: (
+            f"min by ({BY_FLOW}) ({metric('failover_answer')})\n"
+            f"unless on ({BY_FLOW}) (sum by ({BY_FLOW}) (increase({metric('verify_differences_total')}[1d])) > 0)\n"
+            f"or 0 * {EXPECTED}"
+        ),
+        LATENCY_P50: f"histogram_quantile(0.5, {latency})",
+        LATENCY_P99: f"histogram_quantile(0.99, {latency})",
+    }
+
+
+def missed(window: str) -> str:
+    """Return the share of topic-partitions, by time, that was expected to be fresh over a window and was not known to be."""
+    return f"1 - sum_over_time({GOOD}[{window}]) / (sum_over_time({EXPECTED}[{window}]) > 0)"
+
+
+def burns(factor: float, *windows: str) -> str:
+    """Return the condition that the freshness budget burns `factor` times too fast, over each of the windows."""
+    allowed = f"{factor * (1 - OBJECTIVE):.4g}"
+    return "(" + " and ".join(f"({missed(window)} > {allowed})" for window in windows) + ")"

@@ -1,0 +1,169 @@
+"""May the readers of a flow's source go to its target now, and what would that cost? Pure: facts in, an answer with reasons out.
+
+The page, the terminal and the metric all ask here. That the source is down is a reason to go; that the target is down is a veto.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from metrics.verdict import Status
+from mirror.checkpoints.rules import State
+from mirror.lag.rows import Snapshot
+
+OLD_S = 60.0  # older numbers say nothing of what a fail-over costs now
+NO_WAY = (State.NO_MAP, State.REFUSED, State.PAST_END)  # a group in one of these has no offset to go on from
+
+
+class Answer(IntEnum):
+    """Larger is better; the numbers are those of the metric."""
+
+    NO = 0
+    GO_WITH_LOSS = 1
+    GO = 2
+
+    @property
+    def words(self) -> str:
+        """As people say it."""
+        return self.name.replace("_", " ")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What is known of one flow. None and empty mean that nobody knows; nothing that is not known is taken for well.
+
+    Attributes:
+        flow: "A->B".
+        source_up: Whether the source answers.
+        target_up: Whether the target answers.
+        partitions: Topic-partitions of the flow.
+        unknown: Those of which nobody knows what is missing.
+        missing: Records of the others that are not on the target.
+        waits_s: How long the first of them waits; None where that of any is not known.
+        age_s: How old these numbers are.
+        level_in_s: When all would be there at the present rates; None where they never would.
+        groups: By consumer group of the source: topic-partitions by what became of their offsets; None where nobody tells.
+        reread: Records that each group would read again.
+        differences: Records that `verify` found different; None where nothing was compared.
+        unserved: Slots that no process serves; None where nobody tells.
+    """
+
+    flow: str
+    source_up: bool
+    target_up: bool
+    partitions: int
+    unknown: int = 0
+    missing: int = 0
+    waits_s: float | None = 0.0
+    age_s: float = 0.0
+    level_in_s: float | None = None
+    groups: Mapping[str, Mapping[str, int]] | None = None
+    reread: Mapping[str, int] = field(default_factory=dict)
+    differences: int | None = None
+    unserved: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailOver:
+    """The answer for one flow: what forbids it, what it costs, what nobody knows, and when it would cost nothing."""
+
+    flow: str
+    answer: Answer
+    vetoes: tuple[str, ...] = ()
+    costs: tuple[str, ...] = ()
+    unknowns: tuple[str, ...] = ()
+    seconds: float | None = None
+    records: int | None = None
+    groups_that_reread: int | None = None
+    level_in_s: float | None = None
+
+
+def judged(facts: Facts) -> FailOver:
+    """Return whether the flow's readers may go to the target."""
+    vetoes, costs, unknowns = tuple(_vetoes(facts)), tuple(_costs(facts)), tuple(_unknowns(facts))
+    answer = Answer.NO if vetoes else Answer.GO_WITH_LOSS if costs or unknowns else Answer.GO
+    rereading = sum(count > 0 for count in facts.reread.values()) if facts.groups is not None else None
+    return FailOver(
+        flow=facts.flow, answer=answer, vetoes=vetoes, costs=costs, unknowns=unknowns,
+        seconds=facts.waits_s if facts.source_up and not facts.unknown else None,
+        records=facts.missing if facts.source_up and not facts.unknown else None,
+        groups_that_reread=rereading,
+        level_in_s=0.0 if facts.source_up and not (facts.missing or facts.unknown) else facts.level_in_s,
+    )  # fmt: skip
+
+
+def _vetoes(facts: Facts) -> Iterable[str]:
+    if not facts.target_up:
+        yield "the target does not answer: there is nowhere to go"
+    if not facts.partitions:
+        yield "the flow has no topic-partition"
+    if facts.differences:
+        yield f"verify found {facts.differences:,} records on the target that are not what the source has"
+    for group, states in sorted((facts.groups or {}).items()):
+        lost = {state.value: states[state.value] for state in NO_WAY if states.get(state.value)}
+        if lost:
+            told = ", ".join(f"{name} {count}" for name, count in lost.items())
+            yield f"group {group} has topic-partitions with no offset to go on from ({told})"
+    if facts.source_up:  # else waiting brings nothing
+        if facts.age_s > OLD_S:
+            yield f"the numbers are {facts.age_s:.0f} s old"
+        if facts.unknown:
+            yield f"of {facts.unknown:,} of {facts.partitions:,} topic-partitions nobody knows what is missing"
+        if facts.unserved:
+            yield f"{facts.unserved:,} slots are served by no process"
+
+
+def _costs(facts: Facts) -> Iterable[str]:
+    if facts.missing:
+        waits = "" if facts.waits_s is None else f", the first of them for {facts.waits_s:.0f} s"
+        yield f"{facts.missing:,} records wait{waits}"
+    again = {group: count for group, count in facts.reread.items() if count}
+    if again:
+        yield f"{len(again):,} groups would read {sum(again.values()):,} records again"
+
+
+def _unknowns(facts: Facts) -> Iterable[str]:
+    if not facts.source_up:
+        yield "the source does not answer: what was written to it since it was last read is not on the target"
+        if facts.unknown:
+            yield f"of {facts.unknown:,} of {facts.partitions:,} topic-partitions nobody knows what is missing"
+    if facts.groups is None:
+        yield "nobody tells where consumer groups would go on: the appliance does not answer, or makes no checkpoints"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What the appliance alone knows of a flow: its groups' offsets by what became of them, and who serves its slots."""
+
+    groups: Mapping[str, Mapping[str, int]] | None
+    reread: Mapping[str, int]
+    differences: int | None
+    unserved: int | None
+
+
+def facts_of(flow: str, snapshot: Snapshot, *, source: str, target: str, told: Told | None) -> Facts:
+    """Return what a poll, and the appliance where it answers, say of a flow."""
+    rows = [row for row in snapshot.rows if row.is_flow and row.group == flow]
+    up = dict(snapshot.clusters)
+    known = [row for row in rows if row.lag is not None and row.status is not Status.UNKNOWN]
+    behind = [row for row in known if row.lag]
+    waits = [row.lag_seconds for row in behind]
+    levels = [row.level_in_s for row in behind]
+    return Facts(
+        flow=flow, source_up=up.get(source, False), target_up=up.get(target, False),
+        partitions=len(rows), unknown=len(rows) - len(known),
+        missing=sum(row.lag or 0 for row in known),
+        waits_s=None if None in waits else max((wait for wait in waits if wait is not None), default=0.0),
+        level_in_s=None if None in levels else max((level for level in levels if level is not None), default=None),
+        groups=told.groups if told is not None else None,
+        reread=told.reread if told is not None else {},
+        differences=told.differences if told is not None else None,
+        unserved=told.unserved if told is not None else None,
+    )  # fmt: skip
+
+
+def worst(answers: Sequence[FailOver]) -> Answer:
+    """Return the answer for all flows together."""
+    return min((each.answer for each in answers), default=Answer.NO)

@@ -1,0 +1,189 @@
+"""Whatever fails, within three polls no place shows OK, fresh or 0 for what nobody knows: /metrics, boards, page and terminal."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from app.tables import summaries
+from dashboards import queries
+from dashboards.preview import filled_in
+from metrics.verdict import Status
+from mirror.config.settings import load
+from mirror.lag.inspector import CLUSTER_S, Inspector
+from mirror.local import prometheus_server
+from mirror.local.broker import Broker
+from mirror.prometheus import Prometheus
+from tests.integration.appliance import RunningAppliance, signal_all
+from tests.integration.records import await_replicated, create, rows, write
+from tests.waiting import eventually
+
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.spark,
+    pytest.mark.skipif(shutil.which("prometheus") is None, reason="prometheus (Debian: prometheus) is not installed"),
+]
+
+THREE_POLLS_S = 12.0  # and what it takes to see that a cluster does not answer
+BACK_S = 60.0
+WELL = {"OK"}
+
+
+class Places:
+    """Where people look, and what each place says of one flow that is level."""
+
+    def __init__(self, appliance: RunningAppliance, server: Prometheus, inspector: Inspector) -> None:
+        self.appliance = appliance
+        self._server = server
+        self._inspector = inspector
+
+    def board(self, query: str) -> list[float]:
+        """The values of a board's query."""
+        return [float(series["value"][1]) for series in self._server.query(filled_in(query))]
+
+    def terminal(self) -> tuple[list[dict[str, object]], float]:
+        """The flow's rows of `kafka-mirror lag`, and the seconds that it took."""
+        began = time.monotonic()
+        command = [
+            sys.executable,
+            "-m",
+            "mirror.cli",
+            "lag",
+            str(self.appliance.file),
+            "--json",
+            "--group",
+            "primary->backup",
+        ]
+        found = subprocess.run(command, capture_output=True, text=True, check=False, env=self.appliance.environment)
+        return json.loads(found.stdout)["rows"], time.monotonic() - began
+
+    def assert_well(self) -> None:
+        """Every place says that all is level."""
+        assert self.appliance.served("partition_status") == [Status.OK] * 2
+        assert self.appliance.served("lag_seconds") == [0, 0]
+        assert self.board(queries.fresh_ratio()) == [1]
+        (summary,) = summaries(self._inspector.poll())
+        assert (summary.worst, summary.fresh, summary.unknown) == (Status.OK, 1.0, 0)
+
+    def assert_metrics_know_nothing(self) -> None:
+        """No series says that anything is well."""
+        assert all(status != Status.OK for status in self.appliance.served("partition_status"))
+        assert self.appliance.served("partitions", status="ok") == [0]
+        assert self.appliance.served("fresh_partitions") == [0]
+        assert all(lag > 0 for lag in self.appliance.served("lag_records"))
+        assert all(seconds > 0 for seconds in self.appliance.served("lag_seconds"))
+
+    def assert_boards_know_nothing(self) -> None:
+        """No number on a board says that anything is well."""
+        assert self.board(queries.fresh_ratio()) == [0]
+        assert all(seconds > 0 for seconds in self.board(queries.lag_seconds_max()))
+        assert all(count > 0 for count in self.board(queries.partitions_not_ok()))
+
+    def assert_page_knows_nothing(self) -> None:
+        """The inspector shows every row, and none of them as well or with a lag of 0."""
+        (summary,) = summaries(self._inspector.poll())
+        assert summary.partitions == 2
+        assert summary.fresh == 0
+        assert summary.worst >= Status.UNKNOWN
+        assert Status.OK not in summary.statuses
+        assert summary.waits != "0 s"
+
+    def assert_terminal_knows_nothing(self, *, down: int) -> None:
+        """`kafka-mirror lag` prints every row in time, and none of them as well or with a lag of 0."""
+        found, took_s = self.terminal()
+        assert len(found) == 2
+        assert all(row["status"] not in WELL for row in found), found
+        assert all(row["lag"] != 0 or row["status"] == "UNKNOWN" for row in found), found
+        assert took_s < 2 * CLUSTER_S * down + 6
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory) -> Iterator[Places]:
+    folder: Path = tmp_path_factory.mktemp("walk")
+    with ExitStack() as stack:
+        primary = stack.enter_context(Broker.start("primary", folder / "primary"))
+        backup = stack.enter_context(Broker.start("backup", folder / "backup"))
+        create(primary, "walked", 2)
+        for partition in range(2):
+            write(primary, "walked", rows(50), partition)
+        appliance = RunningAppliance(folder, primary=primary.bootstrap, backup=backup.bootstrap, topics="walked")
+        stack.enter_context(appliance)
+        (folder / "watch").mkdir()
+        file = prometheus_server.configured(folder / "watch", [f"127.0.0.1:{appliance.port}"], every="1s")
+        server = stack.enter_context(prometheus_server.running(file, folder / "watch" / "data"))
+        inspector = Inspector(load(appliance.file, options={}, targets=[]))
+        stack.callback(inspector.close)
+        for partition in range(2):
+            await_replicated(appliance, primary, "walked", "primary.walked", partition)
+        found = Places(appliance, server, inspector)
+        found.clusters = {"source": primary, "target": backup}
+        yield found
+
+
+def holds(check: Callable[[], None]) -> bool:
+    """Say that a check found nothing wrong."""
+    check()
+    return True
+
+
+@contextmanager
+def frozen(broker: Broker) -> Iterator[None]:
+    broker.pause()
+    try:
+        yield
+    finally:
+        broker.resume()
+
+
+@contextmanager
+def killed(broker: Broker) -> Iterator[None]:
+    broker.kill()
+    try:
+        yield
+    finally:
+        broker.restart()
+
+
+@pytest.mark.parametrize("failure", [frozen, killed])
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_cluster_that_does_not_answer_makes_its_flow_unknown(places: Places, side: str, failure: Callable):
+    eventually(lambda: holds(places.assert_well), within_s=BACK_S, because="all is level")
+    with failure(places.clusters[side]):
+        eventually(
+            lambda: holds(places.assert_metrics_know_nothing), within_s=THREE_POLLS_S, because="/metrics says so"
+        )
+        eventually(lambda: holds(places.assert_page_knows_nothing), within_s=THREE_POLLS_S, because="the page says so")
+        eventually(
+            lambda: holds(places.assert_boards_know_nothing), within_s=5, because="boards follow at the next scrapes"
+        )
+        places.assert_terminal_knows_nothing(down=1)
+    eventually(lambda: holds(places.assert_well), within_s=BACK_S, because="it is known again")
+
+
+def test_an_appliance_that_stands_still_makes_its_boards_unknown_and_the_page_reads_the_clusters_itself(places: Places):
+    eventually(lambda: holds(places.assert_well), within_s=BACK_S, because="all is level")
+    with places.appliance.frozen():
+        eventually(
+            lambda: places.board(queries.fresh_ratio()) == [0], within_s=30, because="nobody tells what is fresh"
+        )
+        assert all(seconds > 0 for seconds in places.board(queries.lag_seconds_max()))
+        found, _ = places.terminal()
+        assert {(row["status"], row["lag"], row["owner"]) for row in found} == {("OK", 0, "")}
+    eventually(lambda: holds(places.assert_well), within_s=BACK_S, because="it is known again")
+
+
+def test_workers_that_die_make_nothing_unknown_that_polls_know(places: Places):
+    eventually(lambda: holds(places.assert_well), within_s=BACK_S, because="all is level")
+    signal_all(places.appliance.workers(), 9)
+    for _ in range(10):
+        assert Status.UNKNOWN not in places.appliance.served("partition_status")
+        time.sleep(0.3)
+    eventually(lambda: holds(places.assert_well), within_s=BACK_S, because="all is level")

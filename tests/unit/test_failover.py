@@ -1,0 +1,174 @@
+"""May I fail over? Vetoes, costs, what nobody knows; and the same words in text and JSON."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metrics.recorder import Recorder
+from metrics.verdict import Status
+from mirror.lag.failover import Answer, Facts, Told, facts_of, judged, worst
+from mirror.lag.failover_command import text
+from mirror.lag.failover_metric import answer_failover
+from mirror.lag.rows import LagRow, Snapshot
+from mirror.lag.told import told
+from mirror.poller import horizon_of
+
+WELL = Facts(
+    flow="a->b", source_up=True, target_up=True, partitions=3, groups={"g": {"synced": 3}}, reread={"g": 0}, unserved=0
+)
+
+
+def but(**changes):
+    return judged(Facts(**{name: getattr(WELL, name) for name in Facts.__dataclass_fields__} | changes))
+
+
+def test_what_is_level_and_known_may_go():
+    found = judged(WELL)
+    assert (found.answer, found.seconds, found.records, found.groups_that_reread, found.level_in_s) == (
+        Answer.GO,
+        0,
+        0,
+        0,
+        0,
+    )
+    assert text([found]) == "a->b: GO\n"
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"target_up": False}, "target does not answer"),
+        ({"partitions": 0}, "no topic-partition"),
+        ({"differences": 3}, "verify found 3"),
+        (
+            {"groups": {"g": {"synced": 1, "no_map": 2}}},
+            "group g has topic-partitions with no offset to go on from (no_map 2)",
+        ),
+        ({"age_s": 61.0}, "61 s old"),
+        ({"unknown": 2}, "2 of 3 topic-partitions nobody knows"),
+        ({"unserved": 1}, "1 slots are served by no process"),
+    ],
+)
+def test_a_veto_is_a_no_with_its_reason(changes, word):
+    found = but(**changes)
+    assert found.answer is Answer.NO
+    assert any(word in veto for veto in found.vetoes), found.vetoes
+
+
+def test_what_waits_and_what_is_read_again_is_the_cost():
+    found = but(missing=1234, waits_s=5.0, reread={"g": 7, "h": 0}, level_in_s=90.0)
+    assert found.answer is Answer.GO_WITH_LOSS
+    assert (found.seconds, found.records, found.groups_that_reread) == (5.0, 1234, 1)
+    assert text([found]).splitlines() == [
+        "a->b: GO WITH LOSS",
+        "  costs:   1,234 records wait, the first of them for 5 s",
+        "  costs:   1 groups would read 7 records again",
+        "  level in 90.0 s at the present rates",
+    ]
+
+
+def test_a_source_that_is_down_is_a_reason_to_go_and_no_veto_of_old_numbers_holds_it_up():
+    found = but(source_up=False, unknown=3, age_s=500.0, unserved=2)
+    assert found.answer is Answer.GO_WITH_LOSS
+    assert found.vetoes == ()
+    assert (found.seconds, found.records) == (None, None)  # nobody knows, so no number
+    assert "source does not answer" in found.unknowns[0]
+    both = but(source_up=False, target_up=False)
+    assert both.answer is Answer.NO
+    assert len(both.vetoes) == 1
+
+
+def test_groups_of_which_nobody_tells_are_no_go():
+    assert but(groups=None, reread={}).answer is Answer.GO_WITH_LOSS
+
+
+@given(
+    source_up=st.booleans(), target_up=st.booleans(), partitions=st.integers(0, 3), unknown=st.integers(0, 3),
+    missing=st.integers(0, 3), age_s=st.floats(0, 200), groups=st.none() | st.just({}) | st.just({"g": {"refused": 1}}),
+    differences=st.none() | st.integers(0, 2), unserved=st.none() | st.integers(0, 2),
+)  # fmt: skip
+def test_go_needs_everything_to_be_known_and_well_and_every_other_answer_has_a_reason(**facts):
+    found = judged(Facts(flow="a->b", **facts))
+    is_well = (
+        facts["source_up"] and facts["target_up"] and facts["partitions"] and not facts["unknown"] and not facts["missing"]
+        and facts["age_s"] <= 60 and facts["groups"] == {} and not facts["differences"] and not facts["unserved"]
+    )  # fmt: skip
+    assert (found.answer is Answer.GO) == bool(is_well)
+    assert bool(found.vetoes) == (found.answer is Answer.NO)
+    assert found.answer is Answer.GO or found.vetoes or found.costs or found.unknowns
+
+
+def test_facts_come_from_rows_and_from_what_the_appliance_tells():
+    def row(partition, offset, end, status=Status.OK, **more):
+        return LagRow(
+            group="a->b", cluster="a", topic="t", partition=partition, offset=offset, log_end=end, is_flow=True,
+            remote_topic="a.t", status=status, **more,
+        )  # fmt: skip
+
+    exposition = "".join(
+        f"kafka_mirror_{line}\n"
+        for line in (
+            'group_partitions{source="a",target="b",group="g",state="no_map"} 2.0',
+            'group_partitions{source="a",target="c",group="h",state="no_map"} 2.0',
+            'failover_reread_records{source="a",target="b",group="g"} 5.0',
+            'slots{source="a",target="b"} 2.0',
+            'slots_owned{source="a",target="b"} 1.0',
+            'processes{source="a",target="b"} 1.0',
+        )
+    )
+    said = told(exposition, "a", "b")
+    assert said == Told(groups={"g": {"no_map": 2}}, reread={"g": 5}, differences=None, unserved=1)
+    assert told("", "a", "b") == Told(groups=None, reread={}, differences=None, unserved=None)
+    assert told(exposition.replace("processes", "x"), "a", "b").unserved is None
+    rows = (
+        row(0, 5, 9, lag_seconds=4.0, level_in_s=2.0),
+        row(1, 5, None, Status.UNKNOWN),
+        row(2, 9, 9, lag_seconds=0.0),
+    )
+    snapshot = Snapshot(time_s=1.0, rows=rows, clusters=(("a", True), ("b", True)))
+    found = facts_of("a->b", snapshot, source="a", target="b", told=said)
+    assert (found.partitions, found.unknown, found.missing, found.waits_s, found.level_in_s) == (3, 1, 4, 4.0, 2.0)
+    assert facts_of("a->b", snapshot, source="a", target="c", told=None).target_up is False
+
+
+def test_the_worst_flow_is_the_answer_for_all():
+    assert worst([judged(WELL), but(missing=1), but(target_up=False)]) is Answer.NO
+    assert worst([]) is Answer.NO
+
+
+def test_the_metric_answers_by_what_its_process_knows():
+    recorder = Recorder(horizon_of(poll_interval_s=5, window_s=5))
+    flow, place = ("a", "b"), ("a", "b", "a.t", "0")
+
+    def answer(after_s: float = 0.0, *, telling=frozenset({flow})) -> Answer:
+        now_s = time.time() + after_s
+        families = recorder.snapshot(now_s=now_s)
+        answer_failover(families, now_s=now_s, flows={flow}, telling_groups=telling)
+        return Answer(families["kafka_mirror_failover_answer"][flow])
+
+    def polled(end: int) -> None:
+        recorder.offsets(place, start=0, end=end, replicated=9)
+        recorder.replicated_until(place, time.time())
+        recorder.status(place, Status.OK)
+        recorder.statuses(flow, {"ok": 1})
+        for cluster in flow:
+            recorder.cluster(flow, cluster, is_up=True)
+        recorder.polled(flow, now_s=time.time(), took_s=0.1)
+
+    assert answer() is Answer.NO  # nothing is known yet
+    polled(9)
+    assert answer() is Answer.GO_WITH_LOSS  # of groups nothing is known
+    assert answer(telling=frozenset()) is Answer.GO  # they are another process' to tell
+    polled(12)
+    assert answer(telling=frozenset()) is Answer.GO_WITH_LOSS
+    assert answer(30) is Answer.NO  # nobody has polled since
+    polled(9)
+    recorder.cluster(flow, "b", is_up=False)
+    assert answer(telling=frozenset()) is Answer.NO
+    recorder.cluster(flow, "b", is_up=True)
+    recorder.cluster(flow, "a", is_up=False)
+    assert answer(600, telling=frozenset()) is Answer.GO_WITH_LOSS
