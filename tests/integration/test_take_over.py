@@ -199,7 +199,7 @@ def test_positions_are_shown_and_set_while_the_flow_rests_and_topics_paused_whil
         await_replicated(running, primary, topic, remote)
         await_replicated(running, primary, other, f"{topic}.{other}")
         assert positions(running, "pause", "--topic", topic).stdout.splitlines()[1].endswith("paused")
-        rests = "kafka_mirror_partition_paused"
+        rests = "kafka_mirror_partition_paused_by_operator"
         eventually(lambda: running.value(rests, topic=remote, partition=0) == 1, within_s=20, because="it rests")
         for each in (topic, other):
             write(primary, each, rows(3))
