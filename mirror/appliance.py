@@ -23,7 +23,7 @@ from mirror.checkpoints.plan import CheckpointPlan
 from mirror.clock import Clock
 from mirror.config.digest import digest
 from mirror.config.settings import Settings
-from mirror.errors import ClusterUnavailable, MirrorError, SettingsError, StreamTerminated
+from mirror.errors import ClusterUnavailable, SettingsError, StreamTerminated
 from mirror.flow_state import Due, FlowState, labels_of, refuse_same_cluster, state_of
 from mirror.heartbeats import Heart
 from mirror.lag.failover_metric import answer_failover
@@ -37,7 +37,8 @@ from mirror.replication.reports import OF_TOPICS
 from mirror.replication.stream import OBSERVED, OBSERVED_CHECKPOINTS, CheckpointStream, Lanes, close, hush, session
 from mirror.signals import obey
 from mirror.state_folder import MOST_HERE, StateFolder
-from mirror.topics import offset_syncs_topic, sync_acls, sync_configs
+from mirror.topics import offset_syncs_topic
+from mirror.upkeep import BEGIN_AGAIN_S, Upkeep
 
 log = logging.getLogger("mirror")
 
@@ -47,7 +48,6 @@ POLL_ENDS_S = 6.0  # a poll that runs asks two clusters; the rest of the round i
 SPARE_TASKS = 2
 RESTARTS_BEFORE_GIVING_UP = 10  # within the last
 RESTARTS_COUNT_S = 600.0
-BEGIN_AGAIN_S = 10.0
 LOOK_AGAIN_S = 60.0
 
 
@@ -65,7 +65,8 @@ class Appliance:
         self._is_ready = False
         self._stop = threading.Event()
         self._stop_asked_s = 0.0
-        self._failure: StreamTerminated | None = None  # told when every position is handed over
+        self._is_changed = threading.Event()  # when a flow's plan is not the one in the plan file
+        self._failure: Exception | None = None  # told when every position is handed over
         horizon = horizon_of(poll_interval_s=settings.mirror.poll_interval_s, window_s=settings.mirror.window_ms / 1000)
         self.recorder = Recorder(horizon)
         self.flows = [state_of(flow) for flow in settings.flows]
@@ -120,11 +121,20 @@ class Appliance:
                 threading.Thread(target=self._poll_on, args=(state,), name=f"poller {state.flow.name}", daemon=True)
                 for state in self.flows
             ]
+            upkeep = [
+                Upkeep(
+                    state, self.recorder, begin=self._begin_flow, discover=self._discover,
+                    on_change=self._is_changed.set, on_failure=self._fail, ends=self._stop,
+                )
+                for state in self.flows
+            ]  # fmt: skip
             if not self._stop.is_set():
                 for stream in streams:
                     stream.start()
                 for thread in polling:
                     thread.start()
+                for kept in upkeep:
+                    kept.start()
                 heart.start()
                 self._is_ready = True
                 log.info(
@@ -204,21 +214,6 @@ class Appliance:
         )  # fmt: skip
         self._memberships.add(state.membership)
 
-    def _begin_late(self) -> bool:
-        """Try again to begin the flows whose clusters did not answer, one dead cluster at a time; tell whether one has begun."""
-        for state in self.flows:
-            if state.plan is None and state.begin_due.has_come(BEGIN_AGAIN_S):
-                try:
-                    self._begin_flow(state)
-                except MirrorError as error:
-                    if state.not_begun != str(error):
-                        log.warning("%s: not begun yet: %s", state.flow.name, error)
-                    state.not_begun = str(error)
-                    return False
-                log.info("%s: its clusters answer: it begins", state.flow.name)
-                return True
-        return False
-
     def _discover(self, state: FlowState) -> bool:
         return state.discover(slots=self._mirror.slots, last_position=self.poller.last_position)
 
@@ -258,6 +253,11 @@ class Appliance:
         self._stop_asked_s = self._stop_asked_s or time.monotonic()
         self._stop.set()
 
+    def _fail(self, error: Exception) -> None:
+        """End `run` in good order, and have it raise an error; safe from any thread."""
+        self._failure = self._failure or error
+        self.stop()
+
     def _on_signals(self) -> None:
         obey({signal.SIGTERM: self.stop, signal.SIGINT: self.stop, signal.SIGHUP: self.refresh})
 
@@ -281,10 +281,8 @@ class Appliance:
         account_due = Due()
         while not self._stop.wait(0.2):
             if (back_s := clock.set_back_s()) * 1000 > self._mirror.window_ms:
-                self._failure = StreamTerminated(
-                    f"the machine's clock was set back by {back_s:.0f} s; windows are numbered by it. Start the appliance again"
-                )
-                self.stop()
+                back = f"the machine's clock was set back by {back_s:.0f} s; windows are numbered by it"
+                self._fail(StreamTerminated(f"{back}. Start the appliance again"))
                 continue
             for ended in [ended for stream in streams for ended in stream.revive()]:
                 now_s = time.monotonic()
@@ -300,8 +298,6 @@ class Appliance:
             self._share()
             if account_due.has_come(self._mirror.poll_interval_s):
                 self._account()
-            self._refresh()
-            self._sync()
 
     def _share(self) -> None:
         """Follow which slots this process serves, and for which flows it does what one of several does."""
@@ -311,57 +307,12 @@ class Appliance:
                     state.name, owned=len(membership.owned), slots=membership.layout.slots,
                     processes=membership.processes, has_conflict=membership.has_conflict,
                 )  # fmt: skip
-        if self._leading() != self._led:
+        if self._is_changed.is_set() or self._leading() != self._led:
+            self._is_changed.clear()
             self._write_plan(is_stopping=False)
 
     def _leading(self) -> set[tuple[str, str]]:
         return {state.name for state in self.flows if state.leads}
-
-    def _sync(self) -> None:
-        """Carry topic settings and ACLs over, at once after the start and then at each flow's intervals.
-
-        Where a flow is not asked to, only what differs is measured; a client that may not even look is no news then.
-        """
-        for state in self.flows:
-            flow = state.flow
-            for what, due, every, sync in (
-                ("topic settings", state.configs_due, flow.sync_configs, self._sync_configs),
-                ("ACLs", state.acls_due, flow.sync_acls, self._sync_acls),
-            ):
-                if not state.leads or not due.has_come(every.interval_s):
-                    continue
-                try:
-                    sync(state)
-                except ClusterUnavailable as error:
-                    say = log.warning if every.enabled else log.debug
-                    say("%s: %s not synchronized: %s", flow.name, what, error)
-
-    def _sync_configs(self, state: FlowState) -> None:
-        present = {assigned.remote_topic for assigned in state.plan.partitions} if state.plan is not None else set()
-        drift = sync_configs(state.flow, state.topics, state.source, state.target, present=present)
-        self.recorder.config_drift(state.name, drift)
-
-    def _sync_acls(self, state: FlowState) -> None:
-        lacking = sync_acls(state.flow, state.topics, state.source, state.target)
-        self.recorder.acl_drift(state.name, len(lacking))
-        objections = {objection for objection in lacking.values() if objection}
-        for objection in objections - state.acl_objections:
-            log.warning("%s: ACLs cannot be added on %s: %s", state.flow.name, state.flow.target.alias, objection)
-        state.acl_objections = objections
-
-    def _refresh(self) -> None:
-        """Follow new topics and grown partitions of the flows whose interval is over; tell the planner."""
-        changed = self._begin_late()
-        for state in self.flows:
-            is_due = state.plan is not None and state.refresh_due.has_come(state.flow.refresh_topics.interval_s)
-            if not (is_due and state.flow.refresh_topics.enabled):
-                continue
-            try:
-                changed |= self._discover(state)
-            except ClusterUnavailable as error:
-                log.warning("%s: topics not refreshed: %s", state.flow.name, error)
-        if changed:
-            self._write_plan(is_stopping=False)
 
     def _write_plan(self, *, is_stopping: bool) -> None:
         plans = tuple(state.plan for state in self.flows if state.plan is not None)
@@ -451,7 +402,18 @@ class Appliance:
                     self._poll(state)
             self.poller.save()
             self.poller.close()
-        if is_in_time:
-            log.info("stopped; every position is committed")
-        else:
+        silent = [
+            state.flow.name
+            for state, poll in zip(self.flows, polling, strict=True)
+            if state.plan is not None and (poll.is_alive() or not self.poller.is_answered(state.plan))
+        ]
+        if not is_in_time:
             log.warning("stopped without the windows' own end; the next start repeats at most their last second")
+        elif silent:
+            log.warning(
+                "stopped; a cluster of %s does not answer, so the positions of its last windows may not be committed; "
+                "the next start goes on from those that are",
+                ", ".join(silent),
+            )
+        else:
+            log.info("stopped; every position is committed")

@@ -180,6 +180,7 @@ def test_it_stops_in_time_while_the_target_does_not_answer(primary, backup, topi
     assert code == 0, appliance.log.read_text()
     assert took_s < 32
     assert "Traceback" not in appliance.log.read_text()
+    assert "every position is committed" not in appliance.log.read_text()  # nobody can know
 
 
 def resident_mib(pids: list[int]) -> float:

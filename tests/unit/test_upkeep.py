@@ -1,0 +1,115 @@
+"""A flow's upkeep holds up neither another flow nor the end, and what ends it ends the appliance."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from metrics.recorder import Recorder
+from mirror.config.settings import load
+from mirror.errors import ClusterUnavailable, SettingsError
+from mirror.flow_state import FlowState, state_of
+from mirror.poller import horizon_of
+from mirror.upkeep import Upkeep
+from tests.waiting import eventually
+
+PATIENCE_S = 5
+
+
+class Appliance:
+    """What upkeep asks an appliance for: clusters that hang, refuse or answer, by source."""
+
+    def __init__(self, folder, *sources: str) -> None:
+        flows = "".join(f"{s}.bootstrap.servers = {s}:1\n{s}->T.enabled = true\n" for s in sources)
+        (folder / "f").write_text(f"clusters = {', '.join(sources)}, T\nT.bootstrap.servers = t:1\n{flows}")
+        self.states = [state_of(flow) for flow in load(folder / "f").flows]
+        self.hangs: set[str] = set()
+        self.raises: dict[str, Exception] = {}
+        self.began: list[str] = []
+        self.changed = threading.Event()
+        self.failures: list[Exception] = []
+        self.ends = threading.Event()
+        self.answers = threading.Event()
+
+    def begin(self, state: FlowState) -> None:
+        source = state.flow.source.alias
+        if source in self.hangs:
+            self.answers.wait(60)
+        if source in self.raises:
+            raise self.raises[source]
+        self.began.append(source)
+        self.ends.wait(60)  # there is no plan here: it would be begun again
+
+    def start(self) -> list[Upkeep]:
+        recorder = Recorder(horizon_of(poll_interval_s=1, window_s=1))
+        upkeep = [
+            Upkeep(
+                state,
+                recorder,
+                begin=self.begin,
+                discover=lambda _: False,
+                on_change=self.changed.set,
+                on_failure=self.failures.append,
+                ends=self.ends,
+            )
+            for state in self.states
+        ]
+        for kept in upkeep:
+            kept.start()
+        return upkeep
+
+
+@pytest.fixture
+def appliance(tmp_path):
+    made = Appliance(tmp_path, "A", "B")
+    yield made
+    made.ends.set()
+    made.answers.set()
+
+
+def test_clusters_that_hang_do_not_hold_up_the_other_flows(appliance):
+    appliance.hangs = {"A"}
+    appliance.start()
+    eventually(lambda: appliance.began == ["B"], within_s=PATIENCE_S, because="B's clusters answer")
+
+
+def test_a_cluster_that_does_not_answer_is_told_of_once_and_tried_again(appliance, caplog, monkeypatch):
+    monkeypatch.setattr("mirror.upkeep.BEGIN_AGAIN_S", 0.0)
+    appliance.raises = {"A": ClusterUnavailable("cluster A (a:1): no answer", cluster="A")}
+    appliance.start()
+    eventually(lambda: "A->T: not begun yet: cluster A" in caplog.text, within_s=PATIENCE_S, because="it is a warning")
+    appliance.raises.clear()
+    eventually(lambda: sorted(appliance.began) == ["A", "B"], within_s=PATIENCE_S, because="A answers")
+    assert caplog.text.count("not begun yet") == 1
+    assert appliance.failures == []
+
+
+def test_a_flow_that_must_not_begin_is_told_of_and_the_others_go_on(appliance, caplog):
+    appliance.raises = {"A": SettingsError("a MirrorMaker 2 replicates it")}
+    appliance.start()
+    eventually(lambda: appliance.began == ["B"], within_s=PATIENCE_S, because="B may begin")
+    eventually(lambda: "a MirrorMaker 2 replicates it" in caplog.text, within_s=PATIENCE_S, because="A says why not")
+    assert appliance.failures == []
+
+
+def test_what_nobody_expected_ends_the_appliance(appliance):
+    appliance.raises = {"A": ZeroDivisionError()}
+    appliance.start()
+    eventually(lambda: len(appliance.failures) == 1, within_s=PATIENCE_S, because="the main thread raises it")
+    assert isinstance(appliance.failures[0], ZeroDivisionError)
+
+
+def test_after_the_end_a_cluster_that_is_gone_too_is_no_news(appliance, caplog):
+    appliance.hangs = {"A"}
+    appliance.raises = {"A": ClusterUnavailable("cluster A (a:1): no answer", cluster="A")}
+    appliance.start()
+    eventually(lambda: appliance.began == ["B"], within_s=PATIENCE_S, because="both threads run")
+    appliance.ends.set()
+    appliance.answers.set()
+    eventually(
+        lambda: not any(thread.name == "upkeep A->T" for thread in threading.enumerate()),
+        within_s=PATIENCE_S,
+        because="it ends by itself",
+    )
+    assert "not begun yet" not in caplog.text
