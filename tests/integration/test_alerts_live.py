@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
-import subprocess
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from mirror.local import prometheus_server
-from mirror.local.broker import free_port
-from mirror.local.prometheus_server import CONFIGURATION
 from mirror.prometheus import Prometheus
+from tests.alerting import alertmanager, states, told_to
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import await_replicated, create, load
 from tests.integration.test_boards_live import empty_panels, number
@@ -43,36 +39,14 @@ def paced(rules: str) -> str:
     def shorter(found: re.Match[str]) -> str:
         return f"{found[1]}{max(1, round(int(found[2]) * unit_s[found[3]] / PACE))}s"
 
-    return re.sub(r"(\[|for: )(\d+)([smhd])\b", shorter, rules)
-
-
-@contextmanager
-def alertmanager(folder: Path) -> Iterator[str]:
-    """A real Alertmanager with the example's configuration; its address."""
-    port = free_port()
-    command = ["prometheus-alertmanager", f"--config.file={CONFIGURATION / 'prometheus' / 'alertmanager.yml'}",
-               f"--storage.path={folder / 'alertmanager'}", f"--web.listen-address=127.0.0.1:{port}",
-               "--cluster.listen-address="]  # fmt: skip
-    with (folder / "alertmanager.log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log)
-    try:
-        yield f"127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait(10)
-
-
-def states(address: str) -> dict[str, str]:
-    """What Alertmanager does with each alert that it was told of: active or suppressed."""
-    with urllib.request.urlopen(f"http://{address}/api/v2/alerts", timeout=5) as answer:
-        return {alert["labels"]["alertname"]: alert["status"]["state"] for alert in json.load(answer)}
+    return re.sub(r"(\[|offset |for: )(\d+)([smhd])\b", shorter, rules)
 
 
 @contextmanager
 def watched(folder: Path, port: int, told: str) -> Iterator[Prometheus]:
     """A Prometheus that scrapes the appliance each second and evaluates the paced rules."""
     file = prometheus_server.configured(folder, [f"127.0.0.1:{port}"], every="1s")
-    (file.parent / "targets" / "alertmanager.yml").write_text(json.dumps([{"targets": [told]}]))
+    told_to(folder, told)
     rules = folder / "generated" / "kafka-mirror.rules.yml"
     rules.write_text(paced(rules.read_text()))
     with prometheus_server.running(file, folder / "data") as server:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -22,7 +25,9 @@ from mirror.lag.inspector import CLUSTER_S, Inspector
 from mirror.local import prometheus_server
 from mirror.local.broker import Broker
 from mirror.prometheus import Prometheus
-from tests.integration.appliance import RunningAppliance, signal_all
+from tests.alerting import scraped
+from tests.fault_proxy import FaultProxy, proxied
+from tests.integration.appliance import RunningAppliance, descendants, signal_all
 from tests.integration.records import await_replicated, create, rows, write
 from tests.waiting import eventually
 
@@ -34,16 +39,39 @@ pytestmark = [
 
 THREE_POLLS_S = 12.0  # and what it takes to see that a cluster does not answer
 BACK_S = 60.0
+TAKEN_OVER_S = 40.0
 WELL = {"OK"}
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A broker, and what the appliance and its watchers reach it through."""
+
+    broker: Broker
+    link: FaultProxy
+    bootstrap: str
 
 
 class Places:
     """Where people look, and what each place says of one flow that is level."""
 
-    def __init__(self, appliance: RunningAppliance, server: Prometheus, inspector: Inspector) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        clusters: dict[str, Cluster],
+        appliance: RunningAppliance,
+        server: Prometheus,
+        inspector: Inspector,
+    ) -> None:
+        self.folder = folder
+        self.clusters = clusters
         self.appliance = appliance
         self._server = server
         self._inspector = inspector
+
+    def watch(self, *appliances: RunningAppliance) -> None:
+        """Have Prometheus scrape these processes; it looks at its list of targets by itself."""
+        scraped(self.folder / "watch", [appliance.port for appliance in appliances])
 
     def board(self, query: str) -> list[float]:
         """The values of a board's query."""
@@ -109,12 +137,15 @@ class Places:
 def places(tmp_path_factory) -> Iterator[Places]:
     folder: Path = tmp_path_factory.mktemp("walk")
     with ExitStack() as stack:
-        primary = stack.enter_context(Broker.start("primary", folder / "primary"))
-        backup = stack.enter_context(Broker.start("backup", folder / "backup"))
-        create(primary, "walked", 2)
+        clusters = {
+            side: Cluster(*stack.enter_context(proxied(side, folder / side, has_cable=True)))
+            for side in ("source", "target")
+        }
+        source, target = clusters["source"].broker, clusters["target"].bootstrap
+        create(source, "walked", 2)
         for partition in range(2):
-            write(primary, "walked", rows(50), partition)
-        appliance = RunningAppliance(folder, primary=primary.bootstrap, backup=backup.bootstrap, topics="walked")
+            write(source, "walked", rows(50), partition)
+        appliance = RunningAppliance(folder, primary=clusters["source"].bootstrap, backup=target, topics="walked")
         stack.enter_context(appliance)
         (folder / "watch").mkdir()
         file = prometheus_server.configured(folder / "watch", [f"127.0.0.1:{appliance.port}"], every="1s")
@@ -122,10 +153,8 @@ def places(tmp_path_factory) -> Iterator[Places]:
         inspector = Inspector(load(appliance.file, options={}, targets=[]))
         stack.callback(inspector.close)
         for partition in range(2):
-            await_replicated(appliance, primary, "walked", "primary.walked", partition)
-        found = Places(appliance, server, inspector)
-        found.clusters = {"source": primary, "target": backup}
-        yield found
+            await_replicated(appliance, source, "walked", "primary.walked", partition)
+        yield Places(folder, clusters, appliance, server, inspector)
 
 
 def holds(check: Callable[[], None]) -> bool:
@@ -135,24 +164,36 @@ def holds(check: Callable[[], None]) -> bool:
 
 
 @contextmanager
-def frozen(broker: Broker) -> Iterator[None]:
-    broker.pause()
+def frozen(cluster: Cluster) -> Iterator[None]:
+    cluster.broker.pause()
     try:
         yield
     finally:
-        broker.resume()
+        cluster.broker.resume()
 
 
 @contextmanager
-def killed(broker: Broker) -> Iterator[None]:
-    broker.kill()
+def killed(cluster: Cluster) -> Iterator[None]:
+    cluster.broker.kill()
     try:
         yield
     finally:
-        broker.restart()
+        cluster.broker.restart()
 
 
-@pytest.mark.parametrize("failure", [frozen, killed])
+@contextmanager
+def cut_off(cluster: Cluster) -> Iterator[None]:
+    """No packet goes through, and no connection is told of it."""
+    if cluster.link.cable is None:
+        pytest.skip("cables need root, Linux and Debian's iproute2")
+    cluster.link.cable.pull()
+    try:
+        yield
+    finally:
+        cluster.link.cable.plug_in()
+
+
+@pytest.mark.parametrize("failure", [frozen, killed, cut_off])
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_a_cluster_that_does_not_answer_makes_its_flow_unknown(places: Places, side: str, failure: Callable):
     eventually(lambda: holds(places.assert_well), within_s=BACK_S, because="all is level")
@@ -187,3 +228,71 @@ def test_workers_that_die_make_nothing_unknown_that_polls_know(places: Places):
         assert Status.UNKNOWN not in places.appliance.served("partition_status")
         time.sleep(0.3)
     eventually(lambda: holds(places.assert_well), within_s=BACK_S, because="all is level")
+
+
+def test_a_worker_that_stands_still_hides_no_record_that_waits(places: Places):
+    eventually(lambda: holds(places.assert_well), within_s=BACK_S, because="all is level")
+    source = places.clusters["source"].broker
+    asleep = places.appliance.workers()
+    signal_all(asleep, signal.SIGSTOP)
+    try:
+        for partition in range(2):
+            write(source, "walked", rows(20), partition)
+        eventually(
+            lambda: sorted(places.appliance.served("lag_records")) == [20, 20], within_s=THREE_POLLS_S,
+            because="what nobody copies is lag",
+        )  # fmt: skip
+        assert all(seconds > 0 for seconds in places.appliance.served("lag_seconds"))
+        eventually(
+            lambda: Status.OK not in places.appliance.served("partition_status"), within_s=THREE_POLLS_S,
+            because="ten polls without a step are a verdict",
+        )  # fmt: skip
+        eventually(
+            lambda: all(seconds > 0 for seconds in places.board(queries.lag_seconds_max())), within_s=5,
+            because="boards follow at the next scrapes",
+        )  # fmt: skip
+        found, _ = places.terminal()
+        assert [row["lag"] for row in found] == [20, 20]
+    finally:
+        signal_all(asleep, signal.SIGCONT)
+    eventually(lambda: holds(places.assert_well), within_s=BACK_S, because="all is level")
+
+
+def test_a_process_of_two_that_stands_still_makes_boards_unknown_until_its_slots_are_taken_over(places: Places):
+    eventually(lambda: holds(places.assert_well), within_s=BACK_S, because="all is level")
+    folder = places.folder / "second"
+    folder.mkdir()
+    addresses = {name: places.clusters[side].bootstrap for name, side in (("primary", "source"), ("backup", "target"))}
+    with RunningAppliance(folder, **addresses, topics="walked") as second:
+        places.watch(places.appliance, second)
+        try:
+            eventually(
+                lambda: places.appliance.slots() == second.slots() == 1, within_s=BACK_S, because="slots are shared"
+            )
+            eventually(
+                lambda: places.board(queries.fresh_ratio()) == [1], within_s=BACK_S, because="each tells of its own"
+            )
+            with second.frozen():
+                eventually(
+                    lambda: places.board(queries.fresh_ratio()) == [0.5], within_s=TAKEN_OVER_S,
+                    because="of what the other one served nobody tells",
+                )  # fmt: skip
+                eventually(lambda: holds(places.assert_well), within_s=TAKEN_OVER_S, because="its slots are taken over")
+        finally:
+            places.watch(places.appliance)
+    eventually(lambda: holds(places.assert_well), within_s=BACK_S, because="one process serves all")
+
+
+def test_a_prometheus_that_stands_still_is_asked_by_boards_alone(places: Places):
+    eventually(lambda: holds(places.assert_well), within_s=BACK_S, because="all is level")
+    (server,) = [pid for pid, command in descendants(os.getpid()).items() if "prometheus --config" in command]
+    os.kill(server, signal.SIGSTOP)
+    try:
+        for _ in range(3):
+            assert places.appliance.served("partition_status") == [Status.OK] * 2
+            found, took_s = places.terminal()
+            assert [row["status"] for row in found] == ["OK", "OK"]
+            assert took_s < 2 * CLUSTER_S + 6
+    finally:
+        os.kill(server, signal.SIGCONT)
+    eventually(lambda: holds(places.assert_well), within_s=BACK_S, because="boards go on with what is scraped")

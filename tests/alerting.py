@@ -1,0 +1,53 @@
+"""A real Alertmanager beside a real Prometheus, for tests and measurements of alerts."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from mirror.local.broker import free_port
+from mirror.local.prometheus_server import CONFIGURATION
+
+
+@contextmanager
+def alertmanager(folder: Path) -> Iterator[str]:
+    """A real Alertmanager with the example's configuration; its address."""
+    port = free_port()
+    command = ["prometheus-alertmanager", f"--config.file={CONFIGURATION / 'prometheus' / 'alertmanager.yml'}",
+               f"--storage.path={folder / 'alertmanager'}", f"--web.listen-address=127.0.0.1:{port}",
+               "--cluster.listen-address="]  # fmt: skip
+    with (folder / "alertmanager.log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def states(address: str) -> dict[str, str]:
+    """What Alertmanager does with each alert that it was told of: active, or suppressed where all of that name are."""
+    with urllib.request.urlopen(f"http://{address}/api/v2/alerts", timeout=5) as answer:
+        found = [(alert["labels"]["alertname"], alert["status"]["state"]) for alert in json.load(answer)]
+    return dict(sorted(found, key=lambda each: each[1], reverse=True))  # the last one counts: active
+
+
+def told_to(folder: Path, address: str) -> None:
+    """Have the Prometheus that was configured in `folder` tell its alerts to an Alertmanager."""
+    _list_targets(folder, "alertmanager", [address])
+
+
+def scraped(folder: Path, ports: Sequence[int]) -> None:
+    """Have the Prometheus that was configured in `folder` scrape these ports; it looks at its list by itself."""
+    _list_targets(folder, "mirror", [f"127.0.0.1:{port}" for port in ports])
+
+
+def _list_targets(folder: Path, what: str, addresses: Sequence[str]) -> None:
+    listed = folder / "prometheus" / "targets" / f"{what}.yml"
+    written = listed.with_suffix(".new")
+    written.write_text(json.dumps([{"targets": list(addresses)}]))
+    written.replace(listed)
