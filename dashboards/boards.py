@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dashboards import queries as q
 from dashboards.alerts import CHECKPOINT_STALE_S
-from dashboards.panels import BAD, GOOD, INFO, WARN, Board, Panel, Query, Row, lines, none_wanted, stat
+from dashboards.panels import BAD, COUNT, GOOD, INFO, WARN, Board, Panel, Query, Row, lines, none_wanted, stat
+from dashboards.recording import LAG, LAG_SECONDS
 from metrics.objective import FRESH_S, OBJECTIVE
 
 BEHIND = ((None, GOOD), (30.0, WARN), (float(FRESH_S), BAD))
@@ -38,6 +39,9 @@ def overview() -> Board:
             Row(
                 "Verdict",
                 (
+                    Panel(kind="timeline", title="Flows", unit="short", width=24, height=5,
+                          description="The worst verdict of each flow's topic-partitions; UNKNOWN while nobody tells of it.",
+                          queries=(Query(q.worst_verdict_by_flow(), FLOW),)),
                     stat(
                         "Fresh", f"Share of topic-partitions whose first unreplicated record waits no longer than {FRESH_S} s.",
                         q.fresh_ratio(), "percentunit", SHARE,
@@ -56,7 +60,7 @@ def overview() -> Board:
                 "Flows",
                 (
                     lines("Time lag", "How long the longest waiting record of each flow waits.", "s",
-                          Query(q.lag_seconds_by_flow(), FLOW)),
+                          Query(q.lag_seconds_by_flow(), FLOW), steps=BEHIND),
                     lines("Records waiting", "Log ends at the source minus replicated offsets.", "short",
                           Query(q.lag_records_by_flow(), FLOW)),
                     Panel(kind="stack", title="Topic-partitions by verdict", unit="short",
@@ -87,12 +91,11 @@ def overview() -> Board:
             Row(
                 "Where to look",
                 (
-                    Panel(kind="table", title="The 20 topic-partitions that lag longest", unit="short", width=16, height=10,
+                    Panel(kind="table", title="The 20 topic-partitions that lag longest", width=16, height=10,
                           description="A click on a topic opens its board; on a partition the lag inspector.",
-                          queries=(Query(q.worst("lag_seconds", 20), column="time lag s"),
-                                   Query(q.of_the_worst("lag_records", 20), column="records waiting"),
-                                   Query(q.of_the_worst("partition_status", 20), column="status")),
-                          hidden=("instance", "job")),
+                          queries=(Query(q.worst_now("lag_seconds", 20), column="time lag", unit="s"),
+                                   Query(q.worst_now("lag_records", 20), column="records waiting", unit=COUNT),
+                                   Query(q.worst_now("partition_status", 20), column="status"))),
                     lines("Retention headroom, the five nearest", "Until the source may delete the first record that waits.", "s",
                           Query(q.headroom(), TOPIC), may_be_empty=NO_DELETION),
                 ),
@@ -108,6 +111,7 @@ def topic() -> Board:
         title="Kafka mirror: topic",
         question="What happens in this topic, partition by partition?",
         variables=("topic", "partition"),
+        chosen=("topic",),
         rows=(
             Row(
                 "Now",
@@ -127,9 +131,9 @@ def topic() -> Board:
                 "Lag and rate",
                 (
                     lines("Time lag, the five worst", "Now minus the timestamp of the first record that is not replicated.", "s",
-                          Query(q.worst("lag_seconds", 5, q.PARTITION), PARTITION)),
+                          Query(q.worst(q.of("lag_seconds", q.PARTITION), 5), PARTITION), steps=BEHIND),
                     lines("Records waiting, the five worst", "Source log end minus replicated offset.", "short",
-                          Query(q.worst("lag_records", 5, q.PARTITION), PARTITION)),
+                          Query(q.worst(q.of("lag_records", q.PARTITION), 5), PARTITION)),
                     lines("Time to catch up", "At the present rates; a gap where the topic is not catching up.", "s",
                           Query(q.catch_up_seconds(), TOPIC), may_be_empty="level topics need not catch up"),
                     lines("Records in and copied", "Per second.", "cps",
@@ -201,15 +205,15 @@ def failover() -> Board:
             Row(
                 "By topic",
                 (
-                    Panel(kind="table", title="What is missing", unit="short", width=24, height=10,
+                    Panel(kind="table", title="What is missing", width=24, height=10,
                           description="Seconds and records missing by topic, and how old its newest record on the target is.",
-                          queries=(Query(q.lag_seconds_by_topic(), column="seconds missing"),
-                                   Query(q.lag_records_by_topic(), column="records missing"),
-                                   Query(q.silence_by_topic(), column="newest record is s old")),
-                          hidden=()),
-                    lines("Seconds missing", "By topic.", "s", Query(f"topk(5, {q.lag_seconds_by_topic()})", TOPIC), width=12),
-                    lines("Records missing", "By topic.", "short", Query(f"topk(5, {q.lag_records_by_topic()})", TOPIC),
-                          width=12),
+                          queries=(Query(q.lag_seconds_by_topic(), column="time missing", unit="s"),
+                                   Query(q.lag_records_by_topic(), column="records missing", unit=COUNT),
+                                   Query(q.silence_by_topic(), column="age of the newest record", unit="s"))),
+                    lines("Time missing, the five worst", "By topic.", "s", Query(q.worst_topics(LAG_SECONDS), TOPIC), width=12,
+                          steps=BEHIND),
+                    lines("Records missing, the five worst", "By topic.", "short",
+                          Query(q.worst_topics(LAG, joined="sum"), TOPIC), width=12),
                 ),
             ),
             Row(
@@ -234,25 +238,25 @@ def failover() -> Board:
             Row(
                 "By group",
                 (
-                    Panel(kind="table", title="Consumer groups", unit="short", width=24, height=10,
+                    Panel(kind="table", title="Consumer groups", width=24, height=10,
                           description="How old a group's checkpoint is, its topic-partitions, those with no way to go on, and "
                           "what it would read again.",
-                          queries=(Query(q.checkpoint_age(q.BY_GROUP, q.GROUP), column="checkpoint is s old"),
-                                   Query(q.followed(), column="topic-partitions"),
-                                   Query(q.cannot_fail_over(), column="cannot fail over"),
-                                   Query(q.reread(), column="records read again")),
-                          hidden=(), may_be_empty=NO_GROUP),
+                          queries=(Query(q.checkpoint_age(q.BY_GROUP, q.GROUP), column="age of the checkpoint", unit="s"),
+                                   Query(q.followed(), column="topic-partitions", unit=COUNT),
+                                   Query(q.cannot_fail_over(), column="cannot fail over", unit=COUNT),
+                                   Query(q.reread(), column="records read again", unit=COUNT)),
+                          may_be_empty=NO_GROUP),
                     lines("Checkpoint age, the five oldest", "How long ago the group's offsets were last translated.", "s",
-                          Query(f"topk(5, {q.checkpoint_age(q.BY_GROUP, q.GROUP)})", GROUP), may_be_empty=NO_GROUP),
+                          Query(q.oldest_checkpoints(), GROUP), steps=CHECKPOINT, may_be_empty=NO_GROUP),
                     lines("Offsets that are not synced", "Topic-partitions by what became of the group's offset, where it is "
                           "neither translated nor synced.", "short",
-                          Query(f"topk(5, {q.not_synced()})", f"{GROUP} {{{{state}}}}"),
+                          Query(q.not_synced(), f"{GROUP} {{{{state}}}}"),
                           may_be_empty="every offset is translated or synced"),
                     lines("Read again, the five most", "Records that the group would have read again, just before its last "
-                          "checkpoint.", "short", Query(f"topk(5, {q.reread()})", GROUP), may_be_empty=NO_GROUP),
+                          "checkpoint.", "short", Query(q.worst_groups("failover_reread_records"), GROUP), may_be_empty=NO_GROUP),
                     lines("Checkpoint latency, the five slowest", "From reading the groups' offsets to the target's "
                           "acknowledgement, the slowest topic-partition of each group.", "ms",
-                          Query(f"topk(5, {q.checkpoint_latency()})", GROUP), width=12, may_be_empty=NO_GROUP),
+                          Query(q.worst_groups("checkpoint_latency_ms"), GROUP), width=12, may_be_empty=NO_GROUP),
                     lines("Checkpoints", "Written because a group's offset had changed, rounds that failed, and records that "
                           "somebody else wrote into the flow's own topics.", "short",
                           Query(q.checkpoints("checkpoints_total"), f"{FLOW} written"),
@@ -342,7 +346,7 @@ def engine() -> Board:
                     lines("Driver's memory", "Resident memory of the driver's Python process.", "bytes",
                           Query(q.driver_memory(), "{{instance}}")),
                     Panel(kind="table", title="What runs", description="Versions of the appliances that are scraped.",
-                          unit="short", width=16, queries=(Query(q.builds(), column="appliances"),)),
+                          width=16, queries=(Query(q.builds(), column="appliances", unit=COUNT),)),
                 ),
             ),
         ),
@@ -391,19 +395,20 @@ def slo() -> Board:
 def parity() -> Board:
     """Return the board for people who come from MirrorMaker 2: its measures, in the order its users know."""
 
-    def table(title: str, short: str, of_what: str, parts: tuple[str, ...], may_be_empty: str) -> Panel:
+    def table(title: str, short: str, of_what: str, by: str, parts: dict[str, str], may_be_empty: str) -> Panel:
         return Panel(
-            kind="table", title=title, unit="ms", width=24,
-            description=f"MirrorMaker's {short.replace('_', '-')} {of_what}.",
+            kind="table", title=title, width=24,
+            description=f"MirrorMaker's {short.replace('_', '-')} {of_what}: the 20 where it is largest.",
             queries=tuple(
-                Query(f"topk(20, {q.of(short + part, q.TOPIC)})", column=f"{part.lstrip('_') or 'now'} ms") for part in parts
+                Query(q.worst_now(short + part, 20, by=by, ranked=short, where=q.TOPIC), column=column, unit="ms")
+                for part, column in parts.items()
             ),
-            hidden=("instance", "job"), may_be_empty=may_be_empty,
+            may_be_empty=may_be_empty,
         )  # fmt: skip
 
     def spread(title: str, short: str) -> Panel:
-        return table(title, short, "by topic-partition: last, average, smallest, largest", ("", "_avg", "_min", "_max"),
-                     "nothing was copied lately")  # fmt: skip
+        columns = {"": "last", "_avg": "average", "_min": "smallest", "_max": "largest"}
+        return table(title, short, "by topic-partition", q.BY_PARTITION, columns, "nothing was copied lately")
 
     return Board(
         uid="kafka-mirror-mm2",
@@ -426,13 +431,14 @@ def parity() -> Board:
                          f"max({q.of('replication_latency_ms', q.TOPIC)})", "ms", ((None, INFO),)),
                     stat("Record age", "MirrorMaker's record-age-ms, the largest of the last windows.",
                          f"max({q.of('record_age_ms', q.TOPIC)})", "ms", ((None, INFO),)),
-                    lines("Consumer Lag", "Records that wait, the five worst topic-partitions.", "short",
-                          Query(q.worst("lag_records", 5, q.TOPIC), PARTITION), width=12),
+                    lines("Consumer Lag", "Records that wait, the five worst topics.", "short",
+                          Query(q.worst_topics(LAG, joined="sum"), TOPIC), width=12),
                     lines("Bytes per second", "By topic.", "Bps", Query(q.copied_bytes("topic", q.TOPIC), TOPIC), width=12),
                     spread("Record Age", "record_age_ms"),
                     spread("Replication Latency", "replication_latency_ms"),
                     table("Consumer Group Offset Sync Latency", "checkpoint_latency_ms",
-                          "by group and topic-partition: of the last checkpoint that had changed", ("",), NO_GROUP),
+                          "of the last checkpoint that had changed, by group and topic-partition",
+                          f"{q.BY_GROUP}, topic, partition", {"": "last"}, NO_GROUP),
                 ),
             ),
         ),

@@ -12,8 +12,8 @@ import attr
 from grafanalib import core
 
 from dashboards.monitoring import DEFAULT
-from dashboards.panels import WIDTH, Board, Panel, Query, Row
-from dashboards.queries import FIRING, restarts_now
+from dashboards.panels import COUNT, WIDTH, Board, Panel, Query, Row
+from dashboards.queries import FIRING, restarts_now, starts_now, takeovers_now
 from dashboards.recording import metric
 from metrics.verdict import Status
 
@@ -21,6 +21,7 @@ SCHEMA = 39  # Grafana 10.4 and newer take it as it is
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 TAG = "kafka-mirror"
 INSPECTOR = "http://localhost:8501"
+LABELS = ("source", "target", "group", "topic", "partition")  # a table's first columns
 _COLOURS = {Status.OK: "green", Status.WARN: "yellow", Status.UNKNOWN: "orange", Status.STOP: "red",
             Status.STALL: "red", Status.REWIND: "purple", Status.LOST: "dark-red"}  # fmt: skip
 assert set(_COLOURS) == set(Status)
@@ -30,6 +31,7 @@ _DEAD = frozenset((
     "interval", "maxDataPoints", "error", "cacheTimeout", "timeFrom", "timeShift", "transparent", "repeat", "span",
     "iteration", "__inputs", "version", "time_options",
 ))  # fmt: skip
+_BY_NAME = frozenset(("excludeByName", "indexByName", "renameByName"))  # whose keys are labels, such as `target`
 _DEAD_IN_PANELS = frozenset(("editable", "hideTimeOverride", "color", "columns", "fontSize", "mappings"))
 _VARIABLES = {
     "source": f"label_values({metric('partitions')}, source)",
@@ -102,7 +104,11 @@ def _encoded(value: Any) -> Any:
 def _clean(value: Any) -> Any:
     if isinstance(value, dict):
         is_step = value.keys() == {"color", "value"}  # of thresholds: the lowest one begins at null
-        return {key: _clean(each) for key, each in value.items() if is_step or (each is not None and key not in _DEAD)}
+        return {
+            key: each if key in _BY_NAME else _clean(each)
+            for key, each in value.items()
+            if is_step or (each is not None and key not in _DEAD)
+        }
     if isinstance(value, list):
         return [_clean(each) for each in value]
     return value
@@ -144,6 +150,7 @@ def _panel(panel: Panel, place: core.GridPos, number: int) -> Any:
         "table": _table,
         "heatmap": _heatmap,
         "statuses": _statuses,
+        "timeline": _timeline,
     }[panel.kind](panel, common)
 
 
@@ -191,17 +198,26 @@ def _lines(panel: Panel, common: dict[str, Any]) -> core.TimeSeries:
         showPoints="never",
         tooltipMode="multi",
         tooltipSort="desc",
-        legendDisplayMode="list",
+        legendDisplayMode="table",
         legendPlacement="bottom",
+        legendCalcs=["lastNotNull", "max"],
+        thresholdsStyleMode="dashed" if panel.steps else "off",
         valueMin=0,
         extraJson={
             "fieldConfig": {
-                "defaults": {"color": {"mode": "palette-classic"}},
+                "defaults": {"color": {"mode": "palette-classic"}, **_thresholds(panel)},
                 "overrides": _verdict_colours() if panel.queries[0].legend == "{{status}}" else [],
             },
             "options": {"legend": {"showLegend": True}},
         },
     )
+
+
+def _thresholds(panel: Panel) -> dict[str, Any]:
+    if not panel.steps:
+        return {}
+    steps = [{"color": "transparent" if value is None else color, "value": value} for value, color in panel.steps]
+    return {"thresholds": {"mode": "absolute", "steps": steps}}
 
 
 def _verdict_colours() -> list[dict[str, Any]]:
@@ -215,19 +231,35 @@ def _verdict_colours() -> list[dict[str, Any]]:
 
 
 def _table(panel: Panel, common: dict[str, Any]) -> core.Table:
+    """Return a table of one line for each set of labels; every column has a unit of its own, and labels have none."""
     renamed = {f"Value #{letter}": query.column for query, letter in zip(panel.queries, "ABCDEFGH", strict=False)}
     renamed |= {"Value": panel.queries[0].column}  # a lone query's column has no letter
-    organize = {"excludeByName": dict.fromkeys(("Time", "__name__", *panel.hidden), True), "renameByName": renamed}
+    columns = [*LABELS, *renamed]
+    organize = {
+        "excludeByName": {"Time": True},
+        "indexByName": {column: at for at, column in enumerate(columns)},
+        "renameByName": renamed,
+    }
+    units = [_with_unit(query) for query in panel.queries if query.unit]
     return core.Table(
         **common,
-        unit=panel.unit,
         filterable=True,
         transformations=[{"id": "merge", "options": {}}, {"id": "organize", "options": organize}],
         sortBy=[core.TableSortByField(displayName=panel.queries[0].column, desc=True)],
-        overrides=[_linked("topic", "Board of this topic", _topic_url()), _linked("partition", "Lag inspector", _inspector_url()),
-                   _worded_status()],
-        extraJson={"fieldConfig": {"defaults": {"decimals": 0, "custom": {"align": "auto"}}}},
+        overrides=[*units, _linked("topic", "Board of this topic", _topic_url()),
+                   _linked("partition", "Lag inspector", _inspector_url()), _worded_status()],
+        extraJson={"fieldConfig": {"defaults": {"custom": {"align": "auto"}}}},
     )  # fmt: skip
+
+
+def _with_unit(query: Query) -> dict[str, Any]:
+    return {
+        "matcher": {"id": "byName", "options": query.column},
+        "properties": [
+            {"id": "unit", "value": query.unit},
+            {"id": "decimals", "value": 0 if query.unit == COUNT else 1},
+        ],
+    }
 
 
 def _linked(column: str, title: str, url: str) -> dict[str, Any]:
@@ -297,6 +329,19 @@ def _statuses(panel: Panel, common: dict[str, Any]) -> _Plain:
     return _Plain(**common, kind="status-history", options=options, fields=fields)
 
 
+def _timeline(panel: Panel, common: dict[str, Any]) -> _Plain:
+    options = {
+        "mergeValues": True,
+        "showValue": "auto",
+        "alignValue": "center",
+        "rowHeight": 0.8,
+        "legend": {"displayMode": "list", "placement": "bottom", "showLegend": False, "calcs": []},
+        "tooltip": {"mode": "single", "sort": "none"},
+    }
+    fields = {"unit": panel.unit, "mappings": _mappings(), "custom": {"fillOpacity": 80, "lineWidth": 0}}
+    return _Plain(**common, kind="state-timeline", options=options, fields=fields)
+
+
 # --- the frame -------------------------------------------------------------------------------------------------------
 
 
@@ -308,11 +353,13 @@ def _templates(board: Board) -> list[dict[str, Any]]:
         "name": "inspector", "label": "Lag inspector", "type": "textbox", "query": INSPECTOR, "hide": 2,
         "current": {"text": INSPECTOR, "value": INSPECTOR},
     }  # fmt: skip
-    return [datasource, *(_variable(name) for name in names), inspector]
+    return [datasource, *(_variable(name, has_all=name not in board.chosen) for name in names), inspector]
 
 
-def _variable(name: str) -> dict[str, Any]:
+def _variable(name: str, *, has_all: bool) -> dict[str, Any]:
+    """Return a variable; one without All begins with the first that there is."""
     query = _VARIABLES[name]
+    everything = {"allValue": ".+", "current": {"text": "All", "value": "$__all"}} if has_all else {}
     return {
         "name": name,
         "label": name.capitalize(),
@@ -322,9 +369,8 @@ def _variable(name: str) -> dict[str, Any]:
         "query": {"query": query, "refId": "Variable"},
         "refresh": 2,  # when the time range changes
         "multi": True,
-        "includeAll": True,
-        "allValue": ".+",
-        "current": {"text": "All", "value": "$__all"},
+        "includeAll": has_all,
+        **everything,
         "sort": 3 if name == "partition" else 1,
     }
 
@@ -344,6 +390,8 @@ def _annotations() -> list[dict[str, Any]]:
     return [
         of("Alerts", FIRING, "red", "{{alertname}}"),
         of("Query restarts", restarts_now(), "orange", "query restarted"),
+        of("Starts", starts_now(), "blue", "{{instance}} started"),
+        of("Take-overs", takeovers_now(), "purple", "slots taken over"),
         of(
             "Deploys",
             f"{metric('build_info')} unless {metric('build_info')} offset 5m",

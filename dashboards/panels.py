@@ -6,33 +6,35 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 WIDTH = 24  # columns of Grafana's grid
+COUNT = "locale"  # the unit of counts in tables: 18,000 rather than 18 K
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One PromQL expression. `legend` is Grafana's template; `column` names the value in a table."""
+    """One PromQL expression. `legend` is Grafana's template; `column` names the value in a table, `unit` is that column's."""
 
     expr: str
     legend: str = ""
     column: str = ""
+    unit: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """One panel. `unit` is Grafana's id; `steps` are (from value, colour), the first one's value is the lowest.
+    """One panel. `unit` is Grafana's id, of all values but a table's.
 
-    `may_be_empty` says why a healthy mirror may have nothing to show here, so that a check can tell it from a typing error.
+    `steps` are (from value, colour); the first one's value is the lowest. `may_be_empty` says why a healthy mirror may have
+    nothing to show here, so that a check can tell it from a typing error.
     """
 
-    kind: Literal["stat", "lines", "stack", "table", "heatmap", "statuses"]
+    kind: Literal["stat", "lines", "stack", "table", "heatmap", "statuses", "timeline"]
     title: str
     description: str
     queries: tuple[Query, ...]
-    unit: str
+    unit: str = ""
     width: int = 8
     height: int = 8
     steps: tuple[tuple[float | None, str], ...] = ()
-    hidden: tuple[str, ...] = ()  # labels that a table leaves out
     words: tuple[tuple[int, str, str], ...] = ()  # of a number that is a code: value, word, colour
     may_be_empty: str = ""
 
@@ -47,13 +49,14 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Board:
-    """One board, which answers one question. `variables` beside datasource, source and target."""
+    """One board, which answers one question. `variables` beside datasource, source and target; `chosen` of them have no All."""
 
     uid: str
     title: str
     question: str
     rows: tuple[Row, ...]
     variables: tuple[str, ...] = field(default=())
+    chosen: tuple[str, ...] = field(default=())
 
 
 GOOD, BAD, WARN, INFO = "green", "red", "orange", "blue"
@@ -81,8 +84,16 @@ def stat(
     )
 
 
-def lines(title: str, description: str, unit: str, *queries: Query, width: int = 8, may_be_empty: str = "") -> Panel:
-    """Return lines over time."""
+def lines(
+    title: str,
+    description: str,
+    unit: str,
+    *queries: Query,
+    width: int = 8,
+    steps: tuple[tuple[float | None, str], ...] = (),
+    may_be_empty: str = "",
+) -> Panel:
+    """Return lines over time; a step is a line across."""
     return Panel(
         kind="lines",
         title=title,
@@ -90,6 +101,7 @@ def lines(title: str, description: str, unit: str, *queries: Query, width: int =
         queries=queries,
         unit=unit,
         width=width,
+        steps=steps,
         may_be_empty=may_be_empty,
     )
 

@@ -1,7 +1,7 @@
 """A page that shows the boards without a Grafana: drawn from a real Prometheus' answers, and marked as a preview.
 
 For people who want to see a board before they install anything, and for us: an empty panel, a bad legend or a unit that
-does not suit shows here. It is not Grafana: no colours of its own, no zoom.
+does not suit shows here. Colours, thresholds, units and axes are Grafana's; what one can click on there, one cannot here.
 """
 
 from __future__ import annotations
@@ -14,24 +14,41 @@ from itertools import pairwise
 from typing import Any, Protocol
 
 from dashboards.boards import boards
-from dashboards.grafana import STATUSES
-from dashboards.panels import WIDTH, Board, Panel
+from dashboards.grafana import LABELS, STATUSES
+from dashboards.panels import COUNT, WIDTH, Board, Panel, Query
 
 RANGE_S = 3600.0
 POINTS = 120
-COLOURS = ("#1f60c4", "#b3490c", "#2b7a2b", "#8f3bb8", "#b0263c", "#0f7a8a", "#7a5c00", "#5a5a5a")
+LINES = (
+    "#73bf69",
+    "#f2cc0c",
+    "#8ab8ff",
+    "#ff780a",
+    "#f2495c",
+    "#5794f2",
+    "#b877d9",
+    "#705da0",
+)  # Grafana's classic palette
+NAMED = {"green": "#73bf69", "yellow": "#fade2a", "orange": "#ff9830", "red": "#f2495c", "purple": "#b877d9",
+         "dark-red": "#c4162a", "blue": "#5794f2"}  # fmt: skip
+SHOWN_IN_LEGEND = 8
 STYLE = """
-body { font: 14px/1.4 system-ui, sans-serif; margin: 1rem; color: #1b1f24; background: #f4f5f5; }
-header, .board > h2 { margin: 0 0 .5rem; } .note { background: #fff3cd; padding: .5rem .75rem; border: 1px solid #d9b84a; }
+body { font: 14px/1.4 Inter, system-ui, sans-serif; margin: 1rem; color: #ccccdc; background: #111217; }
+header, .board > h2 { margin: 0 0 .5rem; } a { color: #6e9fff; }
+.note { background: #22252b; padding: .5rem .75rem; border-left: 3px solid #ff9830; }
 .grid { display: grid; grid-template-columns: repeat(24, 1fr); gap: 8px; margin-bottom: 2rem; }
 .row { grid-column: 1 / -1; font-weight: 600; margin-top: .5rem; }
-.panel { background: #fff; border: 1px solid #d8d9da; padding: .5rem; min-width: 0; overflow: hidden; }
-.panel h4 { margin: 0; font-size: 13px; } .panel p { margin: 0 0 .25rem; font-size: 11px; color: #55606c; }
-.number { font-size: 28px; font-weight: 600; } .empty { color: #55606c; font-style: italic; }
-.legend { font-size: 11px; } .legend span { margin-right: .75em; white-space: nowrap; }
+.panel { background: #181b1f; border: 1px solid #2c3235; border-radius: 3px; padding: .5rem; min-width: 0; overflow: hidden; }
+.panel h4 { margin: 0; font-size: 13px; } .panel p { margin: 0 0 .25rem; font-size: 11px; color: #a2a2af; }
+.number { font-size: 28px; font-weight: 600; text-align: center; } .empty { color: #a2a2af; font-style: italic; }
 table { border-collapse: collapse; font-size: 12px; width: 100%; } th, td { text-align: left; padding: 1px 6px; }
-td.value { text-align: right; font-variant-numeric: tabular-nums; } tr:nth-child(even) { background: #f4f5f5; }
-svg { width: 100%; height: 120px; display: block; }
+td.value, th.value { text-align: right; font-variant-numeric: tabular-nums; } .table tr:nth-child(even) { background: #1f2228; }
+.legend { font-size: 11px; } .legend th { font-weight: 400; color: #a2a2af; } .legend td { color: #ccccdc; }
+.plot { display: grid; grid-template-columns: max-content 1fr; column-gap: 6px; }
+.values { display: flex; flex-direction: column; justify-content: space-between; text-align: right; }
+.values, .times { font-size: 10px; color: #a2a2af; } .times { grid-column: 2; display: flex; justify-content: space-between; }
+svg { width: 100%; height: 130px; display: block; } path { vector-effect: non-scaling-stroke; }
+td.strip { width: 85%; } .strip svg { height: 14px; }
 """
 
 
@@ -63,10 +80,10 @@ def preview(server: Answers, shown: Sequence[Board] | None = None, *, now_s: flo
     )
 
 
-def filled_in(expr: str) -> str:
-    """Return a query with every variable of the boards replaced as Grafana does for All and the last hour."""
+def filled_in(expr: str, **chosen: str) -> str:
+    """Return a query with every variable replaced as Grafana does for the last hour; what is not chosen is All."""
     for name in ("source", "target", "topic", "partition", "group"):
-        expr = expr.replace(f"${name}", ".+")
+        expr = expr.replace(f"${name}", chosen.get(name, ".+"))
     return expr.replace("$__rate_interval", "1m").replace("$__range", "1h")
 
 
@@ -80,7 +97,9 @@ def _board(server: Answers, board: Board, now_s: float) -> str:
 
 
 def _panel(server: Answers, panel: Panel, now_s: float) -> str:
-    draw = {"stat": _number, "table": _table, "heatmap": _heatmap, "statuses": _statuses}.get(panel.kind, _lines)
+    draw = {"stat": _number, "table": _table, "heatmap": _heatmap, "statuses": _statuses, "timeline": _statuses}.get(
+        panel.kind, _lines
+    )
     body = (
         draw(server, panel, now_s)
         or f'<p class="empty">no data{": " + _text(panel.may_be_empty) if panel.may_be_empty else ""}</p>'
@@ -91,41 +110,55 @@ def _panel(server: Answers, panel: Panel, now_s: float) -> str:
 
 def _number(server: Answers, panel: Panel, now_s: float) -> str:
     found = server.query(filled_in(panel.queries[0].expr))
-    words = {float(value): word for value, word, _ in panel.words}
-    numbers = [float(series["value"][1]) for series in found[:1]]
-    return "".join(
-        f'<div class="number">{_text(words.get(number) or _value(number, panel.unit))}</div>' for number in numbers
-    )
+    words = {float(value): (word, colour) for value, word, colour in panel.words}
+    drawn = []
+    for number in [float(series["value"][1]) for series in found[:1]]:
+        word, colour = words.get(number) or (_value(number, panel.unit), _step(number, panel.steps))
+        drawn.append(f'<div class="number" style="color: {NAMED.get(colour, "inherit")}">{_text(word)}</div>')
+    return "".join(drawn)
+
+
+def _step(number: float, steps: Sequence[tuple[float | None, str]]) -> str:
+    """Return the colour of the highest step that a number has reached."""
+    return next((colour for start, colour in reversed(steps) if start is None or number >= start), "")
 
 
 def _table(server: Answers, panel: Panel, now_s: float) -> str:
     rows: dict[tuple[tuple[str, str], ...], dict[str, float]] = {}
     for query in panel.queries:
         for series in server.query(filled_in(query.expr)):
-            labels = {
-                name: value for name, value in series["metric"].items() if name not in (*panel.hidden, "__name__")
-            }
+            labels = {name: value for name, value in series["metric"].items() if name != "__name__"}
             rows.setdefault(tuple(sorted(labels.items())), {})[query.column] = float(series["value"][1])
     if not rows:
         return ""
-    names = list(dict.fromkeys(name for key in rows for name, _ in key))
+    present = list(dict.fromkeys(name for key in rows for name, _ in key))
+    names = [name for name in LABELS if name in present] + [name for name in present if name not in LABELS]
     columns = [query.column for query in panel.queries]
-    head = "".join(f"<th>{_text(name)}</th>" for name in (*names, *columns))
+    head = "".join(f"<th>{_text(name)}</th>" for name in names)
+    head += "".join(f'<th class="value">{_text(name)}</th>' for name in columns)
     ordered = sorted(rows.items(), key=lambda row: -row[1].get(columns[0], 0.0))
     body = "".join(
         "<tr>"
         + "".join(f"<td>{_text(dict(key).get(name, ''))}</td>" for name in names)
-        + "".join(f'<td class="value">{_cell(column, values.get(column), panel.unit)}</td>' for column in columns)
+        + "".join(f'<td class="value">{_cell(query, values.get(query.column))}</td>' for query in panel.queries)
         + "</tr>"
         for key, values in ordered[:20]
     )
-    return f"<table><tr>{head}</tr>{body}</table>"
+    return f'<table class="table"><tr>{head}</tr>{body}</table>'
 
 
-def _cell(column: str, value: float | None, unit: str) -> str:
+def _cell(query: Query, value: float | None) -> str:
     if value is None:
         return ""
-    return STATUSES.get(int(value), ("?", ""))[0] if column == "status" else _value(value, unit)
+    if query.column != "status":
+        return _value(value, query.unit)
+    word, colour = _verdict(value)
+    return f'<span style="color: {NAMED.get(colour, "inherit")}">{_text(word)}</span>'
+
+
+def _verdict(code: float) -> tuple[str, str]:
+    """Return a verdict's word and Grafana's name of its colour."""
+    return STATUSES.get(int(code), ("?", ""))
 
 
 def _over_time(server: Answers, panel: Panel, now_s: float) -> list[tuple[str, list[tuple[float, float]]]]:
@@ -149,27 +182,69 @@ def _lines(server: Answers, panel: Panel, now_s: float) -> str:
     series = _over_time(server, panel, now_s)
     if not series:
         return ""
-    top = max((value for _, points in series for _, value in points), default=0.0) or 1.0
-    paths = "".join(
-        f'<path d="{_path(points, now_s, top)}" fill="none" stroke="{COLOURS[at % len(COLOURS)]}" stroke-width="1.5"/>'
-        for at, (_, points) in enumerate(series)
+    colours = [_colour(name, at) for at, (name, _) in enumerate(series)]
+    is_stack = panel.kind == "stack"
+    drawn = _stacked(series) if is_stack else [points for _, points in series]
+    top = max((value for points in drawn for _, value in points), default=0.0) or 1.0
+    paths = "".join(  # the highest first: what is stacked covers what is behind it
+        f'<path d="{_path(points, now_s, top, is_filled=is_stack)}" stroke="{colour}" stroke-width="1.5" '
+        f'fill="{colour if is_stack else "none"}"/>'
+        for colour, points in reversed(list(zip(colours, drawn, strict=True)))
     )
-    axis = '<line x1="0" y1="119" x2="600" y2="119" stroke="#c7d0d9"/>'
+    across = "".join(
+        f'<path d="M0 {118 - 112 * start / top:.1f} h600" stroke="{NAMED[colour]}" stroke-width="1" stroke-dasharray="6 4"/>'
+        for start, colour in panel.steps
+        if start is not None and start <= top
+    )
     legend = "".join(
-        f'<span style="color: {COLOURS[at % len(COLOURS)]}">■ {_text(name)}: {_value(points[-1][1], panel.unit)}</span>'
-        for at, (name, points) in enumerate(series[:12])
+        f'<tr><td><span style="color: {colour}">━</span> {_text(name)}</td><td class="value">{_value(points[-1][1], panel.unit)}'
+        f'</td><td class="value">{_value(max(value for _, value in points), panel.unit)}</td></tr>'
+        for colour, (name, points) in list(zip(colours, series, strict=True))[:SHOWN_IN_LEGEND]
     )
-    most = f"<span>up to {_value(top, panel.unit)}</span>"
-    return f'{_svg(panel, axis + paths)}<div class="legend">{most}{legend}</div>'
+    head = '<tr><th></th><th class="value">Last</th><th class="value">Max</th></tr>'
+    more = f"<p>and {len(series) - SHOWN_IN_LEGEND} more</p>" if len(series) > SHOWN_IN_LEGEND else ""
+    plot = _plot(panel, across + paths, [_value(top * share / 2, panel.unit) for share in (2, 1, 0)], now_s)
+    return f'{plot}<table class="legend">{head}{legend}</table>{more}'
 
 
-def _path(points: list[tuple[float, float]], now_s: float, top: float) -> str:
+def _colour(name: str, at: int) -> str:
+    """Return a line's colour: that of the verdict that it is called after, or the next one of the palette."""
+    of_verdict = {word.lower(): colour for word, colour in STATUSES.values()}
+    return NAMED[of_verdict[name]] if name in of_verdict else LINES[at % len(LINES)]
+
+
+def _stacked(series: list[tuple[str, list[tuple[float, float]]]]) -> list[list[tuple[float, float]]]:
+    """Return the points of each series on top of those before it."""
+    below: dict[float, float] = {}
+    found = []
+    for _, points in series:
+        for at, value in points:
+            below[at] = below.get(at, 0.0) + value
+        found.append([(at, below[at]) for at, _ in points])
+    return found
+
+
+def _plot(panel: Panel, inside: str, values: Sequence[str], now_s: float) -> str:
+    """Return a drawing with what its heights and its widths mean."""
+    times = "".join(
+        f"<span>{datetime.fromtimestamp(now_s - RANGE_S * share / 4, UTC):%H:%M}</span>" for share in (4, 3, 2, 1, 0)
+    )
+    grid = "".join(f'<path d="M0 {y} h600" stroke="#2c3235" stroke-width="1"/>' for y in (6, 62, 118))
+    heights = "".join(f"<span>{_text(value)}</span>" for value in values)
+    drawing = _svg(panel, grid + inside)
+    return f'<div class="plot"><div class="values">{heights}</div>{drawing}<div class="times">{times}</div></div>'
+
+
+def _path(points: list[tuple[float, float]], now_s: float, top: float, *, is_filled: bool = False) -> str:
     """Return an SVG path; where samples are missing for more than three steps, a gap."""
     drawn = []
     breaks = {after[0] for before, after in pairwise(points) if after[0] - before[0] > 3 * RANGE_S / POINTS}
     for number, (at, value) in enumerate(points):
         x, y = 600 * (1 - (now_s - at) / RANGE_S), 118 - 112 * max(0.0, value) / top
         drawn.append(f"{'M' if number == 0 or at in breaks else 'L'}{x:.1f} {y:.1f}")
+    if is_filled:
+        first, last = (600 * (1 - (now_s - at) / RANGE_S) for at in (points[0][0], points[-1][0]))
+        drawn.append(f"L{last:.1f} 118 L{first:.1f} 118 Z")
     return " ".join(drawn) + (" h1" if len(points) == 1 else "")
 
 
@@ -185,31 +260,38 @@ def _heatmap(server: Answers, panel: Panel, now_s: float) -> str:
             below[at] = value
             most = max(most, count)
             cells.append((row, at, count))
-    height = 118 / len(series)
+    rows = max((row for row, _, count in cells if count > 0), default=0) + 1
+    height = 118 / rows
     drawn = "".join(
         f'<rect x="{600 * (1 - (now_s - at) / RANGE_S):.1f}" y="{118 - (row + 1) * height:.1f}" width="5" height="{height:.1f}" '
-        f'fill="#1f60c4" fill-opacity="{count / most:.2f}"/>'
+        f'fill="#5794f2" fill-opacity="{count / most:.2f}"/>'
         for row, at, count in cells
         if count > 0
     )
-    legend = f"<span>buckets from below {_text(series[0][0])} s up to {_text(series[-1][0])}</span>"
-    return f'{_svg(panel, drawn)}<div class="legend">{legend}</div>'
+    edges = [_edge(series[rows - 1][0]), "0"]
+    return _plot(panel, drawn, edges, now_s)
+
+
+def _edge(le: str) -> str:
+    """Return a bucket's upper bound as a person says it."""
+    return "∞" if le == "+Inf" else _duration(float(le))
 
 
 def _statuses(server: Answers, panel: Panel, now_s: float) -> str:
     series = _over_time(server, panel, now_s)
     if not series:
         return ""
-    words = {code: word for code, (word, _) in STATUSES.items()}
     rows = []
     for legend, points in series:
         cells = "".join(
             f'<rect x="{600 * (1 - (now_s - at) / RANGE_S):.1f}" y="0" width="5" height="14" '
-            f'fill="{"#2b7a2b" if value == 1 else "#b0263c"}"/>'
+            f'fill="{NAMED.get(_verdict(value)[1], "none")}"/>'
             for at, value in points
         )
-        strip = f'<svg viewBox="0 0 600 14" style="height: 14px" role="img" aria-label="{_text(legend)}">{cells}</svg>'
-        rows.append(f"<tr><td>{_text(legend)}</td><td>{words.get(int(points[-1][1]), '?')}</td><td>{strip}</td></tr>")
+        strip = f'<svg viewBox="0 0 600 14" preserveAspectRatio="none" role="img" aria-label="{_text(legend)}">{cells}</svg>'
+        rows.append(
+            f'<tr><td>{_text(legend)}</td><td>{_verdict(points[-1][1])[0]}</td><td class="strip">{strip}</td></tr>'
+        )
     return f"<table>{''.join(rows)}</table>"
 
 
@@ -223,6 +305,8 @@ def _value(value: float, unit: str) -> str:
         return f"{value * 100:.4g} %" if abs(value) < 100 else f"{value * 100:,.0f} %"
     if unit in ("s", "ms"):
         return _duration(value / 1000 if unit == "ms" else value)
+    if unit == COUNT:
+        return f"{value:,.0f}"
     suffix = {"cps": "/s", "Bps": "B/s", "bytes": "B"}.get(unit, "")
     for scale, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= 10 * scale or (abs(value) >= scale and letter != "k"):

@@ -26,6 +26,7 @@ from dashboards.recording import (
     LATENCY_P99,
     PRODUCED,
     STATUSES,
+    WORST,
     metric,
 )
 from metrics.objective import OBJECTIVE
@@ -34,6 +35,8 @@ FLOW = 'source=~"$source",target=~"$target"'
 TOPIC = f'{FLOW},topic=~"$topic"'
 PARTITION = f'{TOPIC},partition=~"$partition"'
 GROUP = f'{FLOW},group=~"$group"'
+BY_PARTITION = "source, target, topic, partition"
+BY_TOPIC = "source, target, topic"
 BY_GROUP = "source, target, group"
 WELL = "translated|synced"  # what became of a group's offset, where that is as good as it gets
 EVERY = "$__rate_interval"
@@ -67,6 +70,11 @@ def partitions_not_ok() -> str:
 def partitions_by_status() -> str:
     """Topic-partitions by verdict."""
     return f"sum by (status) ({recorded(STATUSES)})"
+
+
+def worst_verdict_by_flow() -> str:
+    """The worst verdict of each flow's topic-partitions; UNKNOWN while nobody tells of it."""
+    return recorded(WORST)
 
 
 def queries_down() -> str:
@@ -109,7 +117,7 @@ def lag_seconds_by_flow() -> str:
 
 def lag_seconds_by_topic() -> str:
     """The same by topic."""
-    return f"max by (source, target, topic) ({recorded(LAG_SECONDS, TOPIC)})"
+    return f"max by ({BY_TOPIC}) ({recorded(LAG_SECONDS, TOPIC)})"
 
 
 def lag_records_total(where: str = FLOW) -> str:
@@ -124,18 +132,45 @@ def lag_records_by_flow() -> str:
 
 def lag_records_by_topic() -> str:
     """The same by topic."""
-    return f"sum by (source, target, topic) ({recorded(LAG, TOPIC)})"
+    return f"sum by ({BY_TOPIC}) ({recorded(LAG, TOPIC)})"
 
 
-def worst(short: str, count: int, where: str = FLOW) -> str:
-    """The series of a family with the largest values."""
-    return f"topk({count}, {of(short, where)})"
+def worst(
+    selector: str,
+    count: int,
+    by: str = BY_PARTITION,
+    *,
+    joined: str = "max",
+    over: str = "max_over_time",
+    rank: str = "topk",
+) -> str:
+    """Those with the largest value in the time shown: the same ones all the while, so that no line jumps to another.
+
+    Args:
+        selector: Of one family, without a range.
+        count: How many.
+        by: The labels that tell them apart.
+        joined: What puts several series with these labels together.
+        over: What of the time shown decides.
+        rank: `bottomk` for the smallest.
+    """
+    chosen = f"{rank}({count}, {joined} by ({by}) ({over}({selector}[$__range] @ end())))"
+    return f"{joined} by ({by}) ({selector} and on ({by}) {chosen})"
 
 
-def of_the_worst(short: str, count: int) -> str:
-    """Another family of the topic-partitions that lag longest."""
-    on = "on (source, target, topic, partition)"
-    return f"{of(short)} and {on} topk({count}, {of('lag_seconds')})"
+def worst_now(short: str, count: int, *, by: str = BY_PARTITION, ranked: str = "lag_seconds", where: str = FLOW) -> str:
+    """A family, of those where another one is largest now."""
+    return f"max by ({by}) ({of(short, where)} and on ({by}) topk({count}, {of(ranked, where)}))"
+
+
+def worst_topics(name: str, count: int = 5, *, joined: str = "max") -> str:
+    """A recorded series of the topics where it is largest in the time shown."""
+    return worst(recorded(name, TOPIC), count, BY_TOPIC, joined=joined)
+
+
+def worst_groups(short: str, count: int = 5) -> str:
+    """A family of the groups where it is largest in the time shown."""
+    return worst(of(short, GROUP), count, BY_GROUP)
 
 
 def topics_behind() -> str:
@@ -145,12 +180,13 @@ def topics_behind() -> str:
 
 def headroom(count: int = 5, where: str = FLOW) -> str:
     """Topics whose first unreplicated record retention may delete soonest."""
-    return f"bottomk({count}, {of('retention_headroom_seconds', where)})"
+    selector = of("retention_headroom_seconds", where)
+    return worst(selector, count, BY_TOPIC, joined="min", over="min_over_time", rank="bottomk")
 
 
 def headroom_by_topic() -> str:
     """Retention headroom by topic."""
-    return f"min by (source, target, topic) ({of('retention_headroom_seconds', TOPIC)})"
+    return f"min by ({BY_TOPIC}) ({of('retention_headroom_seconds', TOPIC)})"
 
 
 def lost(window: str = "$__range", where: str = FLOW) -> str:
@@ -165,7 +201,7 @@ def rewinds(where: str = FLOW) -> str:
 
 def silence_by_topic() -> str:
     """How old the newest replicated record of a topic is."""
-    return f"time() - max by (source, target, topic) ({of('last_record_timestamp_seconds', TOPIC)})"
+    return f"time() - max by ({BY_TOPIC}) ({of('last_record_timestamp_seconds', TOPIC)})"
 
 
 # --- may the groups fail over? ---------------------------------------------------------------------------------------
@@ -192,20 +228,21 @@ def cannot_fail_over() -> str:
     return f"sum by ({BY_GROUP}) ({of('group_partitions', GROUP, also=no_way)}) or 0 * {followed()}"
 
 
-def not_synced() -> str:
-    """Those whose offset is not as well as can be, by what became of it."""
+def not_synced(count: int = 5) -> str:
+    """Topic-partitions of a group whose offset is not as well as can be, by what became of it: where they are most."""
     not_well = f'state!~"{WELL}"'
-    return f"sum by ({BY_GROUP}, state) ({of('group_partitions', GROUP, also=not_well)})"
+    return worst(of("group_partitions", GROUP, also=not_well), count, f"{BY_GROUP}, state", joined="sum")
+
+
+def oldest_checkpoints(count: int = 5) -> str:
+    """How old the checkpoints are of the groups where they are oldest at the end of the time shown."""
+    selector = of("last_checkpoint_timestamp_seconds", GROUP)
+    return f"time() - ({worst(selector, count, BY_GROUP, joined='min', over='last_over_time', rank='bottomk')})"
 
 
 def reread() -> str:
     """Records that a group would have read again, had it failed over just before its last checkpoint."""
     return f"max by ({BY_GROUP}) ({of('failover_reread_records', GROUP)})"
-
-
-def checkpoint_latency() -> str:
-    """How long a group's slowest checkpoint took."""
-    return f"max by ({BY_GROUP}) ({of('checkpoint_latency_ms', GROUP)})"
 
 
 def checkpoints(short: str, window: str = EVERY) -> str:
@@ -275,7 +312,7 @@ def heat(short: str, where: str = TOPIC) -> str:
 
 def status_of_partitions() -> str:
     """The worst partitions' verdicts over time."""
-    return f"topk(20, {of('partition_status', PARTITION)})"
+    return worst(of("partition_status", PARTITION), 20)
 
 
 def band(short: str, part: str, where: str = PARTITION) -> str:
@@ -337,7 +374,7 @@ def verified() -> str:
 
 def verify_differences() -> str:
     """Records found different or missing."""
-    return f"sum by (source, target, topic) (increase({of('verify_differences_total')}[{EVERY}]))"
+    return f"sum by ({BY_TOPIC}) (increase({of('verify_differences_total')}[{EVERY}]))"
 
 
 def verify_waiting() -> str:
@@ -363,6 +400,16 @@ def restarts() -> str:
 def restarts_now() -> str:
     """Restarts as marks in time."""
     return f"changes({metric('query_restarts_total')}[1m]) > 0"
+
+
+def takeovers_now() -> str:
+    """Slots that were taken from a process that never released them, as marks in time."""
+    return f"sum by (source, target) (increase({of('takeovers_total')}[1m])) > 0"
+
+
+def starts_now() -> str:
+    """Starts of the mirror's processes as marks in time."""
+    return f"changes(process_start_time_seconds{{{DEFAULT.selector}}}[1m]) > 0"
 
 
 def query_active() -> str:

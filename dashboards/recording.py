@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from metrics.catalogue import BY_NAME
 from metrics.objective import OBJECTIVE
+from metrics.verdict import Status
 
 BY_FLOW = "job, source, target"
 BY_TOPIC = f"{BY_FLOW}, topic"
@@ -28,6 +29,7 @@ STATUSES = f"{FLOW_LEVEL}kafka_mirror_partitions:sum"
 EXPECTED = f"{FLOW_LEVEL}kafka_mirror_expected_partitions:max"
 GOOD = f"{FLOW_LEVEL}kafka_mirror_fresh_partitions:sum"
 FRESH = f"{FLOW_LEVEL}kafka_mirror_fresh_partitions:ratio"
+WORST = f"{FLOW_LEVEL}kafka_mirror_partition_status:max"
 FAILOVER = f"{FLOW_LEVEL}kafka_mirror_failover_answer:min"
 LATENCY_P50 = f"{FLOW_LEVEL}kafka_mirror_replication_latency_seconds:p50_5m"
 LATENCY_P99 = f"{FLOW_LEVEL}kafka_mirror_replication_latency_seconds:p99_5m"
@@ -68,6 +70,8 @@ def recording() -> dict[str, str]:
             f"or 0 * {EXPECTED}"
         ),
         FRESH: f"{GOOD} / ({EXPECTED} > 0)",
+        # Where nobody tells of a flow, its verdict is UNKNOWN.
+        WORST: f"max by ({BY_FLOW}) ({metric('partition_status')})\nor (0 * {EXPECTED} + {Status.UNKNOWN.value})",
         # What verify found is another process' to tell; and where nobody tells, the answer is NO.
         FAILOVER: (
             f"min by ({BY_FLOW}) ({metric('failover_answer')})\n"
@@ -84,7 +88,11 @@ def missed(window: str) -> str:
     return f"1 - sum_over_time({GOOD}[{window}]) / (sum_over_time({EXPECTED}[{window}]) > 0)"
 
 
-def burns(factor: float, *windows: str) -> str:
-    """Return the condition that the freshness budget burns `factor` times too fast, over each of the windows."""
+def burns(factor: float, long: str, short: str) -> str:
+    """Return the condition that the freshness budget burns `factor` times too fast, over a long window and over a short one.
+
+    A flow that is younger than the long window is not judged: of its first minutes, those of its start are a large share.
+    """
     allowed = f"{factor * (1 - OBJECTIVE):.4g}"
-    return "(" + " and ".join(f"({missed(window)} > {allowed})" for window in windows) + ")"
+    is_old = f"last_over_time({EXPECTED}[1d] offset {long})"
+    return f"(({missed(long)} > {allowed}) and ({missed(short)} > {allowed}) and {is_old})"

@@ -8,10 +8,11 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import yaml
 
+from dashboards.alerts import alerts
 from dashboards.recording import recording
 from metrics.cap import Labels
 from metrics.exposition import exposition
@@ -34,6 +35,15 @@ RETENTION_S = 7200.0
 PLACES: tuple[Labels, ...] = tuple(("a", "b", topic, part) for topic in ("a.t", "a.u") for part in ("0", "1"))
 STALLED = PLACES[0]
 GROUPS = ("billing", "search")
+
+
+def _measured(copied: int) -> dict[str, Any]:
+    """Ages and latencies of a window, in milliseconds: most near their average, a few slow ones."""
+    slow = copied // 20
+    ages = {"age_ms": 24.0, "age_min_ms": 11.0, "age_max_ms": 88.0, "age_sum_ms": 26.0 * copied}
+    latencies = {"latency_ms": 28.0, "latency_min_ms": 14.0, "latency_max_ms": 95.0, "latency_sum_ms": 31.0 * copied}
+    both = {f"{what}_counts": counts(b5=copied - slow, b7=slow) for what in ("age", "latency")}
+    return {**ages, **latencies, **both}
 
 
 class World:
@@ -62,7 +72,7 @@ class World:
             row = report(place[2], int(place[3]), records=copied, reason="too large" if stands else "")
             turn = {"turn_wait_ms": 12.0} if number < 2 else {}
             row |= {"bytes": 100 * copied, "last_timestamp_ms": now_s * 1000 if copied else None}
-            row |= {"slot": int(place[3]), "latency_counts": counts(b0=copied), "age_counts": counts(b0=copied), **turn}
+            row |= {"slot": int(place[3]), "duration_ms": 1000.0 * STEP_S, **_measured(copied), **turn}
             if not copied:
                 measured = (name for name in row if name.startswith(("age_", "latency_")))
                 row |= {name: None for name in measured if name.endswith("_ms") and "sum" not in name}
@@ -138,10 +148,21 @@ def seed(data: Path, scenario: Scenario, *, now_s: float) -> None:
 
 
 def record_the_past(data: Path, file: Path, *, now_s: float) -> None:
-    """Add what the recording rules would have recorded while the store was made; `file` configures a Prometheus."""
-    for number, level in enumerate(_levels(recording())):
+    """Add what the rules would have recorded while the store was made, alerts as if they fired at once.
+
+    `file` configures a Prometheus.
+    """
+    recorded = [[{"record": name, "expr": expr} for name, expr in level.items()] for level in _levels(recording())]
+    fired = [
+        {
+            "record": "ALERTS",
+            "expr": alert.expr,
+            "labels": {"alertname": alert.name, "alertstate": "firing", "severity": alert.severity},
+        }
+        for alert in alerts()
+    ]
+    for number, made in enumerate([*recorded, fired]):
         rules = data.with_name(f"level-{number}.yml")
-        made = [{"record": name, "expr": expr} for name, expr in level.items()]
         rules.write_text(yaml.safe_dump({"groups": [{"name": "past", "rules": made}]}))
         with prometheus_server.running(file, data) as server:
             subprocess.run(

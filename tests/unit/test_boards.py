@@ -30,7 +30,7 @@ each_board = pytest.mark.parametrize("uid", BOARDS)
 # What Prometheus itself, and prometheus-client, expose beside the catalogue.
 NOT_OURS = {"ALERTS", "scrape_duration_seconds", "process_cpu_seconds_total", "process_resident_memory_bytes"}
 # Units of Grafana that suit what a query returns.
-UNITS = {"s", "ms", "short", "cps", "Bps", "bytes", "percentunit"}
+UNITS = {"locale", "s", "ms", "short", "cps", "Bps", "bytes", "percentunit"}
 # Grafana's Prometheus plug-in reads these, though its schema has no word for them.
 UNKNOWN_BUT_READ = {
     ".annotations.list[].titleFormat", ".annotations.list[].textFormat", ".templating.list[].definition",
@@ -85,14 +85,24 @@ def test_panels_do_not_overlap_and_fit_the_grid(uid):
     assert len(ids) == len(set(ids))
 
 
+def units(panel: dict) -> set[str]:
+    """The units of a panel's values; a table's labels have none, and each of its values has its own."""
+    of_all = panel["fieldConfig"]["defaults"].get("unit")
+    if panel["type"] == "table":
+        assert not of_all
+        of_columns = (entry for override in panel["fieldConfig"]["overrides"] for entry in override["properties"])
+        return {entry["value"] for entry in of_columns if entry["id"] == "unit"}
+    return {of_all or panel["options"]["yAxis"]["unit"]}
+
+
 @each_board
 def test_every_panel_has_words_a_unit_queries_and_the_chosen_data_source(uid):
     for panel in panels(uid):
         assert panel["title"]
         assert panel["description"].endswith((".", "?")), panel["title"]
         assert panel["targets"], panel["title"]
-        unit = panel["fieldConfig"]["defaults"].get("unit") or panel["options"]["yAxis"]["unit"]
-        assert unit in UNITS
+        assert units(panel)
+        assert units(panel) <= UNITS
         for source in (panel["datasource"], *(target["datasource"] for target in panel["targets"])):
             assert source == {"type": "prometheus", "uid": "${datasource}"}
         assert [target["refId"] for target in panel["targets"]] == list("ABCDEFGH"[: len(panel["targets"])])
@@ -128,7 +138,9 @@ def test_the_frame(uid):
     used = set(re.findall(r"\$(source|target|topic|partition|group)\b", json.dumps(made["panels"])))
     assert used <= variables.keys()
     assert {link["title"] for link in made["links"]} == {"Boards", "Lag inspector", "Runbook"}
-    assert {annotation["name"] for annotation in made["annotations"]["list"]} == {"Alerts", "Query restarts", "Deploys"}
+    assert {annotation["name"] for annotation in made["annotations"]["list"]} == {
+        "Alerts", "Query restarts", "Starts", "Take-overs", "Deploys",
+    }  # fmt: skip
 
 
 @each_board

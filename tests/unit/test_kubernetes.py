@@ -7,7 +7,9 @@ from pathlib import Path
 import kubernetes_validate
 import pytest
 import yaml
+from cloudcoil.models.prometheus_operator import v1 as prometheus_operator
 
+from dashboards.monitoring import DEFAULT
 from mirror.config.settings import load
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -15,6 +17,9 @@ MANIFESTS = {
     document["kind"]: document
     for document in yaml.safe_load_all((ROOT / "docs" / "kubernetes" / "kafka-mirror.yaml").read_text())
 }
+
+
+MONITORING = list(yaml.safe_load_all((ROOT / "dashboards" / "generated" / "kubernetes.yaml").read_text()))
 
 
 @pytest.mark.parametrize("kind", MANIFESTS)
@@ -51,3 +56,44 @@ def test_the_settings_are_taken_and_fit_the_deployment(tmp_path):
     assert set(mounts.values()) == {volume["name"] for volume in spec["template"]["spec"]["volumes"]}
     assert "jaas" in (tmp_path / "mirror.properties").read_text()
     assert "ScramLoginModule" in found.flows[0].producer["sasl.jaas.config"]
+
+
+@pytest.mark.parametrize(
+    "document", MONITORING, ids=lambda document: f"{document['kind']} {document['metadata']['name']}"
+)
+def test_what_watches_it_is_as_its_schema_says(document):
+    if document["apiVersion"] == "v1":
+        kubernetes_validate.validate(document, "1.37", strict=True)
+        return
+    model = getattr(prometheus_operator, document["kind"])
+    read = model.model_validate(document).model_dump(mode="json", by_alias=True, exclude_none=True)
+    assert lost(document, read) == []
+
+
+def lost(given: object, read: object, path: str = "") -> list[str]:
+    """Paths of what a schema has not taken over."""
+    if isinstance(given, dict):
+        known = read if isinstance(read, dict) else {}
+        return [found for key, value in given.items() for found in lost(value, known.get(key), f"{path}.{key}")]
+    if isinstance(given, list):
+        known = read if isinstance(read, list) else []
+        return [found for at, value in enumerate(given) for found in lost(value, known[at], f"{path}[{at}]")]
+    return [] if given == read else [path]
+
+
+def test_what_the_operators_schema_does_not_know_is_found():
+    (rule,) = [document for document in MONITORING if document["kind"] == "PrometheusRule"]
+    wrong = yaml.safe_load(yaml.safe_dump(rule))
+    wrong["spec"]["groups"][0]["rules"][0]["lables"] = {"a": "b"}
+    read = prometheus_operator.PrometheusRule.model_validate(wrong).model_dump(mode="json", by_alias=True)
+    assert lost(wrong, read) == [".spec.groups[0].rules[0].lables.a"]
+
+
+def test_the_pods_of_the_deployment_are_scraped_as_the_job_that_the_rules_select():
+    (monitor,) = [document["spec"] for document in MONITORING if document["kind"] == "PodMonitor"]
+    pods = MANIFESTS["Deployment"]["spec"]["template"]
+    assert monitor["selector"]["matchLabels"].items() <= pods["metadata"]["labels"].items()
+    (endpoint,) = monitor["podMetricsEndpoints"]
+    (container,) = pods["spec"]["containers"]
+    assert endpoint["port"] in {port["name"] for port in container["ports"]}
+    assert DEFAULT.selector == f'job="{pods["metadata"]["labels"][monitor["jobLabel"]]}"'

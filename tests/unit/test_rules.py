@@ -173,6 +173,7 @@ SCENES = [
      {**fresh("1000x90", "1000x90"), **fresh("_x60 0x5 5x60", "_x60 1000x60", process="2")}, 66, False),
     ("KafkaMirrorFreshnessBurnsFast", "two processes know the same for a moment",
      {**fresh("10x90", "10x90"), **fresh("_x60 9x60", "_x60 10x60", process="2")}, 70, False),
+    ("KafkaMirrorFreshnessBurnsFast", "the first minutes of a flow", fresh("0x3 2x40", "2x43"), 40, False),
     ("KafkaMirrorFreshnessBurnsFast", "a restart", fresh("10x60 _ _ 9 10x60", "10x60 _ _ 10x60"), 64, False),
     ("KafkaMirrorFreshnessBurnsSlowly", "one percent late all day", fresh(DAY_OF_BLIPS, "100x1600"), 1500, True),
     ("KafkaMirrorFreshnessBurnsSlowly", "fresh all day", fresh("100x1500", "100x1500"), 1500, False),
