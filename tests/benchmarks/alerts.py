@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -157,6 +157,18 @@ def _differ(scene: Scene) -> None:
 
 
 @contextmanager
+def _loaded(source: Broker) -> Iterator[None]:
+    """Produce all the while; what a source that is down does not take is no news."""
+    with ExitStack() as loading:
+        loading.enter_context(load(source, TOPIC, rate=RATE))
+        try:
+            yield
+        finally:
+            with suppress(AssertionError):
+                loading.close()
+
+
+@contextmanager
 def _again(do: Callable[[], None]) -> Iterator[None]:
     ends = threading.Event()
 
@@ -219,7 +231,7 @@ def measure(name: str, minutes: float) -> list[Fired]:
         told_to(folder / "watch", manager)
         scraped(folder / "watch", [each.port for each in scene.appliances])
         server = stack.enter_context(prometheus_server.running(file, folder / "watch" / "data"))
-        stack.enter_context(load(scene.brokers["source"], TOPIC, rate=RATE))
+        stack.enter_context(_loaded(scene.brokers["source"]))
         time.sleep(SETTLED_S)
         eventually(lambda: nothing_fires(server), within_s=120, because="nothing is wrong yet")
         began = time.monotonic()
