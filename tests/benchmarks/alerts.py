@@ -293,7 +293,7 @@ def table(found: dict[str, list[Fired] | str]) -> str:
             lines.append(f"| {name} | {fired or 'none'} | | | |")
             continue
         for at, each in enumerate(fired):
-            told = "nobody: a larger alert explains it" if each.is_suppressed else "the receiver"
+            told = "silenced" if each.is_suppressed else "the receiver"
             head = name if at == 0 else ""
             lines.append(f"| {head} | {each.alert} | {each.severity} | {_minutes(each.after_s)} | {told} |")
     return "\n".join(lines)

@@ -300,7 +300,7 @@ def test_the_alertmanager_example_silences_by_alerts_that_exist():
     assert asked == names - {
         "KafkaMirrorRecordsLost", "KafkaMirrorListenerErrors", "KafkaMirrorOffsetRewind", "KafkaMirrorSeriesLimitReached",
         "KafkaMirrorGroupCannotFailOver", "KafkaMirrorConfigDrift", "KafkaMirrorSettingsDiffer",
-        "KafkaMirrorVerifyDiffers", "KafkaMirrorVerifyStale", "KafkaMirrorInstanceDown", "KafkaMirrorCrashLoop",
+        "KafkaMirrorVerifyDiffers", "KafkaMirrorVerifyStale", "KafkaMirrorCrashLoop",
         "KafkaMirrorLaneFlapping", "KafkaMirrorClockSkew",
     }  # fmt: skip
 
