@@ -65,7 +65,7 @@ class Alert:
 
     def _board(self) -> str:
         """Return the path of the board that shows what the alert is about: a topic, a group, a flow, or the engine."""
-        of_flow = "var-source={{ $labels.source }}&var-target={{ $labels.target }}"
+        of_flow = "var-job={{ $labels.job }}&var-source={{ $labels.source }}&var-target={{ $labels.target }}"
         if "$labels.topic" in self.description:
             return f"/d/kafka-mirror-topic?{of_flow}&var-topic={{{{ $labels.topic }}}}"
         if "$labels.group" in self.description:

@@ -51,8 +51,8 @@ def overview() -> Board:
                     stat("Time lag", "How long the longest waiting record waits.", q.lag_seconds_max(), "s", BEHIND),
                     stat("Records waiting", "Produced at the source, not yet on the target.", q.lag_records_total(), "short",
                          ((None, INFO),)),
-                    stat("Lanes and clusters down", "Streaming queries that have ended, and clusters that do not answer.",
-                         f"{q.queries_down()} + {q.clusters_down()}", "short", none_wanted()),
+                    stat("Down", "Processes that cannot be scraped, streaming queries that have ended, clusters that do not "
+                         "answer.", q.out_of_order(), "short", none_wanted()),
                     stat("Alerts", "Alerts of the mirror that fire now.", q.alerts_firing(), "short", none_wanted()),
                 ),
             ),
@@ -278,10 +278,13 @@ def engine() -> Board:
         uid="kafka-mirror-engine",
         title="Kafka mirror: engine",
         question="Is the appliance itself well, and what does it cost?",
+        variables=("instance",),
         rows=(
             Row(
                 "Spark",
                 (
+                    lines("Processes up", "Of the processes that Prometheus is to scrape, those that answer.", "short",
+                          Query(q.processes_up(), "up"), Query(q.processes_known(), "of")),
                     lines("Lanes running", "1 while a streaming query runs.", "short", Query(q.query_active(), "{{query}}")),
                     lines("Length of windows", "Mean of Spark's addBatch: the window's own length, and what it overruns.", "s",
                           Query(q.window_seconds(), "{{query}}")),

@@ -13,7 +13,7 @@ from grafanalib import core
 
 from dashboards.monitoring import DEFAULT
 from dashboards.panels import COUNT, WIDTH, Board, Panel, Query, Row
-from dashboards.queries import FIRING, restarts_now, starts_now, takeovers_now
+from dashboards.queries import FIRING, FLOW, JOB, TOPIC, restarts_now, starts_now, takeovers_now
 from dashboards.recording import metric
 from metrics.verdict import Status
 
@@ -34,11 +34,13 @@ _DEAD = frozenset((
 _BY_NAME = frozenset(("excludeByName", "indexByName", "renameByName"))  # whose keys are labels, such as `target`
 _DEAD_IN_PANELS = frozenset(("editable", "hideTimeOverride", "color", "columns", "fontSize", "mappings"))
 _VARIABLES = {
-    "source": f"label_values({metric('partitions')}, source)",
-    "target": f'label_values({metric("partitions")}{{source=~"$source"}}, target)',
-    "topic": f'label_values({metric("lag_records")}{{source=~"$source",target=~"$target"}}, topic)',
-    "partition": f'label_values({metric("lag_records")}{{source=~"$source",target=~"$target",topic=~"$topic"}}, partition)',
-    "group": f'label_values({metric("group_partitions")}{{source=~"$source",target=~"$target"}}, group)',
+    "job": f"label_values({metric('flow_info')}, job)",
+    "source": f'label_values({metric("partitions")}{{job=~"$job"}}, source)',
+    "target": f'label_values({metric("partitions")}{{job=~"$job",source=~"$source"}}, target)',
+    "topic": f"label_values({metric('lag_records')}{{{FLOW}}}, topic)",
+    "partition": f"label_values({metric('lag_records')}{{{TOPIC}}}, partition)",
+    "group": f"label_values({metric('group_partitions')}{{{FLOW}}}, group)",
+    "instance": f"label_values({metric('flow_info')}{{{JOB}}}, instance)",
 }
 
 
@@ -289,7 +291,7 @@ def _mappings() -> list[dict[str, Any]]:
 
 def _topic_url() -> str:
     of_row = "".join(f"&var-{label}=${{__data.fields.{label}}}" for label in ("source", "target", "topic"))
-    return f"/d/kafka-mirror-topic?var-datasource=${{datasource}}{of_row}&${{__url_time_range}}"
+    return f"/d/kafka-mirror-topic?var-datasource=${{datasource}}&${{job:queryparam}}{of_row}&${{__url_time_range}}"
 
 
 def _inspector_url() -> str:
@@ -348,7 +350,7 @@ def _timeline(panel: Panel, common: dict[str, Any]) -> _Plain:
 def _templates(board: Board) -> list[dict[str, Any]]:
     """Return the board's variables; each of its queries asks for those before it."""
     datasource = {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus", "hide": 0}
-    names = ("source", "target", *board.variables)
+    names = ("job", "source", "target", *board.variables)
     inspector = {
         "name": "inspector", "label": "Lag inspector", "type": "textbox", "query": INSPECTOR, "hide": 2,
         "current": {"text": INSPECTOR, "value": INSPECTOR},
@@ -357,9 +359,14 @@ def _templates(board: Board) -> list[dict[str, Any]]:
 
 
 def _variable(name: str, *, has_all: bool) -> dict[str, Any]:
-    """Return a variable; one without All begins with the first that there is."""
+    """Return a variable; one without All begins with the first that there is.
+
+    All jobs are those of the mirror, by name: `.+` would count every process that Prometheus scrapes.
+    """
     query = _VARIABLES[name]
-    everything = {"allValue": ".+", "current": {"text": "All", "value": "$__all"}} if has_all else {}
+    everything: dict[str, Any] = {"current": {"text": "All", "value": "$__all"}} if has_all else {}
+    if has_all and name != "job":
+        everything["allValue"] = ".+"
     return {
         "name": name,
         "label": name.capitalize(),
@@ -387,6 +394,7 @@ def _annotations() -> list[dict[str, Any]]:
             "textFormat": "{{source}}->{{target}} {{topic}}",
         }
 
+    build = f"{metric('build_info')}{{{JOB}}}"
     return [
         of("Alerts", FIRING, "red", "{{alertname}}"),
         of("Query restarts", restarts_now(), "orange", "query restarted"),
@@ -394,7 +402,7 @@ def _annotations() -> list[dict[str, Any]]:
         of("Take-overs", takeovers_now(), "purple", "slots taken over"),
         of(
             "Deploys",
-            f"{metric('build_info')} unless {metric('build_info')} offset 5m",
+            f"{build} unless {build} offset 5m",
             "blue",
             "version {{version}} appeared",
         ),

@@ -49,7 +49,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Board:
-    """One board, which answers one question. `variables` beside datasource, source and target; `chosen` of them have no All."""
+    """One board, which answers one question.
+
+    `variables` are those beside datasource, job, source and target; `chosen` of them have no All.
+    """
 
     uid: str
     title: str

@@ -82,8 +82,9 @@ def preview(server: Answers, shown: Sequence[Board] | None = None, *, now_s: flo
 
 def filled_in(expr: str, **chosen: str) -> str:
     """Return a query with every variable replaced as Grafana does for the last hour; what is not chosen is All."""
-    for name in ("source", "target", "topic", "partition", "group"):
+    for name in ("source", "target", "topic", "partition", "group", "instance"):
         expr = expr.replace(f"${name}", chosen.get(name, ".+"))
+    expr = expr.replace("$job", chosen.get("job", ".*kafka-mirror.*"))
     return expr.replace("$__rate_interval", "1m").replace("$__range", "1h")
 
 

@@ -1,13 +1,12 @@
 """The questions that boards ask Prometheus, as named functions over the catalogue. Pure.
 
-`$source`, `$target`, `$topic`, `$partition` and `$group` are the boards' variables; `metric` refuses a name that the
-catalogue lacks.
+`$job`, `$source`, `$target`, `$topic`, `$partition`, `$group` and `$instance` are the boards' variables; `metric` refuses a name
+that the catalogue lacks.
 """
 
 from __future__ import annotations
 
 from dashboards.alerts import NO_WAY
-from dashboards.monitoring import DEFAULT
 from dashboards.recording import (
     COPIED,
     COPIED_BYTES,
@@ -31,7 +30,9 @@ from dashboards.recording import (
 )
 from metrics.objective import OBJECTIVE
 
-FLOW = 'source=~"$source",target=~"$target"'
+JOB = 'job=~"$job"'
+FLOW = f'{JOB},source=~"$source",target=~"$target"'
+PROCESS = f'{JOB},instance=~"$instance"'
 TOPIC = f'{FLOW},topic=~"$topic"'
 PARTITION = f'{TOPIC},partition=~"$partition"'
 GROUP = f'{FLOW},group=~"$group"'
@@ -79,17 +80,38 @@ def worst_verdict_by_flow() -> str:
 
 def queries_down() -> str:
     """Streaming queries that have ended."""
-    return f"sum(1 - {metric('query_active')})"
+    return f"sum(1 - {of('query_active', JOB)})"
+
+
+def processes_down() -> str:
+    """Processes that Prometheus cannot scrape."""
+    return f"sum(1 - up{{{JOB}}})"
+
+
+def processes_up() -> str:
+    """Processes that Prometheus can scrape."""
+    return f"sum(up{{{PROCESS}}})"
+
+
+def processes_known() -> str:
+    """Processes that Prometheus is to scrape."""
+    return f"count(up{{{PROCESS}}})"
+
+
+def out_of_order() -> str:
+    """Processes, lanes and clusters that are down; where no process answers, those processes alone are known."""
+    down = processes_down()
+    return f"{down} + ({queries_down()} or 0 * {down}) + ({clusters_down()} or 0 * {down})"
 
 
 def clusters_down() -> str:
     """Clusters that do not answer."""
-    return f"sum(1 - max by (cluster) ({metric('cluster_up')}))"
+    return f"sum(1 - max by (cluster) ({of('cluster_up', JOB)}))"
 
 
 def cluster_up() -> str:
     """Which clusters answer."""
-    return f"max by (cluster) ({metric('cluster_up')})"
+    return f"max by (cluster) ({of('cluster_up', PROCESS)})"
 
 
 def alerts_firing() -> str:
@@ -331,13 +353,13 @@ def paused(where: str = TOPIC) -> str:
 
 def phase_p99() -> str:
     """Spark's phases around the window, 99th percentile."""
-    bucket = f'{metric("batch_duration_seconds")}_bucket{{phase!~"addBatch|triggerExecution"}}'
+    bucket = f'{metric("batch_duration_seconds")}_bucket{{{PROCESS},phase!~"addBatch|triggerExecution"}}'
     return f"histogram_quantile(0.99, sum by (phase, le) (rate({bucket}[10m])))"
 
 
 def window_seconds() -> str:
     """How long windows take, mean."""
-    by = '{phase="addBatch"}[10m]'
+    by = f'{{{PROCESS},phase="addBatch"}}[10m]'
     name = metric("batch_duration_seconds")
     return f"sum by (query) (rate({name}_sum{by})) / sum by (query) (rate({name}_count{by}))"
 
@@ -394,12 +416,12 @@ def handovers(short: str) -> str:
 
 def restarts() -> str:
     """Streaming queries started again."""
-    return f"sum(increase({metric('query_restarts_total')}[$__range]))"
+    return f"sum(increase({of('query_restarts_total', PROCESS)}[$__range]))"
 
 
 def restarts_now() -> str:
     """Restarts as marks in time."""
-    return f"changes({metric('query_restarts_total')}[1m]) > 0"
+    return f"changes({of('query_restarts_total', JOB)}[1m]) > 0"
 
 
 def takeovers_now() -> str:
@@ -409,22 +431,22 @@ def takeovers_now() -> str:
 
 def starts_now() -> str:
     """Starts of the mirror's processes as marks in time."""
-    return f"changes(process_start_time_seconds{{{DEFAULT.selector}}}[1m]) > 0"
+    return f"changes(process_start_time_seconds{{{JOB}}}[1m]) > 0"
 
 
 def query_active() -> str:
     """Which streaming queries run."""
-    return f"min by (query) ({metric('query_active')})"
+    return f"min by (query) ({of('query_active', PROCESS)})"
 
 
 def listener_events() -> str:
     """What Spark tells the listener."""
-    return f"sum by (event) (rate({metric('listener_events_total')}[{EVERY}]))"
+    return f"sum by (event) (rate({of('listener_events_total', PROCESS)}[{EVERY}]))"
 
 
 def listener_errors() -> str:
     """Progress events that were not understood."""
-    return f"sum(increase({metric('listener_errors_total')}[$__range]))"
+    return f"sum(increase({of('listener_errors_total', PROCESS)}[$__range]))"
 
 
 def poll_seconds() -> str:
@@ -449,27 +471,27 @@ def poll_errors() -> str:
 
 def series(short: str) -> str:
     """Series exposed, or folded away by the cap."""
-    return f"sum({metric(short)})"
+    return f"sum({of(short, PROCESS)})"
 
 
 def scrape_seconds() -> str:
     """What a scrape takes."""
-    return f"max by (instance) (scrape_duration_seconds{{{DEFAULT.selector}}})"
+    return f"max by (instance) (scrape_duration_seconds{{{PROCESS}}})"
 
 
 def driver_cpu() -> str:
     """Processor time of the driver's Python process."""
-    return f"rate(process_cpu_seconds_total{{{DEFAULT.selector}}}[{EVERY}])"
+    return f"rate(process_cpu_seconds_total{{{PROCESS}}}[{EVERY}])"
 
 
 def driver_memory() -> str:
     """Resident memory of the driver's Python process."""
-    return f"process_resident_memory_bytes{{{DEFAULT.selector}}}"
+    return f"process_resident_memory_bytes{{{PROCESS}}}"
 
 
 def builds() -> str:
     """What runs where."""
-    return f"count by (version, spark, python) ({metric('build_info')})"
+    return f"count by (version, spark, python) ({of('build_info', PROCESS)})"
 
 
 # --- is the objective kept? ------------------------------------------------------------------------------------------

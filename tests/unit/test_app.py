@@ -22,6 +22,7 @@ from app.tables import (
     worst_first,
 )
 from app.watch import Watch
+from dashboards.recording import recording
 from metrics.exporter import serve
 from metrics.recorder import Recorder
 from metrics.verdict import Sample, Status
@@ -240,6 +241,12 @@ def test_a_prometheus_that_does_not_answer_is_a_sentence(monkeypatch):
     dead = {"app_prometheus_url": "http://127.0.0.1:1"}
     assert "does not answer" in opened(monkeypatch, HEALTHY, "incidents", **dead).warning[0].value
     assert "does not answer" in opened(monkeypatch, HEALTHY, "overview", **dead).warning[0].value
+
+
+def test_the_past_is_read_from_series_that_the_rules_record():
+    read = set(re.findall(r"source_target[\w:]*", incidents.LAG))
+    assert read
+    assert read <= set(recording())
 
 
 def test_incidents_are_listed_the_newest_first():

@@ -28,7 +28,7 @@ MADE = {uid: board_json(board) for uid, board in BOARDS.items()}
 each_board = pytest.mark.parametrize("uid", BOARDS)
 
 # What Prometheus itself, and prometheus-client, expose beside the catalogue.
-NOT_OURS = {"ALERTS", "scrape_duration_seconds", "process_cpu_seconds_total", "process_resident_memory_bytes"}
+NOT_OURS = {"ALERTS", "up", "scrape_duration_seconds", "process_cpu_seconds_total", "process_resident_memory_bytes"}
 # Units of Grafana that suit what a query returns.
 UNITS = {"locale", "s", "ms", "short", "cps", "Bps", "bytes", "percentunit"}
 # Grafana's Prometheus plug-in reads these, though its schema has no word for them.
@@ -172,12 +172,17 @@ def test_rates_reach_over_grafanas_own_interval_or_a_named_one(uid):
 
 
 @each_board
-def test_every_query_is_of_the_flows_chosen_or_of_the_appliance(uid):
-    of_the_appliance = re.compile(
-        r"kafka_mirror_(query|cluster|listener|exposed|dropped|build|batch)|ALERTS|scrape_|process_"
+def test_every_query_is_of_the_job_and_of_the_flows_or_processes_that_are_chosen(uid):
+    of_processes = re.compile(
+        r"kafka_mirror_(query|cluster|listener|exposed|dropped|build|batch)|scrape_|process_|\bup\b"
     )
     for title, expr in expressions(uid):
-        assert of_the_appliance.search(expr) or 'source=~"$source",target=~"$target"' in expr, (title, expr)
+        if "ALERTS" in expr:  # one of them is of no job: that none is there
+            continue
+        for selected in re.findall(r"{([^}]*)}", expr):
+            assert selected.startswith('job=~"$job"'), (title, expr)
+        assert of_processes.search(expr) or 'source=~"$source",target=~"$target"' in expr, (title, expr)
+        assert "{" in expr, (title, expr)
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool (Debian: prometheus) is not installed")

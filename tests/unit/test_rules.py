@@ -360,8 +360,32 @@ def test_every_alert_has_a_section_in_the_runbook_and_every_section_an_alert():
     page = (ROOT / "docs" / "runbook.md").read_text()
     assert re.findall(r"^## (\w+)$", page, re.MULTILINE) == [alert.name for alert in alerts()]
     for section in re.split(r"^## ", page, flags=re.MULTILINE)[1:]:
-        for part in ("Meaning", "Impact", "First look", "Causes", "Fix", "Fail over?"):
+        for part in ("Meaning", "Impact", "First look", "Query", "Causes", "Fix", "Fail over?"):
             assert f"**{part}" in section, (section.split("\n")[0], part)
+
+
+def test_who_is_woken_reads_in_the_runbook_to_whom_to_turn():
+    page = (ROOT / "docs" / "runbook.md").read_text()
+    sections = {text.split("\n")[0]: text for text in re.split(r"^## ", page, flags=re.MULTILINE)[1:]}
+    critical = {alert.name for alert in alerts() if alert.severity == "critical"}
+    assert {name for name, text in sections.items() if "**Escalate.**" in text} == critical
+
+
+@needs_promtool
+def test_the_runbooks_queries_read_what_there_is(tmp_path):
+    """As they are copied into Prometheus."""
+    page = (ROOT / "docs" / "runbook.md").read_text()
+    queries = re.findall(r"^\*\*Query\.\*\* `(.+?)`;", page, re.MULTILINE)
+    assert len(queries) == len(alerts())
+    exposed = {name for spec in CATALOGUE for name in series_names(spec)} | set(recording())
+    named = set(re.findall(r"\b(?:kafka_mirror_|source_target)[\w:]*", " ".join(queries)))
+    assert named <= exposed, named - exposed
+    made = [{"record": f"query:{number}", "expr": expr} for number, expr in enumerate(queries)]
+    (tmp_path / "queries.yml").write_text(yaml.safe_dump({"groups": [{"name": "runbook", "rules": made}]}))
+    checked = subprocess.run(
+        ["promtool", "check", "rules", str(tmp_path / "queries.yml")], capture_output=True, text=True, check=False
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 def test_generated_files_are_what_the_generator_writes(tmp_path):
