@@ -149,7 +149,7 @@ def test_positions_that_a_transaction_is_about_to_change_are_waited_for(backup, 
             writes.begin_transaction()
             await writes.send(batch, *place)
             await writes.commit_transaction(group, {place: (5, "m"), other: (6, "")})
-            assert await reads.committed(group, is_stable=True) == {place: (5, "m"), other: (6, "")}
+            assert await reads.committed(group, [place, other], is_stable=True) == {place: (5, "m"), other: (6, "")}
             writes.begin_transaction()
             await writes.send(batch, *place)
             await writes._transactions._commit_offsets(group, {place: (9, "n")})
