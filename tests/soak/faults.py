@@ -7,15 +7,20 @@ import signal
 import time
 from collections.abc import Callable
 
+from mirror.admin import Admin
+from mirror.errors import ClusterUnavailable
 from mirror.local.broker import Broker
 from tests.fault_proxy import FaultProxy
 from tests.integration.appliance import signal_all
+from tests.integration.records import create, rows, write
 from tests.soak.kill_points import KILL_POINTS
 from tests.soak.stage import Fault, Stage
+from tests.soak.trio import Trio
 from tests.waiting import eventually
 
 WORKERS_WITHIN_S = 150.0
 SHARED_WITHIN_S = 60.0
+ALONE_WITHIN_S = 90.0
 
 
 def _kill_one_worker(stage: Stage, dice: random.Random) -> None:
@@ -107,6 +112,40 @@ def _broker(side: str, fault: str) -> Fault:
     return strike
 
 
+def _leaderless(side: str) -> Fault:
+    """Beside the round's topic is one whose only broker dies: the slot that both share must go on."""
+
+    def strike(stage: Stage, dice: random.Random) -> None:
+        struck = getattr(stage, side)
+        assert isinstance(struck, Trio)
+        node, topic = dice.choice((2, 3)), f"{stage.topic}-alone"
+        if side == "target":
+            struck.alone(f"primary.{topic}", node)
+            create(stage.source, topic, replicas=stage.replicas)
+        else:
+            struck.alone(topic, node)
+        write(stage.source, topic, rows(50))
+        stage.appliance.refresh()
+        remote = f"primary.{topic}"
+        eventually(lambda: has_records(stage.target, remote, 50), within_s=ALONE_WITHIN_S, because="it is mirrored too")
+        struck.kill_node(node)
+        if side == "target":
+            write(stage.source, topic, rows(50, start=50))  # waits for the leader that there is not
+        time.sleep(dice.uniform(5, 20))
+        struck.restart()
+
+    return strike
+
+
+def has_records(cluster: Trio | Broker, topic: str, count: int) -> bool:
+    """Tell whether a topic is there, and its first topic-partition has so many records."""
+    admin = Admin("soak", {"bootstrap.servers": cluster.bootstrap})
+    try:
+        return admin.end_offsets([(topic, 0)], read_committed=False).get((topic, 0), 0) >= count
+    except ClusterUnavailable:  # as it says of a topic that is not there yet
+        return False
+
+
 def _stall(link: FaultProxy, dice: random.Random) -> None:
     link.is_stalled = True
     time.sleep(dice.uniform(1, 10))
@@ -184,6 +223,10 @@ NETWORKS: dict[str, Fault] = {
     "seven bytes at a time from the source": _network("source", _slice),
     "seven bytes at a time to the target": _network("target", _slice),
     **CABLES,
+}
+OF_TRIOS: dict[str, Fault] = {
+    "leave a topic of the source without a leader": _leaderless("source"),
+    "leave a topic of the target without a leader": _leaderless("target"),
 }
 FAULTS: dict[str, Fault] = {
     "kill -9 one worker": _kill_one_worker,

@@ -20,7 +20,7 @@ from itertools import count
 from pathlib import Path
 
 from tests.cable import is_possible
-from tests.soak.faults import CABLES, FAULTS, NETWORKS, outage
+from tests.soak.faults import CABLES, FAULTS, NETWORKS, OF_TRIOS, outage
 from tests.soak.options import soak_parser
 from tests.soak.oracle import Fate
 from tests.soak.rounds import Outcome, a_round, calmed_down
@@ -36,7 +36,7 @@ def faults(asked: argparse.Namespace) -> dict[str, Fault]:
         return {f"the {side} is down for {asked.outage:g} minutes": outage(side, asked.outage) for side in asked.side}
     known = {name: fault for name, fault in FAULTS.items() if is_possible() or name not in CABLES}
     if asked.trios:
-        known = {name: fault for name, fault in known.items() if name not in NETWORKS}
+        known = {name: fault for name, fault in known.items() if name not in NETWORKS} | OF_TRIOS
     return {name: fault for name, fault in known.items() if asked.faults.search(name)}
 
 

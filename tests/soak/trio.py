@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from mirror.local.broker import Broker
 from mirror.local.jars import KAFKA_VERSION
@@ -49,6 +49,17 @@ class Trio:
     def kill(self) -> None:
         """Kill one, until `restart`."""
         self._struck = self._dice.choice(self.brokers)
+        self._struck.kill()
+
+    def alone(self, topic: str, node: int) -> None:
+        """Create a topic of one topic-partition, which one broker has and no other."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        made = NewTopic(topic, 1, replica_assignment=[[node]], config={"min.insync.replicas": "1"})
+        admin.create_topics([made])[topic].result(30)
+
+    def kill_node(self, node: int) -> None:
+        """Kill this one, until `restart`: what it alone has is without a leader."""
+        self._struck = self.brokers[node - 1]
         self._struck.kill()
 
     def restart(self) -> None:
