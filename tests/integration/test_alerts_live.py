@@ -73,7 +73,7 @@ def test_a_stalled_target_fires_the_right_alerts_and_they_clear(primary, backup,
             eventually(lambda: nothing_fires(server), within_s=120, because="all clears by itself")
         await_replicated(appliance, primary, topic, f"primary.{topic}")
         eventually(lambda: number(server, "Not OK") == 0, within_s=30, because="the mirror is level again")
-        assert number(server, "Lanes and clusters down") == 0
+        assert number(server, "Down") == 0
 
 
 def while_the_target_stands_still(server: Prometheus, told: str) -> None:
@@ -82,7 +82,7 @@ def while_the_target_stands_still(server: Prometheus, told: str) -> None:
         within_s=90,
         because="the silent cluster and the partitions that stand still are told of",
     )
-    assert number(server, "Lanes and clusters down") == 1
+    assert number(server, "Down") == 1
     assert number(server, "Records waiting") > 0
     eventually(lambda: number(server, "Not OK") > 0, within_s=90, because="ten polls without a step are a verdict")
     eventually(

@@ -84,7 +84,7 @@ def test_a_healthy_mirror_fills_every_panel(tmp_path):
     with store(tmp_path, "healthy") as server:
         assert empty_panels(server) == []
         assert number(server, "Fresh") == 1
-        assert number(server, "Not OK") == number(server, "Lanes and clusters down") == number(server, "Alerts") == 0
+        assert number(server, "Not OK") == number(server, "Down") == number(server, "Alerts") == 0
         assert number(server, "Time lag") == 0
         assert number(server, "Cannot fail over", FAILOVER) == number(server, "Failed rounds", FAILOVER) == 0
         assert number(server, "Oldest checkpoint", FAILOVER) < 60
@@ -142,7 +142,7 @@ def test_a_source_that_is_down_is_seen_and_its_numbers_are_told_to_be_old(tmp_pa
         unknown = [expr for _, panel, expr in unanswered(server) if not panel.may_be_empty]
         assert unknown
         assert [expr for expr in unknown if not any(name in expr for name in (*OF_LOG_ENDS, "lag_records"))] == []
-        assert number(server, "Lanes and clusters down") == 1
+        assert number(server, "Down") == 1
         assert number(server, "Clusters down", FAILOVER) == 1
         assert number(server, "May we go?", FAILOVER) == Answer.GO_WITH_LOSS  # that is a reason to go, not a veto
         assert number(server, "Fresh") == 0
