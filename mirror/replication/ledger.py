@@ -59,6 +59,8 @@ class Ledger:
         for partition in self._partitions:
             if partition.begins is not None or partition.acked == partition.committed:
                 continue
+            if partition.awaits_operator:
+                continue  # whatever is new about it: to write the old position would undo what the operator sets meanwhile
             assigned = partition.assigned
             if partition.has_arrived or is_there(target, assigned):
                 note = Note(partition.ids, partition.tail.text(), partition.until_ms, partition.in_sync)
@@ -75,8 +77,7 @@ class Ledger:
     def write_all(self) -> None:
         """Put every position on the next page. Offsets of a group expire, and a sleeper may have committed older ones."""
         for partition in self._partitions:
-            if not partition.is_another:  # to write that would undo what an operator sets
-                partition.committed = None
+            partition.committed = None
 
     async def move_tails(self, target: Target) -> None:
         """Write the tails to the map's topic that have grown long, and once a minute all that have grown.

@@ -27,6 +27,7 @@ class Partition:
     ids: str = ""  # of its topic on both sides, as they are kept with the position
     in_doubt: bool = False  # its topic may be another one by now: nothing is read before the source has told
     is_another: bool = False  # topic than that of its position; it rests, as the flow says
+    awaits_operator: bool = False  # who is to set its position; nothing writes the old one over that
     ends_at: int | None = None  # the source's log end, where that was found to lie before the position
     high_watermark: int = -1  # the last that the source told
     goes_to: int = 0  # the next batch has no lower offset on the target, or that log is another one by now, or was cut

@@ -69,8 +69,7 @@ def identified(plan: FlowPlan, partition: Partition, now: TopicIds) -> None:
     if waits or plan.on_recreated is OnRecreated.STOP:
         partition.reason = f"{what}; {FORGOTTEN if waits else RESTS}"
         partition.resume_s = float("inf")
-        partition.is_another = True
-        partition.committed = offset  # to write it again would undo what an operator sets
+        partition.is_another = partition.awaits_operator = True
         if told.is_news(plan.name, assigned, partition.reason):
             log.error("%s: %s", where, partition.reason)
         return

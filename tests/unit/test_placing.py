@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from unittest.mock import create_autospec
+
 import pytest
 
 from mirror.offset_map import OffsetMap, Run
 from mirror.replication import told
+from mirror.replication.ledger import Ledger
 from mirror.replication.note import Note
 from mirror.replication.partition import Partition
 from mirror.replication.placing import identified, placed
-from mirror.replication.plan import Assigned, FlowPlan
+from mirror.replication.plan import Assigned, FlowPlan, Window
 from mirror.replication.recreated import OnRecreated, TopicIds
-from mirror.replication.wire import EARLIEST, LATEST
+from mirror.replication.wire import EARLIEST, LATEST, Target
 
 AT = 500
+EVERYTHING_IS_THERE = create_autospec(Target, instance=True)
+EVERYTHING_IS_THERE.knows.return_value = True
+WINDOW = Window(number=1, window_ms=2000, lanes=2, slot=0, run_id=1)
 TAIL = OffsetMap([Run(0, 0, AT)]).text()
 
 
@@ -71,7 +77,6 @@ def test_stop_rests_at_once_by_the_plans_word_and_keeps_the_position_as_it_is():
     assert not partition.in_doubt
     assert partition.reason.startswith("t was deleted and created anew on the source (topic id new, was old); it rests")
     assert (partition.position, partition.ids, partition.resume_s) == (AT, "old:there", float("inf"))
-    assert partition.committed == AT  # written again it would undo what an operator sets
     assert not partition.is_another
 
 
@@ -79,8 +84,27 @@ def test_stop_rests_and_lets_the_successor_ask_where_the_plan_does_not_know_yet(
     told.flows_again("a->b", plan(OnRecreated.STOP).partitions[0])
     partition = begun(OnRecreated.STOP, "old:there", in_doubt=True)
     identified(plan(OnRecreated.STOP), partition, TopicIds("new", "there"))
-    assert (partition.position, partition.ids, partition.committed, partition.is_another) == (AT, "old:there", AT, True)
+    assert (partition.position, partition.ids, partition.is_another) == (AT, "old:there", True)
     assert partition.reason
+
+
+@pytest.mark.parametrize("is_known_by", ["the plan", "the clusters"])
+def test_a_position_that_an_operator_is_to_set_is_never_written_over(is_known_by):
+    """Not in the first window of an hour either, which writes every position again, nor where its tail has changed."""
+    told.flows_again("a->b", plan(OnRecreated.STOP).partitions[0])
+    if is_known_by == "the plan":
+        partition = begun(OnRecreated.STOP, "old:there", source_id="new")
+    else:
+        partition = begun(OnRecreated.STOP, "old:there", in_doubt=True)
+        identified(plan(OnRecreated.STOP), partition, TopicIds("new", "there"))
+    other = begun(OnRecreated.STOP, "old:there")
+    ledger = Ledger(plan(OnRecreated.STOP), WINDOW, [partition])
+    assert ledger.page(EVERYTHING_IS_THERE).offsets == {}
+    ledger.write_all()
+    assert ledger.page(EVERYTHING_IS_THERE).offsets == {}
+    beside = Ledger(plan(OnRecreated.STOP), WINDOW, [other])
+    beside.write_all()
+    assert beside.page(EVERYTHING_IS_THERE).offsets == {("a.t", 0): (AT, str(Note("old:there", TAIL)))}
 
 
 def test_what_was_never_replicated_is_of_the_topic_that_is_there():
