@@ -10,14 +10,29 @@ from functools import partial
 from typing import Any
 
 import aiokafka.client
+import aiokafka.conn
 from aiokafka import errors as kafka_errors
 from aiokafka.client import AIOKafkaClient, ConnectionGroup
+from aiokafka.conn import AIOKafkaProtocol
 from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.structs import TopicPartition
 
 # A broker with auto.create.topics.enable, Kafka's default, creates each topic that a metadata request names, unless the request
 # forbids it. aiokafka's do not: a topic that its owner deletes would come back for as long as we follow it.
 aiokafka.client.MetadataRequest = partial(MetadataRequest, allow_auto_topic_creation=False)
+
+
+class _Protocol(AIOKafkaProtocol):  # type: ignore[misc]  # aiokafka has no types
+    """Takes the error that ends a connection: asyncio complains of it in the log where nobody waits for the stream's close."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell the requests under way, as ever; each of them fails with the error."""
+        super().connection_lost(exc)
+        if self._closed.done() and not self._closed.cancelled():
+            self._closed.exception()
+
+
+aiokafka.conn.AIOKafkaProtocol = _Protocol
 
 # Java's reconnect.backoff.ms and its max: a broker that is down or refuses the login is not asked hundreds of times.
 FIRST_S, LONGEST_S = 0.05, 1.0
