@@ -9,8 +9,8 @@ from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 from streamlit.starlette import App
 
-from metrics.door import CHALLENGE, REFUSAL, Door
-from mirror.config.settings import load
+from metrics.http_access import CHALLENGE, REFUSAL, Door
+from mirror.config.load import load
 
 _OPEN = "/_stcore/health"  # for whoever starts us; it tells nothing
 

@@ -11,8 +11,8 @@ from app.session import exposition, live, plain, settings
 from app.tables import at_least, failovers, readiness_table
 from mirror.lag.failover import Answer, FailOver, facts_of, judged
 from mirror.lag.rows import Snapshot
+from mirror.lag.served_metrics import told
 from mirror.lag.text import duration
-from mirror.lag.told import told
 
 
 def page() -> None:

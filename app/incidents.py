@@ -12,7 +12,7 @@ from app.charts import lines
 from app.session import plain, settings
 from app.tables import incident_table
 from mirror.errors import MirrorError
-from mirror.prometheus import Prometheus
+from mirror.runtime.prometheus import Prometheus
 
 RANGES = {"1 h": 3600, "6 h": 6 * 3600, "1 d": 86_400, "7 d": 7 * 86_400}
 POINTS = 240

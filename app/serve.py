@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from metrics.door import Door
-from mirror.config.settings import load
+from metrics.http_access import Door
+from mirror.config.load import load
 from mirror.errors import SettingsError
 
 OPTIONS = {

@@ -11,7 +11,8 @@ import streamlit as st
 
 from app.tables import link, table
 from app.watch import Watch
-from mirror.config.settings import Settings, load
+from mirror.config.load import load
+from mirror.config.settings import Settings
 from mirror.lag.inspector import Inspector
 from mirror.lag.rows import LagRow, Snapshot
 

@@ -15,8 +15,8 @@ from metrics.catalogue import CATALOGUE
 from metrics.objective import FRESH_S
 from metrics.verdict import Sample, Status
 from mirror.lag.rows import LagRow, Snapshot, chosen
+from mirror.lag.served_metrics import samples
 from mirror.lag.text import duration, level_in
-from mirror.lag.told import samples
 
 # A word and a shape, so that no colour need be seen.
 SHAPES = {

@@ -11,7 +11,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
-from metrics.door import CHALLENGE, REFUSAL, Door
+from metrics.http_access import CHALLENGE, REFUSAL, Door
 
 log = logging.getLogger("mirror")
 

@@ -93,7 +93,7 @@ class Recorder:
     # --- what the stream reports -----------------------------------------------------------------------------
 
     def reports(self, rows: Sequence[Mapping[str, Any]], *, now_s: float) -> None:
-        """Take in replication reports (columns: mirror.replication.reports.SCHEMA)."""
+        """Take in replication reports (columns: mirror.model.reports.SCHEMA)."""
         for row in rows:
             self._report(row, now_s)
         self._clocks(rows)

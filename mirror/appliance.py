@@ -20,25 +20,25 @@ from metrics.listener import MirrorQueryListener, Take
 from metrics.recorder import Recorder
 from mirror import __version__
 from mirror.checkpoints.plan import CheckpointPlan
-from mirror.clock import Clock
 from mirror.config.digest import digest
 from mirror.config.settings import Settings
 from mirror.errors import ClusterUnavailable, SettingsError, StreamTerminated
-from mirror.flow_state import Due, FlowState, labels_of, refuse_same_cluster, state_of
-from mirror.heartbeats import Heart
+from mirror.flows.flow import Due, FlowState, labels_of, refuse_same_cluster, state_of
+from mirror.flows.heartbeats import Heart
+from mirror.flows.topics import offset_syncs_topic
+from mirror.flows.upkeep import BEGIN_AGAIN_S, Upkeep
+from mirror.handover.membership import Membership, Memberships
 from mirror.lag.failover_metric import answer_failover
-from mirror.local.jars import cache_folder, java
-from mirror.membership import Membership, Memberships
-from mirror.poller import Poller, horizon_of
-from mirror.replication.class_archive import ClassArchive
-from mirror.replication.datasource import Plan, write_plan
-from mirror.replication.plan import Layout
-from mirror.replication.reports import OF_TOPICS
-from mirror.replication.stream import OBSERVED, OBSERVED_CHECKPOINTS, CheckpointStream, Lanes, close, hush, session
-from mirror.signals import obey
-from mirror.state_folder import MOST_HERE, StateFolder
-from mirror.topics import offset_syncs_topic
-from mirror.upkeep import BEGIN_AGAIN_S, Upkeep
+from mirror.lag.poller import Poller, horizon_of
+from mirror.model.reports import OF_TOPICS
+from mirror.model.slot_ownership import Layout
+from mirror.runtime.clock import Clock
+from mirror.runtime.java import cache_folder, java
+from mirror.runtime.signals import obey
+from mirror.runtime.state_folder import MOST_HERE, StateFolder
+from mirror.spark.class_archive import ClassArchive
+from mirror.spark.plan_file import Plan, write_plan
+from mirror.spark.queries import OBSERVED, OBSERVED_CHECKPOINTS, CheckpointStream, Lanes, close, hush, session
 
 log = logging.getLogger("mirror")
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from mirror.local.broker import free_port
-from mirror.local.prometheus_server import CONFIGURATION
+from mirror.embedded.broker import free_port
+from mirror.embedded.prometheus_server import CONFIGURATION
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import HealthCheck, settings
 
-from mirror.local.broker import Broker
+from mirror.embedded.broker import Broker
 
 # A machine that does something else meanwhile makes no property untrue.
 settings.register_profile("mirror", deadline=None, suppress_health_check=[HealthCheck.too_slow])

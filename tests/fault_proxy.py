@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from mirror.local.broker import HOST, Broker, free_port
+from mirror.embedded.broker import HOST, Broker, free_port
 from tests.cable import Cable, cable, is_possible
 
 CHUNK = 1 << 16

@@ -19,7 +19,7 @@ from playwright.sync_api import Browser
 from dashboards.boards import boards
 from dashboards.preview import preview
 from metrics.verdict import Status
-from mirror.local.broker import Broker, free_port
+from mirror.embedded.broker import Broker, free_port
 from tests.benchmarks.inspector import SCRIPT
 from tests.integration.appliance import RunningAppliance
 from tests.integration.inspector import launched, serving

@@ -8,18 +8,19 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mirror.checkpoints.map_reader import FlowMaps
 from mirror.checkpoints.plan import CheckpointPlan, CheckpointReport
-from mirror.checkpoints.reads import ends as log_ends
-from mirror.checkpoints.reads import read_checkpoints, starts
-from mirror.checkpoints.rules import State, Translated, is_idle, moved, translated
-from mirror.checkpoints.writes import write, writer
+from mirror.checkpoints.rules import State, Translated, moved, translated
 from mirror.config.clients import aiokafka_options
-from mirror.groups import HIDDEN, MIRRORED, Group, Groups, tell_hidden
-from mirror.mm2_records import Checkpoint, OffsetSync
-from mirror.offset_map import OffsetMap
-from mirror.replication.plan import Key, is_own_group
-from mirror.replication.wire import KafkaError, Target, now_ms
+from mirror.flows.offset_maps import FlowMaps
+from mirror.kafka.groups import HIDDEN, MIRRORED, Group, Groups, is_idle, tell_hidden
+from mirror.kafka.internal_topics import ends as log_ends
+from mirror.kafka.internal_topics import read_checkpoints, starts, write, writer
+from mirror.kafka.protocol import KafkaError
+from mirror.kafka.target import Target
+from mirror.model.flow_plan import Key, is_own_group
+from mirror.model.mm2_records import Checkpoint, OffsetSync
+from mirror.model.offset_map import OffsetMap
+from mirror.runtime.clock import now_ms
 
 log = logging.getLogger("mirror")
 

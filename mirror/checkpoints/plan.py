@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from mirror.checkpoints.rules import State
 from mirror.config.keys import CheckpointSettings
-from mirror.replication.plan import FlowPlan
+from mirror.model.flow_plan import FlowPlan
 
 SCHEMA = (
     "source string, target string, group string, topic string, partition int, "

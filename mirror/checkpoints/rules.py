@@ -5,9 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-from mirror.offset_map import OffsetMap
-
-_IDLE = ("Empty", "Dead", "")  # states of a group that nobody reads with
+from mirror.model.offset_map import OffsetMap
 
 
 class State(StrEnum):
@@ -40,11 +38,6 @@ def translated(upstream: int, offsets: OffsetMap | None, position: int | None) -
         return Translated(upstream, None, State.NO_MAP if offsets else State.NOTHING_YET)
     is_ahead = position is not None and upstream > position
     return Translated(upstream, downstream, State.AHEAD if is_ahead else State.TRANSLATED)
-
-
-def is_idle(group_state: str) -> bool:
-    """Tell whether a group on the target may be moved: nobody reads with it."""
-    return group_state in _IDLE
 
 
 def moved(there: int | None, downstream: int, end: int | None) -> State | None:

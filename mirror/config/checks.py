@@ -13,7 +13,7 @@ from mirror.config.layers import Assigned, Layers, Pair, effective, merged
 from mirror.config.properties import is_provided
 from mirror.config.values import broker_addresses, refusal
 from mirror.errors import SettingsError
-from mirror.policy import IdentityReplicationPolicy
+from mirror.policy.naming import IdentityReplicationPolicy
 
 if TYPE_CHECKING:
     from mirror.config.settings import Flow

@@ -7,14 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mirror.columns import aligned, one_line
 from mirror.config.clients import Role, is_mapped
 from mirror.config.layers import Layers, Pair, merged, ranked
+from mirror.config.load import Sources
 from mirror.config.properties import DEFAULT, HIDDEN, Entry
 from mirror.config.providers import honoured_keys
-from mirror.config.settings import Flow, Settings, Sources
+from mirror.config.settings import Flow, Settings
 from mirror.config.values import text
 from mirror.errors import SettingsError
+from mirror.runtime.text_columns import aligned, one_line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from mirror.config import values
-from mirror.config.java_regex import NameFilter, RegexError, compile_list
 from mirror.config.properties import DEFAULT, HIDDEN, Entry
 from mirror.config.values import refusal
-from mirror.policy import JAVA_PACKAGE, POLICIES, ReplicationPolicy
-from mirror.replication.recreated import OnRecreated
-from mirror.topic_configs import DEFAULT_EXCLUDE as DEFAULT_CONFIG_EXCLUDE
-from mirror.topic_configs import ConfigSync
+from mirror.policy.filters import NameFilter, RegexError, compile_list
+from mirror.policy.naming import JAVA_PACKAGE, POLICIES, ReplicationPolicy
+from mirror.policy.recreated import OnRecreated
+from mirror.policy.topic_configs import DEFAULT_EXCLUDE as DEFAULT_CONFIG_EXCLUDE
+from mirror.policy.topic_configs import ConfigSync
 
 MAX_REPLICATION_FACTOR = 32_767  # a 16-bit field of the CreateTopics request
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mirror.columns import one_line
 from mirror.errors import SettingsError
+from mirror.runtime.text_columns import one_line
 
 BLANKS = " \t\f"  # what Java skips around keys and separators
 DEFAULT = "default"  # where an entry is from that nobody wrote

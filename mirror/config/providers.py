@@ -8,11 +8,11 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from mirror.columns import one_line
-from mirror.config.java_regex import RegexError, compile_list
 from mirror.config.properties import Entry, last_wins, parse
 from mirror.config.values import refusal, text, text_list
 from mirror.errors import SettingsError
+from mirror.policy.filters import RegexError, compile_list
+from mirror.runtime.text_columns import one_line
 
 Layer = Mapping[str, Entry]
 Provider = Callable[[str, str], str]  # (path, key) -> value; raises _NothingFound

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from mirror.columns import one_line
 from mirror.config.properties import Entry
 from mirror.errors import SettingsError
+from mirror.runtime.text_columns import one_line
 
 JAVA_BLANKS = "".join(map(chr, range(33)))  # what java.lang.String.trim removes; Kafka trims every value
 INT_MAX = 2**31 - 1

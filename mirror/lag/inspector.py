@@ -16,17 +16,17 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from metrics.verdict import KNOWN_POLLS, LONG_AGO_S, History, Sample, Verdict, judge
-from mirror import offsets
-from mirror.admin import Admin
 from mirror.config.settings import Cluster, Flow, Settings
 from mirror.errors import ClusterUnavailable
-from mirror.first_unreplicated import FirstUnreplicated
-from mirror.groups import Group, Groups, tell_hidden
+from mirror.flows.topics import flow_plan, matched
+from mirror.kafka.admin import Admin
+from mirror.kafka.groups import Group, Groups, tell_hidden
+from mirror.lag import log_bounds
+from mirror.lag.first_unreplicated import FirstUnreplicated
+from mirror.lag.log_bounds import LogBounds
+from mirror.lag.poller import HISTORY_AGE_S, Positions
 from mirror.lag.rows import LagRow, Snapshot, pace
-from mirror.offsets import LogBounds
-from mirror.poller import HISTORY_AGE_S, Positions
-from mirror.replication.plan import FlowPlan, Key, is_own_group
-from mirror.topics import flow_plan, matched
+from mirror.model.flow_plan import FlowPlan, Key, is_own_group
 
 log = logging.getLogger("mirror")
 
@@ -117,8 +117,8 @@ class Inspector:
         if plan is None:
             return self._without_source(flow, target, poll)
         known = self._known_positions(flow, plan, source, target, poll)
-        logs = poll.asked(source.alias, lambda: offsets.bounds(plan, source)) or LogBounds({}, {})
-        timestamps = self._reader(plan).timestamps(offsets.lagging(known.offsets, logs)) if logs.ends else {}
+        logs = poll.asked(source.alias, lambda: log_bounds.bounds(plan, source)) or LogBounds({}, {})
+        timestamps = self._reader(plan).timestamps(log_bounds.lagging(known.offsets, logs)) if logs.ends else {}
         rows = []
         for assigned in plan.partitions:
             place = (assigned.topic, assigned.partition)
@@ -154,7 +154,7 @@ class Inspector:
 
     def _known_positions(self, flow: Flow, plan: FlowPlan, source: Admin, target: Admin, poll: _Poll) -> Positions:
         """Return positions from the target, else of the last poll by us or the appliance, else what the source's group shows."""
-        found = poll.asked(target.alias, lambda: offsets.positions(plan, target))
+        found = poll.asked(target.alias, lambda: log_bounds.positions(plan, target))
         if found is not None:
             self._positions[flow.name] = Positions(found, poll.now_s)
         elif flow.name not in self._positions:
@@ -167,7 +167,7 @@ class Inspector:
                 read_s = min(sample.position_s or sample.time_s for sample in polled.values())
                 self._positions[flow.name] = Positions({key: sample.position for key, sample in polled.items()}, read_s)
             else:
-                shown = poll.asked(source.alias, lambda: offsets.shown(plan, source)) or {}
+                shown = poll.asked(source.alias, lambda: log_bounds.shown(plan, source)) or {}
                 return Positions(shown, LONG_AGO_S)
         return self._positions[flow.name]
 

@@ -10,8 +10,8 @@ from dataclasses import asdict
 from typing import Any
 
 from metrics.verdict import Status
-from mirror.columns import aligned, one_line
 from mirror.lag.rows import LagRow, Snapshot
+from mirror.runtime.text_columns import aligned, one_line
 
 # kafka.tools.ConsumerOffsetChecker of Kafka 0.8 to 0.10
 CHECKER = "%-15s %-30s %-3s %-15s %-15s %-15s %s"

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from mirror.kafka.protocol import EARLIEST, LATEST
+from mirror.model.flow_plan import Assigned, FlowPlan
+from mirror.model.offset_map_tail import Tail
+from mirror.model.position_metadata import Note
+from mirror.model.reports import ABSENT, FORGOTTEN, HIDDEN, RESTS
+from mirror.policy.recreated import OnRecreated, TopicIds
+from mirror.replication import told
 from mirror.replication.partition import Partition
-from mirror.replication.placing import identified
-from mirror.replication.plan import FlowPlan
-from mirror.replication.recreated import TopicIds
-from mirror.replication.reports import ABSENT, HIDDEN
 
 if TYPE_CHECKING:
-    from mirror.admin import Topic
+    from mirror.kafka.admin import Topic
 
 
 WITHIN_S = 3.0
@@ -54,7 +58,7 @@ class Identities:
 
 
 def _described(alias: str, client: Mapping[str, str], topics: Iterable[str]) -> dict[str, Topic]:
-    from mirror.admin import Admin  # brings librdkafka, which a worker has no other use for
+    from mirror.kafka.admin import Admin  # brings librdkafka, which a worker has no other use for
 
     with closing(Admin(alias, client)) as admin:
         return admin.described(topics, within_s=WITHIN_S)
@@ -62,3 +66,75 @@ def _described(alias: str, client: Mapping[str, str], topics: Iterable[str]) -> 
 
 def _id(topic: Topic | None) -> str:
     return topic.topic_id if topic is not None else ""
+
+
+log = logging.getLogger("mirror")
+
+
+def placed(
+    plan: FlowPlan,
+    assigned: Assigned,
+    committed: tuple[int, str] | None,
+    *,
+    from_earliest: bool,
+    in_doubt: bool,
+) -> Partition:
+    """Return a topic-partition at its position (offset and metadata, None when it has none).
+
+    It is in doubt where it is said to be, and where its position is of other topics than the plan: one of the two is older than
+    the other, and only the clusters know which. So is one without a position: a broker forgets those of a topic that is deleted.
+    """
+    now = TopicIds(assigned.topic_id, assigned.remote_id)
+    if committed is None:
+        begins = EARLIEST if from_earliest or assigned.is_late else LATEST
+        return Partition(assigned, begins=begins, ids=str(now), in_doubt=True)
+    offset, metadata = committed
+    ids, tail, until_ms, in_sync = Note.parse(metadata)
+    known = TopicIds.parse(ids)
+    partition = Partition(assigned, offset, offset, ids=ids, tail=Tail(tail), until_ms=until_ms, in_sync=in_sync)
+    if (last := partition.tail.runs.last) is not None:
+        partition.goes_to = last.target + last.records
+    if not known.other_than(now):
+        partition.ids, partition.in_doubt = str(known.updated(now)), in_doubt
+        partition.committed = offset if partition.ids == ids else None
+    elif plan.on_recreated is OnRecreated.STOP:
+        identified(plan, partition, now)
+        partition.is_another = False  # the next plan says so too: no successor needs to ask
+    else:
+        partition.in_doubt = True
+    return partition
+
+
+def identified(plan: FlowPlan, partition: Partition, now: TopicIds) -> None:
+    """End the doubt about which topics a topic-partition is of; where they are others, do what the flow's policy says."""
+    known = TopicIds.parse(partition.ids)
+    ids = known.updated(now)
+    partition.in_doubt = False
+    side = known.other_than(now)
+    has_position = partition.begins is None or partition.acked >= 0
+    if not side or (side == "source" and not has_position):
+        partition.ids = str(ids)
+        return
+    partition.ends_at, partition.high_watermark, partition.goes_to = None, -1, 0
+    assigned, offset = partition.assigned, partition.acked
+    topic = assigned.topic if side == "source" else assigned.remote_topic
+    what = f"{topic} was deleted and created anew on the {side} (topic id {getattr(now, side)}, was {getattr(known, side)})"
+    where = f"{plan.name}: {assigned.topic}-{assigned.partition}"
+    waits = plan.on_recreated is not OnRecreated.RESTART and not has_position
+    if waits or plan.on_recreated is OnRecreated.STOP:
+        partition.reason = f"{what}; {FORGOTTEN if waits else RESTS}"
+        partition.resume_s = float("inf")
+        partition.is_another = partition.awaits_operator = True
+        if told.is_news(plan.name, assigned, partition.reason):
+            log.error("%s: %s", where, partition.reason)
+        return
+    partition.ids = str(ids)
+    partition.committed = None
+    partition.tally.rewinds += 1
+    if plan.on_recreated is OnRecreated.CONTINUE:
+        log.error("%s: %s; going on at offset %d", where, what, offset)
+        partition.tail = Tail(begins_at=offset)
+    else:
+        last = f"the last position was {offset}" if has_position else "its position went with it"
+        log.error("%s: %s; replicating it from its start, %s", where, what, last)
+        partition.begins = EARLIEST

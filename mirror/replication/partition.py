@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from mirror.replication.batches import Batch, Outgoing
-from mirror.replication.plan import Assigned
-from mirror.replication.reports import Tally
-from mirror.replication.spread import Round
-from mirror.replication.tail import Tail
-from mirror.replication.wire import EARLIEST
+from mirror.kafka.protocol import EARLIEST
+from mirror.model.flow_plan import Assigned
+from mirror.model.offset_map_tail import Tail
+from mirror.model.record_batches import Batch, Outgoing
+from mirror.model.repartition import Round
+from mirror.model.reports import Tally
 
 QUEUE_BYTES = 4 << 20  # read-ahead per topic-partition
 FIRST_BACK_OFF_S = 1.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirror.replication.plan import Assigned
+from mirror.model.flow_plan import Assigned
 
 _reasons: dict[tuple[str, str, int], str] = {}
 

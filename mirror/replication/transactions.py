@@ -12,12 +12,13 @@ import logging
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from mirror.replication.batches import Outgoing
-from mirror.replication.ledger import Ledger
+from mirror.kafka.producer import UncertainError
+from mirror.kafka.protocol import KafkaError
+from mirror.model.record_batches import Outgoing
 from mirror.replication.partition import Partition
-from mirror.replication.producer import UncertainError
-from mirror.replication.runner import ARRIVES_S, FlowRunner
-from mirror.replication.wire import KafkaError, now_ms
+from mirror.replication.positions import Ledger
+from mirror.replication.replicator import ARRIVES_S, FlowRunner
+from mirror.runtime.clock import now_ms
 
 log = logging.getLogger("mirror")
 

@@ -11,22 +11,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mirror.config.clients import aiokafka_options, fetch_options, produce_options
-from mirror.logs import in_words, once, some
+from mirror.handover.lease import NETWORK, Lease, Turn
+from mirror.kafka.fetcher import Source
+from mirror.kafka.producer import DECIDES_S
+from mirror.kafka.target import Target
+from mirror.model.flow_plan import FlowPlan, Key, Window
+from mirror.model.paused_topics import Paused
+from mirror.model.reports import AWAITS
+from mirror.model.slot_ownership import COMMIT_S, GRACE_S, Baton, turn_of
 from mirror.replication import told
-from mirror.replication.identities import Identities
-from mirror.replication.lease import Lease
-from mirror.replication.ledger import Ledger, Page, is_there
+from mirror.replication.identities import Identities, placed
 from mirror.replication.partition import Partition
-from mirror.replication.paused import Paused
-from mirror.replication.placing import placed
-from mirror.replication.plan import COMMIT_S, GRACE_S, Baton, FlowPlan, Key, Window, turn_of
-from mirror.replication.producer import DECIDES_S
-from mirror.replication.reports import AWAITS
-from mirror.replication.runner import ARRIVES_S, FlowRunner
-from mirror.replication.tail_match import REPLICATED_WITHIN_S, resume_behind_tails
+from mirror.replication.positions import Ledger, Page, is_there
+from mirror.replication.recovery import REPLICATED_WITHIN_S, resume_behind_tails
+from mirror.replication.replicator import ARRIVES_S, FlowRunner
 from mirror.replication.transactions import TransactionalRunner
-from mirror.replication.turn import NETWORK, Turn
-from mirror.replication.wire import Source, Target, now_ms
+from mirror.runtime.clock import now_ms
+from mirror.runtime.logs import in_words, once, some
 
 log = logging.getLogger("mirror")
 

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 
 import uvloop
 
-from mirror.logs import log_to_stderr
+from mirror.kafka.protocol import complained
+from mirror.model.flow_plan import FlowPlan, Window
 from mirror.replication.partition import Partition
-from mirror.replication.plan import FlowPlan, Window
 from mirror.replication.window import Served, serve
-from mirror.replication.wire import complained
+from mirror.runtime.logs import log_to_stderr
 
 _loops: dict[int, asyncio.AbstractEventLoop] = {}  # by process: never shared across a fork
 

@@ -9,21 +9,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from mirror.admin import Admin
-from mirror.checkpoints.map_reader import FlowMaps
-from mirror.checkpoints.reads import answered
-from mirror.chosen import chosen
 from mirror.config.clients import aiokafka_options, fetch_options
 from mirror.config.settings import Flow, Settings
-from mirror.local.jars import cache_folder, java
-from mirror.logs import in_words
-from mirror.replication.batches import CorruptBatch
-from mirror.replication.class_archive import ClassArchive
-from mirror.replication.log_reader import TooMuchError, read_batches
-from mirror.replication.plan import FlowPlan, Key
-from mirror.replication.stream import close, session
-from mirror.replication.wire import KafkaError, Source
-from mirror.topics import present_plan
+from mirror.flows.offset_maps import FlowMaps
+from mirror.flows.selection import chosen
+from mirror.flows.topics import present_plan
+from mirror.kafka.admin import Admin
+from mirror.kafka.fetcher import Source
+from mirror.kafka.internal_topics import answered
+from mirror.kafka.log_reader import TooMuchError, read_batches
+from mirror.kafka.protocol import KafkaError
+from mirror.model.flow_plan import FlowPlan, Key
+from mirror.model.record_batches import CorruptBatch
+from mirror.runtime.java import cache_folder, java
+from mirror.runtime.logs import in_words
+from mirror.spark.class_archive import ClassArchive
+from mirror.spark.queries import close, session
 from mirror.verification.pieces import Finding, Piece, Scope, compared
 
 PIECES_PER_TASK = 4

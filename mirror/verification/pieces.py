@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from mirror.offset_map import OffsetMap, Run
-from mirror.replication import batches as wire_batches
-from mirror.replication.batches import Batch
-from mirror.replication.plan import Assigned, Key
+from mirror.model import record_batches
+from mirror.model.flow_plan import Assigned, Key
+from mirror.model.offset_map import OffsetMap, Run
+from mirror.model.record_batches import Batch
 
 PIECE_RECORDS = 20_000
 _LOG_APPEND_TIME = 1
@@ -157,7 +157,7 @@ def _first(piece: Piece, at: int, what: str) -> str:
 def _records(batches: Iterable[Batch], start: int, count: int) -> Iterator[Any]:
     for batch in batches:
         if not batch.is_control:
-            yield from (r for r in wire_batches.records(batch.data) if start <= r.offset < start + count)
+            yield from (r for r in record_batches.records(batch.data) if start <= r.offset < start + count)
 
 
 def _brief(content: bytes | None) -> str:

@@ -18,8 +18,8 @@ from mirror.config.properties import Entry
 from mirror.config.settings import Flow, Settings
 from mirror.config.values import host_port
 from mirror.errors import ClusterUnavailable, SettingsError
-from mirror.offset_map import Run
-from mirror.replication.plan import Key
+from mirror.model.flow_plan import Key
+from mirror.model.offset_map import Run
 from mirror.verification.compare import Comparer, scope_of
 from mirror.verification.pieces import Finding, Piece, newest
 

@@ -24,9 +24,9 @@ from pathlib import Path
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource
 
-from mirror.local import prometheus_server
-from mirror.local.broker import Broker
-from mirror.prometheus import Prometheus
+from mirror.embedded import prometheus_server
+from mirror.embedded.broker import Broker
+from mirror.runtime.prometheus import Prometheus
 from tests.alerting import alertmanager, scraped, states, told_to
 from tests.fault_proxy import FaultProxy, proxied
 from tests.integration.appliance import RunningAppliance, signal_all

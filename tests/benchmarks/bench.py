@@ -18,9 +18,9 @@ from pathlib import Path
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from mirror.admin import Admin
-from mirror.local.broker import LARGE_HEAP, Broker, free_port
-from mirror.local.latency import LatencyProbe, percentiles
+from mirror.embedded.broker import LARGE_HEAP, Broker, free_port
+from mirror.embedded.latency import LatencyProbe, percentiles
+from mirror.kafka.admin import Admin
 from tests.benchmarks import peers
 from tests.benchmarks.options import bench_parser
 from tests.benchmarks.processes import Meter

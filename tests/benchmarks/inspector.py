@@ -17,8 +17,8 @@ from playwright.sync_api import sync_playwright
 
 from app.tables import narrowed, table, worst_first
 from metrics.verdict import Status
+from mirror.embedded.broker import free_port
 from mirror.lag.rows import LagRow
-from mirror.local.broker import free_port
 
 # Streamlit runs this in place of app/main.py: the same pages over made-up rows, and no cluster.
 SCRIPT = """

@@ -17,8 +17,8 @@ from dashboards.preview import filled_in
 from metrics.exporter import serve
 from metrics.exposition import exposition
 from metrics.recorder import Recorder
-from mirror.local import prometheus_server
-from mirror.prometheus import Prometheus
+from mirror.embedded import prometheus_server
+from mirror.runtime.prometheus import Prometheus
 from tests.unit.test_metrics import report
 
 POINTS = 120  # of a panel a third of a screen wide

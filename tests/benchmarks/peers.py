@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mirror.local import jars
-from mirror.local.broker import free_port
+from mirror.embedded import jars
+from mirror.embedded.broker import free_port
+from mirror.runtime.java import java
 
 # The options of Kafka's own connect-mirror-maker.sh and kafka-run-class.sh
 MM2_JVM = (
@@ -93,7 +94,7 @@ def start(side: str, job: Job, folder: Path, *, extra: str = "") -> subprocess.P
     file.write_text("".join(wanted).format(**names) + extra)
     environment: Mapping[str, str] = os.environ
     if side == "mm2":
-        command = [jars.java(), *MM2_JVM, "-cp", jars.classpath(jars.resolve(lambda _: None)),
+        command = [java(), *MM2_JVM, "-cp", jars.classpath(jars.resolve(lambda _: None)),
                    "org.apache.kafka.connect.mirror.MirrorMaker", str(file)]  # fmt: skip
     else:
         command = [sys.executable, "-m", "mirror.cli", "run", str(file)]
@@ -105,7 +106,7 @@ def start(side: str, job: Job, folder: Path, *, extra: str = "") -> subprocess.P
 def start_producer(bootstrap: str, topic: str, *, rate: int, size: int) -> subprocess.Popen[bytes]:
     """Start kafka-producer-perf-test: `rate` records/s, each transaction committed as soon as it holds one; stop it by `stop`."""
     command = [
-        jars.java(), "-cp", jars.classpath(jars.resolve(lambda _: None)), "org.apache.kafka.tools.ProducerPerformance",
+        java(), "-cp", jars.classpath(jars.resolve(lambda _: None)), "org.apache.kafka.tools.ProducerPerformance",
         "--topic", topic, "--num-records", str(rate * 600), "--record-size", str(size), "--throughput", str(rate),
         "--transactional-id", topic, "--transaction-duration-ms", "1",
         "--producer-props", f"bootstrap.servers={bootstrap}", "linger.ms=0",

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from metrics.exposition import exposition
-from mirror.replication.ledger import Ledger
+from mirror.model.flow_plan import Assigned, FlowPlan, Window
+from mirror.model.offset_map_tail import Tail
 from mirror.replication.partition import Partition
-from mirror.replication.plan import Assigned, FlowPlan, Window
-from mirror.replication.tail import Tail
+from mirror.replication.positions import Ledger
 from tests.benchmarks.scrape import cpu_s, filled
 
 SIZES = (1_000, 10_000, 100_000)

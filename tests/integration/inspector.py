@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from mirror.config.settings import load
-from mirror.local.broker import free_port
+from mirror.config.load import load
+from mirror.embedded.broker import free_port
 from tests.waiting import eventually
 
 CHROMIUM = shutil.which("chromium")

@@ -11,7 +11,8 @@ from typing import Any
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from pyspark.find_spark_home import _find_spark_home
 
-from mirror.local import jars
+from mirror.embedded import jars
+from mirror.runtime.java import java
 
 
 @contextmanager
@@ -20,7 +21,7 @@ def kafka_java() -> Iterator[Any]:
     (py4j,) = Path(_find_spark_home(), "jars").glob("py4j-*.jar")
     classpath = jars.classpath(jars.resolve(lambda _: None))
     port, token = launch_gateway(
-        jarpath=str(py4j), classpath=classpath, java_path=jars.java(), die_on_exit=True, enable_auth=True
+        jarpath=str(py4j), classpath=classpath, java_path=java(), die_on_exit=True, enable_auth=True
     )
     gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token, auto_convert=True))
     try:
@@ -32,7 +33,7 @@ def kafka_java() -> Iterator[Any]:
 def formatted(bootstrap: str, topic: str, kind: str) -> list[str]:
     """Return a topic's records as MirrorMaker's formatter of that kind (Checkpoint, OffsetSync, Heartbeat) prints them."""
     done = subprocess.run(
-        [jars.java(), "-cp", jars.classpath(jars.resolve(lambda _: None)),
+        [java(), "-cp", jars.classpath(jars.resolve(lambda _: None)),
          "org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server", bootstrap, "--topic", topic,
          "--formatter", f"org.apache.kafka.connect.mirror.formatters.{kind}Formatter", "--from-beginning",
          "--timeout-ms", "5000"],

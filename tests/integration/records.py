@@ -11,9 +11,9 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from mirror.admin import Admin
+from mirror.embedded.compare import compare
 from mirror.errors import ClusterUnavailable
-from mirror.local.compare import compare
+from mirror.kafka.admin import Admin
 from tests.integration.appliance import RunningAppliance
 from tests.waiting import eventually
 

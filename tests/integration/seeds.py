@@ -20,9 +20,9 @@ from metrics.recorder import Recorder
 from metrics.verdict import KNOWN_POLLS, Status
 from mirror.checkpoints.plan import CheckpointReport
 from mirror.checkpoints.rules import State
+from mirror.embedded import prometheus_server
 from mirror.lag.failover_metric import answer_failover
-from mirror.local import prometheus_server
-from mirror.poller import horizon_of
+from mirror.lag.poller import horizon_of
 from tests.unit.test_metrics import counts, report
 
 Scenario = Literal["healthy", "stalled", "source down"]

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from mirror.admin import Admin
-from mirror.local.broker import Broker
-from mirror.topic_acls import Acl
+from mirror.embedded.broker import Broker
+from mirror.kafka.admin import Admin
+from mirror.policy.topic_acls import Acl
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import create
 from tests.waiting import eventually

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mirror.local import prometheus_server
-from mirror.prometheus import Prometheus
+from mirror.embedded import prometheus_server
+from mirror.runtime.prometheus import Prometheus
 from tests.alerting import alertmanager, states, told_to
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import await_replicated, create, load

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from mirror.local.compare import compare
+from mirror.embedded.compare import compare
 from tests.integration.appliance import RunningAppliance, descendants
 from tests.integration.records import Row, create, rows, write
 from tests.waiting import eventually

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from mirror.admin import Admin
-from mirror.mm2_records import Checkpoint, NotThatRecord
+from mirror.kafka.admin import Admin
+from mirror.model.mm2_records import Checkpoint, NotThatRecord
 from tests.benchmarks import peers
 from tests.integration.appliance import RunningAppliance
 from tests.integration.kafka_java import formatted, kafka_java, translated

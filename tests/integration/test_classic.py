@@ -8,8 +8,8 @@ import sys
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from mirror.local.broker import Broker
-from mirror.replication.spread import place
+from mirror.embedded.broker import Broker
+from mirror.model.repartition import place
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import create, end_offset, messages, write
 from tests.integration.test_checkpoints import stand, stands

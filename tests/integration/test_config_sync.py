@@ -9,7 +9,7 @@ import sys
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from mirror.admin import Admin
+from mirror.kafka.admin import Admin
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import create
 from tests.waiting import eventually

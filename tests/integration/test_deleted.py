@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource
 
-from mirror.local.broker import Broker
-from mirror.mm2_records import Heartbeat
+from mirror.embedded.broker import Broker
+from mirror.model.mm2_records import Heartbeat
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import await_replicated, create, messages, rows, write
 from tests.waiting import eventually

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AclOperation
 
-from mirror.config.settings import load as load_settings
-from mirror.local.broker import Broker
-from mirror.positions import Position, read_positions, write_positions
-from mirror.replication.plan import Key
+from mirror.config.load import load as load_settings
+from mirror.embedded.broker import Broker
+from mirror.flows.stored_positions import Position, read_positions, write_positions
+from mirror.model.flow_plan import Key
 from tests.integration.acls import GUARDED, deny
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import await_replicated, create, differences, end_offset, flows, load, rows, write

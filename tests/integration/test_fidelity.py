@@ -14,9 +14,10 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from metrics.verdict import Status
-from mirror.local import jars
-from mirror.replication.batches import CODECS, Batch, batches
-from mirror.replication.wire import Source
+from mirror.embedded import jars
+from mirror.kafka.fetcher import Source
+from mirror.model.record_batches import CODECS, Batch, batches
+from mirror.runtime.java import java
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import START_MS, await_replicated, create, differences, end_offset, messages, rows, write
 from tests.waiting import eventually
@@ -305,7 +306,7 @@ def test_kafkas_own_tool_shows_the_mirrors_lag_on_the_source(mirror, primary, ba
 
     def shown() -> dict[int, list[str]]:
         tool = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
-        command = [jars.java(), "-cp", jars.classpath(jars.resolve()), tool, "--bootstrap-server", primary.bootstrap]
+        command = [java(), "-cp", jars.classpath(jars.resolve()), tool, "--bootstrap-server", primary.bootstrap]
         command += ["--describe", "--group", "mirror.primary->backup"]
         printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         fields = [line.split() for line in printed.splitlines() if topic in line]

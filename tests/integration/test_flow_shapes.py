@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from mirror.local.broker import Broker
+from mirror.embedded.broker import Broker
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import create, end_offset, messages, write
 from tests.integration.test_checkpoints import stand, stands

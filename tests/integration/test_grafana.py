@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from dashboards.preview import filled_in
-from mirror.prometheus import Prometheus
+from mirror.runtime.prometheus import Prometheus
 from tests.integration.seeds import BROKEN_FOR_S
 from tests.integration.test_boards_live import store
 from tests.unit.test_boards import MADE

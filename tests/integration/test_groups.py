@@ -10,15 +10,15 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AclOperation, ResourceType
 
-from mirror.checkpoints.reads import committed
-from mirror.checkpoints.rules import is_idle
 from mirror.config.clients import aiokafka_options
+from mirror.embedded.broker import Broker
 from mirror.errors import ClusterUnavailable
-from mirror.groups import HIDDEN, UNKNOWN, Groups, tell_hidden
-from mirror.local.broker import Broker
-from mirror.replication.batches import of_values
-from mirror.replication.group_offsets import GroupOffsets, patiently
-from mirror.replication.wire import KafkaError, Target
+from mirror.kafka.group_offsets import GroupOffsets, patiently
+from mirror.kafka.groups import HIDDEN, UNKNOWN, Groups, is_idle, tell_hidden
+from mirror.kafka.internal_topics import committed
+from mirror.kafka.protocol import KafkaError
+from mirror.kafka.target import Target
+from mirror.model.record_batches import of_values
 from tests.integration.acls import GUARDED, deny
 from tests.integration.records import create, write
 from tests.waiting import eventually

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirror.mm2_records import Heartbeat
+from mirror.model.mm2_records import Heartbeat
 from tests.integration.appliance import RunningAppliance
 from tests.integration.kafka_java import formatted, kafka_java
 from tests.integration.records import messages

@@ -13,8 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from metrics.catalogue import CATALOGUE
 from mirror.config.clients import aiokafka_options
-from mirror.groups import Groups
-from mirror.replication.group_offsets import GroupOffsets, patiently
+from mirror.kafka.group_offsets import GroupOffsets, patiently
+from mirror.kafka.groups import Groups
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import await_replicated, create, differences, rows, write
 from tests.integration.test_checkpoints import checkpoints

@@ -14,9 +14,10 @@ import pytest
 from confluent_kafka import Consumer
 
 from metrics.verdict import Status
+from mirror.embedded import jars
+from mirror.embedded.broker import Broker
 from mirror.lag.inspector import CLUSTER_S
-from mirror.local import jars
-from mirror.local.broker import Broker
+from mirror.runtime.java import java
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import await_replicated, create, rows, write
 from tests.waiting import eventually
@@ -33,7 +34,7 @@ def lag(file: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def described(cluster, group: str) -> dict[tuple[str, str], tuple[str, str, str, str]]:
     """What kafka-consumer-groups says: (offset, log end, lag, client) by topic and partition."""
-    command = [jars.java(), "-Xmx128m", "-cp", jars.classpath(jars.resolve()),
+    command = [java(), "-Xmx128m", "-cp", jars.classpath(jars.resolve()),
                "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
                "--bootstrap-server", cluster.bootstrap, "--describe", "--group", group]  # fmt: skip
     found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
@@ -133,7 +134,7 @@ def test_a_cluster_that_is_down_costs_its_rows_and_one_line(primary, topic, tmp_
 
 
 def test_rows_outlive_their_cluster_and_are_unknown_then(primary, topic, tmp_path):
-    from mirror.config.settings import load
+    from mirror.config.load import load
     from mirror.lag.inspector import Inspector
 
     create(primary, topic)
@@ -193,7 +194,7 @@ def test_an_unknown_alias_is_one_line(tmp_path):
 
 
 def test_groups_of_every_state_are_read(primary, topic):
-    from mirror.groups import Groups
+    from mirror.kafka.groups import Groups
 
     create(primary, topic)
     write(primary, topic, rows(3))

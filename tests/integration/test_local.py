@@ -11,11 +11,11 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from mirror.embedded import clusters
+from mirror.embedded.broker import Broker
+from mirror.embedded.compare import Verdict, compare
+from mirror.embedded.load import TOPICS, Load, demo_record
 from mirror.errors import ClusterUnavailable
-from mirror.local import clusters
-from mirror.local.broker import Broker
-from mirror.local.compare import Verdict, compare
-from mirror.local.load import TOPICS, Load, demo_record
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -249,7 +249,7 @@ def test_eventually_tells_what_it_saw():
 
 def test_jars_are_cached_below_the_cache_home(monkeypatch, tmp_path):
     """XDG_CACHE_HOME is honoured."""
-    from mirror.local import jars
+    from mirror.runtime import java
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert jars.cache_folder() == Path(tmp_path) / "kafka-mirror"
+    assert java.cache_folder() == Path(tmp_path) / "kafka-mirror"

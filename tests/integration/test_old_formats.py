@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mirror.local.broker import Broker
+from mirror.embedded.broker import Broker
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import await_replicated, create, write
 from tests.integration.values import values

@@ -20,11 +20,11 @@ from app.tables import summaries
 from dashboards import queries
 from dashboards.preview import filled_in
 from metrics.verdict import Status
-from mirror.config.settings import load
+from mirror.config.load import load
+from mirror.embedded import prometheus_server
+from mirror.embedded.broker import Broker
 from mirror.lag.inspector import CLUSTER_S, Inspector
-from mirror.local import prometheus_server
-from mirror.local.broker import Broker
-from mirror.prometheus import Prometheus
+from mirror.runtime.prometheus import Prometheus
 from tests.alerting import scraped
 from tests.fault_proxy import FaultProxy, proxied
 from tests.integration.appliance import RunningAppliance, descendants, signal_all

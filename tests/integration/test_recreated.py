@@ -14,8 +14,8 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
-from mirror.groups import Groups
-from mirror.local.broker import Broker
+from mirror.embedded.broker import Broker
+from mirror.kafka.groups import Groups
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import await_replicated, create, end_offset, messages, rows, write
 from tests.integration.values import values

@@ -15,10 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from mirror.admin import Admin
 from mirror.config.clients import aiokafka_options
-from mirror.replication.batches import of_values, records
-from mirror.replication.wire import Source, Target
+from mirror.kafka.admin import Admin
+from mirror.kafka.fetcher import Source
+from mirror.kafka.target import Target
+from mirror.model.record_batches import of_values, records
 from tests.integration.appliance import RunningAppliance, descendants
 from tests.integration.inspector import PAGES, launched, needs_chromium, serving
 from tests.integration.records import await_replicated, create, differences, load, rows, write

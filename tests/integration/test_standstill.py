@@ -10,9 +10,9 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from mirror.embedded.broker import Broker
 from mirror.errors import ClusterUnavailable
-from mirror.groups import Groups
-from mirror.local.broker import Broker
+from mirror.kafka.groups import Groups
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import await_replicated, create, differences, end_offset, load, rows, write
 from tests.waiting import eventually

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from mirror.config.settings import load as load_settings
-from mirror.positions import connect_offset, read_positions
-from mirror.replication.tail import UNSAVED
+from mirror.config.load import load as load_settings
+from mirror.flows.stored_positions import read_positions
+from mirror.flows.takeover import connect_offset
+from mirror.model.offset_map_tail import UNSAVED
 from tests.benchmarks import peers
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import START_MS, await_replicated, create, differences, end_offset, load, rows, write

@@ -6,7 +6,7 @@ import random
 import time
 from dataclasses import dataclass, field
 
-from mirror.local.broker import Broker
+from mirror.embedded.broker import Broker
 from tests.integration.records import create, end_offset, load
 from tests.integration.values import values
 from tests.soak.oracle import Fate, fate

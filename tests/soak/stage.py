@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from mirror.local.broker import Broker
+from mirror.embedded.broker import Broker
 from tests.fault_proxy import FaultProxy, proxied
 from tests.integration.appliance import RunningAppliance
 from tests.soak.hooks import sitecustomize

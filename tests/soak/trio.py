@@ -9,8 +9,8 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from mirror.local.broker import Broker
-from mirror.local.jars import KAFKA_VERSION
+from mirror.embedded.broker import Broker
+from mirror.embedded.jars import KAFKA_VERSION
 from tests.waiting import eventually
 
 REPLICAS = 3

@@ -7,8 +7,8 @@ import re
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from mirror.admin import Admin
 from mirror.errors import ClusterUnavailable
+from mirror.kafka.admin import Admin
 from tests.token_endpoint import TokenEndpoint
 
 NOBODY = {"bootstrap.servers": "127.0.0.1:1"}
@@ -64,7 +64,7 @@ def test_what_tls_or_a_login_met_is_told_once_without_address_and_time(found, to
 def test_a_cluster_that_was_silent_for_long_is_asked_by_new_clients(monkeypatch):
     """librdkafka's may have lost every broker for good; that of the last time lives on for who still waits for its answer."""
     now_s = [1000.0]
-    monkeypatch.setattr("mirror.admin.time.monotonic", lambda: now_s[0])
+    monkeypatch.setattr("mirror.kafka.admin.time.monotonic", lambda: now_s[0])
     admin = Admin("primary", NOBODY)
     first, reader = admin._client, admin._reader("g")
     silence = KafkaException(KafkaError(KafkaError._TRANSPORT))

@@ -10,9 +10,9 @@ from aiokafka.record.memory_records import MemoryRecords
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirror.first_unreplicated import first_timestamp
-from mirror.offset_map import Run
-from mirror.replication import batches as b
+from mirror.lag.first_unreplicated import first_timestamp
+from mirror.model import record_batches
+from mirror.model.offset_map import Run
 
 RECORDS = st.lists(
     st.tuples(
@@ -55,11 +55,11 @@ def records_of(data):
 @given(RECORDS, st.sampled_from(range(5)), st.integers(0, 2**40))
 def test_a_whole_batch_crosses_with_its_records_untouched(records, codec, base):
     """Only ids, epoch, base offset and CRC change; the CRC fits the new bytes."""
-    (batch,) = b.batches(build(records, codec=codec, base=base))
+    (batch,) = record_batches.batches(build(records, codec=codec, base=base))
     assert batch.goes_whole(base)
     assert (batch.base_offset, batch.last_offset, batch.count) == (base, base + len(records) - 1, len(records))
-    sent = b.stamped(b.whole(batch, None).data, 7, 3, 11, transactional=False)
-    header = b.HEADER.unpack_from(sent)
+    sent = record_batches.stamped(record_batches.whole(batch, None).data, 7, 3, 11, transactional=False)
+    header = record_batches.HEADER.unpack_from(sent)
     assert (header[0], header[2], header[9:12]) == (0, -1, (7, 3, 11))
     assert header[4] == google_crc32c.value(sent[21:])
     assert records_of(sent) == records
@@ -68,10 +68,10 @@ def test_a_whole_batch_crosses_with_its_records_untouched(records, codec, base):
 @settings(max_examples=60)
 @given(RECORDS, st.sampled_from(range(5)), st.sampled_from(range(5)))
 def test_another_codec_changes_no_record(records, before, after):
-    (batch,) = b.batches(build(records, codec=before))
-    sent = b.stamped(b.whole(batch, after).data, 1, 0, 0, transactional=False)
+    (batch,) = record_batches.batches(build(records, codec=before))
+    sent = record_batches.stamped(record_batches.whole(batch, after).data, 1, 0, 0, transactional=False)
     assert records_of(sent) == records
-    (again,) = b.batches(sent)
+    (again,) = record_batches.batches(sent)
     assert again.codec == after
 
 
@@ -83,7 +83,7 @@ def test_rebatching_keeps_every_record_behind_the_position_in_order(groups, posi
         data += build(records, base=base)
         base += len(records)
     everything = [record for records in groups for record in records]
-    made = b.rebatch(b.batches(data), position, codec=None, max_bytes=max_bytes)
+    made = record_batches.rebatch(record_batches.batches(data), position, codec=None, max_bytes=max_bytes)
     assert [r for out in made for r in records_of(out.data)] == everything[position:]
     assert sum(out.count for out in made) == max(0, len(everything) - position)
     if made:
@@ -97,33 +97,33 @@ def test_a_compacted_batch_cannot_go_whole_and_is_rebatched_without_its_gap():
     data = bytearray(build([(1, b"a", b"1", []), (2, b"b", b"2", [])], base=10))
     struct.pack_into(">i", data, 23, 5)  # lastOffsetDelta: records behind these two were compacted away
     struct.pack_into(">I", data, 17, google_crc32c.value(bytes(data[21:])))
-    (batch,) = b.batches(bytes(data))
+    (batch,) = record_batches.batches(bytes(data))
     assert not batch.goes_whole(10)
-    (out,) = b.rebatch([batch], 10, codec=None, max_bytes=1 << 20)
+    (out,) = record_batches.rebatch([batch], 10, codec=None, max_bytes=1 << 20)
     assert (out.count, out.next_offset) == (2, 16)
 
 
 def test_halves_hold_all_records_and_never_claim_more_than_was_sent():
     records = [(n, b"k", bytes([n]), []) for n in range(5)]
-    (batch,) = b.batches(build(records, base=100))
-    first, second = b.halves(b.whole(batch, None))
+    (batch,) = record_batches.batches(build(records, base=100))
+    first, second = record_batches.halves(record_batches.whole(batch, None))
     assert records_of(first.data) + records_of(second.data) == records
     assert (first.next_offset, second.next_offset) == (102, 105)
     assert (first.runs, second.runs) == ((Run(100, 0, 2),), (Run(102, 0, 3),))
-    assert b.halves(second)[0].next_offset == 103
+    assert record_batches.halves(second)[0].next_offset == 103
 
 
 def test_a_damaged_batch_is_refused_not_sent_on_with_a_new_crc():
     data = bytearray(build([(1, b"k", b"value", [])], base=4))
     data[-2] ^= 1
-    with pytest.raises(b.CorruptBatch, match="offset 4"):
-        list(b.batches(bytes(data)))
+    with pytest.raises(record_batches.CorruptBatch, match="offset 4"):
+        list(record_batches.batches(bytes(data)))
 
 
 def test_a_cut_off_tail_is_left_for_the_next_fetch():
     data = build([(1, b"k", b"v", [])])
-    assert len(list(b.batches(data + data[:-1]))) == 1
-    assert len(list(b.batches(data + data[:30]))) == 1
+    assert len(list(record_batches.batches(data + data[:-1]))) == 1
+    assert len(list(record_batches.batches(data + data[:30]))) == 1
 
 
 def control(base, producer, kind):
@@ -145,15 +145,19 @@ def test_read_committed_drops_aborted_batches_and_keeps_the_producers_later_ones
         + control(4, 2, 1)
         + build(record, base=5)
     )
-    seen = [batch.base_offset for batch in b.committed(b.batches(data), [(1, 0)]) if not batch.is_control]
+    seen = [
+        batch.base_offset
+        for batch in record_batches.committed(record_batches.batches(data), [(1, 0)])
+        if not batch.is_control
+    ]
     assert seen == [1, 3, 5]
 
 
 def test_the_transactional_bit_is_cleared_when_our_producer_is_not_transactional():
-    (batch,) = b.batches(build([(1, b"k", b"v", [])], transactional=1, producer=9))
-    (sent,) = b.batches(b.stamped(batch.data, 1, 0, 0, transactional=False))
+    (batch,) = record_batches.batches(build([(1, b"k", b"v", [])], transactional=1, producer=9))
+    (sent,) = record_batches.batches(record_batches.stamped(batch.data, 1, 0, 0, transactional=False))
     assert not sent.is_transactional
-    (sent,) = b.batches(b.stamped(batch.data, 1, 0, 0, transactional=True))
+    (sent,) = record_batches.batches(record_batches.stamped(batch.data, 1, 0, 0, transactional=True))
     assert sent.is_transactional
 
 
@@ -167,10 +171,10 @@ def test_the_first_timestamp_at_a_position_is_exact_also_inside_a_batch():
 
 def test_records_of_our_own_go_in_batches_that_any_broker_takes():
     pairs = [(b"key %d" % n, None if n % 5 == 0 else b"v" * 1000) for n in range(2_000)]
-    made = list(b.of_values(iter(pairs), timestamp_ms=7))
+    made = list(record_batches.of_values(iter(pairs), timestamp_ms=7))
     assert max(len(batch.data) for batch in made) < 300 << 10
-    assert [(r.key, r.value) for batch in made for r in b.records(memoryview(batch.data))] == pairs
-    assert list(b.of_values([], timestamp_ms=7)) == []
+    assert [(r.key, r.value) for batch in made for r in record_batches.records(memoryview(batch.data))] == pairs
+    assert list(record_batches.of_values([], timestamp_ms=7)) == []
 
 
 @given(
@@ -191,14 +195,14 @@ def test_every_message_of_the_old_formats_is_found_however_small_and_a_cut_one_i
         if codec:
             struct.pack_into(">q", built, 0, offset - 1)  # a wrapper has its last message's offset
         data += bytes(built)
-    found = list(b.batches(data))
+    found = list(record_batches.batches(data))
     expected = [value for values in sets for value in values]
-    assert [record.value for batch in found for record in b.records(batch.data)] == expected
+    assert [record.value for batch in found for record in record_batches.records(batch.data)] == expected
     assert [batch.last_offset for batch in found][-1] == len(expected) - 1
     assert {batch.magic for batch in found} == {magic}
-    whole = list(b.batches(data[: max(0, len(data) - cut)]))
+    whole = list(record_batches.batches(data[: max(0, len(data) - cut)]))
     assert whole == found[: len(whole)]
     assert len(whole) == len(found) or cut > 0
-    (packed,) = b.rebatch(found, 0, codec=0, max_bytes=1 << 20)
+    (packed,) = record_batches.rebatch(found, 0, codec=0, max_bytes=1 << 20)
     assert packed.count == len(expected)
     assert packed.next_offset == len(expected)

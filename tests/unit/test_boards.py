@@ -238,7 +238,7 @@ def test_compose_mounts_files_that_exist_and_names_services_that_do():
 
 
 def test_composes_mirror_file_is_read_without_a_word():
-    from mirror.config.settings import load
+    from mirror.config.load import load
 
     settings = load(ROOT / "compose" / "connect-mirror-maker.properties", options={}, targets=[])
     assert settings.ignored == ()

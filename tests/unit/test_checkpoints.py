@@ -8,12 +8,12 @@ import pytest
 
 from mirror.checkpoints.flow import SYNCED_RUNS, FlowCheckpoints, offset_syncs
 from mirror.checkpoints.plan import CheckpointPlan
-from mirror.checkpoints.rules import State, Translated, is_idle, moved, translated
-from mirror.config.java_regex import NameFilter
+from mirror.checkpoints.rules import State, Translated, moved, translated
 from mirror.config.keys import CheckpointSettings
-from mirror.groups import Group
-from mirror.offset_map import OffsetMap, Run
-from mirror.replication.plan import Assigned, FlowPlan
+from mirror.kafka.groups import Group, is_idle
+from mirror.model.flow_plan import Assigned, FlowPlan
+from mirror.model.offset_map import OffsetMap, Run
+from mirror.policy.filters import NameFilter
 
 ROOT = Path(__file__).resolve().parents[2]
 MAP = OffsetMap([Run(10, 100, 10), Run(22, 110, 5)])

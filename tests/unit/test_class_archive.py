@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from mirror.replication.class_archive import ABANDONED_S, ClassArchive
+from mirror.spark.class_archive import ABANDONED_S, ClassArchive
 
 
 def a_java(folder: Path) -> str:

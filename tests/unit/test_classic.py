@@ -7,11 +7,11 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.classic import classic_settings, java_patterns, needless_options
-from mirror.cli import _parser
+from mirror.cli import parse as parse_arguments
+from mirror.commands.classic import classic_settings, java_patterns, needless_options
 from mirror.errors import SettingsError
-from mirror.replication import batches
-from mirror.replication.spread import place, rounds
+from mirror.model import record_batches
+from mirror.model.repartition import place, rounds
 
 # Java: Utils.toPositive(Utils.murmur2(key.getBytes())), asked of Kafka 4.1.1's own class
 JAVA_HASHES = {b"21": 1173551340, b"foobar": 1357151166, b"a-little-bit-long-string": 1161502112, b"": 275646681}
@@ -31,7 +31,7 @@ def asked(tmp_path):
             (tmp_path / f"{name}.properties").write_text(text)
         files = ["--consumer.config", f"{tmp_path}/dc1.properties", "--consumer.config", f"{tmp_path}/dc2.properties",
                  "--producer.config", f"{tmp_path}/central.properties"]  # fmt: skip
-        return _parser().parse_args(["classic", *files, *options])
+        return parse_arguments(["classic", *files, *options])
 
     return parse
 
@@ -137,13 +137,13 @@ def test_spread_records_all_arrive_and_each_keys_stay_in_order(found, partitions
             offset += 1
         data = bytearray(builder.build())
         data[0:8] = (offset - len(keys)).to_bytes(8, "big")
-        sources += batches.batches(bytes(data))
+        sources += record_batches.batches(bytes(data))
     arrived: dict[int, list] = {}
     for one in rounds(sources, position, partitions=partitions, unkeyed=3, codec=None, max_bytes=120):
         for where, batch in one.items():
             assert 0 <= where < partitions
             arrived.setdefault(where, []).extend(
-                (record.key, int(record.value)) for record in batches.records(memoryview(batch.data))
+                (record.key, int(record.value)) for record in record_batches.records(memoryview(batch.data))
             )
     everything = [pair for pairs in arrived.values() for pair in pairs]
     assert sorted(everything, key=lambda pair: pair[1]) == [pair for pair in written if pair[1] >= position]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirror.clock import Clock
+from mirror.runtime.clock import Clock
 
 
 @pytest.mark.parametrize(

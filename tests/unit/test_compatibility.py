@@ -12,7 +12,7 @@ import pytest
 
 from mirror.config import keys
 from mirror.config.clients import is_mapped
-from mirror.config.settings import load
+from mirror.config.load import load
 from mirror.errors import SettingsError
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,9 +10,9 @@ import urllib.request
 
 import pytest
 
-from metrics.door import Door
 from metrics.exporter import serve
-from mirror.config.settings import load
+from metrics.http_access import Door
+from mirror.config.load import load
 from mirror.errors import SettingsError
 from tests.certificates import identity
 

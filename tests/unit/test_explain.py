@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from mirror.cli import main
 from mirror.config.explain import as_json, as_text, explain
-from mirror.config.java_regex import NameFilter
 from mirror.config.keys import FLOW_DEFAULTS, WORKER_DEFAULTS, Keys
 from mirror.config.layers import Pair, assign, effective, merged, ranked
+from mirror.config.load import checked, load, sources
 from mirror.config.properties import Entry, default_layer
-from mirror.config.settings import Mirror, checked, load, sources
+from mirror.config.settings import Mirror
 from mirror.errors import SettingsError
-from mirror.topic_configs import DEFAULT_EXCLUDE
+from mirror.policy.filters import NameFilter
+from mirror.policy.topic_configs import DEFAULT_EXCLUDE
 from tests.certificates import identity, truststore
 
 BASE = """\

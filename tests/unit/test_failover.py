@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from metrics.recorder import Recorder
 from metrics.verdict import Status
+from mirror.commands.failover_check import text
 from mirror.lag.failover import Answer, Facts, Told, facts_of, judged, worst
-from mirror.lag.failover_command import text
 from mirror.lag.failover_metric import answer_failover
+from mirror.lag.poller import horizon_of
 from mirror.lag.rows import LagRow, Snapshot
-from mirror.lag.told import told
-from mirror.poller import horizon_of
+from mirror.lag.served_metrics import told
 
 WELL = Facts(
     flow="a->b", source_up=True, target_up=True, partitions=3, groups={"g": {"synced": 3}}, reread={"g": 0}, unserved=0

@@ -10,8 +10,8 @@ from aiokafka.protocol.commit import OffsetFetchResponse_v1, OffsetFetchResponse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.replication.group_offsets import MOST_BYTES, offsets_in, patiently, requests
-from mirror.replication.offset_fetch import StableOffsetFetch, UnstableOffsetCommitError
+from mirror.kafka.group_offsets import MOST_BYTES, offsets_in, patiently, requests
+from mirror.kafka.offset_fetch import StableOffsetFetch, UnstableOffsetCommitError
 
 
 @given(

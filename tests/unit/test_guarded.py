@@ -14,7 +14,7 @@ from aiokafka.client import AIOKafkaClient, CoordinationType
 from aiokafka.conn import create_conn
 from aiokafka.errors import KafkaConnectionError, NodeNotReadyError, RequestTimedOutError
 
-from mirror.replication.guarded import FIRST_S, guarded
+from mirror.kafka.reconnecting import FIRST_S, guarded
 
 
 class Client:
@@ -90,7 +90,7 @@ def test_a_cluster_that_tells_of_no_broker_is_a_network_failure():
 
 def test_who_cannot_connect_waits_longer_and_longer_whoever_asks_and_is_let_in_when_it_can(monkeypatch):
     """Four that ask without end make one attempt at a time, with pauses that double up to the longest."""
-    monkeypatch.setattr("mirror.replication.guarded.LONGEST_S", 4 * FIRST_S)
+    monkeypatch.setattr("mirror.kafka.reconnecting.LONGEST_S", 4 * FIRST_S)
 
     async def run() -> list[float]:
         client = Client()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.config.java_regex import NameFilter, RegexError, compile_list, translate
+from mirror.policy.filters import NameFilter, RegexError, compile_list, translate
 
 topic_names = st.text(string.ascii_letters + string.digits + "._-", min_size=1, max_size=30)
 

@@ -10,7 +10,7 @@ import yaml
 from cloudcoil.models.prometheus_operator import v1 as prometheus_operator
 
 from dashboards.monitoring import DEFAULT
-from mirror.config.settings import load
+from mirror.config.load import load
 
 ROOT = Path(__file__).resolve().parents[2]
 MANIFESTS = {

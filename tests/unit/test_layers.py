@@ -1,20 +1,40 @@
-"""Who may import whom: the arrows of docs/architecture.md."""
+"""Who may import whom: the rooms of docs/architecture.md, from the top floor to the ground."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-OURS = ("app", "dashboards", "metrics", "mirror")
-ALLOWED = {
-    "app": {"app", "mirror", "metrics"},
-    "mirror": {"mirror", "metrics"},
-    "dashboards": {"dashboards", "metrics"},
-    "metrics": {"metrics"},
-}
+PACKAGES = ("app", "dashboards", "metrics", "mirror")
+# A room may import rooms of lower floors, and none beside it.
+FLOORS = (
+    ("cli",),
+    ("commands",),
+    ("appliance",),
+    ("verification", "app"),
+    ("spark",),
+    ("lag",),
+    ("checkpoints",),
+    ("replication", "flows"),
+    ("handover",),
+    ("kafka",),
+    ("embedded", "config", "dashboards"),
+    ("model", "runtime"),
+    ("metrics", "policy"),
+    ("errors", "version"),
+)
+FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+LOOSE_FILES = {"__init__.py", "appliance.py", "cli.py", "errors.py"}
+OF_EMBEDDED = {"commands", "embedded"}  # production code needs no embedded clusters
+
+
+def files() -> Iterator[Path]:
+    for package in PACKAGES:
+        yield from sorted((ROOT / package).rglob("*.py"))
 
 
 def imported(path: Path) -> set[str]:
@@ -29,50 +49,56 @@ def imported(path: Path) -> set[str]:
     return names
 
 
-@pytest.mark.parametrize("package", OURS)
-def test_packages_import_downwards_only(package):
-    files = list((ROOT / package).rglob("*.py"))
-    assert files
-    for path in files:
-        ours = {name.partition(".")[0] for name in imported(path)} & set(OURS)
-        everything = set(OURS) if path == ROOT / "mirror" / "cli.py" else set()  # the rim, which offers all of it
-        assert ours <= ALLOWED[package] | everything, path
+def room_of(module: str) -> str:
+    """Return the room of a module; of `mirror` itself only the version is of interest."""
+    package, _, rest = module.partition(".")
+    if package != "mirror":
+        return package
+    return rest.partition(".")[0] or "version"
 
 
-def test_the_clients_have_one_door_each():
-    """aiokafka and Spark are known to few modules, so that a new version of one is a matter of few files."""
+def room_at(path: Path) -> str:
+    return room_of(".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"))
+
+
+def test_every_room_has_a_floor():
+    assert {room_at(path) for path in files()} == set(FLOOR)
+    assert {path.name for path in (ROOT / "mirror").glob("*.py")} == LOOSE_FILES
+
+
+@pytest.mark.parametrize("room", FLOOR)
+def test_rooms_import_downwards_only(room):
+    for path in files():
+        if room_at(path) == room:
+            for module in imported(path):
+                other = room_of(module)
+                if module.partition(".")[0] in PACKAGES and other != room:
+                    assert FLOOR[other] > FLOOR[room], f"{path.relative_to(ROOT)} imports {module}"
+
+
+def test_production_code_does_not_import_the_embedded_clusters():
+    assert {
+        room_at(path) for path in files() if any(room_of(each) == "embedded" for each in imported(path))
+    } <= OF_EMBEDDED
+
+
+def test_few_modules_know_the_clients():
+    """A new version of aiokafka or Spark is a matter of few files."""
     users = {
         client: {
-            str(path.relative_to(ROOT))
-            for package in OURS
-            for path in (ROOT / package).rglob("*.py")
+            str(path.relative_to(ROOT / "mirror") if path.is_relative_to(ROOT / "mirror") else path.relative_to(ROOT))
+            for path in files()
             if any(name.partition(".")[0] == client for name in imported(path))
         }
         for client in ("aiokafka", "pyspark")
     }
-    replication = (
-        f"mirror/replication/{name}.py"
-        for name in (
-            "batches",
-            "group_offsets",
-            "guarded",
-            "log_reader",
-            "offset_fetch",
-            "producer",
-            "refusals",
-            "runner",
-            "spread",
-            "tail_match",
-            "transactional_producer",
-            "wire",
-        )
-    )
-    # aiokafka takes tokens from a class derived from its own only
-    other = ("mirror/groups.py", "mirror/checkpoints/reads.py", "mirror/config/oauth.py")
-    assert users["aiokafka"] <= {*replication, *other}
-    assert users["pyspark"] <= {
-        *(f"mirror/replication/{name}.py" for name in ("class_archive", "datasource", "stream", "worker_daemon")),
-        "metrics/listener.py",
-        "mirror/checkpoints/source.py",
-        "mirror/local/jars.py",
+    outside = {name for name in users["aiokafka"] if not name.startswith("kafka/")}
+    assert outside == {
+        "config/oauth.py",  # aiokafka takes tokens from a class derived from its own only
+        "model/record_batches.py",
+        "model/repartition.py",
+        "replication/recovery.py",
+        "replication/replicator.py",
     }
+    outside = {name for name in users["pyspark"] if not name.startswith("spark/")}
+    assert outside == {"metrics/listener.py"}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mirror.replication import lease
-from mirror.replication.lease import VALID_S, Lease
-from mirror.replication.plan import COMMIT_S, DEAD_AFTER_S
+from mirror.handover import lease
+from mirror.handover.lease import VALID_S, Lease
+from mirror.model.slot_ownership import COMMIT_S, DEAD_AFTER_S
 
 
 class Clock:
@@ -65,6 +65,6 @@ def test_it_counts_from_when_it_was_asked_for_not_from_when_the_answer_came(cloc
 
 
 def test_it_ends_before_a_successor_may_begin():
-    """By the window's own number, or a few seconds after the slot became another process' (mirror.replication.turn)."""
+    """By the window's own number, or a few seconds after the slot became another process' (mirror.handover.lease)."""
     assert VALID_S > COMMIT_S
     assert VALID_S < DEAD_AFTER_S

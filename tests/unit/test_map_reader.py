@@ -8,11 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from mirror.checkpoints import map_reader
-from mirror.checkpoints.map_reader import FlowMaps
-from mirror.offset_map import OffsetMap, Run
-from mirror.replication.plan import Assigned, FlowPlan
-from mirror.replication.tail import MapRecord
+from mirror.flows import offset_maps
+from mirror.flows.offset_maps import FlowMaps
+from mirror.model.flow_plan import Assigned, FlowPlan
+from mirror.model.offset_map import OffsetMap, Run
+from mirror.model.offset_map_tail import MapRecord
 
 PLAN = FlowPlan(
     source="a", target="b", tasks_max=1, consumer={}, producer={}, partitions=(Assigned("t", "a.t", 0, "id"),)
@@ -34,8 +34,8 @@ def maps(monkeypatch):
         async def positions(options, group):
             return {("a.t", 0): (99, f"id {tail}"), ("mm2-batons.a.internal", 0): (1, "")}
 
-        monkeypatch.setattr(map_reader, "read_topic", topic)
-        monkeypatch.setattr(map_reader, "committed", positions)
+        monkeypatch.setattr(offset_maps, "read_topic", topic)
+        monkeypatch.setattr(offset_maps, "committed", positions)
         found = FlowMaps(PLAN, most_runs)
         for _ in range(2):  # the second time there is nothing new, and nothing changes
             asyncio.run(found.refresh({"bootstrap.servers": "h:1"}))

@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.config.digest import digest
-from mirror.config.settings import load
+from mirror.config.load import load
 from mirror.errors import SettingsError
-from mirror.membership import Membership
-from mirror.replication.plan import FlowPlan, Layout, Owner, is_stopped, layout_key, owner_key, stop_key
-from mirror.state_folder import StateFolder
+from mirror.handover.membership import Membership
+from mirror.model.flow_plan import FlowPlan
+from mirror.model.slot_ownership import Layout, Owner, is_stopped, layout_key, owner_key, stop_key
+from mirror.runtime.state_folder import StateFolder
 
 SLOTS = 4
 LAYOUT = Layout(SLOTS, 8, 10_000, 2)

@@ -13,8 +13,8 @@ from metrics.exporter import PortTakenError, serve
 from metrics.exposition import exposition
 from metrics.listener import MirrorQueryListener, reports
 from metrics.recorder import Recorder
-from mirror.replication.reports import SCHEMA, Spread
-from mirror.table import lag_table
+from mirror.lag.live_table import lag_table
+from mirror.model.reports import SCHEMA, Spread
 
 COLUMNS = [column.split()[0] for column in SCHEMA.split(", ")]
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.mm2_records import Checkpoint, Heartbeat, NotThatRecord, OffsetSync
+from mirror.model.mm2_records import Checkpoint, Heartbeat, NotThatRecord, OffsetSync
 
 GOLDEN = [
     (OffsetSync("orders", 3, 100, 90), "00066f726465727300000003", "0000000000000064000000000000005a"),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.replication.note import Note
+from mirror.model.position_metadata import Note
 
 IDS = st.sampled_from(["", "abc", "abc:def"])
 TAILS = st.sampled_from(["", "0,0,7", "0,0,7;9,8,1*", "*"])

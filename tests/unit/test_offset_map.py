@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.offset_map import OffsetMap, Run
+from mirror.model.offset_map import OffsetMap, Run
 
 # Steps of a mirror: (gap in the source before the batch, foreign records on the target before it, records of the batch)
 STEPS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(1, 5)), max_size=30)

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.config.clients import produce_options
-from mirror.replication.batches import CODECS, Batch, Outgoing, Packer, batches, stamped
-from mirror.replication.packing import BUDGET_BYTES, LEAST_FETCH_BYTES, Packing
+from mirror.model.flow_plan import Assigned
+from mirror.model.record_batches import CODECS, Batch, Outgoing, Packer, batches, stamped
 from mirror.replication.partition import Partition
-from mirror.replication.plan import Assigned
+from mirror.replication.read_ahead import BUDGET_BYTES, LEAST_FETCH_BYTES, Packing
 
 CONTROL = 0x20  # attribute of a batch that holds a transaction's marker
 

@@ -6,15 +6,16 @@ from unittest.mock import create_autospec
 
 import pytest
 
-from mirror.offset_map import OffsetMap, Run
+from mirror.kafka.protocol import EARLIEST, LATEST
+from mirror.kafka.target import Target
+from mirror.model.flow_plan import Assigned, FlowPlan, Window
+from mirror.model.offset_map import OffsetMap, Run
+from mirror.model.position_metadata import Note
+from mirror.policy.recreated import OnRecreated, TopicIds
 from mirror.replication import told
-from mirror.replication.ledger import Ledger
-from mirror.replication.note import Note
+from mirror.replication.identities import identified, placed
 from mirror.replication.partition import Partition
-from mirror.replication.placing import identified, placed
-from mirror.replication.plan import Assigned, FlowPlan, Window
-from mirror.replication.recreated import OnRecreated, TopicIds
-from mirror.replication.wire import EARLIEST, LATEST, Target
+from mirror.replication.positions import Ledger
 
 AT = 500
 EVERYTHING_IS_THERE = create_autospec(Target, instance=True)

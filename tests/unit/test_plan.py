@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.replication.plan import Assigned, Baton, FlowPlan, next_window, slot_of, window_at
+from mirror.model.flow_plan import Assigned, FlowPlan, next_window, slot_of, window_at
+from mirror.model.slot_ownership import Baton
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**6), st.sampled_from([1, 2]))

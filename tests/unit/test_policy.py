@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.policy import DefaultReplicationPolicy, IdentityReplicationPolicy
+from mirror.policy.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
 
 DEFAULT = DefaultReplicationPolicy(source_alias="primary")
 IDENTITY = IdentityReplicationPolicy(source_alias="primary")

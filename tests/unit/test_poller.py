@@ -11,9 +11,9 @@ from metrics.headroom import Retention
 from metrics.recorder import Recorder
 from metrics.verdict import Status
 from mirror.errors import ClusterUnavailable
-from mirror.poller import Poller as RealPoller
-from mirror.poller import horizon_of
-from mirror.replication.plan import Assigned, FlowPlan
+from mirror.lag.poller import Poller as RealPoller
+from mirror.lag.poller import horizon_of
+from mirror.model.flow_plan import Assigned, FlowPlan
 from tests.unit.test_metrics import report
 from tests.waiting import eventually
 
@@ -174,7 +174,7 @@ def test_while_the_source_is_silent_no_number_of_it_is_served_and_the_verdict_is
     assert shown(recorder, "lag_seconds", SERIES, after_s=20) == pytest.approx(20, abs=2)
     source.is_up = False
     began_s = time.time()
-    monkeypatch.setattr("mirror.poller.time.time", lambda: began_s + 5)
+    monkeypatch.setattr("mirror.lag.poller.time.time", lambda: began_s + 5)
     poll(poller, source, target)
     assert shown(recorder, "partition_status", SERIES) == Status.UNKNOWN
     assert shown(recorder, "partitions", (*SERIES[:2], "unknown")) == 1
@@ -309,7 +309,7 @@ def test_an_unread_record_leaves_no_time_lag_which_is_not_zero(recorder, tmp_pat
 
 
 def test_retention_that_cannot_be_read_again_stays_what_it_was(recorder, tmp_path, monkeypatch):
-    monkeypatch.setattr("mirror.poller.RETENTION_EVERY_S", 0)
+    monkeypatch.setattr("mirror.lag.poller.RETENTION_EVERY_S", 0)
     poller, source, target = Poller(recorder, tmp_path / "h"), Cluster("a", end=10), Cluster("b", position=10)
     source.keeps = Retention(ms=3_600_000)
     poll(poller, source, target)
@@ -319,7 +319,7 @@ def test_retention_that_cannot_be_read_again_stays_what_it_was(recorder, tmp_pat
 
 
 def test_a_cluster_that_hangs_holds_up_neither_the_other_nor_what_is_known_of_it(recorder, tmp_path, monkeypatch):
-    monkeypatch.setattr("mirror.poller.PATIENCE_S", 0.05)
+    monkeypatch.setattr("mirror.lag.poller.PATIENCE_S", 0.05)
     poller, source, target = Poller(recorder, tmp_path / "h"), Cluster("a", end=10), Cluster("b", position=7)
     poll(poller, source, target)
     answers, asked = threading.Event(), []

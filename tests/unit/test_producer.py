@@ -13,9 +13,8 @@ from aiokafka import errors as kafka_errors
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirror.replication import producer as producing
-from mirror.replication.batches import HEADER, Outgoing, of_values
-from mirror.replication.producer import (
+from mirror.kafka import producer as producing
+from mirror.kafka.producer import (
     NO_OFFSET,
     REQUESTS_UNDER_WAY,
     NotAppendedError,
@@ -23,7 +22,8 @@ from mirror.replication.producer import (
     ProducerClosedError,
     UncertainError,
 )
-from mirror.replication.wire import complained
+from mirror.kafka.protocol import complained
+from mirror.model.record_batches import HEADER, Outgoing, of_values
 
 OK, NOT_LEADER, TOO_LARGE, TIMED_OUT, FEW_REPLICAS = 0, 6, 10, 7, 19
 

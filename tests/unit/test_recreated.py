@@ -5,7 +5,7 @@ import base64
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.replication.recreated import TopicIds
+from mirror.policy.recreated import TopicIds
 
 IDS = st.one_of(
     st.just(""), st.binary(min_size=16, max_size=16).map(lambda raw: base64.b64encode(raw).decode().rstrip("="))

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from mirror.config.java_regex import NameFilter
-from mirror.config.settings import load
+from mirror.config.load import load
 from mirror.errors import SettingsError
-from mirror.policy import DefaultReplicationPolicy, IdentityReplicationPolicy
+from mirror.policy.filters import NameFilter
+from mirror.policy.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
 
 BASE = """\
 clusters = primary, backup

@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from mirror.appliance import Appliance
-from mirror.config.settings import load
+from mirror.config.load import load
 from tests.waiting import eventually
 
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from mirror.errors import SettingsError
-from mirror.replication import stream
+from mirror.spark import queries
 
 
 def cluster(*cores: int):
@@ -26,11 +26,11 @@ def cluster(*cores: int):
 
 
 def test_a_cluster_without_room_for_both_lanes_is_refused_by_what_it_lacks(monkeypatch):
-    monkeypatch.setattr(stream, "CORES_WITHIN_S", 0.0)
+    monkeypatch.setattr(queries, "CORES_WITHIN_S", 0.0)
     with pytest.raises(SettingsError, match="the cluster offers 2 cores, expected 6"):
-        stream._await_cores(cluster(2, 4), 6)
+        queries._await_cores(cluster(2, 4), 6)
 
 
 def test_executors_may_take_their_time(monkeypatch):
-    monkeypatch.setattr(stream.time, "sleep", lambda _: None)
-    stream._await_cores(cluster(2, 2, 4, 8), 6)
+    monkeypatch.setattr(queries.time, "sleep", lambda _: None)
+    queries._await_cores(cluster(2, 2, 4, 8), 6)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.offset_map import OffsetMap, Run
-from mirror.replication.tail import LONG, MOST, MapRecord, Tail
+from mirror.model.offset_map import OffsetMap, Run
+from mirror.model.offset_map_tail import LONG, MOST, MapRecord, Tail
 
 
 def test_a_steady_partition_is_one_run_after_any_number_of_batches():

@@ -12,13 +12,13 @@ from aiokafka import errors as kafka_errors
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.replication import tail_match
-from mirror.replication.batches import Batch, Packer, batches, stamped
+from mirror.kafka.protocol import EARLIEST, LATEST
+from mirror.model.flow_plan import Assigned
+from mirror.model.offset_map_tail import Tail
+from mirror.model.record_batches import Batch, Packer, batches, stamped
+from mirror.replication import recovery
 from mirror.replication.partition import Partition
-from mirror.replication.plan import Assigned
-from mirror.replication.tail import Tail
-from mirror.replication.tail_match import _behind, matched, resume_behind_tails
-from mirror.replication.wire import EARLIEST, LATEST
+from mirror.replication.recovery import _behind, matched, resume_behind_tails
 
 HERE = Assigned("t", "A.t", 0, "id")
 
@@ -131,7 +131,7 @@ def test_what_a_leader_has_and_does_not_show_yet_is_waited_for_and_never_taken_f
     monkeypatch, times, is_unsettled
 ):
     """A batch that was appended and has too few replicas comes to light when there are more."""
-    monkeypatch.setattr(tail_match, "LOOK_AGAIN_S", 0.001)
+    monkeypatch.setattr(recovery, "LOOK_AGAIN_S", 0.001)
     source, target = Log("t", start=2, end=99), Log("A.t", start=0, end=7, hidden=5, times=times)
     partition = Partition(HERE, 5, 5, tail=Tail("0,0,7"))
     unsettled = {partition}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirror.topic_acls import Acl, judged, missing
+from mirror.policy.topic_acls import Acl, judged, missing
 
 REMOTE = {"orders": "a.orders", "open": "open"}
 

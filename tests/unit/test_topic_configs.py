@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirror.topic_configs import Change, ConfigSync, TopicSetting, described
+from mirror.policy.topic_configs import Change, ConfigSync, TopicSetting, described
 
 
 def setting(value: str, *, own: bool = False, default: bool = False, static: bool = False) -> TopicSetting:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from mirror.admin import Topic
-from mirror.config.settings import load
+from mirror.config.load import load
 from mirror.errors import ClusterUnavailable
-from mirror.topic_configs import TopicSetting
-from mirror.topics import ensure_internal, ensure_remote, flow_plan, matched, offset_syncs_topic
+from mirror.flows.topics import ensure_internal, ensure_remote, flow_plan, matched, offset_syncs_topic
+from mirror.kafka.admin import Topic
+from mirror.policy.topic_configs import TopicSetting
 
 BASE = """\
 clusters = A, B

@@ -11,11 +11,11 @@ import pytest
 from aiokafka import errors as kafka_errors
 from aiokafka.client import CoordinationType
 
-from mirror.replication import producer as producing
-from mirror.replication import transactional_producer as transacting
-from mirror.replication.batches import HEADER, Outgoing, of_values
-from mirror.replication.producer import NotAppendedError, UncertainError
-from mirror.replication.transactional_producer import StuckError, TransactionalProducer
+from mirror.kafka import producer as producing
+from mirror.kafka import transactional_producer as transacting
+from mirror.kafka.producer import NotAppendedError, UncertainError
+from mirror.kafka.transactional_producer import StuckError, TransactionalProducer
+from mirror.model.record_batches import HEADER, Outgoing, of_values
 
 ID = "mirror.A->B.0"
 OK, FEW_REPLICAS, TIMED_OUT, DENIED, NOT_ATTEMPTED, CONCURRENT, FENCED = 0, 19, 7, 29, 55, 51, 47

@@ -7,12 +7,12 @@ import asyncio
 import pytest
 
 from mirror.config.clients import FetchOptions, ProduceOptions
-from mirror.replication.batches import Outgoing
-from mirror.replication.ledger import Page, Written
+from mirror.kafka.protocol import KafkaError
+from mirror.model.flow_plan import Assigned
+from mirror.model.record_batches import Outgoing
 from mirror.replication.partition import Partition
-from mirror.replication.plan import Assigned
+from mirror.replication.positions import Page, Written
 from mirror.replication.transactions import BACKLOG_BYTES, BACKLOG_LASTS, TransactionalRunner
-from mirror.replication.wire import KafkaError
 
 FETCH = FetchOptions(
     min_bytes=1, max_wait_ms=500, max_bytes=1 << 20, max_partition_bytes=1 << 20, isolation_level=0, from_earliest=True

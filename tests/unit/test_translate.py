@@ -6,11 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from mirror.checkpoints.map_reader import FlowMaps
-from mirror.checkpoints.translate import Place, across, route, translate
+from mirror.commands.translate import Place, across, route, translate
 from mirror.errors import SettingsError
-from mirror.offset_map import OffsetMap, Run
-from mirror.replication.plan import Assigned, FlowPlan
+from mirror.flows.offset_maps import FlowMaps
+from mirror.model.flow_plan import Assigned, FlowPlan
+from mirror.model.offset_map import OffsetMap, Run
 
 
 def flow(name):

@@ -8,22 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from mirror.replication.lease import Lease
-from mirror.replication.ledger import Ledger
+from mirror.handover.lease import Lease
+from mirror.model.flow_plan import Assigned, FlowPlan, Window
+from mirror.model.slot_ownership import Baton, Owner, is_stopped, owner_key, ready_key, stop_key, turn_key, with_stop
 from mirror.replication.partition import Partition
-from mirror.replication.plan import (
-    Assigned,
-    Baton,
-    FlowPlan,
-    Owner,
-    Window,
-    is_stopped,
-    owner_key,
-    ready_key,
-    stop_key,
-    turn_key,
-    with_stop,
-)
+from mirror.replication.positions import Ledger
 from mirror.replication.window import Connections, FlowWindow
 
 WINDOW_MS = 1000

@@ -7,11 +7,11 @@ import threading
 import pytest
 
 from metrics.recorder import Recorder
-from mirror.config.settings import load
+from mirror.config.load import load
 from mirror.errors import ClusterUnavailable, SettingsError
-from mirror.flow_state import FlowState, state_of
-from mirror.poller import horizon_of
-from mirror.upkeep import Upkeep
+from mirror.flows.flow import FlowState, state_of
+from mirror.flows.upkeep import Upkeep
+from mirror.lag.poller import horizon_of
 from tests.waiting import eventually
 
 PATIENCE_S = 5
@@ -75,7 +75,7 @@ def test_clusters_that_hang_do_not_hold_up_the_other_flows(appliance):
 
 
 def test_a_cluster_that_does_not_answer_is_told_of_once_and_tried_again(appliance, caplog, monkeypatch):
-    monkeypatch.setattr("mirror.upkeep.BEGIN_AGAIN_S", 0.0)
+    monkeypatch.setattr("mirror.flows.upkeep.BEGIN_AGAIN_S", 0.0)
     appliance.raises = {"A": ClusterUnavailable("cluster A (a:1): no answer", cluster="A")}
     appliance.start()
     eventually(lambda: "A->T: not begun yet: cluster A" in caplog.text, within_s=PATIENCE_S, because="it is a warning")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.offset_map import OffsetMap, Run
-from mirror.replication.plan import Assigned
+from mirror.model.flow_plan import Assigned
+from mirror.model.offset_map import OffsetMap, Run
 from mirror.verification.pieces import Finding, Piece, Scope, clipped, compared, newest
 from tests.unit.test_tail_match import Record, numbered, packed
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirror.replication.worker_daemon import Tracebacks
+from mirror.spark.worker_daemon import Tracebacks
 
 
 @pytest.mark.parametrize(("error", "is_told"), [(BrokenPipeError("gone"), False), (ValueError("a slip"), True)])

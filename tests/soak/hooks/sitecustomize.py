@@ -40,17 +40,17 @@ _SENT = ("aiokafka.conn", "AIOKafkaConnection.send", True)
 # In the order in which a window comes by them; the last four are not the window's.
 POINTS = {
     "when a turn is taken": Point("mirror.replication.window", "FlowWindow._replicate"),
-    "before a batch is sent": Point("mirror.replication.wire", "Target.send"),
+    "before a batch is sent": Point("mirror.kafka.target", "Target.send"),
     "while a batch is on its way": Point(*_SENT, ("ProduceRequest",)),
-    "when a batch is acknowledged": Point("mirror.replication.ledger", "Ledger.page"),
+    "when a batch is acknowledged": Point("mirror.replication.positions", "Ledger.page"),
     "while a commit is on its way": Point(*_SENT, ("OffsetCommitRequest", "EndTxnRequest")),
-    "when positions are committed": Point("mirror.replication.ledger", "Ledger.wrote"),
-    "when the offset map is written": Point("mirror.replication.tail", "Tail.moved"),
+    "when positions are committed": Point("mirror.replication.positions", "Ledger.wrote"),
+    "when the offset map is written": Point("mirror.model.offset_map_tail", "Tail.moved"),
     "when a turn is given back": Point("mirror.replication.window", "FlowWindow.run", is_after=True),
     "when checkpoints are written": Point("mirror.checkpoints.flow", "write", is_after=True),
     "when Spark tells of a window": Point("metrics.listener", "MirrorQueryListener.onQueryProgress"),
-    "before a topic is created": Point("mirror.admin", "Admin.create"),
-    "when a topic is created": Point("mirror.admin", "Admin.create", is_after=True),
+    "before a topic is created": Point("mirror.kafka.admin", "Admin.create"),
+    "when a topic is created": Point("mirror.kafka.admin", "Admin.create", is_after=True),
 }
 _passed: dict[str, int] = {}  # by the content of the file: how often this process came there
 

@@ -1,0 +1,33 @@
+"""`kafka-mirror app`: serve the lag inspector."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from mirror.commands.options import add_file, describe
+from mirror.config.load import load
+from mirror.errors import SettingsError
+
+DESCRIPTION = "Serve the lag inspector, pages that show lag by topic-partition and consumer group, and why. Reads only."
+
+
+def declare(parser: ArgumentParser) -> None:
+    """Add the command's options."""
+    describe(parser, DESCRIPTION)
+    add_file(parser)
+    parser.add_argument("--listen", metavar="HOST:PORT", default="127.0.0.1:8501", help="where (default %(default)s)")
+
+
+def run(parsed: Namespace) -> int:
+    """Serve until a signal.
+
+    Raises:
+        SettingsError: the file or the address is no good.
+    """
+    from app.serve import serve
+
+    load(parsed.file)  # a bad file is told here, in one line
+    host, _, port = parsed.listen.rpartition(":")
+    if not host or not port.isdigit():
+        raise SettingsError(f'--listen: "{parsed.listen}" is no address. Write HOST:PORT, such as 127.0.0.1:8501.')
+    serve(parsed.file, host, int(port))

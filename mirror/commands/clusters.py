@@ -1,0 +1,28 @@
+"""`kafka-mirror clusters`: start or stop a pair of embedded Kafka clusters."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from mirror.commands.options import describe
+from mirror.embedded import clusters
+
+DESCRIPTION = (
+    "Start two Kafka clusters of one broker each on this machine, primary and backup, or stop them. For development."
+)
+
+
+def declare(parser: ArgumentParser) -> None:
+    """Add the command's options."""
+    describe(parser, DESCRIPTION)
+    parser.add_argument("action", choices=("up", "down"))
+    parser.add_argument(
+        "--dir", type=Path, default=Path("state/clusters"), help="where they live (default %(default)s)"
+    )
+
+
+def run(parsed: Namespace) -> int:
+    """Start or stop them; return the exit code."""
+    (clusters.up if parsed.action == "up" else clusters.down)(parsed.dir)
+    return 0

@@ -1,0 +1,90 @@
+"""`kafka-mirror dashboards`: write the generated boards, rules and docs/metrics.md, check them, or draw a preview."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from dashboards.build import ROOT, build, stale
+from dashboards.monitoring import Monitoring
+from dashboards.preview import preview
+from mirror.commands.options import describe
+from mirror.runtime.prometheus import Prometheus
+
+DESCRIPTION = """\
+Write Grafana's boards, Prometheus' rules, manifests for Kubernetes and docs/metrics.md (build); tell which of them are not
+what would be written (check); or draw the boards without a Grafana, from a Prometheus, into preview.html (preview)."""
+EXAMPLES = """\
+examples:
+  kafka-mirror dashboards build --out monitoring --runbook-url https://wiki/mirror --selector 'job="mirror-eu"'
+  kafka-mirror dashboards preview --prometheus http://127.0.0.1:9090
+exit codes: 0 done, 1 something is not what would be written"""
+SETTINGS = ("runbook", "grafana", "inspector", "selector", "rpo_warning_s", "rpo_critical_s")
+
+
+def declare(parser: ArgumentParser) -> None:
+    """Add the command's options."""
+    describe(parser, DESCRIPTION, EXAMPLES)
+    parser.add_argument("action", choices=("build", "check", "preview"))
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder to write below (default: the project's)")
+    parser.add_argument(
+        "--runbook-url",
+        dest="runbook",
+        metavar="URL",
+        help="where alerts and boards link to (default: docs/runbook.md)",
+    )
+    parser.add_argument(
+        "--grafana-url",
+        dest="grafana",
+        metavar="URL",
+        help="where alerts find the boards (default: http://localhost:3000)",
+    )
+    parser.add_argument(
+        "--inspector-url",
+        dest="inspector",
+        metavar="URL",
+        help="where alerts find the lag inspector (default: no link)",
+    )
+    parser.add_argument(
+        "--selector",
+        metavar="MATCHERS",
+        help="""the mirror's scrape job, for example job="a" (default: job="kafka-mirror")""",
+    )
+    parser.add_argument(
+        "--rpo-warning-s", type=int, metavar="N", help="a topic that waits longer is a warning (default: 300)"
+    )
+    parser.add_argument(
+        "--rpo-critical-s", type=int, metavar="N", help="a topic that waits longer wakes somebody (default: 1800)"
+    )
+    parser.add_argument(
+        "--prometheus", metavar="URL", default="http://127.0.0.1:9090", help="preview asks it (default %(default)s)"
+    )
+
+
+def run(parsed: Namespace) -> int:
+    """Do what is asked; return the exit code."""
+    return {"build": _build, "check": _check, "preview": _preview}[parsed.action](parsed)
+
+
+def _build(parsed: Namespace) -> int:
+    root = parsed.out or ROOT
+    given = {name: getattr(parsed, name) for name in SETTINGS}
+    for name in build(root, Monitoring(**{name: value for name, value in given.items() if value is not None})):
+        print(root / name if parsed.out else name)
+    return 0
+
+
+def _check(parsed: Namespace) -> int:
+    changed = stale(parsed.out or ROOT)
+    for name in changed:
+        print(f"{name} is not what would be generated; run: kafka-mirror dashboards build", file=sys.stderr)
+    return 1 if changed else 0
+
+
+def _preview(parsed: Namespace) -> int:
+    page: Path = (parsed.out or Path()) / "preview.html"
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text(preview(Prometheus(parsed.prometheus)))
+    print(page)
+    return 0

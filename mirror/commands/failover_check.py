@@ -1,0 +1,106 @@
+"""`kafka-mirror failover-check`: ask, judge, print."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from mirror.commands.options import add_file, describe
+from mirror.config.load import load
+from mirror.config.settings import Settings
+from mirror.errors import SettingsError
+from mirror.lag.failover import Answer, FailOver, Told, facts_of, judged, worst
+from mirror.lag.inspector import Inspector
+from mirror.lag.served_metrics import told
+from mirror.lag.text import duration
+
+EXIT = {Answer.GO: 0, Answer.GO_WITH_LOSS: 1, Answer.NO: 5}
+TOLD_S = 5.0
+COLOURS = {Answer.GO: "\033[32m", Answer.GO_WITH_LOSS: "\033[33m", Answer.NO: "\033[31m"}
+PLAIN = "\033[0m"
+
+
+DESCRIPTION = """\
+Say of each flow A->B whether A's readers may go to B now: GO; GO WITH LOSS, and how much; or NO, and why. Asks both clusters,
+3 s each, and the appliance of the file for what it alone knows. That A is down is a reason to go; that B is down is a veto.
+Reads only."""
+EXAMPLES = """\
+examples:
+  kafka-mirror failover-check mirror.properties
+  kafka-mirror failover-check mirror.properties 'a->b' --json
+exit codes: 0 GO, 1 GO WITH LOSS, 5 NO, 2 settings"""
+
+
+def declare(parser: ArgumentParser) -> None:
+    """Add the command's options."""
+    describe(parser, DESCRIPTION, EXAMPLES)
+    add_file(parser)
+    parser.add_argument("flow", metavar="A->B", nargs="?", default="", help="only this flow (default: all)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(parsed: Namespace) -> int:
+    """Print the answers; return the exit code of the worst."""
+    return failover_check(load(parsed.file), parsed.flow, as_json=parsed.json)
+
+
+def failover_check(settings: Settings, flow: str, *, as_json: bool) -> int:
+    """Print the answer for each flow, or the one that is named; return the exit code of the worst.
+
+    Raises:
+        SettingsError: the file has no such flow.
+    """
+    names = [each.name for each in settings.flows]
+    if flow and flow not in names:
+        raise SettingsError(f"{flow}: no such flow; the file has {', '.join(names)}")
+    inspector = Inspector(settings)
+    try:
+        snapshot = inspector.poll()
+    finally:
+        inspector.close()
+    answers = [
+        judged(
+            facts_of(
+                each.name, snapshot, source=each.source.alias, target=each.target.alias,
+                told=_told(settings, each.source.alias, each.target.alias),
+            )
+        )
+        for each in settings.flows
+        if not flow or each.name == flow
+    ]  # fmt: skip
+    if as_json:
+        print(json.dumps({"answer": worst(answers).words, "flows": [_plain(each) for each in answers]}, indent=1))
+    else:
+        print(text(answers, coloured=sys.stdout.isatty()), end="")
+    for problem in snapshot.problems:
+        print(f"kafka-mirror: {problem}", file=sys.stderr)
+    return EXIT[worst(answers)]
+
+
+def text(answers: Sequence[FailOver], *, coloured: bool = False) -> str:
+    """Return answers as a person reads them: the word first, then why, what it costs, and when it would cost nothing."""
+    lines = []
+    for each in answers:
+        word = f"{COLOURS[each.answer]}{each.answer.words}{PLAIN}" if coloured else each.answer.words
+        lines.append(f"{each.flow}: {word}")
+        lines += [f"  no:      {sentence}" for sentence in each.vetoes]
+        lines += [f"  costs:   {sentence}" for sentence in each.costs]
+        lines += [f"  unknown: {sentence}" for sentence in each.unknowns]
+        if each.answer is not Answer.GO and each.level_in_s:
+            lines.append(f"  level in {duration(each.level_in_s)} at the present rates")
+    return "\n".join([*lines, ""])
+
+
+def _told(settings: Settings, source: str, target: str) -> Told | None:
+    try:
+        exposition = settings.mirror.http.read(settings.mirror.metrics_address, "/metrics", timeout_s=TOLD_S)
+    except OSError:
+        return None
+    return told(exposition, source, target)
+
+
+def _plain(each: FailOver) -> dict[str, object]:
+    return {**asdict(each), "answer": each.answer.words}

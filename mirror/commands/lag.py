@@ -1,0 +1,100 @@
+"""`kafka-mirror lag`: poll once or again and again, choose rows, print them."""
+
+from __future__ import annotations
+
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+
+from mirror.commands.options import add_file, add_targets, describe, names
+from mirror.config.load import load
+from mirror.config.settings import Settings
+from mirror.errors import EXIT_CLUSTER
+from mirror.lag.inspector import Inspector
+from mirror.lag.rows import LagRow, Snapshot, chosen
+from mirror.lag.text import checker_text, csv_text, json_text, wide_text
+from mirror.runtime.text_columns import one_line
+
+TOO_FAR_BEHIND = 1
+CLEAR = "\033[2J\033[H"
+
+
+DESCRIPTION = """\
+Print offset, log end and lag of the mirror's own flows and of every consumer group on its clusters, in the columns and
+widths of Kafka's consumer offset checker. Asks the clusters themselves: the appliance need not run. Reads only."""
+EXAMPLES = """\
+examples:
+  kafka-mirror lag mirror.properties --wide --only-lagging      what is behind, since when, and why
+  kafka-mirror lag mirror.properties --group 'a->b' --watch     one flow, again every 5 seconds
+  kafka-mirror lag mirror.properties --fail-over-lag 0          in a script: exit 1 unless everything is on the target
+exit codes: 0 printed, 1 further behind than --fail-over-lag allows, 2 settings, 3 a cluster did not answer"""
+
+
+def declare(parser: ArgumentParser) -> None:
+    """Add the command's options."""
+    describe(parser, DESCRIPTION, EXAMPLES)
+    add_file(parser)
+    add_targets(parser)
+    parser.add_argument(
+        "--group", type=names, default=[], metavar="NAME[,NAME]", help="only these groups; a flow's is a->b"
+    )
+    parser.add_argument("--topic", type=names, default=[], metavar="NAME[,NAME]", help="only these topics")
+    parser.add_argument("--only-lagging", action="store_true", help="leave out what is level")
+    parser.add_argument(
+        "--wide", action="store_true", help="also time lag, status with its reason, rate, time until level"
+    )
+    shape = parser.add_mutually_exclusive_group()
+    shape.add_argument("--json", action="store_true", help="print JSON")
+    shape.add_argument("--csv", action="store_true", help="print CSV")
+    shape.add_argument(
+        "--watch", type=float, nargs="?", const=5.0, metavar="SECONDS", help="again every 5 seconds, or so many"
+    )
+    parser.add_argument(
+        "--fail-over-lag", type=int, metavar="N", help="exit with 1 when a lag is above N, or is not known"
+    )
+
+
+def run(parsed: Namespace) -> int:
+    """Print lag; return the exit code."""
+    return lag(load(parsed.file, targets=parsed.clusters), parsed)
+
+
+def lag(settings: Settings, asked: Namespace) -> int:
+    """Print what `asked` (the command line) wants to see; return the exit code."""
+    inspector = Inspector(settings)
+    try:
+        while True:
+            snapshot = inspector.poll()
+            rows = chosen(snapshot.rows, groups=asked.group, topics=asked.topic, only_lagging=asked.only_lagging)
+            if asked.watch:
+                print(CLEAR if sys.stdout.isatty() else "", time.strftime("%H:%M:%S"), sep="")
+            print(_text(snapshot, rows, asked), end="", flush=True)
+            for problem in snapshot.problems:
+                print(f"kafka-mirror: {problem}", file=sys.stderr)
+            if not asked.watch:
+                return _exit_code(snapshot, rows, asked.fail_over_lag)
+            time.sleep(asked.watch)
+    except KeyboardInterrupt:
+        return 0
+    finally:
+        inspector.close()
+
+
+def _text(snapshot: Snapshot, rows: Sequence[LagRow], asked: Namespace) -> str:
+    if asked.json:
+        return json_text(snapshot, rows)
+    if asked.csv:
+        return csv_text(rows)
+    return wide_text(rows) if asked.wide else checker_text(rows)
+
+
+def _exit_code(snapshot: Snapshot, rows: Sequence[LagRow], limit: int | None) -> int:
+    if limit is None:
+        return EXIT_CLUSTER if snapshot.problems else 0
+    too_far = [row for row in rows if row.lag is None or row.lag > limit]
+    for row in too_far[:1]:
+        behind = "of unknown lag" if row.lag is None else f"{row.lag} records behind"
+        more = f", and {len(too_far) - 1} more" if len(too_far) > 1 else ""
+        print(f"kafka-mirror: {one_line(row.group)} is {behind} in {row.topic}-{row.partition}{more}", file=sys.stderr)
+    return TOO_FAR_BEHIND if too_far or snapshot.problems else 0

@@ -1,0 +1,222 @@
+"""The demo: two embedded clusters, a load, the appliance between them, a live table, and a verdict."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from mirror.appliance import Appliance
+from mirror.config.load import load
+from mirror.embedded import jars, prometheus_server
+from mirror.embedded.broker import Broker, free_port
+from mirror.embedded.compare import compare
+from mirror.embedded.latency import LatencyProbe, percentiles
+from mirror.embedded.load import Load
+from mirror.flows.flow import labels_of
+from mirror.lag.live_table import lag_table
+from mirror.runtime.prometheus import Prometheus
+
+log = logging.getLogger("mirror")
+
+SETTINGS = """\
+clusters = primary, backup
+primary.bootstrap.servers = {primary}
+backup.bootstrap.servers = {backup}
+primary->backup.enabled = true
+primary->backup.topics = demo\\\\..*
+replication.factor = 1
+checkpoints.topic.replication.factor = 1
+offset-syncs.topic.replication.factor = 1
+heartbeats.topic.replication.factor = 1
+tasks.max = 2
+refresh.topics.interval.seconds = 5
+mirror.metrics.listen = 127.0.0.1:{port}
+mirror.state.dir = {state}
+mirror.poll.interval.ms = 1000
+mirror.window.ms = {window_ms}
+"""
+REDRAW_S = 2.0
+DRAIN_S = 60.0
+DEFAULT_PORT = 9404
+
+
+def demo(*, seconds: float | None, rate: int) -> int:
+    """Run until Ctrl-C, or for `seconds` and then compare both sides; return 0 only if they are equal."""
+    jars.resolve()
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kafka-mirror-demo-")))
+        print("starting clusters primary and backup ...", flush=True)
+        primary = stack.enter_context(Broker.start("primary", folder / "primary"))
+        backup = stack.enter_context(Broker.start("backup", folder / "backup"))
+        print(f"primary is at {primary.bootstrap}, backup at {backup.bootstrap}", flush=True)
+        file = folder / "connect-mirror-maker.properties"
+        text = SETTINGS.format(
+            primary=primary.bootstrap, backup=backup.bootstrap, port=_port(), state=folder / "state", window_ms=5000
+        )
+        file.write_text(text)
+        producing = Load(primary.bootstrap, records_per_s=rate)
+        producing.start()
+        appliance = Appliance(load(file))
+        watcher = _Watcher(appliance, primary, backup, producing, seconds)
+        print("starting Spark ...", flush=True)
+
+        def started(running: Appliance) -> None:
+            if prometheus_server.is_installed():
+                watching = stack.enter_context(_watched(folder, running.port))
+                _show_prometheus(watching)
+                file.write_text(f"{text}mirror.app.prometheus.url = {watching.url}\n")
+            stack.enter_context(_inspected(file, folder))
+            watcher.start()
+
+        try:
+            appliance.run(on_started=started)
+        finally:
+            watcher.join()
+        return watcher.verdict()
+
+
+@contextmanager
+def _watched(folder: Path, port: int) -> Iterator[Prometheus]:
+    """Run a Prometheus with the project's rules beside the demo."""
+    home = folder / "watch"
+    home.mkdir()
+    with prometheus_server.running(
+        prometheus_server.configured(home, [f"127.0.0.1:{port}"], every="5s"), home / "data"
+    ) as server:
+        yield server
+
+
+@contextmanager
+def _inspected(file: Path, folder: Path) -> Iterator[None]:
+    """Serve the lag inspector beside the demo, and say where."""
+    port = free_port()
+    command = [sys.executable, "-m", "mirror.cli", "app", str(file), "--listen", f"127.0.0.1:{port}"]
+    with (folder / "app.log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    print(f"lag inspector: http://127.0.0.1:{port}", flush=True)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _show_prometheus(server: Prometheus) -> None:
+    print(f"Prometheus: {server.url}/alerts (the rules), {server.url}/graph (queries: docs/metrics.md)")
+    print(f"boards without a Grafana: kafka-mirror dashboards preview --prometheus {server.url}", flush=True)
+
+
+def _port() -> int:
+    """Prefer the documented port; a demo beside a running appliance takes a free one."""
+    import socket
+
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", DEFAULT_PORT))
+        except OSError:
+            return free_port()  # a number: the lag inspector reads it in the file
+    return DEFAULT_PORT
+
+
+class _Watcher:
+    """Draws the table beside the running appliance; after the given time drains and stops it."""
+
+    def __init__(
+        self, appliance: Appliance, primary: Broker, backup: Broker, producing: Load, seconds: float | None
+    ) -> None:
+        self._appliance = appliance
+        self._primary = primary
+        self._backup = backup
+        self._load = producing
+        self._seconds = seconds
+        self._thread = threading.Thread(target=self._run, name="demo", daemon=True)
+        self._latencies: list[float] = []
+        self._is_drained = False
+        self._failure = ""
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def join(self) -> None:
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._watch()
+        except Exception as error:
+            self._failure = str(error)
+            log.exception("the demo ended early")
+        finally:
+            self._appliance.stop()
+
+    def _watch(self) -> None:
+        print(f"metrics: http://127.0.0.1:{self._appliance.port}/metrics", flush=True)
+        deadline = time.monotonic() + self._seconds if self._seconds is not None else None
+        with LatencyProbe(self._backup.bootstrap) as probe:
+            while not self._appliance.is_stopping and (deadline is None or time.monotonic() < deadline):
+                labels = self._labels()
+                probe.watch({(remote, int(partition)) for _, _, remote, partition in labels})
+                if any(self._appliance.recorder.value("kafka_mirror_record_age_ms", each) for each in labels):
+                    probe.begin()
+                self._draw(labels)
+                time.sleep(REDRAW_S)
+            self._load.stop()
+            if self._seconds is not None and not self._appliance.is_stopping:
+                self._drain()
+            self._latencies = probe.latencies_ms
+            if probe.failure:
+                log.warning("latency was not measured to the end: %s", probe.failure)
+
+    def _labels(self) -> list[tuple[str, ...]]:
+        return [labels for state in self._appliance.flows if state.plan for labels in labels_of(state.plan).values()]
+
+    def _draw(self, labels: list[tuple[str, ...]]) -> None:
+        clear = "\x1b[2J\x1b[H" if sys.stdout.isatty() else "\n"
+        left = f", {self._seconds:.0f} s in all" if self._seconds is not None else ", Ctrl-C ends it"
+        print(f"{clear}{self._load.acknowledged:,} records produced{left}", lag_table(self._appliance.recorder, labels),
+              sep="\n", flush=True)  # fmt: skip
+
+    def _drain(self) -> None:
+        """Wait until every position has reached its log end."""
+        print("\nproduction ended; waiting until everything is replicated ...", flush=True)
+        deadline = time.monotonic() + DRAIN_S
+        polled = self._appliance.poller.polls
+        while time.monotonic() < deadline:
+            lags = [self._appliance.recorder.value("kafka_mirror_lag_records", labels) for labels in self._labels()]
+            # Two whole polls after the end of production, so that the log ends are final.
+            if (
+                self._appliance.poller.polls >= polled + 2
+                and len(self._load.topics)
+                and lags
+                and all(lag == 0 for lag in lags)
+            ):
+                self._is_drained = True
+                self._draw(self._labels())
+                return
+            time.sleep(0.2)
+
+    def verdict(self) -> int:
+        if self._seconds is None:
+            return 1 if self._failure else 0
+        if self._failure or not self._is_drained:
+            print(f"NOT EQUAL: {self._failure or f'lag did not reach 0 within {DRAIN_S:.0f} s'}")
+            return 1
+        found = compare(self._primary.bootstrap, self._backup.bootstrap, {t: f"primary.{t}" for t in self._load.topics})
+        for difference in found.differences:
+            print(f"  {difference}")
+        shown = ", ".join(f"p{p} {value:.1f}" for p, value in percentiles(self._latencies).items())
+        print(f"latency to a reader of backup, ms: {shown or 'not measured'} ({len(self._latencies):,} records)")
+        print(
+            f"{'EQUAL' if found.equal else 'NOT EQUAL'}: {found.records:,} records of {len(self._load.topics)} topics compared "
+            "(partition, order, key, value, headers, timestamp; of the compacted topic the last record of each key)"
+        )
+        return 0 if found.equal and found.records and not self._load.failed else 1

@@ -1,0 +1,126 @@
+"""Options that several commands have in common. Imports nothing but the standard library: `--help` answers at once."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mirror.config.settings import Settings
+
+OF_THE_MIRROR = "the connect-mirror-maker.properties of the mirror"
+NAMED_SETTINGS = {
+    "metrics_listen": "mirror.metrics.listen",
+    "metrics_max_series": "mirror.metrics.max.series",
+    "metrics_strimzi_names": "mirror.metrics.strimzi.names",
+    "state_dir": "mirror.state.dir",
+    "window_ms": "mirror.window.ms",
+    "lanes": "mirror.lanes",
+    "slots": "mirror.slots",
+    "poll_interval_ms": "mirror.poll.interval.ms",
+    "source_group_enabled": "mirror.source.group.enabled",
+}
+
+
+def describe(parser: argparse.ArgumentParser, description: str, examples: str = "") -> None:
+    """Set what `--help` prints around the options, line by line as it is written."""
+    parser.description = description
+    parser.epilog = examples
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+
+
+def add_file(parser: argparse.ArgumentParser, what: str = OF_THE_MIRROR) -> None:
+    """Add FILE."""
+    parser.add_argument("file", type=Path, metavar="FILE", help=what)
+
+
+def add_flow(parser: argparse.ArgumentParser) -> None:
+    """Add A->B and the topics of it that are meant."""
+    parser.add_argument("flow", metavar="A->B", help="the flow")
+    parser.add_argument("--topic", metavar="REGEX", help="only these topics, as the source calls them (default: all)")
+
+
+def add_targets(parser: argparse.ArgumentParser) -> None:
+    """Add --clusters."""
+    parser.add_argument("--clusters", nargs="+", metavar="ALIAS", default=[], help="only flows into these targets")
+
+
+def add_own_settings(parser: argparse.ArgumentParser) -> None:
+    """Add the settings of the appliance itself, which may also stand in the file."""
+    own = parser.add_argument_group("settings of the appliance (each also a key mirror.* of the file)")
+    own.add_argument("--metrics-listen", metavar="HOST:PORT", help="where /metrics is served (default 127.0.0.1:9404)")
+    own.add_argument(
+        "--metrics-max-series",
+        metavar="N",
+        help="series that one scrape may bring; beyond it partitions fold (default 250000)",
+    )
+    own.add_argument(
+        "--metrics-strimzi-names",
+        metavar="BOOL",
+        help="also serve MirrorMaker's measures under Strimzi's names (default false)",
+    )
+    own.add_argument("--state-dir", metavar="DIR", help="Spark's checkpoint location and the plan (default state)")
+    own.add_argument("--window-ms", metavar="MS", help="length of a micro-batch (default 10000)")
+    own.add_argument("--lanes", metavar="N", help="streaming queries taking turns, 1 or 2 (default 2)")
+    own.add_argument("--slots", metavar="N", help="tasks per window (default: the cores)")
+    own.add_argument("--poll-interval-ms", metavar="MS", help="how often offsets and lag are read (default 5000)")
+    own.add_argument(
+        "--source-group-enabled",
+        metavar="BOOL",
+        help="commit positions on the source too, for lag tools (default true)",
+    )
+    own.add_argument(
+        "--spark", action="append", default=[], metavar="KEY=VALUE", help="spark.KEY for Spark; repeatable"
+    )
+
+
+def own_settings(parsed: argparse.Namespace) -> dict[str, str]:
+    """Return what `add_own_settings` was given, by the keys of the file."""
+    values = {key: getattr(parsed, name) for name, key in NAMED_SETTINGS.items()}
+    given = {key: value for key, value in values.items() if value is not None}
+    for setting in parsed.spark:
+        key, _, value = setting.partition("=")
+        given[f"mirror.spark.{key.removeprefix('spark.')}"] = value
+    return given
+
+
+def load_to_run(parsed: argparse.Namespace) -> Settings:
+    """Load the file with the options given; warn of what in it has no effect."""
+    from mirror.config.load import load
+
+    settings = load(parsed.file, options=own_settings(parsed), targets=parsed.clusters)
+    warn_of_ignored(settings)
+    return settings
+
+
+def warn_of_ignored(settings: Settings) -> None:
+    """Log the keys that have no effect, with the reason where there is one."""
+    if settings.ignored:
+        why = settings.ignored_why
+        named = ", ".join(f"{key} ({why[key]})" if key in why else key for key in settings.ignored)
+        logging.getLogger("mirror").warning("without effect: %s", named)
+
+
+def names(text: str) -> list[str]:
+    """Return the names of a list with commas."""
+    return [name for name in text.split(",") if name]
+
+
+def seconds(text: str) -> float:
+    """Return a time to wait between rounds."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 1 <= found <= 86_400:
+        raise argparse.ArgumentTypeError(f'"{text}" is no time to wait. Write 1 to 86400 seconds.')
+    return found
+
+
+def positive(text: str) -> int:
+    """Return a number of records."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f'"{text}" is no number of records. Write 1 or more.')
+    return int(text)

@@ -1,0 +1,199 @@
+"""`kafka-mirror positions show|set|reset|pause|resume`: a flow's positions, where they are to be, and which topics rest."""
+
+from __future__ import annotations
+
+import re
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+from mirror.commands.options import add_file, add_flow, describe
+from mirror.config.load import load
+from mirror.config.settings import Settings
+from mirror.errors import SettingsError
+from mirror.flows.selection import chosen, flow_named
+from mirror.flows.stored_positions import Position, read_positions, write_positions
+from mirror.flows.topics import ensure_remote, flow_plan, matched
+from mirror.kafka.admin import Admin
+from mirror.lag.log_bounds import bounds
+from mirror.model.flow_plan import Assigned, FlowPlan, Key
+from mirror.model.paused_topics import Paused
+from mirror.model.position_metadata import Note
+from mirror.model.slot_ownership import DEAD_AFTER_S, Baton, is_stopped, is_turn_key, run_of, stop_key
+from mirror.runtime.text_columns import aligned
+
+COLUMNS = ("topic", "partition", "position", "log start", "log end", "lag", "remote topic", "")
+
+
+DESCRIPTION = """\
+Show where a flow stands on each topic-partition, or put it elsewhere before it starts: to begin at a time or an offset, to
+leave something out, or to replicate something again (its records come a second time then). Refused while the flow runs.
+Topics of a running flow can be paused and resumed; it takes a second, and is remembered until they are resumed."""
+EXAMPLES = """\
+examples:
+  kafka-mirror positions show mirror.properties 'a->b'
+  kafka-mirror positions set mirror.properties 'a->b' --to 2026-01-31T12:00:00Z              before the first start
+  kafka-mirror positions set mirror.properties 'a->b' --topic orders --partition 3 --to 4711
+  kafka-mirror positions reset mirror.properties 'a->b' --topic 'orders|payments'
+  kafka-mirror positions pause mirror.properties 'a->b' --topic 'audit.*'"""
+
+
+ACTIONS = {
+    "show": "print positions",
+    "set": "set them",
+    "reset": "replicate from the begin again",
+    "pause": "let topics rest, also while the flow runs",
+    "resume": "let them go on",
+}
+
+
+def declare(parser: ArgumentParser) -> None:
+    """Add the command's actions and their options."""
+    describe(parser, DESCRIPTION, EXAMPLES)
+    actions = parser.add_subparsers(required=True, metavar="ACTION", dest="action")
+    for action, what in ACTIONS.items():
+        one = actions.add_parser(action, help=what)
+        add_file(one)
+        add_flow(one)
+        one.set_defaults(partition=None)
+        if action not in ("pause", "resume"):
+            one.add_argument("--partition", type=int, metavar="N", help="only this partition")
+        if action == "set":
+            one.add_argument(
+                "--to", required=True, metavar="WHERE", help="earliest, latest, an offset, or a time (ISO 8601)"
+            )
+        if action in ("set", "reset"):
+            one.add_argument("--force", action="store_true", help="also when the flow seems to run")
+
+
+def run(parsed: Namespace) -> int:
+    """Show or change positions; return the exit code."""
+    return positions(load(parsed.file), parsed)
+
+
+def positions(settings: Settings, asked: Namespace) -> int:
+    """Do what `asked` (the command line) says; return 0.
+
+    Raises:
+        SettingsError: the flow is unknown or runs, or what was asked for is no position.
+        ClusterUnavailable: a cluster did not answer.
+    """
+    flow = flow_named(settings, asked.flow, command="positions")
+    source, target = Admin(flow.source.alias, flow.source_admin), Admin(flow.target.alias, flow.target_admin)
+    topics, on_target = matched(flow, source.topics()), target.topics()
+    remote = {name: topic.partitions for name, topic in on_target.items()}
+    if asked.action in ("set", "reset"):
+        remote = ensure_remote(flow, topics, on_target, source, target)  # a position is kept for a topic that exists
+    plan = flow_plan(flow, topics, remote)
+    places = chosen(plan.partitions, asked.topic, asked.partition, flow=flow.name, command="positions")
+    found = read_positions(flow, plan.group)
+    if asked.action in ("pause", "resume"):
+        paused = _paused(found, plan, asked)
+        write_positions(flow, plan.group, {plan.paused_key: Position(len(paused.patterns), paused.text())})
+        found[plan.paused_key] = Position(0, paused.text())
+    if asked.action in ("show", "pause", "resume"):
+        print(_text(plan, places, found, source))
+        return 0
+    if (
+        is_running(found, plan.baton_topic, window_ms=settings.mirror.window_ms, now_ms=time.time() * 1000)
+        and not asked.force
+    ):
+        raise SettingsError(
+            f"positions: {flow.name} runs, and would write its own positions over yours. Stop it first; after a crash wait "
+            f"{settings.mirror.window_ms / 1000 + DEAD_AFTER_S:.0f} seconds. --force does it all the same."
+        )
+    wanted = _wanted(source, places, "earliest" if asked.action == "reset" else asked.to, plan)
+    changed = {}
+    for assigned in places:
+        place = (assigned.remote_topic, assigned.partition)
+        tail = Note.parse(found[place].metadata).tail if place in found else ""
+        note = Note(assigned.topic_id, tail)
+        changed[place] = Position(wanted[assigned.topic, assigned.partition], str(note))
+    write_positions(flow, plan.group, changed)
+    print(_text(plan, places, {**found, **changed}, source))
+    return 0
+
+
+def _paused(found: Mapping[Key, Position], plan: FlowPlan, asked: Namespace) -> Paused:
+    """Return what is to rest from now on."""
+    known = _known(found, plan).patterns
+    if asked.action == "pause":
+        paused = Paused(tuple(dict.fromkeys([*known, *(asked.topic.split(",") if asked.topic else [".*"])])))
+        try:
+            paused.text()
+        except ValueError as error:
+            raise SettingsError(f"positions: {error}. Write one pattern that takes them all.") from None
+        return paused
+    gone = asked.topic.split(",") if asked.topic else known
+    for pattern in gone:
+        if pattern not in known:
+            are = ", ".join(known) or "nothing"
+            raise SettingsError(
+                f'positions: "{pattern}" is not paused; paused is {are}. Leave --topic out to resume all.'
+            )
+    return Paused(tuple(pattern for pattern in known if pattern not in gone))
+
+
+def _known(found: Mapping[Key, Position], plan: FlowPlan) -> Paused:
+    return Paused.parse(found[plan.paused_key].metadata if plan.paused_key in found else "")
+
+
+def is_running(found: Mapping[Key, Position], baton_topic: str, *, window_ms: int, now_ms: float) -> bool:
+    """Tell from a flow's batons whether some process replicates it now, or may do so until its last window is over."""
+    stops = found.get((baton_topic, stop_key()))
+    for turn in (at for (topic, key), at in found.items() if topic == baton_topic and is_turn_key(key)):
+        if is_stopped(run_of(turn.metadata), stops):
+            continue  # that run was told to stop
+        if now_ms < Baton.decode(turn.offset).dead_ms(window_ms):
+            return True
+    return False
+
+
+def moment(text: str) -> int:
+    """Return a point in time as epoch ms; ISO 8601, UTC where it names no zone.
+
+    Raises:
+        ValueError: it is none.
+    """
+    at = datetime.fromisoformat(text)
+    return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def _wanted(source: Admin, chosen: Sequence[Assigned], to: str, plan: FlowPlan) -> dict[Key, int]:
+    """Return the position of each chosen topic-partition; an offset outside of a log is refused."""
+    places = [(p.topic, p.partition) for p in chosen]
+    logs = bounds(plan, source)
+    if to in ("earliest", "latest"):
+        return {place: (logs.starts if to == "earliest" else logs.ends)[place] for place in places}
+    if not re.fullmatch(r"[0-9]+", to):
+        try:
+            at_ms = moment(to)
+        except ValueError:
+            raise SettingsError(
+                f'positions: --to: "{to}" is no position. Write earliest, latest, an offset, or a time such as '
+                "2026-01-31T12:00:00Z."
+            ) from None
+        found = source.offsets_at(places, at_ms)
+        return {place: found[place] if found.get(place, -1) >= 0 else logs.ends[place] for place in places}
+    for topic, partition in places:
+        first, end = logs.starts[topic, partition], logs.ends[topic, partition]
+        if not first <= int(to) <= end:
+            raise SettingsError(
+                f"positions: --to: {to} is not in {topic}-{partition}, whose offsets are {first} to {end}."
+            )
+    return dict.fromkeys(places, int(to))
+
+
+def _text(plan: FlowPlan, chosen: Sequence[Assigned], found: Mapping[Key, Position], source: Admin) -> str:
+    logs = bounds(plan, source)
+    pattern = _known(found, plan).pattern()
+    rows = [COLUMNS]
+    for p in chosen:
+        at = found.get((p.remote_topic, p.partition))
+        first, end = logs.starts.get((p.topic, p.partition)), logs.ends.get((p.topic, p.partition))
+        lag = None if at is None or end is None else end - at.offset
+        state = "paused" if pattern is not None and pattern.fullmatch(p.topic) else ""
+        cells = (p.topic, p.partition, at.offset if at else None, first, end, lag, p.remote_topic, state)
+        rows.append(tuple("-" if cell is None else str(cell) for cell in cells))  # type: ignore[arg-type]
+    return aligned(rows, right=range(1, 6))

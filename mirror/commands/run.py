@@ -1,0 +1,27 @@
+"""`kafka-mirror run`: replicate the flows of a file until a signal."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from mirror.commands.options import add_file, add_own_settings, add_targets, describe, load_to_run
+
+DESCRIPTION = """\
+Replicate every enabled flow of FILE (a connect-mirror-maker.properties, as MirrorMaker 2 reads it) until Ctrl-C or
+SIGTERM. Positions are kept on the target cluster, so a start goes on where the last run ended."""
+
+
+def declare(parser: ArgumentParser) -> None:
+    """Add the command's options."""
+    describe(parser, DESCRIPTION)
+    add_file(parser, "a connect-mirror-maker.properties")
+    add_targets(parser)
+    add_own_settings(parser)
+
+
+def run(parsed: Namespace) -> int:
+    """Replicate until a signal; return the exit code."""
+    from mirror.appliance import Appliance
+
+    Appliance(load_to_run(parsed)).run()
+    return 0

@@ -1,0 +1,236 @@
+"""`kafka-mirror translate`: where on one cluster an offset, or a whole group, of another cluster is. Reads only."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import ArgumentParser, Namespace
+from collections import deque
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar
+
+from mirror.commands.options import add_file, describe
+from mirror.config.clients import aiokafka_options
+from mirror.config.load import load
+from mirror.config.settings import Flow, Settings
+from mirror.errors import ClusterUnavailable, SettingsError
+from mirror.flows.offset_maps import FlowMaps
+from mirror.flows.topics import Matched, flow_plan, matched
+from mirror.kafka.admin import Admin
+from mirror.kafka.groups import Groups
+from mirror.kafka.internal_topics import answered, read_checkpoints
+from mirror.model.flow_plan import FlowPlan, Key
+from mirror.runtime.text_columns import aligned
+
+COLUMNS = ("topic", "partition", "offset", "is there", "partition", "offset")
+NOTHING_FOUND = 1
+
+Answer = TypeVar("Answer")
+
+
+DESCRIPTION = """\
+Say where on cluster B the records begin that a reader at some offset of cluster A has not read: along the mirror's flows, or
+back along them. Exact at any lag; "-" where it is not known. For a fail-over or a fail-back, and for what is no consumer
+group: checkpoints of Spark or Flink. Asks the clusters themselves: the appliance need not run. Reads only."""
+EXAMPLES = """\
+examples:
+  kafka-mirror translate mirror.properties 'a->b' --group billing                        before a fail-over
+  kafka-mirror translate mirror.properties 'b->a' --group billing                        before the fail-back
+  kafka-mirror translate mirror.properties 'a->b' --topic orders --partition 3 --offset 4711 --json
+exit codes: 0 printed, 1 nothing could be translated, 2 settings, 3 a cluster did not answer"""
+
+
+def declare(parser: ArgumentParser) -> None:
+    """Add the command's options."""
+    describe(parser, DESCRIPTION, EXAMPLES)
+    add_file(parser)
+    parser.add_argument("pair", metavar="A->B", help="from which cluster to which; several flows may lie between")
+    parser.add_argument("--group", metavar="NAME", help="all offsets of this group on A")
+    parser.add_argument("--topic", metavar="NAME", help="or one offset: of this topic as A calls it")
+    parser.add_argument("--partition", type=int, metavar="N", default=0, help="(default 0)")
+    parser.add_argument("--offset", type=int, metavar="N", help="next offset to read on A")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(parsed: Namespace) -> int:
+    """Print where offsets are on the other cluster; return the exit code."""
+    return translate(load(parsed.file), parsed)
+
+
+class Place(NamedTuple):
+    """An offset of a topic-partition; an offset of None is not known."""
+
+    topic: str
+    partition: int
+    offset: int | None
+
+
+class Hop(NamedTuple):
+    """One step from cluster to cluster: along the flow that leads there, back along the one that leads here, or both."""
+
+    start: str  # aliases
+    end: str
+    along: Flow | None
+    back: Flow | None
+
+
+def route(flows: Iterable[Flow], start: str, end: str) -> list[Hop]:
+    """Return the shortest way between two clusters.
+
+    Raises:
+        SettingsError: no flows lead there, in either direction.
+    """
+    by_ends = {(flow.source.alias, flow.target.alias): flow for flow in flows}
+    links = dict.fromkeys([*by_ends, *(ends[::-1] for ends in by_ends)])
+    waiting: deque[tuple[str, list[Hop]]] = deque([(start, [])])
+    seen = {start}
+    while waiting:
+        alias, way = waiting.popleft()
+        if alias == end:
+            return way
+        for link in links:
+            if link[0] == alias and link[1] not in seen:
+                seen.add(link[1])
+                waiting.append((link[1], [*way, Hop(*link, by_ends.get(link), by_ends.get(link[::-1]))]))
+    known = ", ".join(flow.name for flow in by_ends.values())
+    raise SettingsError(f"translate: no flows lead from {start} to {end}; enabled are {known}.")
+
+
+def across(plan: FlowPlan, maps: FlowMaps, places: Sequence[Place], *, is_back: bool) -> list[Place | None]:
+    """Take places one hop on; None for a topic that the flow does not replicate."""
+    names = {(p.topic, p.partition): p.remote_topic for p in plan.partitions}
+    if is_back:
+        names = {(remote, partition): topic for (topic, partition), remote in names.items()}
+    found: list[Place | None] = []
+    for topic, partition, offset in places:
+        name = names.get((topic, partition))
+        if name is None:
+            found.append(None)
+            continue
+        offsets = maps.maps.get((name if is_back else topic, partition))
+        there = None
+        if offsets is not None and offset is not None:
+            there = offsets.reverse(offset) if is_back else offsets.translate(offset)
+        found.append(Place(name, partition, there))
+    return found
+
+
+def translate(settings: Settings, asked: Namespace) -> int:
+    """Print what `asked` (the command line) wants to know; return 0, or 1 when nothing could be translated."""
+    start, arrow, end = asked.pair.partition("->")
+    aliases = {alias for flow in settings.flows for alias in (flow.source.alias, flow.target.alias)}
+    if not arrow or start == end or not {start, end} <= aliases:
+        raise SettingsError(
+            f'translate: "{asked.pair}" names no two clusters; expected A->B of {", ".join(sorted(aliases))}.'
+        )
+    if bool(asked.group) == bool(asked.topic) or (asked.topic and asked.offset is None):
+        raise SettingsError("translate: say either --group NAME, or --topic NAME --partition N --offset N.")
+    way = route(settings.flows, start, end)
+    try:
+        places = (
+            _group(settings.flows, start, asked.group)
+            if asked.group
+            else [Place(asked.topic, asked.partition, asked.offset)]
+        )
+    except ClusterUnavailable as error:
+        along = way[0].along
+        if len(way) > 1 or along is None:
+            raise
+        print(f"kafka-mirror: {error} What follows is the group's last checkpoints.", file=sys.stderr)
+        pairs = _last_checkpoints(along, asked.group)
+    else:
+        pairs = _pairs(way, places)
+    print((_json if asked.json else _text)(pairs))
+    return 0 if any(there.offset is not None for _, there in pairs) else NOTHING_FOUND
+
+
+def _pairs(way: Sequence[Hop], places: Sequence[Place]) -> list[tuple[Place, Place]]:
+    """Take places all the way; without those that no flow replicates."""
+    found: list[Place | None] = list(places)
+    for hop in way:
+        found = _over(hop, found)
+    return [(place, there) for place, there in zip(places, found, strict=True) if there is not None]
+
+
+def _last_checkpoints(flow: Flow, group: str) -> list[tuple[Place, Place]]:
+    """Return where a group stood, and goes on, by the checkpoints on the target: all there is while the source is gone."""
+
+    topic = flow.policy.checkpoints_topic(flow.source.alias)
+    checkpoints, _ = _read(flow, read_checkpoints(aiokafka_options(flow.target_admin), topic))
+    found = {(c.topic, c.partition): c for c in checkpoints if c.group == group}
+    return [
+        (
+            Place(flow.policy.upstream_topic(topic) or topic, partition, at.upstream),
+            Place(topic, partition, at.downstream),
+        )
+        for (topic, partition), at in sorted(found.items())
+    ]
+
+
+def _read(flow: Flow, reading: Coroutine[Any, Any, Answer]) -> Answer:
+    return answered(
+        reading, cluster=flow.target.alias, what=f"what the mirror keeps there of {flow.name} cannot be read"
+    )
+
+
+def _over(hop: Hop, places: Sequence[Place | None]) -> list[Place | None]:
+    """Take places over a hop, each by the flow that replicates its topic; a cluster that is gone costs its own flow only."""
+    known = [place for place in places if place is not None]
+    found: list[Place | None] = [None] * len(known)
+    gone: ClusterUnavailable | None = None
+    for flow, is_back in ((hop.along, False), (hop.back, True)):
+        if flow is not None:
+            try:
+                there = across(*_maps(flow), known, is_back=is_back)
+            except ClusterUnavailable as error:
+                gone = error
+            else:
+                found = [before or now for before, now in zip(found, there, strict=True)]
+    if gone is not None and not any(found):
+        raise gone
+    rest = iter(found)
+    return [None if place is None else next(rest) for place in places]
+
+
+def _maps(flow: Flow) -> tuple[FlowPlan, FlowMaps]:
+    """Read a flow's offset maps from its target."""
+    remote = Admin(flow.target.alias, flow.target_admin).topics()
+    try:
+        topics = matched(flow, Admin(flow.source.alias, flow.source_admin).topics())
+    except ClusterUnavailable:  # the very time when somebody fails over; the target has the topics too
+        topics = [
+            Matched(replace(topic, name=origin), name)
+            for name, topic in remote.items()
+            if (origin := flow.policy.upstream_topic(name)) is not None
+            and flow.policy.topic_source(name) == flow.source.alias
+            and flow.topics.matches(origin)
+        ]
+    plan = flow_plan(flow, topics, {name: topic.partitions for name, topic in remote.items()})
+    maps = FlowMaps(plan)
+    _read(flow, maps.refresh(flow.target_admin))
+    return plan, maps
+
+
+def _group(flows: Iterable[Flow], alias: str, group: str) -> list[Place]:
+    client = next(
+        flow.source_admin if flow.source.alias == alias else flow.target_admin
+        for flow in flows
+        if alias in (flow.source.alias, flow.target.alias)
+    )
+    found = Groups(alias, client).one(group)
+    offsets: Mapping[Key, int] = found.offsets if found is not None else {}
+    if not offsets:
+        raise SettingsError(
+            f'translate: group "{group}" has no offsets on {alias}. "kafka-mirror lag" lists its groups.'
+        )
+    return [Place(topic, partition, offset) for (topic, partition), offset in sorted(offsets.items())]
+
+
+def _text(pairs: Sequence[tuple[Place, Place]]) -> str:
+    rows = [tuple("-" if cell is None else str(cell) for cell in (*place, *there)) for place, there in pairs]
+    return aligned([COLUMNS, *rows], right=(1, 2, 4, 5)) if rows else "no flow on the way replicates that"
+
+
+def _json(pairs: Sequence[tuple[Place, Place]]) -> str:
+    return json.dumps([{"from": place._asdict(), "to": there._asdict()} for place, there in pairs], indent=2)

@@ -1,0 +1,108 @@
+"""`kafka-mirror verify`: read both clusters and compare, record by record along the offset map, as a Spark job."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+
+from mirror.commands.options import add_file, add_flow, describe, positive, seconds
+from mirror.config.load import load
+from mirror.config.settings import Settings
+from mirror.flows.selection import flow_named
+from mirror.model.flow_plan import Key
+from mirror.runtime.signals import obey
+from mirror.runtime.text_columns import aligned
+from mirror.verification.compare import Comparer, scope_of
+from mirror.verification.pieces import Finding, Scope
+from mirror.verification.watch import watch
+
+COLUMNS = ("topic", "partition", "compared", "different", "missing", "gone", "digest", "verdict")
+DIFFERENT = 1
+
+
+DESCRIPTION = """\
+Read both clusters and compare record by record, as a Spark job: each record with the one that the mirror made of it, which
+the offset map tells. Keys, values, headers and timestamps must be the same. Reads only; the mirror may run meanwhile.
+"missing" is on the source and not on the target; "gone" is only left on one of them, which retention and compaction explain."""
+EXAMPLES = """\
+examples:
+  kafka-mirror verify mirror.properties 'a->b'
+  kafka-mirror verify mirror.properties 'a->b' --topic 'orders|payments' --last 100000
+  kafka-mirror verify mirror.properties 'a->b' --every 60 --rate 5000 --last 1        all that is new from now on, with metrics
+exit codes: 0 equal, 1 something differs or could not be read, 2 settings, 3 a cluster did not answer"""
+
+
+def declare(parser: ArgumentParser) -> None:
+    """Add the command's options."""
+    describe(parser, DESCRIPTION, EXAMPLES)
+    add_file(parser)
+    add_flow(parser)
+    parser.add_argument("--last", type=positive, metavar="N", help="only the newest N records of each topic-partition")
+    parser.add_argument(
+        "--every", type=seconds, metavar="SECONDS", help="go on until Ctrl-C: compare what is new, so often"
+    )
+    parser.add_argument(
+        "--rate",
+        type=positive,
+        metavar="N",
+        default=10_000,
+        help="with --every, at most N records/s (default %(default)s)",
+    )
+    parser.add_argument(
+        "--metrics-listen",
+        metavar="HOST:PORT",
+        default="127.0.0.1:9405",
+        help="with --every, where /metrics tells what was found (default %(default)s)",
+    )
+
+
+def run(parsed: Namespace) -> int:
+    """Compare; return the exit code."""
+    return verify(load(parsed.file), parsed)
+
+
+def verify(settings: Settings, asked: Namespace) -> int:
+    """Compare what `asked` (the command line) names; print a table; return 0 when all is equal, else 1.
+
+    Raises:
+        SettingsError: the flow is unknown, or it replicates no such topic.
+        ClusterUnavailable: a cluster did not answer.
+    """
+    flow = flow_named(settings, asked.flow, command="verify")
+    if asked.every is not None:
+        stop = threading.Event()
+        obey({signal.SIGTERM: stop.set, signal.SIGINT: stop.set})
+        return watch(settings, flow, asked, stop)
+    plan, scope = scope_of(flow, asked)
+    pieces = list(scope.pieces())
+    records = sum(piece.records for piece in pieces)
+    print(f"comparing {records:,} records of {len(scope.partitions)} topic-partitions ...", file=sys.stderr, flush=True)
+    found: dict[Key, Finding] = {}
+    if pieces:
+        with Comparer(settings) as comparer:
+            found = comparer.compare(plan, pieces)
+    print(_text(scope, found), end="")
+    for assigned in scope.unmapped:
+        print(
+            f"{assigned.topic}-{assigned.partition}: nothing is known of where its records went, so nothing was compared"
+        )
+    for finding in found.values():
+        for line in filter(None, (finding.first, finding.failure)):
+            print(line)
+    return 0 if all(finding.is_equal for finding in found.values()) else DIFFERENT
+
+
+def _text(scope: Scope, found: Mapping[Key, Finding]) -> str:
+    rows: list[tuple[str, ...]] = [COLUMNS]
+    for p in scope.partitions:
+        one = found.get((p.topic, p.partition))
+        if one is None:
+            rows.append((p.topic, str(p.partition), *("-" * 5), "unknown"))
+            continue
+        verdict = "equal" if one.is_equal else "not read" if one.failure else "DIFFERENT"
+        counts = (one.compared, one.different, one.missing, one.gone)
+        rows.append((p.topic, str(p.partition), *map(str, counts), one.digest, verdict))
+    return aligned(rows, right=range(1, 6))

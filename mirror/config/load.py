@@ -1,0 +1,289 @@
+"""Load a connect-mirror-maker.properties into checked settings."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from pathlib import Path
+
+from metrics.http_access import Door
+from mirror.config import values
+from mirror.config.checks import check_clients, check_flows
+from mirror.config.keys import (
+    OFFSETS_TOPIC_KEY,
+    Keys,
+    refuse_removed,
+)
+from mirror.config.layers import Assigned, Layer, Layers, Pair, assign, effective, merged, unhonoured
+from mirror.config.properties import DEFAULT, Entry, Properties, default_layer, last_wins, read
+from mirror.config.providers import resolve
+from mirror.config.settings import Beat, Cluster, Flow, Mirror, Settings
+from mirror.config.values import refusal
+from mirror.errors import SettingsError
+
+# This program's own keys -> default, as a file would write it.
+_OWN_DEFAULTS = {
+    "mirror.app.grafana.url": "",
+    "mirror.app.prometheus.url": "",
+    "mirror.http.username": "",
+    "mirror.http.password": "",
+    "mirror.http.tls.certificate": "",
+    "mirror.http.tls.key": "",
+    "mirror.metrics.listen": "127.0.0.1:9404",
+    "mirror.metrics.max.series": "250000",
+    "mirror.metrics.strimzi.names": "false",
+    "mirror.state.dir": "state",
+    "mirror.window.ms": "10000",
+    "mirror.transaction.ms": "100",
+    "mirror.heartbeats.all.pairs": "false",
+    "mirror.lanes": "2",
+    "mirror.slots": str(os.cpu_count() or 1),
+    "mirror.poll.interval.ms": "5000",
+    "mirror.source.group.enabled": "true",
+}
+_SPARK = "mirror.spark."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """What the file and the options say, sorted by owner and not checked yet."""
+
+    path: Path
+    written: tuple[Entry, ...]  # all, in order, those of a key that is given again included, placeholders as they are
+    entries: Mapping[str, Entry]  # those that count, placeholders replaced
+    aliases: tuple[str, ...]
+    found: Assigned
+
+    def own(self) -> Layers:
+        """Return the mirror.* keys: defaults of all, then what is given."""
+        return [default_layer(_OWN_DEFAULTS), self.found.own]
+
+
+def load(path: Path, *, options: Mapping[str, str] | None = None, targets: Sequence[str] = ()) -> Settings:
+    """Read and check a properties file.
+
+    Args:
+        path: The file.
+        options: Properties given on the command line; each overrides the file's.
+        targets: Aliases; only flows that write to one of them are kept. Empty keeps all.
+
+    Raises:
+        SettingsError: One line that says what was found, what was expected, where, and what to do.
+    """
+    return checked(sources(path, options), targets=targets)
+
+
+def sources(path: Path, options: Mapping[str, str] | None = None) -> Sources:
+    """Read a properties file and options; see `load` for both and for errors."""
+    return gathered(path, read(path), options)
+
+
+def gathered(path: Path, entries: Iterable[Entry], options: Mapping[str, str] | None = None) -> Sources:
+    """Take entries that were read already, and options; `path` is where the entries are said to come from."""
+    given = (Entry(key=key, value=value, where="option") for key, value in (options or {}).items())
+    written = (*entries, *given)
+    counting = resolve(last_wins(written), os.environ)
+    aliases = _aliases(counting, path)
+    return Sources(path=path, written=written, entries=counting, aliases=aliases, found=assign(counting, aliases))
+
+
+def checked(given: Sources, *, targets: Sequence[str] = ()) -> Settings:
+    """Return the settings; see `load` for `targets` and for errors."""
+    path, aliases, found = given.path, given.aliases, given.found
+    unknown = [target for target in targets if target not in aliases]
+    if unknown:
+        declared = ", ".join(aliases)
+        raise SettingsError(f'{path}: clusters: unknown alias "{unknown[0]}" asked for, expected one of {declared}.')
+    for entry in given.entries.values():
+        refuse_removed(entry)
+    mirror = _mirror(merged(given.own()))
+    enabled = _enabled(found, aliases, path)
+    ignored = unhonoured(found, enabled)
+    clusters = {alias: _cluster(found, alias, path) for alias in aliases}
+    flows = tuple(_flow(found, pair, clusters, mirror) for pair in enabled)
+    check_clients(found, enabled, path)
+    check_flows(flows, path)
+    kept = tuple(flow for flow in flows if not targets or flow.target.alias in targets)
+    if not kept:
+        raise SettingsError(
+            f"{path}: no enabled flow writes to {', '.join(targets)}; enabled are {', '.join(f.name for f in flows)}. "
+            "Ask for another cluster or enable a flow."
+        )
+    beating = tuple(permutations(aliases, 2)) if mirror.heartbeats_all_pairs else enabled
+    beats = (_beat(found, Pair(*pair)) for pair in beating if not targets or pair[1] in targets)
+    named = tuple(key for key in given.entries if key in ignored)
+    why = Properties((key, ignored[key]) for key in named if ignored[key])
+    return Settings(flows=kept, beats=tuple(filter(None, beats)), mirror=mirror, ignored=named, ignored_why=why)
+
+
+def _aliases(entries: Mapping[str, Entry], path: Path) -> tuple[str, ...]:
+    entry = entries.get("clusters")
+    aliases = values.text_list(entry) if entry else ()
+    if entry is None or not aliases:
+        where = entry.where if entry else path
+        raise SettingsError(f'{where}: clusters: names no cluster; expected aliases. Write e.g. "primary, backup".')
+    if "" in aliases:
+        raise refusal(entry, "holds an empty alias; expected names between the commas. Remove the extra comma.")
+    if entry.is_provided and not all(any(alias in key for key in entries) for alias in aliases):  # it may be a secret
+        raise refusal(entry, "a config provider names a cluster that no key of the file mentions. Correct its value.")
+    twice = [alias for alias in aliases if aliases.count(alias) > 1]
+    if twice:
+        raise refusal(entry, f'duplicate alias "{twice[0]}"; expected each once. Remove or rename one.')
+    return aliases
+
+
+def _enabled(found: Assigned, aliases: Sequence[str], path: Path) -> tuple[Pair, ...]:
+    """Return the pairs to replicate, in the order of `clusters`.
+
+    A top-level enabled=true holds for every pair that does not say otherwise, as in MirrorMaker, whose heartbeats
+    start a worker per pair; emit.heartbeats.enabled=false there leaves only pairs that are enabled by name.
+    """
+    for pair, layer in found.pairs.items():
+        if pair.source == pair.target and "enabled" in layer and values.boolean(layer["enabled"]):
+            raise refusal(layer["enabled"], "is a flow to itself; expected two clusters. Remove it.")
+    enabled = []
+    for pair in (Pair(*pair) for pair in permutations(aliases, 2)):
+        own = found.pairs.get(pair, {})
+        entry = own.get("enabled") or found.top.get("enabled")
+        if entry is None or not values.boolean(entry):
+            continue
+        beats = own.get("emit.heartbeats.enabled") or found.top.get("emit.heartbeats.enabled")
+        if "enabled" in own or beats is None or values.boolean(beats):
+            enabled.append(pair)
+    if not enabled:
+        advice = f'Write "{aliases[0]}->{aliases[1]}.enabled = true"' if len(aliases) > 1 else "Name a second cluster"
+        spaced = [entry for key, entry in found.top.items() if key in aliases and entry.value.startswith("->")]
+        if spaced:
+            raise refusal(
+                spaced[0], 'a blank ends the key, so this enables no flow. Write "A->B.enabled" without blanks.'
+            )
+        raise SettingsError(f"{path}: no flow is enabled; expected at least one. {advice}.")
+    return tuple(enabled)
+
+
+def _cluster(found: Assigned, alias: str, path: Path) -> Cluster:
+    client = found.common(alias)
+    entry = merged(client).get("bootstrap.servers")
+    if entry is None or not values.text(entry):
+        where = entry.where if entry else path
+        raise SettingsError(f'{where}: {alias}.bootstrap.servers: is not set. Write "host:port,host:port".')
+    try:
+        values.broker_addresses(values.text(entry))
+    except ValueError as error:
+        raise refusal(entry, f'{entry.shown(str(error))} is not host:port. Write "host:port,host:port".') from None
+    return Cluster(alias=alias, bootstrap_servers=values.text(entry), client=effective(client))
+
+
+def _flow(found: Assigned, pair: Pair, clusters: Mapping[str, Cluster], mirror: Mirror) -> Flow:
+    worker = merged(found.worker(pair))
+    offsets_topic = worker.get(OFFSETS_TOPIC_KEY)
+    keys = Keys({**merged(found.flow(pair)), **worker})
+    offset_syncs = keys.offset_syncs()
+    return Flow(
+        source=clusters[pair.source],
+        target=clusters[pair.target],
+        topics=keys.names("topics", "topic.filter.class"),
+        policy=keys.policy(pair.source),
+        replication_factor=keys.replication_factor("replication.factor"),
+        tasks_max=keys.integer("tasks.max"),
+        refresh_topics=keys.every("refresh.topics"),
+        configs=keys.config_sync(),
+        sync_configs=keys.every("sync.topic.configs"),
+        sync_acls=keys.every("sync.topic.acls"),
+        checkpoints=keys.checkpoints(),
+        offset_syncs=offset_syncs,
+        connect_offsets_topic=values.text(offsets_topic) if offsets_topic else f"mm2-offsets.{pair.source}.internal",
+        on_recreated=keys.on_recreated(),
+        transaction_ms=mirror.transaction_ms if keys.is_exactly_once() else 0,
+        heartbeats=keys.heartbeats(),
+        offset_syncs_producer=effective(found.offset_syncs_producer(pair, at_source=offset_syncs.at_source)),
+        consumer=effective(found.source_client(pair, "consumer")),
+        producer=effective(found.producer(pair)),
+        source_admin=effective(found.source_client(pair, "admin")),
+        target_admin=effective(found.target_admin(pair)),
+    )
+
+
+def _beat(found: Assigned, pair: Pair) -> Beat | None:
+    """Return the heartbeats of a pair, None where they are switched off."""
+    keys = Keys(merged(found.flow(pair)))
+    heartbeats = keys.heartbeats()
+    if not heartbeats.enabled:
+        return None
+    return Beat(
+        source=pair.source,
+        target=pair.target,
+        topic=keys.policy(pair.source).heartbeats_topic(),
+        interval_s=heartbeats.interval_s,
+        replication_factor=heartbeats.replication_factor,
+        client=effective(found.producer(pair)),
+    )
+
+
+def _mirror(own: Layer) -> Mirror:
+    for key, entry in own.items():
+        if key not in _OWN_DEFAULTS and (not key.startswith(_SPARK) or key == _SPARK):
+            near = difflib.get_close_matches(key, _OWN_DEFAULTS, n=1, cutoff=0.0)[0]
+            raise refusal(entry, f'is not a setting of this program. Did you mean "{near}"?')
+    state = own["mirror.state.dir"]
+    if not values.text(state) or "\0" in state.value:
+        raise refusal(state, "is no path; expected a directory. Name one or leave the key out.")
+    spark = [(key.removeprefix("mirror."), entry) for key, entry in own.items() if key.startswith(_SPARK)]
+    return Mirror(
+        app_grafana_url=_url(own["mirror.app.grafana.url"]),
+        app_prometheus_url=_url(own["mirror.app.prometheus.url"]),
+        http=_door(own),
+        metrics_listen=values.host_port(own["mirror.metrics.listen"]),
+        is_listen_default=own["mirror.metrics.listen"].where == DEFAULT,
+        is_state_default=state.where == DEFAULT,
+        metrics_max_series=values.integer(own["mirror.metrics.max.series"], least=1),
+        metrics_strimzi_names=values.boolean(own["mirror.metrics.strimzi.names"]),
+        state_dir=Path(values.text(state)),
+        window_ms=values.integer(own["mirror.window.ms"], least=1),
+        transaction_ms=values.integer(own["mirror.transaction.ms"], least=1),
+        lanes=values.integer(own["mirror.lanes"], least=1, most=2),
+        slots=values.integer(own["mirror.slots"], least=1),
+        poll_interval_s=values.integer(own["mirror.poll.interval.ms"], least=1) / 1000,
+        source_group_enabled=values.boolean(own["mirror.source.group.enabled"]),
+        heartbeats_all_pairs=values.boolean(own["mirror.heartbeats.all.pairs"]),
+        spark=effective([dict(spark)]),
+    )
+
+
+def _door(own: Layer) -> Door:
+    username, password, certificate, key = (
+        own[f"mirror.http.{name}"] for name in ("username", "password", "tls.certificate", "tls.key")
+    )
+    if bool(values.text(username)) != bool(password.value):
+        raise refusal(
+            password if password.value else username,
+            "stands alone; give both mirror.http.username and .password.",
+        )
+    if ":" in values.text(username):
+        raise refusal(username, "holds a colon, which no login by HTTP can have. Choose another name.")
+    if values.text(key) and not values.text(certificate):
+        raise refusal(key, "is a key without a certificate. Name it as mirror.http.tls.certificate.")
+    door = Door(
+        username=values.text(username),
+        password=password.value,
+        certificate=values.text(certificate),
+        key=values.text(key),
+    )
+    try:
+        door.server_context()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise refusal(
+            certificate, f"cannot be used ({reason}). Name a PEM file with the certificate, and its key."
+        ) from None
+    return door
+
+
+def _url(entry: Entry) -> str:
+    url = values.text(entry)
+    if url and not url.startswith(("http://", "https://")):
+        raise refusal(entry, f"{entry.shown(url)} is no address. Write one like http://127.0.0.1:9090.")
+    return url.rstrip("/")

@@ -1,0 +1,355 @@
+"""One real Kafka broker as a child process: KRaft, one node, loopback, its data in one folder."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from mirror.embedded import jars
+from mirror.errors import ClusterUnavailable, MirrorError
+from mirror.runtime.java import java
+
+HOST = "127.0.0.1"
+START_TIMEOUT_S = 120  # a cold JVM on a loaded two-core machine took 40 s
+STOP_TIMEOUT_S = 30  # a clean stop takes about 2 s
+LOG_TAIL_LINES = 15
+LARGE_HEAP = "1g"
+
+# Below Linux's and macOS' ephemeral ranges: no client's outgoing port takes a broker's while it restarts,
+# and no client that retries on loopback connects to itself.
+PORTS = range(20_000, 32_000)
+
+# Joined to the broker's own value instead of replacing it: the plain listener must stay, we talk through it.
+_JOINED = ("listeners", "advertised.listeners", "listener.security.protocol.map")
+
+# The kernel sends the signal when the thread that started the process ends, so all starts go through one thread
+# that lives as long as this interpreter.
+_starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix="broker-starter")
+
+# Asks the kernel to kill it when its parent dies (prctl 1 = PR_SET_PDEATHSIG), then becomes the given program.
+_TIED_TO_PARENT = (
+    "import ctypes, os, sys\n"
+    "parent = int(sys.argv[1])\n"
+    "ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)\n"
+    "if os.getppid() != parent: sys.exit(1)\n"
+    "os.execv(sys.argv[2], sys.argv[2:])\n"
+)
+
+
+class Broker:
+    """A running broker; as a context manager it is stopped at the end, its data stays.
+
+    It can be stopped, killed and restarted; port, data and cluster id stay the same over all of them.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        data_dir: Path,
+        port: int,
+        cluster_id: str,
+        heap: str,
+        detached: bool,
+        controller_port: int | None = None,
+        node: int = 2,
+        version: str = jars.KAFKA_VERSION,
+    ) -> None:
+        self.name = name
+        self.data_dir = data_dir
+        self.port = port
+        self.cluster_id = cluster_id
+        self._heap = heap
+        self._detached = detached
+        self._node = node
+        self._version = version
+        self._controller_port = controller_port  # of the broker whose cluster this one joins
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @classmethod
+    def start(
+        cls,
+        name: str,
+        data_dir: Path,
+        *,
+        overrides: Mapping[str, str] | None = None,
+        heap: str = "512m",
+        port: int | None = None,
+        detached: bool = False,
+        joins: Broker | None = None,
+        node: int = 2,
+        version: str = jars.KAFKA_VERSION,
+    ) -> Self:
+        """Start a broker and return when it answers a metadata request.
+
+        Args:
+            name: How messages call it, such as "primary".
+            data_dir: Its folder; created when missing. A folder used before is used on: same data, port, cluster id.
+            overrides: Broker properties. `listeners`, `advertised.listeners` and `listener.security.protocol.map`
+                are added to the broker's own plain-text loopback listener; all others replace the default.
+            heap: Java's -Xmx; with LARGE_HEAP the JVM also takes the time to compile what is used much, as benchmarks need.
+            port: The plain listener's port; by default the one used before, or a free one.
+            detached: The broker outlives this process, in a session of its own; otherwise the kernel (Linux)
+                kills it when this process dies.
+            joins: Become a node of this broker's cluster, which keeps the controller, instead of a cluster of its own.
+            node: The node's id then.
+            version: Kafka's.
+
+        Raises:
+            ClusterUnavailable: It ended or did not answer in time; the message has the end of its log.
+        """
+        data_dir = data_dir.absolute()
+        data_dir.mkdir(parents=True, exist_ok=True)
+        used = read_properties(data_dir / "server.properties")
+        port = port or int(used.get("mirror.port", 0)) or free_port()
+        cluster_id = read_properties(data_dir / "data" / "meta.properties").get("cluster.id")
+        broker = cls(
+            name=name,
+            data_dir=data_dir,
+            port=port,
+            cluster_id=joins.cluster_id if joins else cluster_id or _new_cluster_id(),
+            heap=heap,
+            detached=detached,
+            controller_port=joins.controller_port if joins else None,
+            node=node,
+            version=version,
+        )
+        broker._write_config(overrides or {})
+        if cluster_id is None:
+            broker._format()
+        try:
+            broker._launch()
+        except BaseException:
+            broker.kill()
+            raise
+        return broker
+
+    @property
+    def bootstrap(self) -> str:
+        """The plain-text address for clients, `127.0.0.1:port`."""
+        return f"{HOST}:{self.port}"
+
+    @property
+    def controller_port(self) -> int:
+        """Port of the controller in this process."""
+        return int(read_properties(self.data_dir / "server.properties")["controller.quorum.voters"].rpartition(":")[2])
+
+    @property
+    def pid(self) -> int:
+        """The Java process."""
+        if self._process is None:
+            raise MirrorError(f"{self.name} was never started.")
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """True while the process exists; it may be paused or not answer."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def log(self) -> Path:
+        """What the broker printed, over all its starts."""
+        return self.data_dir / "broker.log"
+
+    def stop(self, *, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """Stop it cleanly (SIGTERM), or kill it when that takes too long. Does nothing when it has stopped."""
+        if self._process is None:
+            return
+        if self.is_running:
+            self._process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(timeout_s)
+        self.kill()
+
+    def kill(self) -> None:
+        """End it at once (SIGKILL), as a power cut of the process would. Does nothing when it has stopped."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def restart(self) -> None:
+        """Stop it if it runs and start it again on the same port with the same data."""
+        self.stop()
+        self._launch()
+
+    def pause(self) -> None:
+        """Freeze it (SIGSTOP): connections stay open and nobody answers. End with `resume`."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let a paused broker go on (SIGCONT)."""
+        os.kill(self.pid, signal.SIGCONT)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _write_config(self, overrides: Mapping[str, str]) -> None:
+        properties = _defaults(self.data_dir / "data", self.port, self._controller_port or free_port())
+        if self._controller_port:
+            properties |= {
+                "process.roles": "broker",
+                "node.id": str(self._node),
+                "listeners": properties["advertised.listeners"],
+            }
+        for key, value in overrides.items():
+            properties[key] = f"{properties[key]},{value}" if key in _JOINED else value
+        lines = "".join(f"{key}={value}\n" for key, value in properties.items())
+        (self.data_dir / "server.properties").write_text(lines)
+
+    def _format(self) -> None:
+        """Write the storage's first metadata, as `kafka-storage.sh format` does."""
+        tool = [*_java("128m", self._version), "kafka.tools.StorageTool", "format", "--cluster-id", self.cluster_id]
+        tool += ["--config", str(self.data_dir / "server.properties"), "--ignore-formatted"]
+        done = subprocess.run(tool, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        if done.returncode != 0:
+            raise ClusterUnavailable(f"{self.name}: its storage could not be formatted:\n{done.stdout.strip()}")
+
+    def _launch(self) -> None:
+        command = [*_java(self._heap, self._version), "kafka.Kafka", str(self.data_dir / "server.properties")]
+        if not self._detached and sys.platform == "linux":
+            command = [sys.executable, "-I", "-S", "-c", _TIED_TO_PARENT, str(os.getpid()), *command]
+        with self.log.open("ab") as log:
+            self._process = _starter.submit(
+                subprocess.Popen,
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self.data_dir,
+                start_new_session=True,  # Ctrl-C in a terminal is for us; we then stop the broker in order
+            ).result()
+        self._await_ready()
+
+    def _await_ready(self) -> None:
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not _is_listening(self.port):
+            self._check_starting(deadline)
+            time.sleep(0.1)
+        # The empty callback and log level keep librdkafka from printing each refused try.
+        options: dict[str, Any] = {"bootstrap.servers": self.bootstrap, "log_level": 0, "error_cb": lambda _: None}
+        admin = AdminClient(options)
+        while True:
+            self._check_starting(deadline)
+            with contextlib.suppress(KafkaException):
+                if admin.list_topics(timeout=2).brokers:
+                    return
+            time.sleep(0.1)
+
+    def _check_starting(self, deadline: float) -> None:
+        if not self.is_running:
+            raise ClusterUnavailable(f"{self.name} ended while starting (log: {self.log}):\n{self._log_tail()}")
+        if time.monotonic() > deadline:
+            raise ClusterUnavailable(
+                f"{self.name} did not answer on {self.bootstrap} within {START_TIMEOUT_S} s "
+                f"(log: {self.log}):\n{self._log_tail()}"
+            )
+
+    def _log_tail(self) -> str:
+        lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
+        return "\n".join(lines[-LOG_TAIL_LINES:]) or "(its log is empty)"
+
+
+def free_port() -> int:
+    """Return a loopback port that nobody listens on, outside the ephemeral range."""
+    for _ in range(1000):
+        port = random.choice(PORTS)  # noqa: S311 - no secret
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with contextlib.suppress(OSError):
+                probe.bind((HOST, port))
+                return port
+    raise MirrorError(f"no free port on {HOST} between {PORTS.start} and {PORTS.stop}.")
+
+
+def read_properties(path: Path) -> dict[str, str]:
+    """Return the keys of a properties file as we and Kafka's storage write them; empty when there is none."""
+    if not path.exists():
+        return {}
+    lines = (line.partition("=") for line in path.read_text().splitlines() if not line.startswith("#"))
+    return {key.strip(): value.strip() for key, _, value in lines if key.strip()}
+
+
+def _defaults(data: Path, port: int, controller_port: int) -> dict[str, str]:
+    """Return the properties of a small single-node cluster that waits for nobody."""
+    return {
+        "mirror.port": str(port),  # ours, so that the next start finds it; Kafka does not know the key and ignores it
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.quorum.voters": f"1@{HOST}:{controller_port}",
+        "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}",
+        "advertised.listeners": f"PLAINTEXT://{HOST}:{port}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "controller.listener.names": "CONTROLLER",
+        "log.dirs": str(data),
+        "auto.create.topics.enable": "true",  # as most clusters have it: what is deleted must stay deleted all the same
+        "num.partitions": "1",
+        "default.replication.factor": "1",
+        "min.insync.replicas": "1",
+        "offsets.topic.replication.factor": "1",
+        "offsets.topic.num.partitions": "5",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "transaction.state.log.num.partitions": "5",
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.min.isr": "1",
+        "group.initial.rebalance.delay.ms": "0",
+        "log.retention.ms": "-1",  # demo and test data never expires by age
+        # After a kill the controller turns the broker away until the old session has ended (Kafka's default: 9 s).
+        "broker.session.timeout.ms": "4000",
+        "broker.heartbeat.interval.ms": "1000",
+        "num.network.threads": "2",
+        "num.io.threads": "4",
+        "background.threads": "2",
+        "log.cleaner.dedupe.buffer.size": str(16 * 1024 * 1024),  # the default 128 MB is a quarter of our heap
+    }
+
+
+def _java(heap: str, version: str) -> list[str]:
+    """Return the start of a Java command: small, and quiet on the console below WARN."""
+    options = [f"-Xmx{heap}", "-XX:+UseSerialGC"]
+    if heap != LARGE_HEAP:
+        options.append("-XX:TieredStopAtLevel=1")  # half the CPU time for whoever starts it, or does little with it
+    return [
+        java(),
+        *options,
+        "-Djava.awt.headless=true",
+        "-Dlog4j2.level=WARN",
+        "-cp",
+        jars.classpath(jars.resolve(version=version)),
+    ]
+
+
+def _is_listening(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex((HOST, port)) == 0
+
+
+def _new_cluster_id() -> str:
+    """Return a random id as Kafka writes its own: 16 bytes, base64 for URLs, no padding."""
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not text.startswith("-"):  # a leading dash would read as an option of the storage tool
+            return text

@@ -1,0 +1,89 @@
+"""A real Prometheus on a free loopback port, with the very configuration and rules that docker-compose.yml mounts."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from mirror.embedded.broker import free_port
+from mirror.errors import MirrorError
+from mirror.runtime.prometheus import Prometheus
+
+CONFIGURATION = Path(__file__).resolve().parents[2] / "dashboards"
+READY_S = 30.0
+
+
+def is_installed() -> bool:
+    """Tell whether there is a Prometheus to start."""
+    return shutil.which("prometheus") is not None
+
+
+def configured(folder: Path, targets: list[str], *, every: str = "15s") -> Path:
+    """Copy the configuration, scraping `targets` (host:port) and telling no Alertmanager; return its main file.
+
+    Args:
+        folder: Where to; must exist and hold none yet.
+        targets: Who is scraped.
+        every: How often is scraped and rules are evaluated, as Prometheus writes durations.
+    """
+    shutil.copytree(CONFIGURATION / "prometheus", folder / "prometheus")
+    (folder / "generated").mkdir()
+    shutil.copy(CONFIGURATION / "generated" / "kafka-mirror.rules.yml", folder / "generated")
+    (folder / "prometheus" / "targets" / "mirror.yml").write_text(json.dumps([{"targets": targets}]))
+    (folder / "prometheus" / "targets" / "alertmanager.yml").write_text("[]")
+    file = folder / "prometheus" / "prometheus.yml"
+    file.write_text(file.read_text().replace("_interval: 15s", f"_interval: {every}"))
+    return file
+
+
+@contextmanager
+def running(file: Path, data: Path) -> Iterator[Prometheus]:
+    """Run a server with this configuration file, keeping its data in `data`, until the context ends.
+
+    Raises:
+        MirrorError: it is not installed, or does not come up; the message has its last words.
+    """
+    program = shutil.which("prometheus")
+    if program is None:
+        raise MirrorError("no Prometheus found on the PATH. Install it (Debian: apt-get install prometheus).")
+    port = free_port()
+    server = Prometheus(f"http://127.0.0.1:{port}")
+    log = data.with_suffix(".log")
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [program, f"--config.file={file}", f"--storage.tsdb.path={data}", f"--web.listen-address=127.0.0.1:{port}"],
+            stdout=out,
+            stderr=out,
+        )
+    try:
+        _await_ready(server, process, log)
+        yield server
+    finally:
+        process.terminate()
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _await_ready(server: Prometheus, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + READY_S
+    while True:
+        try:
+            with urllib.request.urlopen(f"{server.url}/-/ready", timeout=2):  # noqa: S310 - our own server
+                return
+        except (urllib.error.URLError, TimeoutError) as error:
+            if isinstance(error, urllib.error.HTTPError):
+                error.close()
+            if process.poll() is not None or time.monotonic() > deadline:
+                last = log.read_text(errors="replace").strip().splitlines()[-1:]
+                raise MirrorError(f"Prometheus did not start: {' '.join(last)}") from error
+            time.sleep(0.1)

@@ -1,0 +1,215 @@
+"""One flow as the driver sees it: its clusters, its topics on both, and what is replicated now."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping, Set
+from dataclasses import dataclass, field
+
+from metrics.cap import Labels
+from mirror.config.settings import Flow, Settings
+from mirror.errors import SettingsError
+from mirror.flows.start_positions import begin, fence_unused
+from mirror.flows.stored_positions import Position, read_positions, write_positions
+from mirror.flows.topics import Matched, ensure_internal, ensure_remote, flow_plan, matched
+from mirror.handover.membership import Membership
+from mirror.kafka.admin import Admin, Topic
+from mirror.model.flow_plan import FlowPlan, Key
+from mirror.model.slot_ownership import slots_of_batons
+from mirror.policy.recreated import OnRecreated, TopicIds
+
+log = logging.getLogger("mirror")
+
+_ON_GONE = {
+    OnRecreated.RESTART: "it is created anew, and filled from the source's start",
+    OnRecreated.STOP: "nothing is replicated there until somebody creates it, or the appliance is started again",
+    OnRecreated.CONTINUE: "it is created anew, and what comes is replicated",
+}
+_ON_REPLACED = {
+    OnRecreated.RESTART: "it is filled from the source's start",
+    OnRecreated.STOP: "it rests until its position is set (kafka-mirror positions)",
+    OnRecreated.CONTINUE: "what comes is replicated",
+}
+
+
+@dataclass(slots=True)
+class Due:
+    """When something is to be done again; at once the first time."""
+
+    at_s: float = 0.0
+
+    def is_within(self, interval_s: float) -> None:
+        """Let it come no later than in so many seconds."""
+        self.at_s = min(self.at_s, time.monotonic() + interval_s)
+
+    def has_come(self, interval_s: float) -> bool:
+        """Tell whether it is to be done now; the next time is an interval away then."""
+        if time.monotonic() < self.at_s:
+            return False
+        self.at_s = time.monotonic() + interval_s
+        return True
+
+
+@dataclass(slots=True)
+class FlowState:
+    """One flow as the driver sees it: its control planes, and what it replicates now."""
+
+    flow: Flow
+    source: Admin
+    target: Admin
+    topics: list[Matched] = field(default_factory=list)
+    remote: dict[str, int] = field(default_factory=dict)  # partitions of each topic on the target
+    plan: FlowPlan | None = None
+    first: frozenset[Key] | None = None  # topic-partitions that were there when the flow began
+    begin_due: Due = field(default_factory=Due)
+    not_begun: str = ""  # why, as it was told last
+    refresh_due: Due = field(default_factory=Due)
+    configs_due: Due = field(default_factory=Due)
+    acls_due: Due = field(default_factory=Due)
+    told_gone: set[str] = field(default_factory=set)  # remote topics that were deleted, told already
+    slots_before: int = 0  # that the flow's batons were made for when it was first looked at
+    membership: Membership | None = None
+    acl_objections: set[str] = field(default_factory=set)  # those of the last time, told already
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """Aliases of source and target: the labels of the flow's own series."""
+        return self.flow.source.alias, self.flow.target.alias
+
+    @property
+    def follows_groups(self) -> bool:
+        """True when checkpoints of its consumer groups are made."""
+        return self.plan is not None and self.flow.checkpoints.enabled
+
+    @property
+    def leads(self) -> bool:
+        """True when this process does for the flow what one of those that share it does."""
+        return self.membership is not None and self.membership.leads
+
+    def served(self) -> FlowPlan | None:
+        """Return the part of the plan that this process replicates; None before that is known."""
+        if self.plan is None or self.membership is None or self.membership.owned is None:
+            return None
+        return self.plan.of_slots(self.membership.owned, slots=self.membership.layout.slots)
+
+    def discover(self, *, slots: int, last_position: Callable[[Labels], int | None]) -> bool:
+        """Match topics, prepare the target, and return whether the flow's topic-partitions changed.
+
+        Args:
+            slots: Slots that all processes of the flow share.
+            last_position: Returns what a topic-partition's position was seen to be last.
+
+        Raises:
+            SettingsError: a MirrorMaker 2 still replicates the flow.
+            ClusterUnavailable: a cluster does not answer.
+        """
+        flow, before = self.flow, self.plan
+        on_source, on_target = self.source.topics(), self.target.topics()
+        self.topics = matched(flow, on_source)
+        ensure_internal(flow, self.source, self.target, on_source=on_source, on_target=on_target, slots=slots)
+        gone = self._gone(on_target)
+        replaced = self._replaced(on_target)
+        stopped = gone if flow.on_recreated is OnRecreated.STOP else set()
+        wanted = [topic for topic in self.topics if topic.remote not in stopped]
+        present = ensure_remote(flow, wanted, on_target, self.source, self.target)
+        self.remote = present | {name: self.remote[name] for name in stopped}
+        if before is None:
+            first = flow_plan(flow, self.topics, self.remote)
+            self.first = begin(flow, first)
+            batons = on_target.get(first.baton_topic)
+            self.slots_before = slots_of_batons(batons.partitions) if batons is not None else 0
+        if not present.keys() <= on_target.keys():
+            on_target = _with(self.target, present.keys())
+        if flow.on_recreated is not OnRecreated.RESTART:
+            self._put_back(gone - stopped | replaced, last_position)
+        ids = {name: topic.topic_id for name, topic in on_target.items()}
+        self.plan = flow_plan(flow, self.topics, self.remote, first=self.first, remote_ids=ids)
+        return self.plan != before
+
+    def fence(self) -> None:
+        """End what producers of slots that there are no more have left open; raises ClusterUnavailable."""
+        if self.plan is not None and self.plan.is_exactly_once and self.membership is not None:
+            fence_unused(self.flow, self.plan, slots=self.membership.layout.slots, slots_before=self.slots_before)
+
+    def _gone(self, on_target: Mapping[str, Topic]) -> set[str]:
+        """Return the remote topics that were replicated into and are not on the target any more; say what becomes of them."""
+        known = {p.remote_topic for p in self.plan.partitions} if self.plan is not None else set()
+        gone = {name for name in known if name not in on_target}
+        for name in gone - self.told_gone:
+            log.error("%s: %s was deleted on the target: %s", self.flow.name, name, _ON_GONE[self.flow.on_recreated])
+        self.told_gone = gone
+        return gone
+
+    def _replaced(self, on_target: Mapping[str, Topic]) -> set[str]:
+        """Return the remote topics that are others than in the last plan, by somebody's doing; say what becomes of them."""
+        known = {p.remote_topic: p.remote_id for p in self.plan.partitions} if self.plan is not None else {}
+        ids = {name: on_target[name].topic_id for name in known if name in on_target}
+        replaced = {name for name, now in ids.items() if known[name] and known[name] != now}
+        for name in sorted(replaced):
+            log.error(
+                "%s: %s was deleted and created anew on the target by somebody: %s",
+                self.flow.name, name, _ON_REPLACED[self.flow.on_recreated],
+            )  # fmt: skip
+        return replaced
+
+    def _put_back(self, topics: Collection[str], last_position: Callable[[Labels], int | None]) -> None:
+        """Give topic-partitions the positions that the target's broker forgot with their topics, as far as they were polled.
+
+        With the ids of the topics that they were of, so that a window sees that they are others by now.
+        """
+        plan = self.plan
+        if plan is None or not topics:
+            return
+        kept, labels = read_positions(self.flow, plan.group), labels_of(plan)
+        found = {
+            (p.remote_topic, p.partition): Position(offset, str(TopicIds(p.topic_id, p.remote_id)))
+            for p in plan.partitions
+            if p.remote_topic in topics
+            and (p.remote_topic, p.partition) not in kept
+            and (offset := last_position(labels[p.topic, p.partition])) is not None
+        }
+        if found:
+            write_positions(self.flow, plan.group, found)
+
+
+def labels_of(plan: FlowPlan) -> dict[tuple[str, int], Labels]:
+    """Return the metric labels of each topic-partition of a plan, by source topic and partition."""
+    return {
+        (p.topic, p.partition): (plan.source, plan.target, p.remote_topic, str(p.partition)) for p in plan.partitions
+    }
+
+
+def _with(target: Admin, created: Set[str]) -> dict[str, Topic]:
+    """Return the target's topics when those that were just created are among them, or have been waited for long enough."""
+    for _ in range(10):
+        topics = target.topics()
+        if created <= topics.keys():
+            break
+        time.sleep(0.2)
+    return topics
+
+
+def state_of(flow: Flow) -> FlowState:
+    """Return a flow of which nothing is known yet."""
+    return FlowState(flow, Admin(flow.source.alias, flow.source_admin), Admin(flow.target.alias, flow.target_admin))
+
+
+def refuse_same_cluster(flows: list[FlowState]) -> None:
+    """Raise SettingsError when a flow's ends are one cluster: it would replicate its own output without end."""
+    for state in flows:
+        source, target = state.source.cluster_id(), state.target.cluster_id()
+        if source == target:
+            raise SettingsError(
+                f"{state.flow.name}: both ends are the same cluster (cluster id {source}); "
+                "it would replicate its own records without end. Point one alias at another cluster."
+            )
+
+
+def check(settings: Settings) -> list[FlowState]:
+    """Connect to every flow's clusters, match topics, change nothing: what `plan` prints."""
+    states = [state_of(flow) for flow in settings.flows]
+    refuse_same_cluster(states)
+    for state in states:
+        state.topics = matched(state.flow, state.source.topics())
+    return states

@@ -1,0 +1,99 @@
+"""Read a flow's offset maps back from its target: the map's topic, and behind it the tails kept with the positions."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mirror.config.clients import aiokafka_options
+from mirror.kafka.internal_topics import committed, read_topic
+from mirror.model.flow_plan import FlowPlan, Key
+from mirror.model.offset_map import OffsetMap
+from mirror.model.offset_map_tail import MapRecord, Tail
+from mirror.model.position_metadata import Note
+
+log = logging.getLogger("mirror")
+
+
+@dataclass(slots=True)
+class FlowMaps:
+    """The maps of one flow by source topic and partition, with the positions they reach to; `refresh` reads what is new."""
+
+    flow: FlowPlan
+    most_runs: int | None = None  # who stays for long keeps about so many; None: all
+    maps: dict[Key, OffsetMap] = field(default_factory=dict)
+    positions: dict[Key, int] = field(default_factory=dict)  # next source offset to replicate
+    foreign: int = 0  # records in the map's topic that are none of it; whoever reports them sets it back
+    _next: int = 0  # offset in the map's topic to read from
+    _records: dict[Key, dict[int, int]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )  # of the topic: first source, end
+    _added: int = 0  # runs since they were counted
+    _is_thin: bool = False
+
+    async def refresh(self, target: Mapping[str, str]) -> None:
+        """Read what came since the last time. `target` holds the Java properties of a client of the target."""
+        options = aiokafka_options(target)
+        async for record in self._new_records(options):
+            decoded = MapRecord.decode(record.key, record.value)
+            if decoded is not None and (first := decoded.runs.first) and (last := decoded.runs.last):
+                place = (decoded.topic, decoded.partition)
+                self.maps.setdefault(place, OffsetMap()).extend(decoded.runs)
+                self._records[place][first.source] = last.source + last.records
+                self._bound(len(decoded.runs))
+            elif record.value is not None:
+                self.foreign += 1
+        found = await committed(options, self.flow.group)
+        for assigned in self.flow.partitions:
+            offset, metadata = found.get((assigned.remote_topic, assigned.partition), (-1, ""))
+            if offset < 0:
+                continue
+            key = (assigned.topic, assigned.partition)
+            self.positions[key] = offset
+            self.maps.setdefault(key, OffsetMap()).extend(Tail(Note.parse(metadata).tail).runs)
+
+    def _bound(self, added: int) -> None:
+        """Keep memory bounded: with a transaction each few records, maps grow as long as the source keeps its records.
+
+        When there are too many runs, whoever has more than an equal share gives up every second one of the older half.
+        """
+        self._added += added
+        if self.most_runs is None or self._added * 8 < self.most_runs:
+            return
+        self._added = 0
+        if sum(map(len, self.maps.values())) <= self.most_runs:
+            return
+        share = self.most_runs // len(self.maps)
+        for offsets in self.maps.values():
+            if len(offsets) > share:
+                offsets.thin()
+        if not self._is_thin:
+            self._is_thin = True
+            log.info(
+                "%s: more than %d runs of offsets; groups that lag far behind will repeat some records after a fail-over",
+                self.flow.name, self.most_runs,
+            )  # fmt: skip
+
+    def forget_before(self, starts: Mapping[Key, int]) -> list[bytes]:
+        """Forget what lies before the source's log starts; return the keys of the map's topic that are no longer of use."""
+        for place, start in starts.items():
+            if place in self.maps:
+                self.maps[place].forget_before(start)
+        gone = []
+        for place, records in self._records.items():
+            first = self.maps[place].first if place in self.maps else None
+            for begin in [begin for begin, end in records.items() if first is None or end <= first.source]:
+                gone.append(MapRecord.key(*place, begin))
+                del records[begin]
+        return gone
+
+    async def _new_records(self, options: Mapping[str, Any]):  # type: ignore[no-untyped-def]
+        async for offset, record in read_topic(options, self.flow.offset_map_topic, self._next):
+            if offset < self._next:  # the topic was created anew
+                self.maps.clear()
+                self._records.clear()
+            self._next = offset + 1
+            yield record

@@ -1,0 +1,43 @@
+"""What a command was asked about: one enabled flow by its name, and the topic-partitions of it that were named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mirror.config.settings import Flow, Settings
+from mirror.errors import SettingsError
+from mirror.model.flow_plan import Assigned
+from mirror.policy.filters import RegexError, compile_list
+
+
+def flow_named(settings: Settings, name: str, *, command: str) -> Flow:
+    """Return an enabled flow; raises SettingsError where there is none of that name."""
+    for flow in settings.flows:
+        if flow.name == name:
+            return flow
+    known = ", ".join(flow.name for flow in settings.flows)
+    raise SettingsError(f'{command}: "{name}" is no enabled flow; expected one of {known}.')
+
+
+def chosen(
+    partitions: Iterable[Assigned], topics: str | None, partition: int | None = None, *, flow: str, command: str
+) -> list[Assigned]:
+    """Return the topic-partitions whose topic is in a Java pattern list, and of that number; None means all.
+
+    Raises:
+        SettingsError: the list cannot be read, or nothing is left.
+    """
+    try:
+        pattern = compile_list(topics.split(",")) if topics else None
+    except RegexError as error:
+        raise SettingsError(f"{command}: --topic: {error}") from None
+    found = [
+        p
+        for p in partitions
+        if (pattern is None or pattern.fullmatch(p.topic)) and (partition is None or p.partition == partition)
+    ]
+    if not found:
+        raise SettingsError(
+            f"{command}: {flow} replicates no topic-partition that was asked for; 'kafka-mirror plan' lists its topics."
+        )
+    return found

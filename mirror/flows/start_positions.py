@@ -1,0 +1,153 @@
+"""A flow's positions, outside of its windows: read, set, and taken over from a MirrorMaker 2 that ran before.
+
+A position is an offset of the flow's group on the target, keyed by remote topic and partition; its metadata is the source
+topic's id and the tail of the offset map (mirror.replication.tail).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from mirror.config.clients import aiokafka_options
+from mirror.config.settings import Flow
+from mirror.errors import ClusterUnavailable, SettingsError
+from mirror.flows.offset_maps import FlowMaps
+from mirror.flows.stored_positions import Position, _asked, read_positions, write_positions
+from mirror.flows.takeover import _take_over_group, refuse_running, take_over
+from mirror.kafka.groups import Groups
+from mirror.kafka.internal_topics import (
+    REQUEST_BYTES,
+    ends,
+)
+from mirror.kafka.protocol import KafkaError
+from mirror.kafka.target import Target
+from mirror.model.flow_plan import Assigned, FlowPlan, Key
+from mirror.model.offset_map import OffsetMap
+from mirror.model.position_metadata import Note
+from mirror.policy.recreated import OnRecreated
+from mirror.runtime.logs import some
+
+log = logging.getLogger("mirror")
+
+
+def begin(flow: Flow, plan: FlowPlan) -> frozenset[Key]:
+    """Make sure that no topic-partition starts over whose progress is known somewhere, before the first window.
+
+    A flow that never ran goes on where a MirrorMaker 2 stopped. Of one that ran, positions that are gone (offsets of a group
+    without members expire) come back from the offset map.
+
+    Returns:
+        The source's topic-partitions that are there when the flow begins, so that auto.offset.reset is about them; none
+        when it began before: then what has no position yet has appeared since.
+
+    Raises:
+        SettingsError: that MirrorMaker still runs.
+        ClusterUnavailable: the target does not answer.
+    """
+    if not flow.source_group:
+        refuse_running(flow)
+    present = {(p.topic, p.partition): p for p in plan.partitions}
+    placed = read_positions(flow, plan.group)
+    unplaced = {key: p for key, p in present.items() if (p.remote_topic, p.partition) not in placed}
+    known = _asked(flow, _from_map(flow, plan, unplaced)) if unplaced else {}
+    if known:
+        write_positions(flow, plan.group, {(unplaced[key].remote_topic, key[1]): at for key, at in known.items()})
+        log.warning(
+            "%s: the positions of %d topic-partitions were gone; they go on where the offset map ends, which repeats "
+            "at most their last minute", flow.name, len(known),
+        )  # fmt: skip
+    missing = unplaced.keys() - known.keys()
+    if flow.source_group and missing and (count := _take_over_group(flow, plan, missing)):
+        log.info("%s: %d topic-partitions go on where group %s stands", flow.name, count, flow.source_group)
+    if known or any(topic == plan.baton_topic for topic, _ in placed):
+        return frozenset()
+    if not flow.source_group and (count := take_over(flow, plan, missing)):
+        log.info("%s: %d topic-partitions go on where MirrorMaker 2 stopped", flow.name, count)
+    elif not flow.source_group and _went_on_as_shown(flow, plan):
+        return frozenset()
+    return frozenset(present)
+
+
+def _went_on_as_shown(flow: Flow, plan: FlowPlan) -> bool:
+    """Do what the flow's policy says when the target knows nothing of it and the source shows how far it was.
+
+    So it is with a target that was rebuilt, or an address that leads to another cluster than before.
+
+    Returns:
+        True when it goes on at the positions that the source shows.
+
+    Raises:
+        SettingsError: it is not to begin by itself then.
+    """
+    try:
+        shown = Groups(flow.source.alias, flow.source_admin).one(plan.shown_as)
+    except ClusterUnavailable as error:
+        log.debug("%s: whether it ran before is not known: %s", flow.name, error)
+        return False
+    offsets = {key: offset for key, offset in shown.offsets.items() if offset > 0} if shown is not None else {}
+    places = [p for p in plan.partitions if (p.topic, p.partition) in offsets]
+    if not places:
+        return False
+    ranges = [f"{p.topic}-{p.partition} up to offset {offsets[p.topic, p.partition]}" for p in places]
+    what = (
+        f"{flow.name}: {flow.target.alias} knows nothing of this flow, which had replicated {some(ranges)} (group "
+        f"{plan.shown_as} on {flow.source.alias}): it was rebuilt, or is another cluster"
+    )
+    if flow.on_recreated is OnRecreated.STOP:
+        raise SettingsError(
+            f"{what}. Say where it is to begin (kafka-mirror positions set), or set mirror.recreated.topics to another value."
+        )
+    if flow.on_recreated is OnRecreated.RESTART:
+        log.error("%s; everything is replicated from the start", what)
+        return False
+    log.error("%s; going on there", what)
+    positions = {(p.remote_topic, p.partition): Position(offsets[p.topic, p.partition], p.topic_id) for p in places}
+    write_positions(flow, plan.group, positions)
+    return True
+
+
+def fence_unused(flow: Flow, plan: FlowPlan, *, slots: int, slots_before: int) -> None:
+    """End the transactions that producers of slots have left open which no window opens any more.
+
+    Slots change with tasks.max and mirror.slots. Readers of committed records would wait for such a transaction until the
+    broker's transaction.timeout.ms ends it.
+
+    Raises:
+        ClusterUnavailable: the target does not answer, or refuses.
+    """
+    used = {plan.slot_of(p, slots=slots) for p in plan.partitions}
+
+    async def fence() -> None:
+        for slot in sorted(set(range(slots_before)) - used):
+            name = plan.transactional_id(slot)
+            target = Target(aiokafka_options(flow.producer), request_bytes=REQUEST_BYTES, transactional_id=name)
+            try:
+                await target.open(())
+                await target.fence()
+            finally:
+                await target.close()
+
+    _asked(flow, fence())
+
+
+async def _from_map(flow: Flow, plan: FlowPlan, unplaced: Mapping[Key, Assigned]) -> dict[Key, Position]:
+    """Return the positions that the offset map tells, of topic-partitions whose target still has what the map says it has."""
+    maps, target = FlowMaps(plan), aiokafka_options(flow.target_admin)
+    await maps.refresh(flow.target_admin)
+    last_runs = {
+        key: last for key, offsets in maps.maps.items() if key in unplaced and (last := offsets.last) is not None
+    }
+    there = await ends(target, [(unplaced[key].remote_topic, key[1]) for key in last_runs])
+    return {
+        key: Position(last.source + last.records, str(Note(unplaced[key].topic_id, OffsetMap([last]).text())))
+        for key, last in last_runs.items()
+        # A topic that was created anew on the target is to be filled anew.
+        if _end(there, (unplaced[key].remote_topic, key[1])) >= last.target + last.records
+    }
+
+
+def _end(ends_there: Mapping[Key, int], place: Key) -> int:
+    if place not in ends_there:
+        raise KafkaError(f"{place[0]}-{place[1]}: its leader does not tell where its log ends")
+    return ends_there[place]

@@ -1,0 +1,51 @@
+"""Read and write a flow's positions outside of its windows."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from mirror.config.clients import aiokafka_options
+from mirror.config.settings import Flow
+from mirror.kafka.group_offsets import patiently
+from mirror.kafka.internal_topics import (
+    answered,
+    committed,
+    write,
+    writer,
+)
+from mirror.model.flow_plan import Key
+from mirror.model.offset_map import OffsetMap
+from mirror.model.offset_map_tail import MapRecord
+
+Found = TypeVar("Found")
+
+
+class Position(NamedTuple):
+    """Next source offset of a topic-partition, and the metadata kept with it."""
+
+    offset: int
+    metadata: str
+
+
+def read_positions(flow: Flow, group: str) -> dict[Key, Position]:
+    """Return every offset of the flow's group on the target, its batons included; raises ClusterUnavailable."""
+    found = _asked(flow, committed(aiokafka_options(flow.target_admin), group))
+    return {place: Position(*at) for place, at in found.items() if at[0] >= 0}
+
+
+def write_positions(flow: Flow, group: str, positions: Mapping[Key, Position]) -> None:
+    """Set positions by remote topic and partition; raises ClusterUnavailable."""
+    _asked(flow, _write(flow, group, positions, "", {}))
+
+
+async def _write(
+    flow: Flow, group: str, positions: Mapping[Key, Position], map_topic: str, maps: Mapping[Key, OffsetMap]
+) -> None:
+    async with writer(flow.producer, {map_topic} if maps else ()) as target:
+        await write(target, map_topic, (MapRecord(*key, runs).encode() for key, runs in maps.items()))
+        await patiently(lambda: target.commit(group, positions))
+
+
+def _asked(flow: Flow, question: Coroutine[Any, Any, Found]) -> Found:
+    return answered(question, cluster=flow.target.alias, what=f"positions of {flow.name} cannot be read or set")

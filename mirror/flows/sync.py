@@ -1,0 +1,75 @@
+"""Carry the source's topic settings and ACLs over to remote topics."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+
+from mirror.config.settings import Flow
+from mirror.flows.topics import (
+    Matched,
+)
+from mirror.kafka.admin import Admin
+from mirror.policy.topic_acls import Acl, Verdict, judged, missing
+from mirror.policy.topic_configs import Change, described
+
+log = logging.getLogger("mirror")
+Drift = dict[str, int]  # settings that differ, by remote topic
+
+
+def sync_configs(flow: Flow, topics: list[Matched], source: Admin, target: Admin, *, present: Collection[str]) -> Drift:
+    """Make the settings of remote topics what the flow wants them to be, where it is asked to.
+
+    Returns:
+        How many settings of each remote topic are still different: refused (logged, and tried again next time) or not asked
+        to be carried over.
+    """
+    drift = dict.fromkeys((topic.remote for topic in topics if topic.remote in present), 0)
+    for topic, changes in config_changes(flow, topics, source, target, present=present).items():
+        objection = target.alter(topic, changes) if flow.sync_configs.enabled else ""
+        if objection:
+            log.warning(
+                "%s: settings of %s cannot be changed on %s: %s", flow.name, topic, flow.target.alias, objection
+            )
+        elif flow.sync_configs.enabled:
+            log.info("%s: %s changed on %s: %s", flow.name, topic, flow.target.alias, described(changes))
+            continue
+        drift[topic] = len(changes)
+    return drift
+
+
+def config_changes(
+    flow: Flow, topics: list[Matched], source: Admin, target: Admin, *, present: Collection[str]
+) -> dict[str, list[Change]]:
+    """Return what `sync_configs` would write, by remote topic; only of those that are `present` on the target."""
+    theirs = source.configs(topic.source.name for topic in topics)
+    ours = target.configs(topic.remote for topic in topics if topic.remote in present)
+    found = {
+        topic.remote: flow.configs.changes(theirs[topic.source.name], ours[topic.remote])
+        for topic in topics
+        if topic.source.name in theirs and topic.remote in ours
+    }
+    return {topic: changes for topic, changes in found.items() if changes}
+
+
+def acl_changes(topics: list[Matched], source: Admin, target: Admin) -> tuple[list[Verdict], list[Acl]]:
+    """Return what becomes of each ACL of the source, and what the target lacks."""
+    verdicts = judged(source.topic_acls(), {topic.source.name: topic.remote for topic in topics})
+    wants_any = any(verdict.wanted is not None for verdict in verdicts)
+    return verdicts, missing(verdicts, target.topic_acls() if wants_any else ())
+
+
+def sync_acls(flow: Flow, topics: list[Matched], source: Admin, target: Admin) -> dict[Acl, str]:
+    """Give remote topics the ACLs that their sources have, where the flow is asked to; nothing is taken away.
+
+    Returns:
+        Those that are still missing, with the target's objection, "" where the flow is not asked to.
+    """
+    _, lacking = acl_changes(topics, source, target)
+    if not flow.sync_acls.enabled:
+        return dict.fromkeys(lacking, "")
+    answers = target.add_acls(lacking)
+    for acl, objection in answers.items():
+        if not objection:
+            log.info("%s: added on %s: %s", flow.name, flow.target.alias, acl)
+    return {acl: objection for acl, objection in answers.items() if objection}

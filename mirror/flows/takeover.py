@@ -1,0 +1,126 @@
+"""Take over the positions of a MirrorMaker 2 that ran before."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from mirror.config.clients import aiokafka_options
+from mirror.config.settings import Flow
+from mirror.errors import SettingsError
+from mirror.flows.stored_positions import Position, _asked, _write, write_positions
+from mirror.flows.topics import offset_syncs_topic
+from mirror.kafka.groups import Groups, is_idle
+from mirror.kafka.internal_topics import (
+    partitions_of,
+    read_topic,
+)
+from mirror.model.flow_plan import FlowPlan, Key
+from mirror.model.mm2_records import NotThatRecord, OffsetSync
+from mirror.model.offset_map import OffsetMap
+from mirror.model.position_metadata import Note
+
+
+@dataclass(slots=True)
+class TakenOver:
+    """What a MirrorMaker 2 left on the clusters about one flow, by source topic and partition."""
+
+    positions: dict[Key, int] = field(default_factory=dict)
+    maps: dict[Key, OffsetMap] = field(default_factory=dict)
+
+
+def _take_over_group(flow: Flow, plan: FlowPlan, unplaced: Collection[Key]) -> int:
+    """Give topic-partitions the positions of the consumer group that read them before: MirrorMaker 1 kept them there."""
+    group = Groups(flow.source.alias, flow.source_admin).one(flow.source_group)
+    if group is None:
+        return 0
+    if not is_idle(group.state):
+        raise SettingsError(
+            f"{flow.name}: somebody still reads {flow.source.alias} as group {group.name} (it is {group.state}). "
+            "Stop that MirrorMaker; this program goes on where it stopped."
+        )
+    positions = {
+        (p.remote_topic, p.partition): Position(group.offsets[p.topic, p.partition], p.topic_id)
+        for p in plan.partitions
+        if (p.topic, p.partition) in unplaced and (p.topic, p.partition) in group.offsets
+    }
+    if positions:
+        write_positions(flow, plan.group, positions)
+    return len(positions)
+
+
+def refuse_running(flow: Flow) -> None:
+    """Raise SettingsError when a MirrorMaker 2 still replicates the flow: every record would be written twice."""
+    worker = f"{flow.source.alias}-mm2"
+    group = Groups(flow.target.alias, flow.target_admin).one(worker, kinds=("connect",))
+    if group is not None and not is_idle(group.state):
+        raise SettingsError(
+            f"{flow.name}: a MirrorMaker 2 still replicates into {flow.target.alias} (its group {worker} is "
+            f"{group.state}). Stop it; this program goes on where it stopped."
+        )
+
+
+def take_over(flow: Flow, plan: FlowPlan, unplaced: Collection[Key]) -> int:
+    """Give topic-partitions the positions of a MirrorMaker 2, and what that told of where their records went.
+
+    Returns:
+        How many topic-partitions go on where MirrorMaker stopped.
+
+    Raises:
+        ClusterUnavailable: the target does not answer.
+    """
+    left = _asked(flow, _left_behind(flow))
+    present = {(p.topic, p.partition): p for p in plan.partitions if (p.topic, p.partition) in unplaced}
+    known = {key: offset for key, offset in left.positions.items() if key in present}
+    if not known:
+        return 0
+    positions = {}
+    for key, offset in known.items():
+        last = left.maps[key].last if key in left.maps else None
+        tail = OffsetMap([last]).text() if last is not None else ""
+        positions[present[key].remote_topic, key[1]] = Position(offset, str(Note(present[key].topic_id, tail)))
+    maps = {key: runs for key, runs in left.maps.items() if key in present}
+    _asked(flow, _write(flow, plan.group, positions, plan.offset_map_topic, maps))
+    return len(known)
+
+
+async def _left_behind(flow: Flow) -> TakenOver:
+    target, source = aiokafka_options(flow.target_admin), aiokafka_options(flow.source_admin)
+    found = TakenOver()
+    for partition in await partitions_of(target, flow.connect_offsets_topic):
+        async for _, record in read_topic(target, flow.connect_offsets_topic, 0, partition):
+            left = connect_offset(record.key, record.value)
+            if left is None or left[0] != flow.source.alias:
+                continue
+            if left[2] is None:
+                found.positions.pop(left[1], None)
+            else:
+                found.positions[left[1]] = left[2] + 1
+    syncs = offset_syncs_topic(flow)
+    if not found.positions or syncs is None:
+        return found
+    async for _, record in read_topic(source if flow.offset_syncs.at_source else target, syncs, 0):
+        try:
+            sync = OffsetSync.decode(record.key, record.value)
+        except NotThatRecord:
+            continue  # somebody else's: nothing is lost without it
+        found.maps.setdefault((sync.topic, sync.partition), OffsetMap()).add(sync.upstream, sync.downstream, 1)
+    return found
+
+
+def connect_offset(key: bytes | None, value: bytes | None) -> tuple[str, Key, int | None] | None:
+    """Read a source offset that Connect has stored for MirrorMaker's source connector.
+
+    Returns:
+        (source alias, (topic, partition), offset of the last record copied, None when it was removed); None for any other
+        record.
+    """
+    try:
+        connector, where = json.loads(key or b"")
+        if connector != "MirrorSourceConnector":
+            return None
+        at = None if value is None else int(json.loads(value)["offset"])
+        return str(where["cluster"]), (str(where["topic"]), int(where["partition"])), at
+    except (ValueError, TypeError, KeyError):
+        return None

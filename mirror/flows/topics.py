@@ -1,0 +1,233 @@
+"""Which topics a flow replicates, and that their remote topics exist with enough partitions."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from mirror.config.settings import Flow
+from mirror.errors import ClusterUnavailable
+from mirror.kafka.admin import Admin, Topic
+from mirror.model.flow_plan import BATON_TOPIC, OFFSET_MAP_TOPIC, SLOTS_TOPIC, Assigned, FlowPlan
+from mirror.model.slot_ownership import baton_partitions
+from mirror.policy.topic_configs import Change
+
+log = logging.getLogger("mirror")
+
+# Kafka compacts closed segments only, and the map is read from its beginning: small ones keep that short.
+_POLICY, _COMPACT = "cleanup.policy", "compact"
+_SOON_COMPACTED = {"segment.bytes": str(16 << 20), "min.cleanable.dirty.ratio": "0.1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """One topic of a flow: the source's, and the name it has on the target."""
+
+    source: Topic
+    remote: str
+
+
+def matched(flow: Flow, source_topics: Mapping[str, Topic]) -> list[Matched]:
+    """Return the topics the flow replicates: matching, or heartbeats, not internal, and not on their way back to the target."""
+    found = []
+    for name in sorted(source_topics):
+        is_cycle = flow.policy.would_cycle(name, flow.target.alias)
+        is_wanted = flow.topics.matches(name) or (flow.heartbeats.replicated and flow.policy.is_heartbeats(name))
+        if is_wanted and not flow.policy.is_internal(name) and not is_cycle:
+            found.append(Matched(source_topics[name], flow.policy.remote_topic(name)))
+    return found
+
+
+def ensure_remote(
+    flow: Flow, topics: list[Matched], existing: Mapping[str, Topic], source: Admin, target: Admin
+) -> dict[str, int]:
+    """Create missing remote topics and grow short ones; return the partitions each remote topic has on the target.
+
+    A refusal is logged and tried again at the next refresh, as MirrorMaker does; other topics go on.
+    """
+    partitions = {name: topic.partitions for name, topic in existing.items()}
+    known = _known_settings(flow, target) if any(topic.remote not in existing for topic in topics) else ()
+    for topic in topics:
+        have = partitions.get(topic.remote, 0)
+        want = topic.source.partitions
+        if have >= want or (have and not flow.grows_topics):
+            continue
+        if have:
+            objection = target.grow(topic.remote, partitions=want)
+            done = f"grown from {have} to {want} partitions"
+        else:
+            objection = _create(flow, topic, source, target, known)
+            done = f"created with {want} partitions"
+        if objection:
+            log.error("%s: %s cannot be prepared on %s: %s", flow.name, topic.remote, flow.target.alias, objection)
+            continue
+        log.info("%s: %s %s on %s", flow.name, topic.remote, done, flow.target.alias)
+        partitions[topic.remote] = want
+    return partitions
+
+
+def _create(flow: Flow, topic: Matched, source: Admin, target: Admin, known: Collection[str]) -> str:
+    """Create a remote topic with the source's settings; return the objection, also when those cannot be read.
+
+    Settings that the target does not know are left out: versions of Kafka have different ones, and it would refuse the topic.
+    `known` are those that it does know; it is empty where the target did not tell.
+    """
+    try:
+        theirs = source.configs([topic.source.name])[topic.source.name]
+    except ClusterUnavailable as error:
+        return f"its settings cannot be read: {error}"
+    wanted = flow.configs.at_creation(theirs)
+    if unknown := sorted(wanted.keys() - set(known or wanted)):
+        log.warning("%s: %s is created on %s without %s, which that version of Kafka does not know",
+                    flow.name, topic.remote, flow.target.alias, ", ".join(unknown))  # fmt: skip
+    return target.create(
+        topic.remote,
+        partitions=topic.source.partitions,
+        replication_factor=flow.replication_factor,
+        configs={name: value for name, value in wanted.items() if name not in unknown},
+    )
+
+
+def _known_settings(flow: Flow, target: Admin) -> Collection[str]:
+    """Return the settings that a topic has on the target, as one of our own tells; none where that is not to be had."""
+    batons = BATON_TOPIC.format(source=flow.source.alias)
+    try:
+        return target.configs([batons]).get(batons, {}).keys()
+    except ClusterUnavailable as error:  # it is not there yet, or this client may not look at it
+        log.debug("%s: which settings %s knows cannot be read: %s", flow.name, flow.target.alias, error)
+        return ()
+
+
+def ensure_internal(
+    flow: Flow,
+    source: Admin,
+    target: Admin,
+    *,
+    on_source: Mapping[str, Topic],
+    on_target: Mapping[str, Topic],
+    slots: int,
+) -> None:
+    """Create or grow the flow's own topics: batons, slots, offset map, and those that MirrorMaker has too."""
+    alias, factor = flow.source.alias, flow.replication_factor
+    _ensure(flow, target, on_target, BATON_TOPIC.format(source=alias), factor, partitions=baton_partitions(slots))
+    _ensure(flow, target, on_target, SLOTS_TOPIC.format(source=alias, slots=slots), factor, partitions=slots)
+    _ensure(flow, target, on_target, OFFSET_MAP_TOPIC.format(source=alias), factor, configs=_SOON_COMPACTED)
+    if flow.checkpoints.enabled:
+        factor = flow.checkpoints.replication_factor
+        _ensure(flow, target, on_target, flow.policy.checkpoints_topic(alias), factor)
+    if (syncs := offset_syncs_topic(flow)) is not None:
+        cluster, existing = (source, on_source) if flow.offset_syncs.at_source else (target, on_target)
+        _ensure(flow, cluster, existing, syncs, flow.offset_syncs.replication_factor)
+
+
+def offset_syncs_topic(flow: Flow) -> str | None:
+    """Return the topic for MirrorMaker's offset syncs, None when none are written."""
+    if not (flow.offset_syncs.enabled and flow.checkpoints.enabled):
+        return None
+    other = flow.target if flow.offset_syncs.at_source else flow.source
+    return flow.policy.offset_syncs_topic(other.alias)
+
+
+def _ensure(
+    flow: Flow,
+    cluster: Admin,
+    existing: Mapping[str, Topic],
+    name: str,
+    factor: int,
+    *,
+    partitions: int = 1,
+    configs: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Create a compacted topic of our own, or make it one, or give it more partitions; a refusal is logged and tried again."""
+    have = existing.get(name)
+    objection = ""
+    if have is None:
+        configs = {_POLICY: _COMPACT, **configs}
+        objection = cluster.create(name, partitions=partitions, replication_factor=factor, configs=configs)
+    else:
+        if have.partitions < partitions:
+            objection = cluster.grow(name, partitions=partitions)
+        objection = objection or _correct_policy(flow, cluster, name)
+    if objection:
+        log.error("%s: internal topic %s cannot be prepared on %s: %s", flow.name, name, cluster.alias, objection)
+
+
+def _correct_policy(flow: Flow, cluster: Admin, name: str) -> str:
+    """Have a topic of our own compacted, also where somebody else created it: a broker at anybody's request, with its defaults.
+
+    Returns:
+        The cluster's objection, "" when it is as it should be, or may not be seen.
+    """
+    try:
+        policy = cluster.configs([name])[name][_POLICY].value
+    except (ClusterUnavailable, KeyError) as error:
+        log.debug("%s: the cleanup policy of %s is not known: %r", flow.name, name, error)
+        return ""
+    if policy == _COMPACT:
+        return ""
+    objection = cluster.alter(name, [Change(_POLICY, _COMPACT)])
+    if not objection:
+        log.warning(
+            "%s: internal topic %s on %s had cleanup.policy=%s, by which it loses what is kept in it; it is compact now",
+            flow.name, name, cluster.alias, policy,
+        )  # fmt: skip
+    return objection
+
+
+def flow_plan(
+    flow: Flow,
+    topics: list[Matched],
+    remote_partitions: Mapping[str, int],
+    *,
+    first: Collection[tuple[str, int]] | None = None,
+    remote_ids: Mapping[str, str] = MappingProxyType({}),
+) -> FlowPlan:
+    """Return the flow's topic-partitions that have a counterpart on the target.
+
+    Args:
+        flow: The flow.
+        topics: What it replicates.
+        remote_partitions: Partitions of each topic on the target.
+        first: Topic-partitions of the source that were there when the flow began; None when it begins now.
+        remote_ids: Ids of the topics on the target, as far as they are known.
+    """
+
+    def spread_over(topic: Matched) -> int:
+        have = remote_partitions.get(topic.remote, 0)
+        return 0 if flow.grows_topics or have == topic.source.partitions else have
+
+    partitions = tuple(
+        Assigned(
+            topic.source.name, topic.remote, partition, topic.source.topic_id,
+            is_late=first is not None and (topic.source.name, partition) not in first,
+            spread_over=spread_over(topic), remote_id=remote_ids.get(topic.remote, ""),
+        )
+        for topic in topics
+        for partition in range(_replicated(topic, remote_partitions, is_spread=spread_over(topic) > 0))
+    )  # fmt: skip
+    return FlowPlan(
+        source=flow.source.alias,
+        target=flow.target.alias,
+        tasks_max=flow.tasks_max,
+        consumer=dict(flow.consumer),
+        producer=dict(flow.producer),
+        partitions=partitions,
+        source_group=flow.source_group,
+        on_recreated=flow.on_recreated,
+        transaction_ms=flow.transaction_ms,
+    )
+
+
+def present_plan(flow: Flow, source: Admin, target: Admin) -> FlowPlan:
+    """Return the flow's topic-partitions as both clusters have them now; prepares nothing."""
+    remote = {name: topic.partitions for name, topic in target.topics().items()}
+    return flow_plan(flow, matched(flow, source.topics()), remote)
+
+
+def _replicated(topic: Matched, remote_partitions: Mapping[str, int], *, is_spread: bool) -> int:
+    """Return how many partitions of a topic are replicated: those that have a counterpart, or all that are spread."""
+    return (
+        topic.source.partitions if is_spread else min(topic.source.partitions, remote_partitions.get(topic.remote, 0))
+    )

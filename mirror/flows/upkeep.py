@@ -1,0 +1,126 @@
+"""Keep flows in step with their clusters: begin them, follow their topics, carry settings and ACLs over."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from metrics.recorder import Recorder
+from mirror.errors import ClusterUnavailable, MirrorError
+from mirror.flows.flow import FlowState
+from mirror.flows.sync import sync_acls, sync_configs
+
+log = logging.getLogger("mirror")
+
+LOOKS_EVERY_S = 0.2
+BEGIN_AGAIN_S = 10.0
+
+
+class Upkeep:
+    """Keeps one flow, in a thread of its own: clusters that hang hold up nothing but their own flow's upkeep."""
+
+    def __init__(
+        self,
+        state: FlowState,
+        recorder: Recorder,
+        *,
+        begin: Callable[[FlowState], None],
+        discover: Callable[[FlowState], bool],
+        on_change: Callable[[], None],
+        on_failure: Callable[[Exception], None],
+        ends: threading.Event,
+    ) -> None:
+        """Prepare to keep a flow.
+
+        Args:
+            state: The flow.
+            recorder: Where differences between the clusters are counted.
+            begin: Begins a flow; raises MirrorError where that is not possible yet.
+            discover: Looks for topics, and returns whether the flow's topic-partitions changed.
+            on_change: Called when the plan of the flow is another one.
+            on_failure: Called with what ends the appliance.
+            ends: Set when nothing is to be kept any more.
+        """
+        self._state = state
+        self._recorder = recorder
+        self._begin = begin
+        self._discover = discover
+        self._on_change = on_change
+        self._on_failure = on_failure
+        self._ends = ends
+        self._thread = threading.Thread(target=self._keep_up, name=f"upkeep {state.flow.name}", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread, which ends by itself when the event is set and no cluster is being waited for."""
+        self._thread.start()
+
+    def _keep_up(self) -> None:
+        try:
+            while not self._ends.wait(LOOKS_EVERY_S):
+                for step in (self._begin_late, self._refresh, self._sync_configs, self._sync_acls):
+                    if not self._ends.is_set():
+                        step()
+        except Exception as error:  # noqa: BLE001 - the main thread raises it
+            self._on_failure(error)
+
+    def _begin_late(self) -> None:
+        """Try again to begin a flow whose clusters did not answer."""
+        state = self._state
+        if state.plan is not None or not state.begin_due.has_come(BEGIN_AGAIN_S):
+            return
+        try:
+            self._begin(state)
+        except MirrorError as error:
+            if state.not_begun != str(error):
+                self._warn(f"not begun yet: {error}")
+            state.not_begun = str(error)
+        else:
+            log.info("%s: its clusters answer: it begins", state.flow.name)
+            self._on_change()
+
+    def _refresh(self) -> None:
+        """Follow new topics and grown partitions."""
+        state, every = self._state, self._state.flow.refresh_topics
+        if state.plan is None or not state.refresh_due.has_come(every.interval_s) or not every.enabled:
+            return
+        try:
+            if self._discover(state):
+                self._on_change()
+        except ClusterUnavailable as error:
+            self._warn(f"topics not refreshed: {error}")
+
+    # Settings and ACLs are carried over at once after the start, and then at their intervals. Where a flow is not asked
+    # to, only what differs is measured; a client that may not even look is no news then.
+
+    def _sync_configs(self) -> None:
+        state, every = self._state, self._state.flow.sync_configs
+        if not state.leads or not state.configs_due.has_come(every.interval_s):
+            return
+        present = {assigned.remote_topic for assigned in state.plan.partitions} if state.plan is not None else set()
+        try:
+            drift = sync_configs(state.flow, state.topics, state.source, state.target, present=present)
+        except ClusterUnavailable as error:
+            self._warn(f"topic settings not synchronized: {error}", is_asked_for=every.enabled)
+        else:
+            self._recorder.config_drift(state.name, drift)
+
+    def _sync_acls(self) -> None:
+        state, every = self._state, self._state.flow.sync_acls
+        if not state.leads or not state.acls_due.has_come(every.interval_s):
+            return
+        try:
+            lacking = sync_acls(state.flow, state.topics, state.source, state.target)
+        except ClusterUnavailable as error:
+            self._warn(f"ACLs not synchronized: {error}", is_asked_for=every.enabled)
+            return
+        self._recorder.acl_drift(state.name, len(lacking))
+        objections = {objection for objection in lacking.values() if objection}
+        for objection in sorted(objections - state.acl_objections):
+            self._warn(f"ACLs cannot be added on {state.flow.target.alias}: {objection}")
+        state.acl_objections = objections
+
+    def _warn(self, what: str, *, is_asked_for: bool = True) -> None:
+        """Tell what did not work; after the end, when clusters may be going too, it is no news."""
+        level = logging.WARNING if is_asked_for and not self._ends.is_set() else logging.DEBUG
+        log.log(level, "%s: %s", self._state.flow.name, what)

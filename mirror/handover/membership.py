@@ -1,0 +1,320 @@
+"""Which slots of a flow this process serves: processes that run the same flow share them as members of a consumer group.
+
+The group's assignment says which slots a process is to serve; it says so in turn with an offset per slot (`owner_key`), which
+is what tasks look at, wherever they run. A process that is gone loses its slots when its session ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from mirror.config.clients import aiokafka_options, confluent_options
+from mirror.config.settings import Flow
+from mirror.errors import ClusterUnavailable
+from mirror.handover.lease import NETWORK
+from mirror.kafka.admin import quiet_logger
+from mirror.kafka.group_offsets import GroupOffsets
+from mirror.model.flow_plan import SLOTS_TOPIC, FlowPlan, Key
+from mirror.model.slot_ownership import Layout, Owner, is_stopped, layout_key, owner_key, stop_key, with_stop
+from mirror.runtime.logs import in_words
+
+log = logging.getLogger("mirror")
+
+SESSION_MS = 6_000  # the least that brokers allow unless they are told otherwise (group.min.session.timeout.ms)
+LOOK_S = 0.5
+RECONCILE_S = 1.0
+STEP_S = 10.0
+POLLED_MS = 15_000  # and so long at most the broker waits, when members change, for one that has died just then
+SAY_AGAIN_MS = 5_000
+SILENT_MS = 20_000  # who has not said for so long that it works is gone
+CLOSE_S = 2.0
+
+Offsets = Mapping[Key, tuple[int, str]]
+
+
+class Membership:
+    """This process' part in one flow.
+
+    `owned`: the slots that it serves now, None before that is known, and `since_s` (epoch) just these; `processes`: how many
+    share the flow; `has_conflict`: whether one of them has other settings.
+    """
+
+    def __init__(
+        self, flow: Flow, plan: FlowPlan, layout: Layout, *, run_id: int, gone: Collection[int], settings: str,
+        on_first_claim: Callable[[], None], is_ready: Callable[[], bool],
+    ) -> None:  # fmt: skip
+        self.name = flow.name
+        self.layout = layout
+        self.owned: frozenset[int] | None = None
+        self.since_s = 0.0
+        self.has_conflict = False
+        self.processes = 1
+        self._flow = flow
+        self._group = plan.group
+        self._members = plan.members_group(layout)
+        self._batons = plan.baton_topic
+        self._topic = SLOTS_TOPIC.format(source=flow.source.alias, slots=layout.slots)
+        self._run_id = run_id
+        self._gone = gone
+        self._settings = settings
+        self._on_first_claim: Callable[[], None] | None = on_first_claim
+        self._is_ready = is_ready
+        self._assigned: set[int] = set()
+        self._told: set[str] = set()
+        self._target: GroupOffsets | None = None
+
+    @property
+    def leads(self) -> bool:
+        """True for the one process that does what is done once for a flow: checkpoints, heartbeats, settings, ACLs."""
+        return self.owned is not None and 0 in self.owned
+
+    async def live(self, stop: asyncio.Event, end: asyncio.Event) -> None:
+        """Take part until `stop` is set, then say that this run stops until `end` is set."""
+        due_s = looked_s = time.monotonic()
+        consumer = self._joined()
+        try:
+            while not stop.is_set():
+                consumer = self._looked(consumer)
+                now_s = time.monotonic()
+                if now_s - looked_s > SESSION_MS / 2000:
+                    due_s = now_s + 2 * RECONCILE_S  # this process slept: first hear whether it is still a member
+                looked_s = now_s
+                if now_s >= due_s:
+                    await self._told_target(self._reconcile)
+                    due_s = now_s + RECONCILE_S
+                await _wait(stop, LOOK_S)
+            await self._told_target(self._leave)
+            if consumer is not None:
+                threading.Thread(target=consumer.close, daemon=True).start()  # which a dead cluster holds up
+            while not end.is_set():
+                await self._told_target(self._leave)
+                await _wait(end, RECONCILE_S)
+        finally:
+            await self._close()
+
+    async def _told_target(self, step: Callable[[GroupOffsets], Awaitable[None]]) -> None:
+        try:
+            async with asyncio.timeout(STEP_S):
+                if self._target is None:
+                    self._target = await GroupOffsets.connected(aiokafka_options(self._flow.target_admin))
+                await step(self._target)
+            self._told.discard("target")
+        except (*NETWORK, ClusterUnavailable) as error:
+            self._tell("target", "who serves which slots cannot be told: %s", in_words(error))
+            await self._close()
+
+    async def _close(self) -> None:
+        target, self._target = self._target, None
+        if target is not None:
+            with contextlib.suppress(*NETWORK):
+                await target.close()
+
+    def _tell(self, what: str, text: str, *args: object) -> None:
+        if what not in self._told:
+            self._told.add(what)
+            log.warning("%s: " + text, self.name, *args)
+
+    # --- the group ----------------------------------------------------------------------------------------------
+
+    def _joined(self) -> Consumer | None:
+        options = {
+            **confluent_options(self._flow.target_admin),
+            "group.id": self._members,
+            "partition.assignment.strategy": "cooperative-sticky",
+            "session.timeout.ms": SESSION_MS,
+            "heartbeat.interval.ms": SESSION_MS // 3,
+            "max.poll.interval.ms": POLLED_MS,
+            "enable.auto.commit": False,
+            "topic.metadata.refresh.interval.ms": 5_000,  # a topic that was created just now
+        }
+        try:
+            consumer = Consumer(options, logger=quiet_logger())
+        except KafkaException as error:
+            self._tell("group", "group %s cannot be joined: %s", self._members, error)
+            return None
+        consumer.subscribe([self._topic], on_assign=self._was_given, on_revoke=self._was_taken, on_lost=self._was_taken)
+        return consumer
+
+    def _looked(self, consumer: Consumer | None) -> Consumer | None:
+        """Serve the group's own events; there are no records."""
+        consumer = consumer or self._joined()
+        message = consumer.poll(0) if consumer is not None else None
+        if message is not None and (error := message.error()) is not None:
+            self._tell("group", "group %s: %s", self._members, error.str())
+        return consumer
+
+    def _was_given(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+        consumer.incremental_assign(places)
+        consumer.pause(places)  # nobody writes there: not even asked for
+        self._assigned |= {place.partition for place in places}
+        self._told.discard("group")
+
+    def _was_taken(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+        self._assigned -= {place.partition for place in places}
+
+    # --- what the target is told --------------------------------------------------------------------------------
+
+    def _owner(self, slot: int) -> Key:
+        return self._batons, owner_key(slot)
+
+    async def _reconcile(self, target: GroupOffsets) -> None:
+        layouts = (self._batons, layout_key())
+        known, found = await self._owners(target, layouts)
+        if not await self._may_work(target, found.get(layouts)):
+            await self._give_up(target, known)
+            return
+        self._compare(known)
+        await self._claim(target, known, found.get(layouts))
+
+    async def _owners(self, target: GroupOffsets, *also: Key) -> tuple[dict[int, Owner], Offsets]:
+        owners = [self._owner(slot) for slot in range(self.layout.slots)]
+        found = await target.committed(self._group, [*also, *owners])
+        return {slot: Owner.parse(found[place]) for slot, place in enumerate(owners) if place in found}, found
+
+    async def _claim(self, target: GroupOffsets, known: Mapping[int, Owner], layout: tuple[int, str] | None) -> None:
+        """Say of each slot that is ours that it is; at the start also of those that earlier runs of this folder had.
+
+        Nobody would serve a slot that is taken from a process that works before this one can.
+        """
+        inherited = {slot for slot, owner in known.items() if owner.run_id in self._gone}
+        wanted = {slot for slot in self._assigned if slot < self.layout.slots} | inherited
+        kept = {slot for slot, owner in known.items() if owner.run_id == self._run_id}
+        if not self._is_ready():
+            wanted -= {slot for slot, owner in known.items() if self._works(owner)}
+        if wanted and self._on_first_claim is not None:
+            await asyncio.to_thread(self._on_first_claim)
+            self._on_first_claim = None
+        now_ms = int(time.time() * 1000)
+        fresh = {slot for slot in kept if now_ms < known[slot].said_ms + SAY_AGAIN_MS}
+        offsets: dict[Key, tuple[int, str]] = {}
+        for slot in (wanted | kept) - fresh:
+            since_ms = known[slot].since_ms if slot in kept else now_ms
+            offsets[self._owner(slot)] = Owner(self._run_id, since_ms, now_ms, self._settings).encode()
+        if offsets or layout is None or layout[1] != self.layout.text():
+            offsets[self._batons, layout_key()] = (0, self.layout.text())
+            await target.commit(self._group, offsets)
+        self._now_owns(wanted | kept)
+
+    def _now_owns(self, slots: Iterable[int]) -> None:
+        owned = frozenset(slots)
+        if owned != self.owned:
+            log.info("%s: serves slots %s of %d", self.name, _listed(owned), self.layout.slots)
+            self.since_s = time.time()
+        self.owned = owned
+
+    async def _give_up(self, target: GroupOffsets, known: Mapping[int, Owner]) -> None:
+        ours = [slot for slot, owner in known.items() if owner.run_id == self._run_id]
+        if ours:
+            await target.commit(self._group, {self._owner(slot): Owner(0).encode() for slot in ours})
+        self.owned = frozenset()
+
+    async def _leave(self, target: GroupOffsets) -> None:
+        """Tell this run's windows to stop, and others that its slots are free; again, where somebody wrote over it."""
+        stops = (self._batons, stop_key())
+        known, found = await self._owners(target, stops)
+        if not is_stopped(self._run_id, found.get(stops)):
+            await target.commit(self._group, {stops: with_stop(self._run_id, found.get(stops))})
+        await self._give_up(target, known)
+
+    # --- others -------------------------------------------------------------------------------------------------
+
+    async def _may_work(self, target: GroupOffsets, at: tuple[int, str] | None) -> bool:
+        """Tell whether no process works that deals topic-partitions out in another way: they would be replicated twice."""
+        other = Layout.parse(at[1]) if at is not None else None
+        if other is None or other == self.layout:
+            self._told.discard("layout")
+            return True
+        places = [(self._batons, owner_key(slot)) for slot in range(other.slots)]
+        found = await target.committed(self._group, places)
+        if any(self._works(Owner.parse(at)) for at in found.values()):
+            self.has_conflict = True
+            self._tell("layout", "waits for processes that run it with %s; this one has %s. Give all the same values; "
+                       "in a rolling restart it goes on when the last of them has stopped",
+                       _described(other), _described(self.layout))  # fmt: skip
+            return False
+        self.has_conflict = False
+        return True
+
+    def _works(self, owner: Owner) -> bool:
+        """Tell whether another process has said of late that it serves a slot."""
+        is_other = owner.run_id not in {0, self._run_id, *self._gone}
+        return is_other and time.time() * 1000 < owner.said_ms + SILENT_MS
+
+    def _compare(self, known: Mapping[int, Owner]) -> None:
+        others = {owner.run_id: owner.settings for owner in known.values() if owner.run_id not in (0, self._run_id)}
+        live = {run: settings for run, settings in others.items() if run not in self._gone}
+        self.processes = len({*live, self._run_id})
+        self.has_conflict = any(settings != self._settings for settings in live.values())
+        if self.has_conflict:
+            self._tell(
+                "settings",
+                "another process runs it with other settings; compare what kafka-mirror explain prints there and here",
+            )
+        else:
+            self._told.discard("settings")
+
+
+def _described(layout: Layout) -> str:
+    return (
+        f"mirror.slots={layout.slots}, tasks.max={layout.tasks_max}, mirror.window.ms={layout.window_ms}, "
+        f"mirror.lanes={layout.lanes}"
+    )
+
+
+def _listed(slots: Collection[int]) -> str:
+    return ", ".join(map(str, sorted(slots))) or "none"
+
+
+async def _wait(event: asyncio.Event, at_most_s: float) -> None:
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), at_most_s)
+
+
+class Memberships(threading.Thread):
+    """All flows' memberships, in one thread: none waits for another flow's cluster."""
+
+    def __init__(self) -> None:
+        super().__init__(name="memberships", daemon=True)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.new_event_loop()
+        self._leaving = asyncio.Event()
+        self._ending = asyncio.Event()
+
+    def add(self, membership: Membership) -> None:
+        """Take part in a flow from now on; safe from any thread."""
+        self._loop.call_soon_threadsafe(lambda: self._tasks.add(self._loop.create_task(self._kept(membership))))
+
+    def run(self) -> None:
+        """Take part in all flows until `leave` and `end`."""
+        self._loop.run_until_complete(self._all())
+
+    async def _all(self) -> None:
+        await self._ending.wait()
+        for task in self._tasks:
+            task.cancel()  # whatever a dead cluster has it wait for
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _kept(self, membership: Membership) -> None:
+        while not self._ending.is_set():
+            try:
+                await membership.live(self._leaving, self._ending)
+            except Exception:
+                log.exception("%s: its slots cannot be shared", membership.name)
+                await asyncio.sleep(RECONCILE_S)
+
+    def leave(self) -> None:
+        """Give the slots to other processes, and tell this run's windows to stop; safe from any thread."""
+        self._loop.call_soon_threadsafe(self._leaving.set)
+
+    def end(self) -> None:
+        """Be done."""
+        if self.ident is not None:
+            self._loop.call_soon_threadsafe(self._ending.set)
+            self.join(CLOSE_S)

@@ -1,0 +1,59 @@
+"""Read record batches back from a log: a bounded piece of one topic-partition, whole."""
+
+from __future__ import annotations
+
+from aiokafka import errors as kafka_errors
+
+from mirror.kafka.fetcher import Source
+from mirror.model import record_batches
+from mirror.model.flow_plan import Key
+from mirror.model.record_batches import Batch
+
+MOST_BYTES = 64 << 20  # about what is written between two commits at full speed
+FETCH_BYTES = 4 << 20
+FETCH_WAIT_MS = 200
+
+
+class TooMuchError(Exception):
+    """What was asked for is more than is read back at once."""
+
+
+async def read_batches(log_of: Source, place: Key, start: int, records: int, isolation_level: int) -> list[Batch]:
+    """Read batches from offset `start` on until they hold so many records, or the log ends.
+
+    Args:
+        log_of: The cluster; its metadata must know the topic.
+        place: Topic and partition.
+        start: Offset to begin at; the first batch may begin before it.
+        records: How many are wanted; of aborted transactions none count under read_committed.
+        isolation_level: As in a fetch request: 1 for committed records only, batches of aborted ones come empty.
+
+    Raises:
+        TooMuchError: more than MOST_BYTES.
+        KafkaError, OSError, TimeoutError: what the client raises, or the leader refuses.
+    """
+    found: list[Batch] = []
+    offset, held, size = start, 0, 0
+    while held < records:
+        node = log_of.leader(*place)
+        if node is None:
+            raise kafka_errors.LeaderNotAvailableError(f"{place[0]}-{place[1]}")
+        (part,) = await log_of.fetch(
+            node, {place[0]: [(place[1], offset, FETCH_BYTES)]},
+            max_wait_ms=FETCH_WAIT_MS, min_bytes=1, max_bytes=FETCH_BYTES, isolation_level=isolation_level, cold=False,
+        )  # fmt: skip
+        error = kafka_errors.for_code(part.error)
+        if error not in (kafka_errors.NoError, kafka_errors.OffsetOutOfRangeError):
+            raise error(f"{place[0]}-{place[1]}")
+        fresh = list(record_batches.batches(part.records))
+        if part.error or not fresh:
+            break
+        size += len(part.records)
+        if size > MOST_BYTES:
+            raise TooMuchError(f"they are more than {MOST_BYTES >> 20} MiB")
+        offset = fresh[-1].last_offset + 1
+        if isolation_level:
+            fresh = list(record_batches.committed(fresh, part.aborted))
+        held += sum(min(batch.count, batch.last_offset - start + 1) for batch in fresh if not batch.is_control)
+        found += fresh
+    return found

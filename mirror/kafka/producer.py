@@ -1,0 +1,389 @@
+"""Send prepared record batches to one cluster: idempotently, in bounded requests, with an outcome for every batch.
+
+Each topic-partition has one batch under way at a time, which keeps its order. A batch ends in one of three ways: the target
+has it; the target refuses it; or the target certainly did not append it for as long as it was tried (`NotAppendedError`), and
+another batch may take its sequence number. A batch of which it is unknown whether the target has it (its answer did not come)
+is sent again until that is known: its sequence number keeps the broker from appending it twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from aiokafka import errors as kafka_errors
+from aiokafka.client import ConnectionGroup
+from aiokafka.protocol.produce import ProduceRequest
+from aiokafka.protocol.transaction import InitProducerIdRequest
+from aiokafka.structs import TopicPartition
+
+from mirror.kafka.group_offsets import check
+from mirror.kafka.reconnecting import abort_connections, leader_of
+from mirror.model.record_batches import Outgoing, stamped
+
+REQUESTS_UNDER_WAY = 5  # per broker: max.in.flight.requests.per.connection of Kafka's client
+LEAST_REQUEST_BYTES = 1 << 20  # no broker's socket.request.max.bytes is below
+# A broker answers a request when all its batches are on all replicas, or after so long, and nothing else on its connection
+# before. So a topic-partition whose replicas are slow holds up others for no longer; its batch then waits on another connection.
+ANSWER_MS = 2_000
+SILENT_S = 2.0  # behind that: the broker says nothing, or its connection is half-open
+SLOWEST_LINK = 64 << 10  # bytes/s
+AGAIN_CONNECTION = 3
+DEFAULT = ConnectionGroup.DEFAULT
+ID_WITHIN_S = 5.0
+TAKE_BACK_S = 2.5  # how long a batch is tried that the target certainly does not append
+# How long a cluster takes to see that a broker is gone: its broker.session.timeout.ms is 9 s by default. Until then a leader
+# waits for a replica that is dead. It may wait for what is appended in this time, the marker of an aborted transaction too, until
+# its request.timeout.ms (30 s); and a transaction coordinator has no other marker written there meanwhile.
+DECIDES_S = 10.0
+ALL_REPLICAS = -1
+NO_OFFSET = -1
+_SEQUENCES = 1 << 31  # a sequence number is a non-negative int32, 0 follows the last one
+_BATCH_OVERHEAD = 16  # of a batch in a request, without the topic's name
+
+# After these the batch may be in the log all the same.
+_PERHAPS_APPENDED = (
+    kafka_errors.RequestTimedOutError,
+    kafka_errors.NotEnoughReplicasAfterAppendError,
+    kafka_errors.KafkaStorageError,
+)
+
+
+class NotAppendedError(kafka_errors.KafkaError):  # type: ignore[misc]  # aiokafka has no types
+    """The target does not append a batch now, and has no trace of it; `why` is the broker's error."""
+
+    def __init__(self, why: kafka_errors.KafkaError) -> None:
+        super().__init__(f"{type(why).__name__}, for {TAKE_BACK_S:g} s")
+        self.why = why
+
+
+class UncertainError(kafka_errors.KafkaError):  # type: ignore[misc]
+    """The target refuses a batch that it may have since an earlier attempt; only its log can tell. `why`: the last error."""
+
+    def __init__(self, why: BaseException) -> None:
+        super().__init__(repr(why))
+        self.why = why
+
+
+class ProducerClosedError(kafka_errors.KafkaError):  # type: ignore[misc]
+    """The producer was closed before it was known what became of a batch."""
+
+
+class Client(Protocol):
+    """What a producer needs of aiokafka's client."""
+
+    cluster: Any
+
+    async def send(self, node_id: int, request: Any, *, group: int = ...) -> Any:
+        """Return the answer of a broker; raises KafkaError."""
+
+    def force_metadata_update(self) -> Any:
+        """Ask for new metadata."""
+
+    def get_random_node(self) -> int | None:
+        """Return a broker's id."""
+
+    async def coordinator_lookup(self, coordinator_type: int, coordinator_key: str) -> int:
+        """Return the broker that coordinates a group or a transactional id; raises KafkaError."""
+
+
+@dataclass(slots=True, eq=False)
+class _Delivery:
+    """A batch on its way. `sequence` is -1 until it is first sent; `may_be_there`: an attempt may have appended it."""
+
+    outgoing: Outgoing
+    where: TopicPartition
+    future: asyncio.Future[int]
+    sequence: int = -1
+    began_s: float = 0.0
+    may_be_there: bool = False
+
+    @property
+    def size(self) -> int:
+        """Bytes in a request."""
+        return len(self.outgoing.data) + len(self.where.topic) + _BATCH_OVERHEAD
+
+
+@dataclass(slots=True)
+class _Node:
+    """What waits for one broker, oldest first, and how many requests it has not answered."""
+
+    waiting: deque[_Delivery] = field(default_factory=deque)
+    waiting_bytes: int = 0
+    under_way: int = 0
+    is_due: bool = False
+
+
+class _Lane(NamedTuple):
+    """A broker, and whether what goes to it may be in its log already: that has a connection of its own."""
+
+    node: int
+    is_again: bool
+
+
+class Producer:
+    """An idempotent producer without transactions."""
+
+    transactional_id: str | None = None
+    gives_up_uncertain = (
+        False  # True where a batch that may be in the log can be undone: then it is not sent again for ever
+    )
+
+    def __init__(self, client: Client, *, request_bytes: int, request_timeout_ms: int, retry_s: float) -> None:
+        """Make a producer that sends nothing yet.
+
+        Args:
+            client: Connects to the cluster; its metadata must know the topics.
+            request_bytes: Largest request; a batch that is larger goes alone.
+            request_timeout_ms: How long a broker waits for its replicas.
+            retry_s: Pause before a batch is sent again.
+        """
+        self._client = client
+        self._request_bytes = request_bytes
+        self._request_timeout_ms = request_timeout_ms
+        self._retry_s = retry_s
+        self._loop = asyncio.get_running_loop()
+        self._id = self._epoch = -1
+        self._sequences: dict[TopicPartition, int] = defaultdict(int)  # the next one
+        # Their first ones are under way, or wait for a broker.
+        self._queues: dict[TopicPartition, deque[_Delivery]] = {}
+        self._nodes: dict[_Lane, _Node] = defaultdict(_Node)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self.is_closed = False
+
+    async def open(self) -> None:
+        """Obtain a producer id; raises KafkaError."""
+        deadline = self._loop.time() + ID_WITHIN_S
+        while True:
+            node = self._client.get_random_node()
+            if node is None:
+                raise kafka_errors.NodeNotReadyError("the cluster tells of no broker")
+            response = await self._client.send(node, InitProducerIdRequest(None, 0))
+            # A broker that has just started has no ids yet, and says that it loads.
+            if not kafka_errors.for_code(response.error_code).retriable or self._loop.time() > deadline:
+                break
+            await asyncio.sleep(self._retry_s)
+        self._identified(response)
+
+    def _identified(self, response: Any) -> None:
+        check(response.error_code, "no producer id")
+        self._id, self._epoch = response.producer_id, response.producer_epoch
+        self._sequences.clear()
+
+    def send(self, outgoing: Outgoing, topic: str, partition: int) -> asyncio.Future[int]:
+        """Queue a batch.
+
+        Returns:
+            A future with the target's offset of its first record, NO_OFFSET where the broker no longer knows it; or with why
+            the target refuses it, a NotAppendedError, an UncertainError or a ProducerClosedError.
+        """
+        if self.is_closed:
+            raise ProducerClosedError
+        delivery = _Delivery(outgoing, TopicPartition(topic, partition), self._loop.create_future())
+        self._idle.clear()
+        queue = self._queues.get(delivery.where)
+        if queue is not None:
+            queue.append(delivery)
+        else:
+            self._queues[delivery.where] = deque((delivery,))
+            self._admit(delivery)
+        return delivery.future
+
+    async def until_idle(self) -> None:
+        """Wait until every batch has its outcome."""
+        await self._idle.wait()
+
+    def close(self) -> None:
+        """Send nothing more; batches without an outcome get ProducerClosedError. Whether the target has them is unknown."""
+        self.is_closed = True
+        for task in self._tasks:
+            task.cancel()
+        queues, self._queues = self._queues, {}
+        self._nodes.clear()
+        for queue in queues.values():
+            for delivery in queue:
+                _fail(delivery.future, ProducerClosedError())
+        self._idle.set()
+
+    # --- from the queues to the brokers -------------------------------------------------------------------------
+
+    def _admit(self, delivery: _Delivery) -> None:
+        """Take up the first batch of a topic-partition, as soon as that has a leader."""
+        delivery.began_s = delivery.began_s or self._loop.time()
+        leader = leader_of(self._client.cluster, delivery.where)
+        if leader is None:
+            self._put_off(delivery, kafka_errors.LeaderNotAvailableError())
+        else:
+            self._enter(delivery, leader)
+
+    def _enter(self, delivery: _Delivery, leader: int) -> None:
+        """Let a batch wait for its broker."""
+        lane = _Lane(leader, delivery.may_be_there)
+        node = self._nodes[lane]
+        node.waiting.append(delivery)
+        node.waiting_bytes += delivery.size
+        if not node.is_due:
+            node.is_due = True
+            self._loop.call_soon(self._dispatch, lane)  # what comes in the same turn of the loop goes in one request
+
+    def _dispatch(self, lane: _Lane) -> None:
+        """Send what waits for a broker: at once while it has answered everything, and full requests beside others."""
+        if self.is_closed:
+            return
+        node = self._nodes[lane]
+        node.is_due = False
+        while node.waiting and node.under_way < REQUESTS_UNDER_WAY:
+            if node.under_way and node.waiting_bytes < self._request_bytes:
+                return
+            task = self._loop.create_task(self._request(lane, node, self._next_request(node)))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def _next_request(self, node: _Node) -> list[_Delivery]:
+        taken: list[_Delivery] = []
+        size = 0
+        while node.waiting and (not taken or size + node.waiting[0].size <= self._request_bytes):
+            delivery = node.waiting.popleft()
+            size += delivery.size
+            taken.append(delivery)
+        node.waiting_bytes -= size
+        node.under_way += 1
+        return taken
+
+    async def _request(self, lane: _Lane, node: _Node, deliveries: list[_Delivery]) -> None:
+        topics: dict[str, list[tuple[int, bytes]]] = defaultdict(list)
+        for delivery in deliveries:
+            topics[delivery.where.topic].append((delivery.where.partition, self._numbered(delivery)))
+        # Who can undo a batch asks again and again, to hear at once what the cluster has decided.
+        waits_long = lane.is_again and not self.gives_up_uncertain
+        answer_ms = self._request_timeout_ms if waits_long else min(ANSWER_MS, self._request_timeout_ms)
+        request = ProduceRequest(self.transactional_id, ALL_REPLICAS, answer_ms, list(topics.items()))
+        del topics
+        size = sum(delivery.size for delivery in deliveries)
+        group = AGAIN_CONNECTION if lane.is_again else DEFAULT
+        try:
+            try:
+                async with asyncio.timeout(answer_ms / 1000 + SILENT_S + size / SLOWEST_LINK):
+                    response = await self._client.send(lane.node, request, group=group)
+            except TimeoutError:
+                abort_connections(self._client, group, lane.node)
+                raise
+        except kafka_errors.NodeNotReadyError as error:  # there was no connection to send it by
+            for delivery in deliveries:
+                self._put_off(delivery, error)
+        except kafka_errors.IncompatibleBrokerVersion as error:
+            for delivery in deliveries:
+                self._refused(delivery, error)
+        except (kafka_errors.KafkaError, OSError, TimeoutError) as error:
+            self._heed_limit(size)
+            for delivery in deliveries:
+                delivery.may_be_there = True
+                self._put_off(delivery, error)
+        else:
+            self._answered(deliveries, response)
+        finally:
+            node.under_way -= 1
+            if not self.is_closed and not node.is_due:
+                self._dispatch(lane)
+
+    def _heed_limit(self, size: int) -> None:
+        """Send smaller requests where a large one ended its connection: a broker so refuses what is above its own limit."""
+        if size > LEAST_REQUEST_BYTES:
+            self._request_bytes = max(LEAST_REQUEST_BYTES, min(self._request_bytes, size // 2))
+
+    def _numbered(self, delivery: _Delivery) -> bytes:
+        """Return a batch as it goes over the wire: the very same bytes each time."""
+        if delivery.sequence < 0:
+            delivery.sequence = self._sequences[delivery.where]
+            self._sequences[delivery.where] = (delivery.sequence + delivery.outgoing.count) % _SEQUENCES
+        return stamped(
+            delivery.outgoing.data, self._id, self._epoch, delivery.sequence,
+            transactional=self.transactional_id is not None,
+        )  # fmt: skip
+
+    # --- outcomes -------------------------------------------------------------------------------------------------
+
+    def _answered(self, deliveries: Iterable[_Delivery], response: Any) -> None:
+        answers = {
+            TopicPartition(topic, part[0]): (kafka_errors.for_code(part[1]), part[2])
+            for topic, partitions in response.topics
+            for part in partitions
+        }
+        for delivery in deliveries:
+            error, base = answers.get(delivery.where, (kafka_errors.RequestTimedOutError, NO_OFFSET))
+            if error is kafka_errors.NoError:
+                self._appended(delivery, base)
+            elif error is kafka_errors.DuplicateSequenceNumber:
+                self._appended(delivery, NO_OFFSET)
+            elif issubclass(error, _PERHAPS_APPENDED):
+                delivery.may_be_there = True
+                self._put_off(delivery, error())
+            elif error.retriable:
+                self._put_off(delivery, error())
+            else:
+                self._refused(delivery, error(delivery.where.topic))
+
+    def _appended(self, delivery: _Delivery, base: int) -> None:
+        if not delivery.future.done():
+            delivery.future.set_result(base)
+        self._next(delivery)
+
+    def _refused(self, delivery: _Delivery, error: BaseException) -> None:
+        """Give a batch up. Its sequence number is free again: it is the last one that was given out."""
+        if delivery.may_be_there:
+            error = UncertainError(error)
+        elif delivery.sequence >= 0:
+            self._sequences[delivery.where] = delivery.sequence
+        _fail(delivery.future, error)
+        self._next(delivery)
+
+    def _put_off(self, delivery: _Delivery, error: BaseException) -> None:
+        """Try a batch again soon, unless the target certainly has no trace of it after all this time."""
+        if self.is_closed:
+            return
+        if getattr(error, "invalid_metadata", False):
+            self._client.force_metadata_update()
+        tried_s = self._loop.time() - delivery.began_s
+        is_over = tried_s > TAKE_BACK_S
+        if is_over and not delivery.may_be_there and isinstance(error, kafka_errors.KafkaError):
+            self._refused(delivery, NotAppendedError(error))
+        elif self.gives_up_uncertain and tried_s > self._uncertain_for_s(error):
+            self._refused(delivery, error)
+        else:
+            self._loop.call_later(self._retry_s, self._again, delivery)
+
+    @staticmethod
+    def _uncertain_for_s(error: BaseException) -> float:
+        """Return how long to wait before a batch is undone, by what came of it last.
+
+        A leader that answers, but waits for its replicas, would wait for them with the marker too.
+        """
+        return DECIDES_S if isinstance(error, kafka_errors.RequestTimedOutError) else TAKE_BACK_S
+
+    def _again(self, delivery: _Delivery) -> None:
+        if not self.is_closed:
+            self._admit(delivery)
+
+    def _next(self, delivery: _Delivery) -> None:
+        """Go on with what is queued behind a batch that has its outcome."""
+        queue = self._queues.get(delivery.where)
+        if queue is None:
+            return  # closed meanwhile
+        queue.popleft()
+        if queue:
+            self._admit(queue[0])
+            return
+        del self._queues[delivery.where]
+        if not self._queues:
+            self._idle.set()
+
+
+def _fail(future: asyncio.Future[int], error: BaseException) -> None:
+    if not future.done():
+        future.set_exception(error)
+        future.exception()  # retrieved here, so that asyncio does not log it where the sender waits no longer

@@ -1,0 +1,349 @@
+"""Send prepared batches in transactions, and commit a group's offsets with them.
+
+The first version of Kafka's transaction protocol, which brokers from 0.11 to 4.x speak: each topic-partition is added to the
+transaction before its first batch, the group before its offsets, and EndTxn commits or aborts all of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping
+from enum import Enum
+from typing import Any
+
+from aiokafka import errors as kafka_errors
+from aiokafka.client import ConnectionGroup, CoordinationType
+from aiokafka.protocol.transaction import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    EndTxnRequest,
+    InitProducerIdRequest,
+    TxnOffsetCommitRequest,
+)
+from aiokafka.structs import TopicPartition
+
+from mirror.kafka.group_offsets import by_topic, check, requests
+from mirror.kafka.producer import Producer, _Delivery
+from mirror.model.flow_plan import Key
+from mirror.model.record_batches import Outgoing
+
+log = logging.getLogger("mirror")
+
+# The broker still writes the markers of the transaction before: it takes milliseconds.
+MARKERS_S = 0.02
+# After so long one of its topic-partitions takes no marker. That transaction is decided, but its id is of no use until then.
+STUCK_S = 2.0
+SPARES = 10
+FENCE_AGAIN_S = 1.0
+
+Rotated = Callable[[int], Awaitable[None]]
+
+_COORDINATOR_MOVED = (
+    kafka_errors.GroupCoordinatorNotAvailableError,
+    kafka_errors.NotCoordinatorForGroupError,
+)
+_COME_AGAIN = (
+    *_COORDINATOR_MOVED,
+    kafka_errors.GroupLoadInProgressError,
+    kafka_errors.ConcurrentTransactions,
+)
+_FENCED = (kafka_errors.InvalidProducerEpoch, kafka_errors.ProducerFenced)
+
+
+class StuckError(kafka_errors.KafkaError):  # type: ignore[misc]  # aiokafka has no types
+    """A transaction that was decided long ago does not end: one of its topic-partitions takes no marker."""
+
+
+class TransactionState(Enum):
+    """What may follow: NONE -> OPEN (begin) -> ENDING (commit, abort) -> NONE; only an OPEN one takes batches."""
+
+    NONE = "no transaction"
+    OPEN = "takes batches"
+    ENDING = "is committed or aborted"
+
+
+class TransactionalProducer(Producer):
+    """A producer whose batches count when their transaction is committed."""
+
+    gives_up_uncertain = True  # by aborting the transaction
+
+    def __init__(self, *args: Any, transactional_id: str, transaction_timeout_ms: int, **kwargs: Any) -> None:
+        """As a Producer; the id's earlier producers are fenced by `open`."""
+        super().__init__(*args, **kwargs)
+        self.transactional_id: str = transactional_id
+        self._base_id = transactional_id
+        self._spare = 0
+        self._rotated: Rotated | None = None
+        self._fencing: asyncio.Task[None] | None = None
+        self._transaction_timeout_ms = transaction_timeout_ms
+        self._state = TransactionState.NONE
+        self._coordinators: dict[tuple[int, str], int] = {}
+        self._added: set[TopicPartition] = set()  # to the open transaction
+        self._to_add: dict[TopicPartition, _Delivery] = {}
+        self._adding: asyncio.Task[None] | None = None
+        self._has_group = False
+        self._is_uncertain = False  # a batch of the open transaction has no outcome: it can only be aborted
+
+    async def open(self, spare: int = 0, rotated: Rotated | None = None) -> None:
+        """Become the one that may write by this transactional id: an earlier one's open transaction is aborted.
+
+        Args:
+            spare: Number of the transactional id that was used last: 0, or that of a spare one.
+            rotated: Called with the number of a spare id before that is used, so that a successor knows of it. None: no spare
+                id is used.
+
+        Raises:
+            KafkaError: the cluster refuses.
+        """
+        self._spare, self._rotated = spare, rotated
+        self._state = TransactionState.NONE
+        try:
+            await self._identify(self._named(spare))
+        except StuckError:
+            await self._rotate()
+        if spare:
+            # Who was in use before that may come back when what it waits for has ended.
+            self._fencing = self._loop.create_task(self._fence(self._named((spare - 1) % SPARES)))
+
+    def _named(self, spare: int) -> str:
+        return f"{self._base_id}.spare-{spare}" if spare else self._base_id
+
+    async def _identify(self, name: str) -> None:
+        self.transactional_id = name
+        self._identified(await self._asked(self._request_id, _own_code))
+
+    def _request_id(self) -> Any:
+        return InitProducerIdRequest(self.transactional_id, self._transaction_timeout_ms)
+
+    async def _rotate(self) -> None:
+        """Go on by a spare transactional id, where the transaction before does not end; raises KafkaError."""
+        for _ in range(SPARES):
+            if self._rotated is None:
+                raise StuckError(f"{self.transactional_id}: its last transaction does not end")
+            self._spare = (self._spare + 1) % SPARES
+            await self._rotated(self._spare)
+            try:
+                await self._identify(self._named(self._spare))
+            except StuckError:
+                continue
+            return
+        raise StuckError(f"{self._base_id}: none of its transactions ends")
+
+    async def _fence(self, name: str) -> None:
+        """Refuse whoever has a transactional id, as soon as its last transaction has ended."""
+        while not self.is_closed:
+            try:
+                node = await self._coordinator(CoordinationType.TRANSACTION, name)
+                request = InitProducerIdRequest(name, self._transaction_timeout_ms)
+                response = await self._client.send(node, request, group=ConnectionGroup.COORDINATION)
+                if not response.error_code:
+                    return
+            except (kafka_errors.KafkaError, OSError, TimeoutError) as error:
+                log.debug("%s cannot be fenced: %r", name, error)
+            self._coordinators.pop((CoordinationType.TRANSACTION, name), None)
+            await asyncio.sleep(FENCE_AGAIN_S)
+
+    def begin(self) -> None:
+        """Open a transaction."""
+        self._expect(TransactionState.NONE)
+        self._state = TransactionState.OPEN
+        self._added.clear()
+        self._has_group = False
+
+    async def commit(self, group: str, offsets: Mapping[Key, tuple[int, str]]) -> None:
+        """Commit all batches that the target has, and (offset, metadata) of a group's topic-partitions with them.
+
+        Raises:
+            KafkaError: nothing of it counts; or that is not known, and the next `open` of the transactional id decides.
+        """
+        await self._end()
+        if self._is_uncertain:
+            raise kafka_errors.InvalidTxnState("a batch of the transaction has no outcome: it can only be aborted")
+        for part in requests(offsets):
+            await self._commit_offsets(group, part)
+        if self._added or self._has_group:
+            await self._ended(is_committed=True)
+        self._state = TransactionState.NONE
+
+    async def abort(self) -> None:
+        """Take back what was sent since the transaction began, whatever came of it; raises KafkaError."""
+        await self._end()
+        if self._is_uncertain:
+            # Sequence numbers are not known either then. A new epoch begins with 0, and ends the transaction of the old one.
+            self._is_uncertain = False
+            try:
+                await self._identify(self._named(self._spare))
+            except StuckError:
+                await self._rotate()
+        elif self._added or self._has_group:
+            await self._ended(is_committed=False)
+        self._state = TransactionState.NONE
+
+    def send(self, outgoing: Outgoing, topic: str, partition: int) -> asyncio.Future[int]:
+        """As of a Producer; a transaction must be open."""
+        self._expect(TransactionState.OPEN)
+        return super().send(outgoing, topic, partition)
+
+    def close(self) -> None:
+        """As of a Producer."""
+        super().close()
+        for task in (self._adding, self._fencing):
+            if task is not None:
+                task.cancel()
+
+    def _refused(self, delivery: _Delivery, error: BaseException) -> None:
+        self._is_uncertain |= delivery.may_be_there
+        super()._refused(delivery, error)
+
+    def _expect(self, state: TransactionState) -> None:
+        if self._state is not state:
+            raise kafka_errors.InvalidTxnState(f"the transaction {self._state.value}")
+
+    async def _end(self) -> None:
+        self._expect(TransactionState.OPEN)
+        self._state = TransactionState.ENDING
+        await self.until_idle()
+
+    # --- topic-partitions enter a transaction before their first batch --------------------------------------------
+
+    def _enter(self, delivery: _Delivery, leader: int) -> None:
+        """Add the topic-partition to the transaction first. It has a leader, which must take the marker that ends it."""
+        if delivery.where in self._added:
+            super()._enter(delivery, leader)
+            return
+        self._to_add[delivery.where] = delivery
+        if self._adding is None:
+            self._adding = self._loop.create_task(self._add())
+            self._adding.add_done_callback(self._has_added)
+
+    async def _add(self) -> None:
+        await asyncio.sleep(0)  # what comes in the same turn of the loop enters by one request
+        while self._to_add:
+            adding, self._to_add = self._to_add, {}
+            try:
+                try:
+                    await self._add_to_transaction(adding)
+                except StuckError:
+                    await self._rotate()
+                    await self._add_to_transaction(adding)
+            except (kafka_errors.KafkaError, OSError, TimeoutError) as error:
+                for delivery in adding.values():
+                    self._refused(delivery, error)
+
+    def _has_added(self, task: asyncio.Task[None]) -> None:
+        self._adding = None
+        if not task.cancelled():
+            task.result()
+
+    async def _add_to_transaction(self, adding: dict[TopicPartition, _Delivery]) -> None:
+        """Add topic-partitions; those that are denied, or gone, keep none of the others out."""
+        while adding and not self.is_closed:
+            topics: dict[str, list[int]] = defaultdict(list)
+            for where in adding:
+                topics[where.topic].append(where.partition)
+            added = list(topics.items())
+
+            def request(added: list[tuple[str, list[int]]] = added) -> Any:
+                return AddPartitionsToTxnRequest(self.transactional_id, self._id, self._epoch, added)
+
+            response = await self._asked(request, _codes)
+            for topic, partitions in response.errors:
+                for partition, code in partitions:
+                    self._taken_up(adding, TopicPartition(topic, partition), kafka_errors.for_code(code))
+
+    def _taken_up(self, adding: dict[TopicPartition, _Delivery], where: TopicPartition, error: Any) -> None:
+        if error is kafka_errors.OperationNotAttempted:
+            return  # for another one's sake: it is asked for again without that
+        delivery = adding.pop(where)
+        if error is kafka_errors.NoError:
+            self._added.add(where)
+            self._admit(delivery)
+        elif error.retriable:
+            self._put_off(delivery, error())
+        else:
+            self._refused(delivery, error(f"{where.topic}-{where.partition} cannot enter the transaction"))
+
+    # --- the coordinators -----------------------------------------------------------------------------------------
+
+    async def _commit_offsets(self, group: str, offsets: Mapping[Key, tuple[int, str]]) -> None:
+        if not self._has_group:
+            response = await self._asked(
+                lambda: AddOffsetsToTxnRequest(self.transactional_id, self._id, self._epoch, group), _own_code
+            )
+            check(response.error_code, group)
+            self._has_group = True
+        places = by_topic(offsets)
+        response = await self._asked(
+            lambda: TxnOffsetCommitRequest(self.transactional_id, group, self._id, self._epoch, places),
+            _codes,
+            kind=CoordinationType.GROUP, key=group, come_again=(*_COME_AGAIN, kafka_errors.RequestTimedOutError),
+        )  # fmt: skip
+        for topic, partitions in response.errors:
+            for partition, code in partitions:
+                check(code, f"{topic}-{partition}")
+
+    async def _ended(self, *, is_committed: bool) -> None:
+        response = await self._asked(
+            lambda: EndTxnRequest(self.transactional_id, self._id, self._epoch, is_committed), _own_code
+        )
+        check(response.error_code, self.transactional_id)
+
+    async def _asked(
+        self,
+        request: Callable[[], Any],
+        codes: Callable[[Any], list[int]],
+        *,
+        kind: int = CoordinationType.TRANSACTION,
+        key: str = "",
+        come_again: tuple[type[BaseException], ...] = _COME_AGAIN,
+    ) -> Any:
+        """Return a coordinator's answer, asked again while it moves, loads, or is busy with the transaction before.
+
+        Raises:
+            StuckError: it is busy for longer than that takes.
+            KafkaError: the producer is fenced or was closed.
+        """
+        key = key or self.transactional_id
+        began_s = self._loop.time()
+        while not self.is_closed:
+            try:
+                response = await self._client.send(
+                    await self._coordinator(kind, key), request(), group=ConnectionGroup.COORDINATION
+                )
+            except kafka_errors.IncompatibleBrokerVersion:
+                raise
+            except (kafka_errors.NodeNotReadyError, kafka_errors.RequestTimedOutError, kafka_errors.KafkaConnectionError,
+                    *_COORDINATOR_MOVED, kafka_errors.GroupLoadInProgressError, OSError, TimeoutError):  # fmt: skip
+                self._coordinators.pop((kind, key), None)
+                self._client.force_metadata_update()
+                await asyncio.sleep(self._retry_s)
+                continue
+            errors = {kafka_errors.for_code(code) for code in codes(response)}
+            if fenced := next((error for error in errors if issubclass(error, _FENCED)), None):
+                raise fenced(f"another producer has {self.transactional_id} by now")
+            again = next((error for error in errors if issubclass(error, come_again)), None)
+            if again is None:
+                return response
+            if issubclass(again, _COORDINATOR_MOVED):
+                self._coordinators.pop((kind, key), None)
+            is_busy = issubclass(again, kafka_errors.ConcurrentTransactions)
+            if is_busy and self._loop.time() > began_s + STUCK_S:
+                raise StuckError(f"{key}: its last transaction does not end")
+            await asyncio.sleep(MARKERS_S if is_busy else self._retry_s)
+        raise kafka_errors.ProducerClosed
+
+    async def _coordinator(self, kind: int, key: str) -> int:
+        node = self._coordinators.get((kind, key))
+        if node is None:
+            node = self._coordinators[kind, key] = await self._client.coordinator_lookup(kind, key)
+        return node
+
+
+def _codes(response: Any) -> list[int]:
+    return [code for _, partitions in response.errors for _, code in partitions]
+
+
+def _own_code(response: Any) -> list[int]:
+    return [response.error_code]

@@ -1,0 +1,142 @@
+"""When was the first record written that is not replicated? Read from the source itself: exact, not interpolated.
+
+One fetch per leader brings the batches at the replicated offsets of those that lag; headers suffice unless a position lies
+inside a batch. What a poll may cost is bounded: where many partitions lag they take turns, the longest unread first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mirror.config.clients import aiokafka_options, fetch_options
+from mirror.kafka.fetcher import Source
+from mirror.kafka.protocol import KafkaError
+from mirror.model import record_batches
+from mirror.model.flow_plan import FlowPlan, Key
+from mirror.model.record_batches import Batch
+from mirror.runtime.logs import in_words
+
+log = logging.getLogger("mirror")
+
+WITHIN_S = 3.0
+FETCH_PARTITIONS = 32  # in one request: the first batch of each comes whole, so this bounds its answer
+PARTITION_BYTES = 64 * 1024  # a larger first batch comes only where its partition is the request's first
+POLL_BYTES = 8 << 20
+
+
+@dataclass(slots=True)
+class _Known:
+    position: int
+    timestamp_ms: float
+
+
+class FirstUnreplicated:
+    """Reads one flow's source. Keeps its connections and what it knows from poll to poll; not for several threads."""
+
+    def __init__(self, plan: FlowPlan) -> None:
+        self._name = plan.name
+        self._options = aiokafka_options(plan.consumer)
+        self._isolation_level = fetch_options(plan.consumer).isolation_level
+        self._known: dict[Key, _Known] = {}
+        self._loop = asyncio.new_event_loop()
+        self._source: Source | None = None
+        self._is_failing = False
+
+    def timestamps(self, lagging: Mapping[Key, int]) -> dict[Key, float]:
+        """Return the timestamp (epoch ms) of the record at each lagging partition's next offset.
+
+        A partition whose turn to be read has not come keeps the timestamp of an earlier position, which is older; one
+        that was never read is left out. A source that does not answer leaves out nothing that is known.
+        """
+        self._known = {key: known for key, known in self._known.items() if key in lagging}
+        unread = [key for key, position in lagging.items() if not self._is_read(key, position)]
+        if unread:
+            self._loop.run_until_complete(self._read_in_time(unread, lagging))
+        return {key: known.timestamp_ms for key, known in self._known.items()}
+
+    def close(self) -> None:
+        """Close the connections."""
+        if not self._loop.is_closed():
+            self._loop.run_until_complete(self._forget())
+            self._loop.close()
+
+    def _is_read(self, key: Key, position: int) -> bool:
+        known = self._known.get(key)
+        return known is not None and known.position == position
+
+    async def _read_in_time(self, unread: list[Key], lagging: Mapping[Key, int]) -> None:
+        try:
+            await asyncio.wait_for(self._read(unread, lagging), WITHIN_S)
+            self._is_failing = False
+        except (KafkaError, OSError, TimeoutError) as error:
+            if not self._is_failing:
+                log.warning("%s: the first unreplicated records cannot be read: %s", self._name, in_words(error))
+            self._is_failing = True
+            await self._forget()
+
+    async def _read(self, unread: list[Key], lagging: Mapping[Key, int]) -> None:
+        if self._source is None:
+            self._source = Source(self._options)
+        await self._source.open({topic for topic, _ in unread})
+        # Those with no timestamp at all first, then those whose timestamp is the oldest.
+        unread.sort(key=lambda key: self._known[key].timestamp_ms if key in self._known else float("-inf"))
+        by_leader: dict[int, list[Key]] = {}
+        for key in unread:
+            leader = self._source.leader(*key)
+            if leader is not None:
+                by_leader.setdefault(leader, []).append(key)
+        left = POLL_BYTES
+        for leader, keys in by_leader.items():
+            for at in range(0, len(keys), FETCH_PARTITIONS):
+                if left <= 0:
+                    return
+                left -= await self._fetch(self._source, leader, keys[at : at + FETCH_PARTITIONS], lagging)
+
+    async def _fetch(self, source: Source, leader: int, keys: list[Key], lagging: Mapping[Key, int]) -> int:
+        """Read what one request brings; return its bytes."""
+        wanted: dict[str, list[tuple[int, int, int]]] = {}
+        for topic, partition in keys:
+            wanted.setdefault(topic, []).append((partition, lagging[topic, partition], PARTITION_BYTES))
+        fetched = await source.fetch(
+            leader,
+            wanted,
+            max_wait_ms=0,
+            min_bytes=0,
+            max_bytes=FETCH_PARTITIONS * PARTITION_BYTES,
+            isolation_level=self._isolation_level,
+            cold=False,
+        )
+        for part in fetched:
+            key = (part.topic, part.partition)
+            timestamp = None if part.error else first_timestamp(part.records, lagging[key])
+            if timestamp is not None:
+                self._known[key] = _Known(lagging[key], timestamp)
+        return sum(len(part.records) for part in fetched)
+
+    async def _forget(self) -> None:
+        source, self._source = self._source, None
+        if source is not None:
+            try:
+                await source.close()
+            except (KafkaError, OSError) as error:
+                log.debug("%s: a connection did not close: %r", self._name, error)
+
+
+def first_timestamp(records: bytes, position: int) -> float | None:
+    """Return the timestamp (epoch ms) of the first record at or behind `position`, None when the bytes hold none."""
+    for batch in record_batches.batches(records):
+        if batch.last_offset >= position:
+            return _timestamp(batch, position)
+    return None
+
+
+def _timestamp(batch: Batch, position: int) -> float:
+    if batch.goes_whole(position):
+        return float(batch.base_timestamp)
+    return next(
+        (float(record.timestamp) for record in record_batches.records(batch.data) if record.offset >= position),
+        float(batch.max_timestamp),  # nothing but markers or compacted records from here to the batch's end
+    )

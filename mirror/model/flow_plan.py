@@ -1,0 +1,171 @@
+"""What is replicated by whom and when: assignments of slots, and the arithmetic of windows. Pure."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from mirror.model.slot_ownership import (
+    Layout,
+)
+from mirror.policy.recreated import OnRecreated
+
+# MirrorMaker's own rule takes both for internal, so nobody mirrors them.
+BATON_TOPIC = "mm2-batons.{source}.internal"
+SLOTS_TOPIC = "mm2-slots.{source}.{slots}.internal"  # a partition per slot, without records: what processes share
+OFFSET_MAP_TOPIC = "mm2-offset-map.{source}.internal"
+
+OWN_GROUP = "mirror.{flow}"
+
+Key = tuple[str, int]  # topic, partition
+
+
+def is_own_group(name: str) -> bool:
+    """Tell whether a consumer group is the positions of some mirror, which are nobody's reading offsets."""
+    return name.startswith(OWN_GROUP.format(flow="")) and "->" in name
+
+
+class Assigned(NamedTuple):
+    """One topic-partition of a flow, and the ids of its topic on both sides (a recreated topic has another).
+
+    `is_late`: it appeared after the flow had begun, so it is replicated from its begin wherever the others began.
+    `spread_over`: partitions of a remote topic that has another number of them than the source; 0 where both have the same.
+    """
+
+    topic: str
+    remote_topic: str
+    partition: int
+    topic_id: str
+    is_late: bool = False
+    spread_over: int = 0
+    remote_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowPlan:
+    """All topic-partitions of one flow, with what a task needs to know about it."""
+
+    source: str
+    target: str
+    tasks_max: int
+    consumer: Mapping[str, str] = field(repr=False)
+    producer: Mapping[str, str] = field(repr=False)
+    partitions: tuple[Assigned, ...]
+    source_group: str = ""  # group on the source that shows the positions, "" for the one named as that on the target
+    on_recreated: OnRecreated = OnRecreated.RESTART
+    transaction_ms: int = 0  # how long a transaction may last; 0: none, delivery is at least once
+
+    @property
+    def name(self) -> str:
+        """`source->target`."""
+        return f"{self.source}->{self.target}"
+
+    @property
+    def group(self) -> str:
+        """Group on the target whose offsets are the flow's positions and batons."""
+        return OWN_GROUP.format(flow=self.name)
+
+    @property
+    def shown_as(self) -> str:
+        """Group on the source under which lag tools see the positions."""
+        return self.source_group or self.group
+
+    @property
+    def is_exactly_once(self) -> bool:
+        """True when records and positions are written in transactions."""
+        return self.transaction_ms > 0
+
+    def members_group(self, layout: Layout) -> str:
+        """Group on the target whose members, the processes that run the flow, share its slots."""
+        return f"{self.group}.{layout.text()}"
+
+    def of_slots(self, mine: Collection[int], *, slots: int) -> FlowPlan:
+        """Return the plan with the topic-partitions of some of all `slots` only."""
+        return replace(self, partitions=tuple(p for p in self.partitions if self.slot_of(p, slots=slots) in mine))
+
+    def shares(self, slots: int) -> list[FlowPlan]:
+        """Return the plan of each slot, in one pass over the topic-partitions."""
+        found: list[list[Assigned]] = [[] for _ in range(slots)]
+        for assigned in self.partitions:
+            found[self.slot_of(assigned, slots=slots)].append(assigned)
+        return [replace(self, partitions=tuple(partitions)) for partitions in found]
+
+    def slot_of(self, assigned: Assigned, *, slots: int) -> int:
+        """Return the slot that replicates a topic-partition."""
+        return slot_of(self.name, assigned.topic, assigned.partition, tasks_max=self.tasks_max, slots=slots)
+
+    def transactional_id(self, slot: int) -> str:
+        """Name of a slot's transactional producer: whoever opens it fences the one before."""
+        return f"{self.group}.{slot}"
+
+    @property
+    def baton_topic(self) -> str:
+        """Internal topic on the target whose partitions are the keys of the batons."""
+        return BATON_TOPIC.format(source=self.source)
+
+    @property
+    def offset_map_topic(self) -> str:
+        """Compacted internal topic on the target that keeps where records went."""
+        return OFFSET_MAP_TOPIC.format(source=self.source)
+
+    @property
+    def paused_key(self) -> Key:
+        """Topic-partition whose offset of the group has the topics that rest (mirror.replication.paused) as its metadata."""
+        return self.offset_map_topic, 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """Which window a task serves. `run_id` names the appliance's run; `lanes` 1 means that nobody takes over.
+
+    `gone`: earlier runs of the same state folder, which surely have ended. `is_retry`: an earlier attempt at the window died.
+    """
+
+    number: int
+    window_ms: int
+    lanes: int
+    slot: int
+    run_id: int
+    gone: frozenset[int] = frozenset()
+    is_retry: bool = False
+
+    @property
+    def start_ms(self) -> int:
+        """Begin of the window, epoch ms."""
+        return self.number * self.window_ms
+
+    @property
+    def lane(self) -> int:
+        """Lane that serves the window."""
+        return self.number % self.lanes
+
+    def is_first_of(self, every_ms: int) -> bool:
+        """Tell whether a time of that length begins with this window."""
+        return self.start_ms // every_ms != (self.start_ms - self.window_ms) // every_ms
+
+    @property
+    def end_ms(self) -> int:
+        """End of the window, epoch ms."""
+        return self.start_ms + self.window_ms
+
+
+def slot_of(flow: str, topic: str, partition: int, *, tasks_max: int, slots: int) -> int:
+    """Return the slot that replicates a topic-partition: the same in every lane and window."""
+    first = zlib.crc32(flow.encode())
+    used = min(tasks_max, slots)
+    return (first + (zlib.crc32((flow + topic).encode()) + partition) % used) % slots
+
+
+def window_at(now_ms: float, window_ms: int) -> int:
+    """Return the window that `now_ms` (epoch) lies in; window k is [k*W, (k+1)*W)."""
+    return int(now_ms // window_ms)
+
+
+def next_window(start: int, now_ms: float, *, window_ms: int, lanes: int) -> int:
+    """Return the first window of `start`'s lane, from `start` on, that is not over at `now_ms`."""
+    current = window_at(now_ms, window_ms)
+    if start >= current:
+        return start
+    return current + (start - current) % lanes

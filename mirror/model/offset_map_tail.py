@@ -1,0 +1,94 @@
+"""The newest part of a topic-partition's offset map: kept with its position, moved to the map's topic from time to time. Pure.
+
+The position and the tail are one commit, so what was acknowledged and where it went are known together after any crash.
+A steady topic-partition's tail is one run that grows; the topic is written once a minute, or when a tail grows long.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from mirror.model.offset_map import OffsetMap, Run
+
+LONG = 1_000  # characters: time to move all but the newest run to the topic
+UNSAVED = "*"  # at a text's end: the topic does not have all of it
+MOST = 3_500  # brokers refuse metadata above 4,096 characters by default
+
+
+class Tail:
+    """Runs that the map's topic does not have yet, and before them the one that still grew when they were moved there."""
+
+    __slots__ = ("_begins_at", "is_unsaved", "runs")
+
+    def __init__(self, text: str = "", *, begins_at: int | None = None) -> None:
+        """Read a tail back; text that is none counts as nothing known.
+
+        Args:
+            text: What `text` returned.
+            begins_at: Source offset from which on nothing is missing, where replication begins now; else None.
+        """
+        self._begins_at = begins_at
+        self.is_unsaved = text.endswith(UNSAVED)
+        try:
+            self.runs = OffsetMap.parse(text.removesuffix(UNSAVED))
+        except ValueError:
+            self.runs = OffsetMap()
+
+    def acknowledged(self, runs: Iterable[Run], base: int) -> None:
+        """Take in a batch that the target has from offset `base` on."""
+        if self._begins_at is not None:
+            self.runs.add(self._begins_at, base, 0)
+            self._begins_at = None
+        self.is_unsaved = True
+        for run in runs:
+            self.runs.add(run.source, base + run.target, run.records)
+
+    def text(self) -> str:
+        """Return the tail for a position's metadata; of one that is too long the newest runs, which is safe but not all."""
+        text = self.runs.text()
+        while len(text) > MOST:
+            self.runs.keep_newest(len(self.runs) // 2)
+            text = self.runs.text()
+        return text + UNSAVED if self.is_unsaved else text
+
+    @property
+    def is_long(self) -> bool:
+        """True when it should be moved to the topic."""
+        return len(self.runs) > 1 and len(self.runs.text()) > LONG
+
+    def moved(self, until: Run) -> None:
+        """Forget what the topic has now: all runs before `until`, the newest that was written there."""
+        self.is_unsaved = self.runs.last != until
+        newer = sum(1 for run in self.runs if run.source >= until.source)
+        self.runs.keep_newest(max(1, newer))
+
+
+class MapRecord(NamedTuple):
+    """One record of the map's topic: runs of a topic-partition. A later record wins over what it overlaps."""
+
+    topic: str  # of the source
+    partition: int
+    runs: OffsetMap
+
+    def encode(self) -> tuple[bytes, bytes]:
+        """Return key and value. The key holds the first source offset, so a run that grows replaces itself."""
+        assert self.runs.first is not None
+        return self.key(self.topic, self.partition, self.runs.first.source), self.runs.text().encode()
+
+    @staticmethod
+    def key(topic: str, partition: int, first: int) -> bytes:
+        """Return the key of the record whose runs begin at a source offset."""
+        return json.dumps([topic, partition, first]).encode()
+
+    @classmethod
+    def decode(cls, key: bytes | None, value: bytes | None) -> MapRecord | None:
+        """Read a record back; None for one that is not of this kind, or that only removes another."""
+        if key is None or value is None:
+            return None
+        try:
+            topic, partition, _ = json.loads(key)
+            return cls(str(topic), int(partition), OffsetMap.parse(value.decode()))
+        except (ValueError, TypeError):
+            return None

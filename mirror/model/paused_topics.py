@@ -1,0 +1,40 @@
+"""Topics that an operator told a running flow to leave alone: a list of patterns, the metadata of an offset on the target."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import NamedTuple
+
+from metrics.catalogue import OPERATORS_PAUSE
+from mirror.policy.filters import RegexError, compile_list
+
+MOST = 3_500  # brokers refuse metadata above 4,096 characters by default
+REASON = OPERATORS_PAUSE
+
+
+class Paused(NamedTuple):
+    """Java regular expressions; a topic of the source that any of them matches rests."""
+
+    patterns: tuple[str, ...] = ()
+
+    def pattern(self) -> re.Pattern[str] | None:
+        """Compile what a resting topic matches; None where none rests. To do once for many topics."""
+        return compile_list(self.patterns)
+
+    def text(self) -> str:
+        """Return it for the metadata; ValueError when it is too long for that."""
+        text = json.dumps(self.patterns)
+        if len(text) > MOST:
+            raise ValueError(f"{len(text)} characters of patterns found, at most {MOST} can be kept")
+        return text
+
+    @classmethod
+    def parse(cls, text: str) -> Paused:
+        """Read it back; text that is none pauses nothing."""
+        try:
+            found = cls(tuple(map(str, json.loads(text))))
+            compile_list(found.patterns)
+        except (ValueError, TypeError, RegexError):
+            return cls()
+        return found

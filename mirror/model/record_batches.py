@@ -1,0 +1,343 @@
+"""Record batches as bytes: read a header, prepare a batch for another cluster, re-batch records. Pure.
+
+Layout of a v2 batch: Kafka's DefaultRecordBatch (big-endian, CRC-32C over everything behind the CRC field).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import google_crc32c
+from aiokafka.codec import (
+    gzip_decode,
+    gzip_encode,
+    lz4_decode,
+    lz4_encode,
+    snappy_decode,
+    snappy_encode,
+    zstd_decode,
+    zstd_encode,
+)
+from aiokafka.record.control_record import ABORT_MARKER, ControlRecord
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from aiokafka.record.memory_records import MemoryRecords
+
+from mirror.model.offset_map import Run
+
+HEADER = struct.Struct(">qiibIhiqqqhii")
+HEADER_SIZE = HEADER.size
+_LOG_OVERHEAD = 12  # baseOffset and batchLength, which batchLength itself does not count
+_OVERHEAD = struct.Struct(">qi")
+_MAGIC_AT = 16  # in every format, behind the offset, the length, and four bytes more
+_CRC_FROM = 21  # the CRC covers the attributes and all that follows
+CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+_DECODE = {1: gzip_decode, 2: snappy_decode, 3: lz4_decode, 4: zstd_decode}
+_ENCODE = {1: gzip_encode, 2: snappy_encode, 3: lz4_encode, 4: zstd_encode}
+_CODEC_BITS = 0x07
+_LOG_APPEND_TIME = 0x08
+_TRANSACTIONAL = 0x10
+_CONTROL = 0x20
+_DELETE_HORIZON = 0x40
+NO_TIMESTAMP = -1
+OWN_BYTES = 256 << 10  # brokers take 1 MiB by default
+
+
+class CorruptBatch(Exception):
+    """A batch's CRC does not match its bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One record batch as the source broker sent it. Offsets are source offsets, timestamps epoch ms."""
+
+    data: memoryview
+    magic: int
+    base_offset: int
+    last_offset: int
+    attributes: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    count: int
+
+    @property
+    def codec(self) -> int:
+        """Number of the compression codec (0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd)."""
+        return self.attributes & _CODEC_BITS
+
+    @property
+    def is_control(self) -> bool:
+        """True for a transaction marker, which is no record of any user."""
+        return bool(self.attributes & _CONTROL)
+
+    @property
+    def is_transactional(self) -> bool:
+        """True when the batch was written inside a transaction."""
+        return bool(self.attributes & _TRANSACTIONAL)
+
+    def goes_whole(self, position: int) -> bool:
+        """Tell whether the batch can cross without looking at a record.
+
+        The broker demands lastOffsetDelta = count - 1, so a compacted batch cannot; nor one whose
+        timestamps live elsewhere (LogAppendTime, delete horizon), nor one that begins before `position`.
+        """
+        return (
+            self.magic == 2
+            and not self.attributes & (_LOG_APPEND_TIME | _DELETE_HORIZON | _CONTROL)
+            and self.base_offset >= position
+            and self.last_offset - self.base_offset == self.count - 1
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """One batch ready for the target, and what it stands for on the source.
+
+    Timestamps are epoch ms of the records inside: exact minimum, maximum and sum on the slow path; on the
+    fast path the first and the maximal timestamp of the header, and their mean times the count.
+    """
+
+    data: bytes | memoryview
+    count: int
+    next_offset: int  # source offset behind the last record that this batch covers, dropped ones included
+    min_timestamp: int
+    max_timestamp: int
+    sum_timestamp: float
+    runs: tuple[
+        Run, ...
+    ] = ()  # where the records were on the source; `target` counts from the batch's own first offset
+
+
+def batches(data: bytes) -> Iterator[Batch]:
+    """Yield the complete batches of a fetch response's records; a cut-off tail is left for the next fetch."""
+    view = memoryview(data)
+    at, end = 0, len(data)
+    while at + _MAGIC_AT < end:
+        base, length = _OVERHEAD.unpack_from(view, at)
+        stop = at + _LOG_OVERHEAD + length
+        if stop > end:
+            return
+        magic = view[at + _MAGIC_AT]
+        if magic < 2:  # a message of the formats before 0.11 may be smaller than the header of the present one
+            yield _legacy(view[at:stop], base, magic)
+        else:
+            _, _, _, _, crc, attributes, delta, first, last, producer, _, _, count = HEADER.unpack_from(view, at)
+            if google_crc32c.value(bytes(view[at + _CRC_FROM : stop])) != crc:
+                raise CorruptBatch(f"the batch at source offset {base} does not match its CRC")
+            yield Batch(view[at:stop], magic, base, base + delta, attributes, first, last, producer, count)
+        at = stop
+
+
+def _legacy(view: memoryview, base: int, magic: int) -> Batch:
+    """Describe a magic 0 or 1 message set; its offset field holds the *last* offset of a compressed wrapper."""
+    found = list(records(view))
+    first = found[0].offset if found else base
+    return Batch(view, magic, first, base, 0, NO_TIMESTAMP, NO_TIMESTAMP, -1, len(found))
+
+
+def whole(batch: Batch, codec: int | None) -> Outgoing:
+    """Return the batch as it is, or with its records section in another codec; no record is looked at."""
+    data: bytes | memoryview = batch.data
+    if codec is not None and codec != batch.codec:
+        data = _transcode(batch, codec)
+    middle = (batch.base_timestamp + batch.max_timestamp) / 2
+    return Outgoing(
+        data,
+        batch.count,
+        batch.last_offset + 1,
+        batch.base_timestamp,
+        batch.max_timestamp,
+        middle * batch.count,
+        (Run(batch.base_offset, 0, batch.count),),
+    )
+
+
+def _transcode(batch: Batch, codec: int) -> bytes:
+    section = bytes(batch.data[HEADER_SIZE:])
+    if batch.codec:
+        section = bytes(_DECODE[batch.codec](section))
+    if codec:
+        section = bytes(_ENCODE[codec](section))
+    header = bytearray(batch.data[:HEADER_SIZE])
+    struct.pack_into(">i", header, 8, HEADER_SIZE - _LOG_OVERHEAD + len(section))
+    struct.pack_into(">h", header, 21, batch.attributes & ~_CODEC_BITS | codec)
+    return bytes(header) + section
+
+
+def stamped(data: bytes | memoryview, producer_id: int, epoch: int, sequence: int, *, transactional: bool) -> bytes:
+    """Return the batch as our producer sends it: its ids and sequence in the header, the CRC made anew."""
+    out = bytearray(data)
+    (attributes,) = struct.unpack_from(">h", out, 21)
+    attributes = attributes | _TRANSACTIONAL if transactional else attributes & ~_TRANSACTIONAL
+    struct.pack_into(">q", out, 0, 0)  # the broker assigns offsets and refuses any other base
+    struct.pack_into(">i", out, 12, -1)
+    struct.pack_into(">h", out, 21, attributes)
+    struct.pack_into(">qhi", out, 43, producer_id, epoch, sequence)
+    struct.pack_into(">I", out, 17, google_crc32c.value(bytes(memoryview(out)[_CRC_FROM:])))
+    return bytes(out)
+
+
+def rebatch(sources: Iterable[Batch], position: int, *, codec: int | None, max_bytes: int) -> list[Outgoing]:
+    """Decode the records at or behind `position` and pack them into new batches, order and content kept.
+
+    Args:
+        sources: Batches of one topic-partition in offset order, none of them control or aborted.
+        position: Next source offset to replicate.
+        codec: Codec of the new batches; None keeps that of the first source batch.
+        max_bytes: Uncompressed bytes at which a new batch is begun; one record may exceed it.
+
+    Returns:
+        Batches that together cover every record; empty when all records lie before `position`.
+    """
+    sources = list(sources)
+    codec = sources[0].codec if codec is None else codec
+    done: list[Outgoing] = []
+    builder = Packer(codec, max_bytes)
+    for batch in sources:
+        for record in records(batch.data):
+            if record.offset < position:
+                continue
+            if not builder.append(record, record.offset):
+                done.append(builder.build())
+                builder = Packer(codec, max_bytes)
+                builder.append(record, record.offset)
+        builder.next_offset = max(builder.next_offset, batch.last_offset + 1)
+    if builder.count:
+        done.append(builder.build())
+    return done
+
+
+class Packer:
+    """One batch under construction, with the sums its report needs."""
+
+    def __init__(self, codec: int, max_bytes: int) -> None:
+        self._builder = DefaultRecordBatchBuilder(
+            2, codec, is_transactional=0, producer_id=-1, producer_epoch=-1, base_sequence=0, batch_size=max_bytes
+        )
+        self.count = 0
+        self.next_offset = 0
+        self._min = self._max = self._sum = 0
+        self._runs: list[list[int]] = []  # [first source offset, first index, records]
+        self._behind = -1  # source offset behind the last run
+
+    def append(self, record: Any, source: int) -> bool:
+        """Add the record of that source offset; False when the batch is full."""
+        timestamp = record.timestamp if record.timestamp is not None else NO_TIMESTAMP
+        added = self._builder.append(
+            self.count,
+            timestamp,
+            record.key,
+            record.value,
+            list(record.headers),
+        )
+        if added is None:
+            return False
+        self._min = min(self._min, timestamp) if self.count else timestamp
+        self._max = max(self._max, timestamp) if self.count else timestamp
+        self._sum += timestamp
+        if source == self._behind:
+            self._runs[-1][2] += 1
+        else:
+            self._runs.append([source, self.count, 1])
+        self._behind = source + 1
+        self.count += 1
+        self.next_offset = source + 1
+        return True
+
+    def build(self) -> Outgoing:
+        """Return the batch."""
+        return Outgoing(
+            bytes(self._builder.build()), self.count, self.next_offset, self._min, self._max, float(self._sum),
+            tuple(Run(*run) for run in self._runs),
+        )  # fmt: skip
+
+
+def of_values(pairs: Iterable[tuple[bytes, bytes | None]], *, timestamp_ms: int) -> Iterator[Outgoing]:
+    """Yield uncompressed batches of records that the mirror itself writes, as (key, value); small enough for any broker."""
+    builder, size = Packer(CODECS["none"], 1 << 30), 0
+    for key, value in pairs:
+        if size > OWN_BYTES:
+            yield builder.build()
+            builder, size = Packer(CODECS["none"], 1 << 30), 0
+        builder.append(_Own(timestamp_ms, key, value), builder.count)
+        size += len(key) + len(value or b"")
+    if builder.count:
+        yield builder.build()
+
+
+class _Own(NamedTuple):
+    """A record that comes from no source."""
+
+    timestamp: int
+    key: bytes
+    value: bytes | None
+    headers: tuple[()] = ()
+
+
+def records(data: memoryview) -> Iterator[Any]:
+    """Yield the records of batches, decoded by aiokafka (offset, timestamp in epoch ms, key, value, headers)."""
+    reader = MemoryRecords(bytes(data))
+    while reader.has_next():
+        yield from reader.next_batch()
+
+
+def halves(outgoing: Outgoing) -> list[Outgoing]:
+    """Split a batch that the target refuses, too large or for one of its records; a single record comes back alone."""
+    if outgoing.count < 2:
+        return [outgoing]
+    codec = HEADER.unpack_from(outgoing.data)[5] & _CODEC_BITS
+    middle = outgoing.count // 2
+    parts = [Packer(codec, 1 << 30), Packer(codec, 1 << 30)]
+    offsets = (run.source + index for run in outgoing.runs for index in range(run.records))
+    for index, (record, offset) in enumerate(zip(records(memoryview(outgoing.data)), offsets, strict=True)):
+        parts[index >= middle].append(record, offset)
+    first, second = (part.build() for part in parts)
+    return [first, replace(second, next_offset=outgoing.next_offset)]
+
+
+def is_abort(batch: Batch) -> bool:
+    """Tell whether a control batch ends its transaction by an abort."""
+    for record in records(batch.data):
+        return bool(ControlRecord.parse(record.key) == ABORT_MARKER)
+    return False
+
+
+def committed(fetched: Iterable[Batch], aborted: Iterable[tuple[int, int]]) -> Iterator[Batch]:
+    """Yield what a read_committed reader sees, markers included (they move the position).
+
+    Args:
+        fetched: Batches of one fetch response of one topic-partition.
+        aborted: (producer id, first offset) of the aborted transactions that the response names.
+
+    Source: org.apache.kafka.clients.consumer.internals.CompletedFetch.
+    """
+    waiting = sorted(aborted, key=lambda item: item[1])
+    active: set[int] = set()
+    for batch in fetched:
+        while waiting and waiting[0][1] <= batch.last_offset:
+            active.add(waiting.pop(0)[0])
+        if batch.is_control:
+            if is_abort(batch):
+                active.discard(batch.producer_id)
+        elif batch.is_transactional and batch.producer_id in active:
+            yield _emptied(batch)
+            continue
+        yield batch
+
+
+def _emptied(batch: Batch) -> Batch:
+    """A batch of an aborted transaction: nothing of it crosses, but the position moves behind it."""
+    return Batch(
+        batch.data[:0],
+        batch.magic,
+        batch.base_offset,
+        batch.last_offset,
+        batch.attributes | _CONTROL,
+        batch.base_timestamp,
+        batch.max_timestamp,
+        batch.producer_id,
+        0,
+    )

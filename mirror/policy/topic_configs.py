@@ -1,0 +1,82 @@
+"""What the settings of a remote topic should be, and what must change for that. Pure.
+
+MirrorMaker's rules (MirrorSourceConnector.syncTopicConfigs, DefaultConfigPropertyFilter), with one difference that nobody
+sees on the topic: it writes every setting at each cycle, this only what differs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from mirror.policy.filters import compile_list
+
+# MirrorMaker's default of config.properties.exclude
+DEFAULT_EXCLUDE = (
+    r"follower\.replication\.throttled\.replicas",
+    r"leader\.replication\.throttled\.replicas",
+    r"message\.timestamp\.difference\.max\.ms",
+    r"message\.timestamp\.type",
+    r"unclean\.leader\.election\.enable",
+    r"min\.insync\.replicas",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSetting:
+    """One setting as its broker describes it. `is_own`: set on the topic itself; `is_default`: Kafka's own default."""
+
+    value: str
+    is_own: bool
+    is_default: bool
+    is_static: bool  # of the broker's file: the target's operators have their own
+
+
+class Change(NamedTuple):
+    """One setting to write; None falls back to the target's default."""
+
+    name: str
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSync:
+    """Which settings are carried over: all but those that an expression matches, and how the source's defaults are taken."""
+
+    exclude: tuple[str, ...] = DEFAULT_EXCLUDE
+    defaults_from_source: bool = False
+
+    def wanted(self, source: Mapping[str, TopicSetting]) -> dict[str, str | None]:
+        """Return the value that each setting shall have on the target; None is the target's own default."""
+        excluded: re.Pattern[str] | None = compile_list(self.exclude)
+        return {
+            name: None if setting.is_default and not self.defaults_from_source else setting.value
+            for name, setting in source.items()
+            if not setting.is_static and (excluded is None or not excluded.fullmatch(name))
+        }
+
+    def at_creation(self, source: Mapping[str, TopicSetting]) -> dict[str, str]:
+        """Return the settings to create a remote topic with."""
+        return {name: value for name, value in self.wanted(source).items() if value is not None}
+
+    def changes(self, source: Mapping[str, TopicSetting], target: Mapping[str, TopicSetting]) -> list[Change]:
+        """Return what must be written so that the target is as wanted; empty when it is.
+
+        An override made only on the target falls back to the default where the source has the default, as in MirrorMaker.
+        """
+        return [
+            Change(name, value)
+            for name, value in sorted(self.wanted(source).items())
+            if name in target and _differs(value, target[name])
+        ]
+
+
+def _differs(value: str | None, there: TopicSetting) -> bool:
+    return there.is_own if value is None else there.value != value
+
+
+def described(changes: Iterable[Change]) -> str:
+    """Return changes as a person reads them."""
+    return ", ".join(f"{name} back to its default" if value is None else f"{name}={value}" for name, value in changes)

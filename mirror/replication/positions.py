@@ -1,0 +1,112 @@
+"""What a window writes down of its topic-partitions: positions with the tails of their offset maps, and the map's topic."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from mirror.kafka.target import Target
+from mirror.model.flow_plan import Assigned, FlowPlan, Key, Window
+from mirror.model.offset_map_tail import MapRecord
+from mirror.model.position_metadata import Note
+from mirror.model.record_batches import of_values
+from mirror.replication.partition import Partition
+from mirror.runtime.clock import now_ms
+
+MAP_EVERY_MS = 60_000  # the map's topic is written in the first window of each such time
+MAP_WRITE_S = 2.0
+MAP_AGAIN_S = 30.0  # until it is tried again where it could not be written
+
+
+def is_there(target: Target, assigned: Assigned) -> bool:
+    """Tell whether a topic-partition has its counterpart, as far as the metadata says; a spread one needs none of its number."""
+    return assigned.spread_over > 0 or target.knows(assigned.remote_topic, assigned.partition)
+
+
+class Written(NamedTuple):
+    """A position on a page, and what the group had `before` as far as was known: Partition.committed."""
+
+    partition: Partition
+    acked: int
+    before: int | None
+
+
+class Page(NamedTuple):
+    """Positions to commit, as (offset, metadata), and of whom they are."""
+
+    offsets: dict[Key, tuple[int, str]]
+    written: list[Written]
+
+
+class Ledger:
+    """Positions of one flow in one window. A page counts as written when `wrote` is told so."""
+
+    def __init__(self, plan: FlowPlan, window: Window, partitions: Sequence[Partition]) -> None:
+        self._plan = plan
+        self._partitions = partitions
+        self._map_again_s = 0.0
+        self.map_is_due = window.is_first_of(MAP_EVERY_MS)
+
+    def page(self, target: Target) -> Page:
+        """Return the positions that differ from what the target's group has.
+
+        Without those of remote topics that are gone: a broker keeps no position for them. But where records arrived the position
+        goes with them, whatever the metadata says at the moment: without it they would come again.
+        """
+        offsets: dict[Key, tuple[int, str]] = {}
+        written: list[Written] = []
+        for partition in self._partitions:
+            if partition.begins is not None or partition.acked == partition.committed:
+                continue
+            if partition.awaits_operator:
+                continue  # whatever is new about it: to write the old position would undo what the operator sets meanwhile
+            assigned = partition.assigned
+            if partition.has_arrived or is_there(target, assigned):
+                note = Note(partition.ids, partition.tail.text(), partition.until_ms, partition.in_sync)
+                offsets[assigned.remote_topic, assigned.partition] = (partition.acked, str(note))
+                written.append(Written(partition, partition.acked, partition.committed))
+        return Page(offsets, written)
+
+    def wrote(self, page: Page) -> None:
+        """Take in that the target has a page."""
+        for partition, acked, before in page.written:
+            if partition.committed == before:  # else its note has changed since, and is to be written again
+                partition.committed = acked
+
+    def write_all(self) -> None:
+        """Put every position on the next page. Offsets of a group expire, and a sleeper may have committed older ones."""
+        for partition in self._partitions:
+            partition.committed = None
+
+    async def move_tails(self, target: Target) -> None:
+        """Write the tails to the map's topic that have grown long, and once a minute all that have grown.
+
+        Raises:
+            KafkaError: the target refuses; the tails stay with the positions.
+        """
+        if time.monotonic() < self._map_again_s:
+            return
+        is_due, self.map_is_due = self.map_is_due, False
+        growing = [
+            (p, last)
+            for p in self._partitions
+            if (is_due or p.acked != p.committed)
+            and (last := p.tail.runs.last) is not None
+            and (p.tail.is_long or (is_due and p.tail.is_unsaved))
+        ]
+        topic = self._plan.offset_map_topic
+        if not growing or not target.knows(topic, 0):
+            return
+        records = (MapRecord(p.assigned.topic, p.assigned.partition, p.tail.runs).encode() for p, _ in growing)
+        self._map_again_s = time.monotonic() + MAP_AGAIN_S
+        try:
+            sent = [target.send(batch, topic, 0) for batch in of_values(records, timestamp_ms=int(now_ms()))]
+            await asyncio.wait_for(asyncio.gather(*sent), MAP_WRITE_S)
+        except TimeoutError:
+            return  # the producer goes on trying; the tails stay with the positions
+        self._map_again_s = 0.0
+        for partition, last in growing:
+            partition.tail.moved(last)
+            partition.committed = None  # its tail is shorter now

@@ -1,0 +1,231 @@
+"""After a crash: find what the target has behind the last committed positions among the source's records, to write none twice.
+
+A remote topic-partition is written by the mirror alone and in the source's order. So what it has behind the last position is what
+the source has behind it, and both are compared record by record. Where they differ somebody else writes there too, or something
+was deleted: then delivery is at least once, and the log says how many records may be there twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from aiokafka import errors as kafka_errors
+
+from mirror.kafka.fetcher import Source
+from mirror.kafka.log_reader import TooMuchError, read_batches
+from mirror.kafka.protocol import EARLIEST, LATEST, KafkaError
+from mirror.model import record_batches
+from mirror.model.flow_plan import Key
+from mirror.model.offset_map import OffsetMap
+from mirror.model.record_batches import Batch
+from mirror.replication.partition import Partition
+
+log = logging.getLogger("mirror")
+
+MOST_BYTES = (
+    64 << 20
+)  # of one topic-partition that are read back: about what is written between two commits at full speed
+AT_ONCE = 4
+REPLICATED_WITHIN_S = 2.0
+LOOK_AGAIN_S = 0.2
+_LOG_APPEND_TIME = 1
+_FOR_GOOD = (kafka_errors.UnknownTopicOrPartitionError, kafka_errors.TopicAuthorizationFailedError)
+
+
+def matched(
+    source: Iterable[Batch], target: Iterable[Batch], *, source_from: int, target_from: int
+) -> OffsetMap | None:
+    """Return where the target's records from `target_from` on were on the source; None where they are not those.
+
+    Args:
+        source: Batches of the source's topic-partition, those of aborted transactions emptied; at least as many records.
+        target: Batches of the remote topic-partition, up to its end.
+        source_from: Source offset of the record that is expected first.
+        target_from: Target offset of the record that is looked at first.
+    """
+    found, theirs = OffsetMap(), _records(source, source_from)
+    for ours in _records(target, target_from):
+        origin = next(theirs, None)
+        if origin is None or not _is_same(ours, origin):
+            return None
+        found.add(origin.offset, ours.offset, 1)
+    return found
+
+
+def _records(batches: Iterable[Batch], start: int) -> Iterator[Any]:
+    for batch in batches:
+        if not batch.is_control:
+            yield from (record for record in record_batches.records(batch.data) if record.offset >= start)
+
+
+def _is_same(ours: Any, origin: Any) -> bool:
+    if (ours.key, ours.value, list(ours.headers)) != (origin.key, origin.value, list(origin.headers)):
+        return False
+    return bool(ours.timestamp == origin.timestamp or _LOG_APPEND_TIME in (ours.timestamp_type, origin.timestamp_type))
+
+
+class Behind(NamedTuple):
+    """A topic-partition whose target has `records` more than its position tells."""
+
+    partition: Partition
+    source_from: int
+    target_from: int
+    target_end: int
+
+    @property
+    def records(self) -> int:
+        """How many may be written twice."""
+        return self.target_end - self.target_from
+
+
+async def resume_behind_tails(
+    name: str,
+    unsettled: set[Partition],
+    source: Source,
+    target: Source,
+    *,
+    isolation_level: int,
+    is_transactional: bool,
+    patience_s: float,
+) -> None:
+    """Move each topic-partition behind what the target has of it, and take it out of the set when that is done.
+
+    Left in are those of which it cannot be told yet: a leader does not answer, or has more than its replicas and hides it.
+
+    Args:
+        name: The flow, for the log.
+        unsettled: Topic-partitions as their positions were read; spread ones are left as they are.
+        source: Reads the source.
+        target: Reads the target.
+        isolation_level: As the flow reads the source.
+        is_transactional: The target's records count when they are committed.
+        patience_s: How long to wait for leaders that have more than they show.
+
+    Raises:
+        KafkaError, OSError, TimeoutError: what the clients raise.
+    """
+    turns = asyncio.Semaphore(AT_ONCE)
+
+    async def one(behind: Behind) -> None:
+        async with turns:
+            try:
+                await _resume(name, behind, source, target, isolation_level, is_transactional=is_transactional)
+            except (KafkaError, OSError, TimeoutError) as error:
+                log.debug("%s: %s cannot be matched yet: %r", name, behind.partition.assigned, error)
+            else:
+                unsettled.discard(behind.partition)
+
+    unsettled -= {p for p in unsettled if p.assigned.spread_over or p.reason}
+    hidden = await _hidden(list(unsettled), target, patience_s)
+    ours = [partition for partition in unsettled if partition not in hidden]
+    # A transaction that is told of ends with one marker.
+    found, unknown = await _behind(ours, source, target, more_than=1 if is_transactional else 0)
+    unsettled -= set(ours) - unknown - {behind.partition for behind in found}
+    await asyncio.gather(*(one(behind) for behind in found))
+
+
+async def _hidden(partitions: list[Partition], target: Source, patience_s: float) -> set[Partition]:
+    """Return the topic-partitions whose leaders do not answer, or go on having more than they show.
+
+    Where replicas are well that takes a moment.
+    """
+    left = {(p.assigned.remote_topic, p.assigned.partition): p for p in partitions}
+    deadline = time.monotonic() + patience_s
+    while True:
+        latest = dict.fromkeys(left, LATEST)
+        log_ends = await target.offsets(latest, as_replica=True)
+        shown = await target.offsets(latest)
+        left = {
+            place: partition for place, partition in left.items() if _is_more(log_ends.get(place), shown.get(place))
+        }
+        if not left or time.monotonic() > deadline:
+            return set(left.values())
+        await asyncio.sleep(LOOK_AGAIN_S)
+
+
+def _is_more(log_end: int | type[KafkaError] | None, shown: int | type[KafkaError] | None) -> bool:
+    """Tell whether there is more than is shown, or may be."""
+    if isinstance(log_end, int) and isinstance(shown, int):
+        return log_end > shown
+    return not (_is_for_good(log_end) or _is_for_good(shown))
+
+
+def _is_for_good(answer: int | type[KafkaError] | None) -> bool:
+    """Tell whether a cluster has nothing to tell of a topic-partition, now or later: it is not there, or not to be seen."""
+    return isinstance(answer, type) and issubclass(answer, _FOR_GOOD)
+
+
+async def _behind(
+    partitions: list[Partition], source: Source, target: Source, *, more_than: int = 0
+) -> tuple[list[Behind], set[Partition]]:
+    """Return the topic-partitions whose target has more than so many offsets that the positions do not tell of.
+
+    And those of which that is not known, for a leader does not answer.
+    """
+    remote = {(p.assigned.remote_topic, p.assigned.partition): p for p in partitions}
+    # A position may have been written before the first record: then all that its topic has may be behind it.
+    new = {p for p in partitions if p.begins == EARLIEST or (p.begins is None and p.tail.runs.last is None)}
+    ends = await target.offsets(dict.fromkeys(remote, LATEST))
+    target_starts = await target.offsets({(p.assigned.remote_topic, p.assigned.partition): EARLIEST for p in new})
+    source_starts = await source.offsets({(p.assigned.topic, p.assigned.partition): EARLIEST for p in new})
+    found, unknown = [], set()
+    for place, partition in remote.items():
+        last = partition.tail.runs.last
+        key: Key = (partition.assigned.topic, partition.assigned.partition)
+        source_from: int | type[KafkaError] | None
+        target_from: int | type[KafkaError] | None
+        if last is not None:
+            source_from, target_from = last.source + last.records, last.target + last.records
+        elif partition in new:
+            source_from = source_starts.get(key) if partition.begins == EARLIEST else partition.position
+            target_from = target_starts.get(place)
+        else:
+            continue  # it begins with what comes
+        end = ends.get(place)
+        if isinstance(source_from, int) and isinstance(target_from, int) and isinstance(end, int):
+            if end > target_from + more_than:
+                found.append(Behind(partition, source_from, target_from, end))
+        elif not any(map(_is_for_good, (source_from, target_from, end))):
+            unknown.add(partition)
+    return found, unknown
+
+
+async def _resume(
+    name: str, behind: Behind, source: Source, target: Source, isolation_level: int, *, is_transactional: bool
+) -> None:
+    partition, assigned = behind.partition, behind.partition.assigned
+    where = f"{name}: {assigned.topic}-{assigned.partition}"
+    try:
+        ours = await read_batches(
+            target,
+            (assigned.remote_topic, assigned.partition),
+            behind.target_from,
+            behind.records,
+            int(is_transactional),
+        )
+        theirs = await read_batches(
+            source, (assigned.topic, assigned.partition), behind.source_from, behind.records, isolation_level
+        )
+        runs = matched(theirs, ours, source_from=behind.source_from, target_from=behind.target_from)
+    except (TooMuchError, record_batches.CorruptBatch, *_FOR_GOOD) as error:
+        log.warning("%s: %d records may be written twice: %s", where, behind.records, error)
+        return
+    if runs is None:
+        log.warning("%s: %d records may be written twice: those behind the last position are not the source's",
+                    where, behind.records)  # fmt: skip
+        return
+    if runs.last is None:
+        return  # markers of transactions only
+    position = runs.last.source + runs.last.records
+    if partition.begins is None and position < partition.position:
+        return
+    if partition.begins is not None:
+        partition.place(behind.source_from)
+    partition.tail.acknowledged(runs, 0)
+    partition.position = partition.acked = position
+    log.info("%s: going on at offset %d: the target has %d records more than the last position told",
+             where, position, behind.records)  # fmt: skip

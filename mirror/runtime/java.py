@@ -1,0 +1,26 @@
+"""Find Java, and the folder for what is fetched once."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from mirror.errors import MirrorError
+
+
+def cache_folder() -> Path:
+    """Return where we keep downloads: XDG_CACHE_HOME or ~/.cache, then kafka-mirror."""
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path.home() / ".cache") / "kafka-mirror"
+
+
+def java() -> str:
+    """Return the Java program: JAVA_HOME's, or the one on the PATH."""
+    home = os.environ.get("JAVA_HOME")
+    if home and (Path(home) / "bin" / "java").is_file():
+        return str(Path(home) / "bin" / "java")
+    found = shutil.which("java")
+    if found is None:
+        raise MirrorError("no Java found: neither JAVA_HOME nor the PATH has it. Install Java 17 or later.")
+    return found

@@ -1,0 +1,60 @@
+"""How the driver and its workers write their log: to standard error, one line an event."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Sequence
+from types import TracebackType
+
+from mirror.runtime.text_columns import one_line
+
+_NOISY = ("py4j", "aiokafka", "mirror.librdkafka")  # we say what matters ourselves, with the cluster's or flow's name
+
+
+def once(told: set[str], what: str) -> int:
+    """Return the level to say something at: a warning the first time, and DEBUG as long as it is among what was told."""
+    level = logging.DEBUG if what in told else logging.WARNING
+    told.add(what)
+    return level
+
+
+def in_words(error: BaseException) -> str:
+    """Return what an error says; a time-out of asyncio's has no words of its own."""
+    return str(error) or ("no answer in time" if isinstance(error, TimeoutError) else repr(error))
+
+
+NAMED = 5  # of many in a line
+
+
+def some(names: Sequence[str]) -> str:
+    """Return the first few of many names, and how many more there are."""
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+class _OneLine(logging.Formatter):
+    """Keeps an event to its line, whatever names are in it; a traceback follows on lines of its own."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802, its name in logging
+        return one_line(super().formatMessage(record))
+
+
+def log_to_stderr(*, verbose: bool = False) -> None:
+    """Set up this process's log."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_OneLine("%(asctime)s %(levelname)-7s %(message)s"))
+    logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, handlers=[handler])
+    for name in _NOISY:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def hang_up_quietly() -> None:
+    """Say nothing of a connection that is closed as this process ends: Spark's runners stumble over it without their JVM."""
+    tell = sys.excepthook
+
+    def ended(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if not isinstance(error, ConnectionError):
+            tell(kind, error, trace)
+
+    sys.excepthook = ended

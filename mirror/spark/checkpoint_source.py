@@ -1,0 +1,101 @@
+"""The Spark data source `kafka-checkpoints`: a micro-batch is one round of checkpoints, a row a group's topic-partition.
+
+A simple stream reader on purpose: it works in one process that stays, which keeps the offset maps it has read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
+
+from mirror.checkpoints.flow import FlowCheckpoints
+from mirror.checkpoints.plan import SCHEMA, CheckpointPlan, CheckpointReport
+from mirror.kafka.protocol import KafkaError
+from mirror.runtime.logs import hang_up_quietly, in_words, log_to_stderr, once
+from mirror.spark.plan_file import read_plan
+
+NAME = "kafka-checkpoints"
+WITHIN_S = 45.0
+
+log = logging.getLogger("mirror")
+
+
+class CheckpointSource(DataSource):
+    """Options: `plan` (file the driver keeps up to date)."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Name for `format()`."""
+        return NAME
+
+    def schema(self) -> str:
+        """One row per group, topic and partition."""
+        return SCHEMA
+
+    def simpleStreamReader(self, schema: object) -> SimpleDataSourceStreamReader:  # noqa: N802 - Spark's name
+        """Return the reader."""
+        return CheckpointReader(self.options)
+
+
+class CheckpointReader(SimpleDataSourceStreamReader):
+    """Each read is a round over the flows whose interval is over. Offsets are `{"round": rounds done}`."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        self._plan = Path(options["plan"])
+        self._flows: dict[str, FlowCheckpoints] = {}
+        self._due_s: dict[str, float] = {}
+        self._told: set[str] = set()  # flows of which it was said that they have no checkpoints
+        log_to_stderr()
+        hang_up_quietly()
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        """Return round 0."""
+        return {"round": 0}
+
+    def read(self, start: dict[str, int]) -> tuple[Iterator[tuple[object, ...]], dict[str, int]]:
+        """Do a round; return its reports."""
+        plans = [plan for plan in read_plan(self._plan).checkpoints if self._is_due(plan)]
+        if not plans:
+            return iter([]), start
+        reports = asyncio.run(self._round(plans))
+        return iter([tuple(report) for report in reports]), {"round": start["round"] + 1}
+
+    def readBetweenOffsets(  # noqa: N802
+        self, start: dict[str, int], end: dict[str, int]
+    ) -> Iterator[tuple[object, ...]]:
+        """Return nothing: a round that was lost is not repeated, the next one is about the same offsets."""
+        return iter([])
+
+    def _is_due(self, plan: CheckpointPlan) -> bool:
+        """Tell whether a flow's turn has come: a little early rather than a whole trigger late."""
+        now_s, interval_s = time.monotonic(), plan.settings.interval_s
+        if now_s < self._due_s.get(plan.flow.name, 0.0):
+            return False
+        self._due_s[plan.flow.name] = now_s + interval_s * 0.9
+        return True
+
+    async def _round(self, plans: list[CheckpointPlan]) -> list[CheckpointReport]:
+        found = await asyncio.gather(*(self._flow(plan) for plan in plans))
+        return [report for reports in found for report in reports]
+
+    async def _flow(self, plan: CheckpointPlan) -> list[CheckpointReport]:
+        """Return a flow's reports, or one that says why there are none: other flows go on."""
+        flow = self._flows.get(plan.flow.name)
+        if flow is None:
+            flow = self._flows[plan.flow.name] = FlowCheckpoints(plan)
+        flow.follow(plan)
+        try:
+            reports = await asyncio.wait_for(flow.checkpoint(), WITHIN_S)
+        except (KafkaError, OSError, TimeoutError) as error:
+            failure = in_words(error)
+            log.log(once(self._told, plan.flow.name), "%s: no checkpoints: %s", plan.flow.name, failure)
+            return [CheckpointReport(plan.flow.source, plan.flow.target, failure=failure)]
+        if plan.flow.name in self._told:
+            self._told.discard(plan.flow.name)
+            log.info("%s: checkpoints are written again", plan.flow.name)
+        return reports

@@ -1,0 +1,96 @@
+"""The Spark data source `kafka-replication`: a micro-batch is a window, a task is a slot, a row is a report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+
+from mirror.model.flow_plan import FlowPlan, Window, next_window
+from mirror.model.reports import SCHEMA
+from mirror.runtime.logs import hang_up_quietly
+from mirror.spark.plan_file import read_plan
+
+NAME = "kafka-replication"
+
+
+class SlotPartition(InputPartition):
+    """What one task needs: its window and its share of every flow."""
+
+    def __init__(self, window: Window, flows: tuple[FlowPlan, ...]) -> None:
+        super().__init__(window.slot)
+        self.window = window
+        self.flows = flows
+
+
+class ReplicationSource(DataSource):
+    """Options: `plan` (file the driver keeps up to date), `lane`, `lanes`, `slots`, `window_ms`, `first`, `run_id`, `gone`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Name for `format()`."""
+        return NAME
+
+    def schema(self) -> str:
+        """One row per topic-partition and window."""
+        return SCHEMA
+
+    def streamReader(self, schema: object) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """Return the reader of one lane."""
+        return LaneReader(self.options)
+
+
+class LaneReader(DataSourceStreamReader):
+    """Plans the windows of one lane. Offsets are `{"window": next window}`."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        self._plan = Path(options["plan"])
+        self._lanes = int(options["lanes"])
+        self._slots = int(options["slots"])
+        self._window_ms = int(options["window_ms"])
+        self._first = int(options["first"])
+        self._run_id = int(options["run_id"])
+        self._gone = frozenset(map(int, options["gone"].split()))
+        hang_up_quietly()
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        """Return the lane's first window."""
+        return {"window": self._first}
+
+    def latestOffset(self, start: dict[str, int], limit: object) -> dict[str, int]:  # noqa: N802
+        """Return the offset behind the lane's next window; `start` again while the appliance is stopping."""
+        if read_plan(self._plan).is_stopping:
+            return start
+        window = next_window(start["window"], time.time() * 1000, window_ms=self._window_ms, lanes=self._lanes)
+        return {"window": window + self._lanes}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[SlotPartition]:
+        """Return one task per slot that has topic-partitions."""
+        if start == end:
+            return []
+        number = end["window"] - self._lanes
+        plan = read_plan(self._plan)
+        tasks = []
+        shares = [flow.shares(self._slots) for flow in plan.flows]
+        for slot in range(self._slots):
+            flows = tuple(share[slot] for share in shares if share[slot].partitions)
+            window = Window(
+                number=number, window_ms=self._window_ms, lanes=self._lanes, slot=slot, run_id=self._run_id, gone=self._gone,
+            )  # fmt: skip
+            tasks.append(SlotPartition(window, flows))
+        return tasks
+
+    def read(self, partition: SlotPartition) -> Iterator[tuple[object, ...]]:
+        """Serve the window and yield its reports."""
+        from mirror.replication.worker import serve_slot  # here: the planner's process needs no Kafka client
+
+        task = TaskContext.get()
+        window = replace(partition.window, is_retry=task is not None and task.attemptNumber() > 0)
+        yield from serve_slot(window, partition.flows)
+
+
+# --- the plan file: how the driver tells the planner what to replicate ------------------------------------------

@@ -1,0 +1,39 @@
+"""Spark's Python daemon, with what the workers need loaded before it forks them, so that they share it.
+
+Spark starts it as `python -m mirror.replication.worker_daemon WORKER_MODULE` (spark.python.daemon.module), one daemon
+for each worker module: those that only plan need no Kafka client.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import sys
+import traceback
+
+from mirror.runtime.without_pandas import leave_out_pandas
+
+
+class Tracebacks:
+    """The daemon's `traceback`: a worker whose Spark has ended, and closed the socket, has nobody to tell and nothing to say."""
+
+    format_exc = staticmethod(traceback.format_exc)
+
+    @staticmethod
+    def print_exc() -> None:
+        """Print the error that is handled, but for a closed socket."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            traceback.print_exc()
+
+
+if __name__ == "__main__":
+    leave_out_pandas()
+    importlib.import_module("mirror.spark.replication_source")
+    importlib.import_module(sys.argv[1])
+    if sys.argv[1] == "pyspark.worker":
+        importlib.import_module("mirror.replication.worker")
+    gc.collect()
+    gc.freeze()  # a collection in a fork would touch, and so copy, every page they share
+    daemon = importlib.import_module("pyspark.daemon")
+    daemon.traceback = Tracebacks  # type: ignore[attr-defined]
+    daemon.manager()
