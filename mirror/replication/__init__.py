@@ -1,1 +1,1 @@
-"""Move record batches from source to target, as Spark streaming queries."""
+"""Move record batches from source to target, window by window."""

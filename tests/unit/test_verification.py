@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from mirror.model.flow_plan import Assigned
 from mirror.model.offset_map import OffsetMap, Run
 from mirror.verification.pieces import Finding, Piece, Scope, clipped, compared, newest
-from tests.unit.test_tail_match import Record, numbered, packed
+from tests.unit.test_recovery import Record, numbered, packed
 
 PIECE = Piece("t", 0, 100, 7, 5, "A.t")
 

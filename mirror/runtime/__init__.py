@@ -1,0 +1,1 @@
+"""Serve every room: log, clock, signals, text, folders. Knows nothing of Kafka."""

@@ -1,0 +1,1 @@
+"""Run replication and checkpoints as Spark streaming queries."""
