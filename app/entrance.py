@@ -1,4 +1,4 @@
-"""What `streamlit run` starts: the pages behind the door of the mirror's settings. FILE is the last argument."""
+"""What `streamlit run` starts: the pages, with the login of the mirror's settings. FILE is the last argument."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 from streamlit.starlette import App
 
-from metrics.http_access import CHALLENGE, REFUSAL, Door
+from metrics.http_access import CHALLENGE, REFUSAL, HttpAccess
 from mirror.config.load import load
 
 _OPEN = "/_stcore/health"  # for whoever starts us; it tells nothing
@@ -18,9 +18,9 @@ _OPEN = "/_stcore/health"  # for whoever starts us; it tells nothing
 class Login:
     """Asks for the name and the password, of pages and of their websocket."""
 
-    def __init__(self, app: ASGIApp, door: Door) -> None:
+    def __init__(self, app: ASGIApp, access: HttpAccess) -> None:
         self._app = app
-        self._door = door
+        self._access = access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or let in."""
@@ -35,10 +35,10 @@ class Login:
 
     def _lets_in(self, scope: Scope) -> bool:
         given = dict(scope["headers"]).get(b"authorization", b"")
-        return self._door.lets_in(given.decode("latin-1"))
+        return self._access.authorizes(given.decode("latin-1"))
 
 
 app = App(
     Path(__file__).with_name("main.py"),
-    middleware=[Middleware(Login, door=load(Path(sys.argv[-1]), options={}, targets=[]).mirror.http)],
+    middleware=[Middleware(Login, access=load(Path(sys.argv[-1]), options={}, targets=[]).mirror.http)],
 )

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from metrics.http_access import Door
+from metrics.http_access import HttpAccess
 from mirror.config.load import load
 from mirror.errors import SettingsError
 
@@ -29,11 +29,11 @@ OPTIONS = {
 }
 
 
-def command(file: Path, host: str, port: int, door: Door) -> list[str]:
+def command(file: Path, host: str, port: int, access: HttpAccess) -> list[str]:
     """Return the command that serves the app."""
     own = {"server.address": host, "server.port": str(port)}
-    if door.certificate:
-        own |= {"server.sslCertFile": door.certificate, "server.sslKeyFile": door.key or door.certificate}
+    if access.certificate:
+        own |= {"server.sslCertFile": access.certificate, "server.sslKeyFile": access.key or access.certificate}
     options = [f"--{key}={value}" for key, value in {**OPTIONS, **own}.items()]
     return [
         sys.executable,
@@ -55,10 +55,10 @@ def serve(file: Path, host: str, port: int) -> NoReturn:
     """
     if not file.is_file():
         raise SettingsError(f"{file}: no such file. Name the connect-mirror-maker.properties of the mirror.")
-    door = load(file).mirror.http
+    access = load(file).mirror.http
     root = str(Path(__file__).resolve().parents[1])
     paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
-    print(f"lag inspector: {door.scheme}://{host}:{port}", flush=True)
-    arguments = command(file, host, port, door)
+    print(f"lag inspector: {access.scheme}://{host}:{port}", flush=True)
+    arguments = command(file, host, port, access)
     os.execv(arguments[0], arguments)  # noqa: S606 - no shell

@@ -10,15 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dashboards.monitoring import DEFAULT, Monitoring
-from dashboards.recording import (
-    BY_FLOW,
-    BY_TOPIC,
-    LAG,
-    LAG_SECONDS,
-    STATUSES,
-    burns,
-    metric,
-)
+from dashboards.recording import BY_FLOW, BY_TOPIC, LAG, LAG_SECONDS, STATUSES, burns, metric
 from metrics.objective import FRESH_S
 
 # What became of a group's offset, where the group has none to go on from on the target

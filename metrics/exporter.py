@@ -11,11 +11,11 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
-from metrics.http_access import CHALLENGE, REFUSAL, Door
+from metrics.http_access import CHALLENGE, REFUSAL, HttpAccess
 
 log = logging.getLogger("mirror")
 
-OPEN = Door()
+OPEN = HttpAccess()
 
 _PLAIN = "text/plain; charset=utf-8"
 _FAST = 1  # gzip's level: a scrape of 15 MB is 2 % of that at any level, and the higher ones cost seconds
@@ -40,15 +40,15 @@ class _ThreadingServer(WSGIServer):
 
 @contextmanager
 def serve(
-    exposition: Callable[[], str], host: str, port: int, *, is_ready: Callable[[], bool], door: Door = OPEN
+    exposition: Callable[[], str], host: str, port: int, *, is_ready: Callable[[], bool], access: HttpAccess = OPEN
 ) -> Iterator[int]:
     """Serve until the context ends; yields the port (a given 0 picks a free one). `/ready` asks for no login.
 
     Raises:
         PortTakenError: when the address is in use or cannot be bound.
-        OSError: the door's certificate cannot be used.
+        OSError: the certificate cannot be used.
     """
-    tls = door.server_context()
+    tls = access.server_context()
 
     def app(environ: dict[str, object], start: _Start) -> Iterable[bytes]:
         path = environ["PATH_INFO"]
@@ -56,7 +56,7 @@ def serve(
             ready = is_ready()
             start("200 OK" if ready else "503 Service Unavailable", [("Content-Type", _PLAIN)])
             return [b"ready\n" if ready else b"starting\n"]
-        if not door.lets_in(str(environ.get("HTTP_AUTHORIZATION", ""))):
+        if not access.authorizes(str(environ.get("HTTP_AUTHORIZATION", ""))):
             start("401 Unauthorized", [("Content-Type", _PLAIN), ("WWW-Authenticate", CHALLENGE)])
             return [REFUSAL]
         if path not in ("/metrics", "/"):

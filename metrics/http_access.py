@@ -1,4 +1,4 @@
-"""Who may come in to what we serve: TLS where there is a certificate, a login where there is a password."""
+"""Protect what we serve over HTTP: TLS where there is a certificate, a login where there is a password."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ REFUSAL = b"a name and a password are needed\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Door:
-    """An open one by default. `certificate` and `key` are PEM files; the key may be in the certificate's."""
+class HttpAccess:
+    """Open to everybody by default. `certificate` and `key` are PEM files; the certificate's file may hold the key."""
 
     username: str = ""
     password: str = field(default="", repr=False)
@@ -24,7 +24,7 @@ class Door:
 
     @property
     def scheme(self) -> str:
-        """Of the address behind it."""
+        """Scheme of the address: http, or https with a certificate."""
         return "https" if self.certificate else "http"
 
     @property
@@ -45,7 +45,7 @@ class Door:
         context.load_cert_chain(self.certificate, self.key or None)
         return context
 
-    def lets_in(self, authorization: str) -> bool:
+    def authorizes(self, authorization: str) -> bool:
         """Tell whether an Authorization header (HTTP Basic) has the name and the password; compared in constant time."""
         if not self.has_login:
             return True
@@ -57,7 +57,7 @@ class Door:
         return scheme.lower() == "basic" and hmac.compare_digest(given, f"{self.username}:{self.password}".encode())
 
     def read(self, address: str, path: str, *, timeout_s: float) -> str:
-        """Return what our own server says at host:port behind this door, which is trusted by its very certificate.
+        """Read a path of our own server at host:port; its certificate alone is trusted.
 
         Raises:
             OSError: it does not answer.

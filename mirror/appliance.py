@@ -34,11 +34,11 @@ from mirror.model.reports import OF_TOPICS
 from mirror.model.slot_ownership import Layout
 from mirror.runtime.clock import Clock
 from mirror.runtime.java import cache_folder, java
-from mirror.runtime.signals import obey
+from mirror.runtime.signals import on_signals
 from mirror.runtime.state_folder import MOST_HERE, StateFolder
 from mirror.spark.class_archive import ClassArchive
 from mirror.spark.plan_file import Plan, write_plan
-from mirror.spark.queries import OBSERVED, OBSERVED_CHECKPOINTS, CheckpointStream, Lanes, close, hush, session
+from mirror.spark.queries import OBSERVED, OBSERVED_CHECKPOINTS, CheckpointStream, Lanes, close, session, silence_spark
 
 log = logging.getLogger("mirror")
 
@@ -149,7 +149,7 @@ class Appliance:
                 self._watch(streams)
             self._is_ready = False
             self._finish(lanes, polling)
-            hush(spark)
+            silence_spark(spark)
             for stream in streams:
                 stream.stop()
             if self._failure is not None:
@@ -166,7 +166,7 @@ class Appliance:
         last = port + MOST_HERE - 1 if mirror.is_listen_default else port
         for candidate in range(port, last + 1):
             try:
-                served = serve(self._exposition, host, candidate, is_ready=lambda: self._is_ready, door=mirror.http)
+                served = serve(self._exposition, host, candidate, is_ready=lambda: self._is_ready, access=mirror.http)
                 found = stack.enter_context(served)
             except PortTakenError as error:
                 if candidate == last:
@@ -259,7 +259,7 @@ class Appliance:
         self.stop()
 
     def _on_signals(self) -> None:
-        obey({signal.SIGTERM: self.stop, signal.SIGINT: self.stop, signal.SIGHUP: self.refresh})
+        on_signals({signal.SIGTERM: self.stop, signal.SIGINT: self.stop, signal.SIGHUP: self.refresh})
 
     def refresh(self) -> None:
         """Look for topics, and carry settings and ACLs over, at once instead of at the end of their intervals."""

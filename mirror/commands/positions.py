@@ -19,7 +19,7 @@ from mirror.kafka.admin import Admin
 from mirror.lag.log_bounds import bounds
 from mirror.model.flow_plan import Assigned, FlowPlan, Key
 from mirror.model.paused_topics import Paused
-from mirror.model.position_metadata import Note
+from mirror.model.position_metadata import PositionMetadata
 from mirror.model.slot_ownership import DEAD_AFTER_S, Baton, is_stopped, is_turn_key, run_of, stop_key
 from mirror.runtime.text_columns import aligned
 
@@ -107,8 +107,8 @@ def positions(settings: Settings, asked: Namespace) -> int:
     changed = {}
     for assigned in places:
         place = (assigned.remote_topic, assigned.partition)
-        tail = Note.parse(found[place].metadata).tail if place in found else ""
-        note = Note(assigned.topic_id, tail)
+        tail = PositionMetadata.parse(found[place].metadata).tail if place in found else ""
+        note = PositionMetadata(assigned.topic_id, tail)
         changed[place] = Position(wanted[assigned.topic, assigned.partition], str(note))
     write_positions(flow, plan.group, changed)
     print(_text(plan, places, {**found, **changed}, source))

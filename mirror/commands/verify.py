@@ -13,7 +13,7 @@ from mirror.config.load import load
 from mirror.config.settings import Settings
 from mirror.flows.selection import flow_named
 from mirror.model.flow_plan import Key
-from mirror.runtime.signals import obey
+from mirror.runtime.signals import on_signals
 from mirror.runtime.text_columns import aligned
 from mirror.verification.compare import Comparer, scope_of
 from mirror.verification.pieces import Finding, Scope
@@ -74,7 +74,7 @@ def verify(settings: Settings, asked: Namespace) -> int:
     flow = flow_named(settings, asked.flow, command="verify")
     if asked.every is not None:
         stop = threading.Event()
-        obey({signal.SIGTERM: stop.set, signal.SIGINT: stop.set})
+        on_signals({signal.SIGTERM: stop.set, signal.SIGINT: stop.set})
         return watch(settings, flow, asked, stop)
     plan, scope = scope_of(flow, asked)
     pieces = list(scope.pieces())

@@ -9,14 +9,10 @@ from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
 
-from metrics.http_access import Door
+from metrics.http_access import HttpAccess
 from mirror.config import values
 from mirror.config.checks import check_clients, check_flows
-from mirror.config.keys import (
-    OFFSETS_TOPIC_KEY,
-    Keys,
-    refuse_removed,
-)
+from mirror.config.keys import OFFSETS_TOPIC_KEY, Keys, refuse_removed
 from mirror.config.layers import Assigned, Layer, Layers, Pair, assign, effective, merged, unhonoured
 from mirror.config.properties import DEFAULT, Entry, Properties, default_layer, last_wins, read
 from mirror.config.providers import resolve
@@ -235,7 +231,7 @@ def _mirror(own: Layer) -> Mirror:
     return Mirror(
         app_grafana_url=_url(own["mirror.app.grafana.url"]),
         app_prometheus_url=_url(own["mirror.app.prometheus.url"]),
-        http=_door(own),
+        http=_access(own),
         metrics_listen=values.host_port(own["mirror.metrics.listen"]),
         is_listen_default=own["mirror.metrics.listen"].where == DEFAULT,
         is_state_default=state.where == DEFAULT,
@@ -253,7 +249,7 @@ def _mirror(own: Layer) -> Mirror:
     )
 
 
-def _door(own: Layer) -> Door:
+def _access(own: Layer) -> HttpAccess:
     username, password, certificate, key = (
         own[f"mirror.http.{name}"] for name in ("username", "password", "tls.certificate", "tls.key")
     )
@@ -266,20 +262,20 @@ def _door(own: Layer) -> Door:
         raise refusal(username, "holds a colon, which no login by HTTP can have. Choose another name.")
     if values.text(key) and not values.text(certificate):
         raise refusal(key, "is a key without a certificate. Name it as mirror.http.tls.certificate.")
-    door = Door(
+    access = HttpAccess(
         username=values.text(username),
         password=password.value,
         certificate=values.text(certificate),
         key=values.text(key),
     )
     try:
-        door.server_context()
+        access.server_context()
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise refusal(
             certificate, f"cannot be used ({reason}). Name a PEM file with the certificate, and its key."
         ) from None
-    return door
+    return access
 
 
 def _url(entry: Entry) -> str:

@@ -1,4 +1,4 @@
-"""Get OAuth tokens with a client's id and secret, as Kafka's OAuthBearerLoginCallbackHandler does. One door for both clients."""
+"""Get OAuth tokens with a client's id and secret, as Kafka's OAuthBearerLoginCallbackHandler does. For both clients."""
 
 from __future__ import annotations
 

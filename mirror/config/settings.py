@@ -6,13 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from metrics.http_access import Door
-from mirror.config.keys import (
-    CheckpointSettings,
-    Every,
-    HeartbeatSettings,
-    OffsetSyncSettings,
-)
+from metrics.http_access import HttpAccess
+from mirror.config.keys import CheckpointSettings, Every, HeartbeatSettings, OffsetSyncSettings
 from mirror.config.properties import Properties
 from mirror.policy.filters import NameFilter
 from mirror.policy.naming import ReplicationPolicy
@@ -87,7 +82,7 @@ class Mirror:
 
     app_grafana_url: str = ""  # where the lag inspector finds the boards, "" when it shall not link to any
     app_prometheus_url: str = ""  # where it finds the past
-    http: Door = field(default_factory=Door)  # of /metrics and the lag inspector
+    http: HttpAccess = field(default_factory=HttpAccess)  # of /metrics and the lag inspector
     metrics_listen: tuple[str, int] = ("127.0.0.1", 9404)
     is_listen_default: bool = True  # nobody asked for that port: where it is taken, the next free one serves as well
     is_state_default: bool = True  # nobody asked for that folder: likewise

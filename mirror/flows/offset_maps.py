@@ -13,7 +13,7 @@ from mirror.kafka.internal_topics import committed, read_topic
 from mirror.model.flow_plan import FlowPlan, Key
 from mirror.model.offset_map import OffsetMap
 from mirror.model.offset_map_tail import MapRecord, Tail
-from mirror.model.position_metadata import Note
+from mirror.model.position_metadata import PositionMetadata
 
 log = logging.getLogger("mirror")
 
@@ -53,7 +53,7 @@ class FlowMaps:
                 continue
             key = (assigned.topic, assigned.partition)
             self.positions[key] = offset
-            self.maps.setdefault(key, OffsetMap()).extend(Tail(Note.parse(metadata).tail).runs)
+            self.maps.setdefault(key, OffsetMap()).extend(Tail(PositionMetadata.parse(metadata).tail).runs)
 
     def _bound(self, added: int) -> None:
         """Keep memory bounded: with a transaction each few records, maps grow as long as the source keeps its records.

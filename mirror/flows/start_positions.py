@@ -1,7 +1,7 @@
 """A flow's positions, outside of its windows: read, set, and taken over from a MirrorMaker 2 that ran before.
 
 A position is an offset of the flow's group on the target, keyed by remote topic and partition; its metadata is the source
-topic's id and the tail of the offset map (mirror.replication.tail).
+topic's id and the tail of the offset map (mirror.model.offset_map_tail).
 """
 
 from __future__ import annotations
@@ -13,18 +13,15 @@ from mirror.config.clients import aiokafka_options
 from mirror.config.settings import Flow
 from mirror.errors import ClusterUnavailable, SettingsError
 from mirror.flows.offset_maps import FlowMaps
-from mirror.flows.stored_positions import Position, _asked, read_positions, write_positions
-from mirror.flows.takeover import _take_over_group, refuse_running, take_over
+from mirror.flows.stored_positions import Position, answer_of_target, read_positions, write_positions
+from mirror.flows.takeover import refuse_running, take_over, take_over_group
 from mirror.kafka.groups import Groups
-from mirror.kafka.internal_topics import (
-    REQUEST_BYTES,
-    ends,
-)
+from mirror.kafka.internal_topics import REQUEST_BYTES, ends
 from mirror.kafka.protocol import KafkaError
 from mirror.kafka.target import Target
 from mirror.model.flow_plan import Assigned, FlowPlan, Key
 from mirror.model.offset_map import OffsetMap
-from mirror.model.position_metadata import Note
+from mirror.model.position_metadata import PositionMetadata
 from mirror.policy.recreated import OnRecreated
 from mirror.runtime.logs import some
 
@@ -50,7 +47,7 @@ def begin(flow: Flow, plan: FlowPlan) -> frozenset[Key]:
     present = {(p.topic, p.partition): p for p in plan.partitions}
     placed = read_positions(flow, plan.group)
     unplaced = {key: p for key, p in present.items() if (p.remote_topic, p.partition) not in placed}
-    known = _asked(flow, _from_map(flow, plan, unplaced)) if unplaced else {}
+    known = answer_of_target(flow, _from_map(flow, plan, unplaced)) if unplaced else {}
     if known:
         write_positions(flow, plan.group, {(unplaced[key].remote_topic, key[1]): at for key, at in known.items()})
         log.warning(
@@ -58,7 +55,7 @@ def begin(flow: Flow, plan: FlowPlan) -> frozenset[Key]:
             "at most their last minute", flow.name, len(known),
         )  # fmt: skip
     missing = unplaced.keys() - known.keys()
-    if flow.source_group and missing and (count := _take_over_group(flow, plan, missing)):
+    if flow.source_group and missing and (count := take_over_group(flow, plan, missing)):
         log.info("%s: %d topic-partitions go on where group %s stands", flow.name, count, flow.source_group)
     if known or any(topic == plan.baton_topic for topic, _ in placed):
         return frozenset()
@@ -128,7 +125,7 @@ def fence_unused(flow: Flow, plan: FlowPlan, *, slots: int, slots_before: int) -
             finally:
                 await target.close()
 
-    _asked(flow, fence())
+    answer_of_target(flow, fence())
 
 
 async def _from_map(flow: Flow, plan: FlowPlan, unplaced: Mapping[Key, Assigned]) -> dict[Key, Position]:
@@ -140,7 +137,9 @@ async def _from_map(flow: Flow, plan: FlowPlan, unplaced: Mapping[Key, Assigned]
     }
     there = await ends(target, [(unplaced[key].remote_topic, key[1]) for key in last_runs])
     return {
-        key: Position(last.source + last.records, str(Note(unplaced[key].topic_id, OffsetMap([last]).text())))
+        key: Position(
+            last.source + last.records, str(PositionMetadata(unplaced[key].topic_id, OffsetMap([last]).text()))
+        )
         for key, last in last_runs.items()
         # A topic that was created anew on the target is to be filled anew.
         if _end(there, (unplaced[key].remote_topic, key[1])) >= last.target + last.records

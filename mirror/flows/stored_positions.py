@@ -8,12 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 from mirror.config.clients import aiokafka_options
 from mirror.config.settings import Flow
 from mirror.kafka.group_offsets import patiently
-from mirror.kafka.internal_topics import (
-    answered,
-    committed,
-    write,
-    writer,
-)
+from mirror.kafka.internal_topics import answered, committed, write, writer
 from mirror.model.flow_plan import Key
 from mirror.model.offset_map import OffsetMap
 from mirror.model.offset_map_tail import MapRecord
@@ -30,22 +25,24 @@ class Position(NamedTuple):
 
 def read_positions(flow: Flow, group: str) -> dict[Key, Position]:
     """Return every offset of the flow's group on the target, its batons included; raises ClusterUnavailable."""
-    found = _asked(flow, committed(aiokafka_options(flow.target_admin), group))
+    found = answer_of_target(flow, committed(aiokafka_options(flow.target_admin), group))
     return {place: Position(*at) for place, at in found.items() if at[0] >= 0}
 
 
 def write_positions(flow: Flow, group: str, positions: Mapping[Key, Position]) -> None:
     """Set positions by remote topic and partition; raises ClusterUnavailable."""
-    _asked(flow, _write(flow, group, positions, "", {}))
+    answer_of_target(flow, write_with_maps(flow, group, positions, "", {}))
 
 
-async def _write(
+async def write_with_maps(
     flow: Flow, group: str, positions: Mapping[Key, Position], map_topic: str, maps: Mapping[Key, OffsetMap]
 ) -> None:
+    """Write offset maps into their topic, then positions: what a position stands for is known by then."""
     async with writer(flow.producer, {map_topic} if maps else ()) as target:
         await write(target, map_topic, (MapRecord(*key, runs).encode() for key, runs in maps.items()))
         await patiently(lambda: target.commit(group, positions))
 
 
-def _asked(flow: Flow, question: Coroutine[Any, Any, Found]) -> Found:
+def answer_of_target(flow: Flow, question: Coroutine[Any, Any, Found]) -> Found:
+    """Wait for what the target is asked about positions; raises ClusterUnavailable."""
     return answered(question, cluster=flow.target.alias, what=f"positions of {flow.name} cannot be read or set")

@@ -6,9 +6,7 @@ import logging
 from collections.abc import Collection
 
 from mirror.config.settings import Flow
-from mirror.flows.topics import (
-    Matched,
-)
+from mirror.flows.topics import Matched
 from mirror.kafka.admin import Admin
 from mirror.policy.topic_acls import Acl, Verdict, judged, missing
 from mirror.policy.topic_configs import Change, described

@@ -9,17 +9,14 @@ from dataclasses import dataclass, field
 from mirror.config.clients import aiokafka_options
 from mirror.config.settings import Flow
 from mirror.errors import SettingsError
-from mirror.flows.stored_positions import Position, _asked, _write, write_positions
+from mirror.flows.stored_positions import Position, answer_of_target, write_positions, write_with_maps
 from mirror.flows.topics import offset_syncs_topic
 from mirror.kafka.groups import Groups, is_idle
-from mirror.kafka.internal_topics import (
-    partitions_of,
-    read_topic,
-)
+from mirror.kafka.internal_topics import partitions_of, read_topic
 from mirror.model.flow_plan import FlowPlan, Key
 from mirror.model.mm2_records import NotThatRecord, OffsetSync
 from mirror.model.offset_map import OffsetMap
-from mirror.model.position_metadata import Note
+from mirror.model.position_metadata import PositionMetadata
 
 
 @dataclass(slots=True)
@@ -30,7 +27,7 @@ class TakenOver:
     maps: dict[Key, OffsetMap] = field(default_factory=dict)
 
 
-def _take_over_group(flow: Flow, plan: FlowPlan, unplaced: Collection[Key]) -> int:
+def take_over_group(flow: Flow, plan: FlowPlan, unplaced: Collection[Key]) -> int:
     """Give topic-partitions the positions of the consumer group that read them before: MirrorMaker 1 kept them there."""
     group = Groups(flow.source.alias, flow.source_admin).one(flow.source_group)
     if group is None:
@@ -70,7 +67,7 @@ def take_over(flow: Flow, plan: FlowPlan, unplaced: Collection[Key]) -> int:
     Raises:
         ClusterUnavailable: the target does not answer.
     """
-    left = _asked(flow, _left_behind(flow))
+    left = answer_of_target(flow, _left_behind(flow))
     present = {(p.topic, p.partition): p for p in plan.partitions if (p.topic, p.partition) in unplaced}
     known = {key: offset for key, offset in left.positions.items() if key in present}
     if not known:
@@ -79,9 +76,11 @@ def take_over(flow: Flow, plan: FlowPlan, unplaced: Collection[Key]) -> int:
     for key, offset in known.items():
         last = left.maps[key].last if key in left.maps else None
         tail = OffsetMap([last]).text() if last is not None else ""
-        positions[present[key].remote_topic, key[1]] = Position(offset, str(Note(present[key].topic_id, tail)))
+        positions[present[key].remote_topic, key[1]] = Position(
+            offset, str(PositionMetadata(present[key].topic_id, tail))
+        )
     maps = {key: runs for key, runs in left.maps.items() if key in present}
-    _asked(flow, _write(flow, plan.group, positions, plan.offset_map_topic, maps))
+    answer_of_target(flow, write_with_maps(flow, plan.group, positions, plan.offset_map_topic, maps))
     return len(known)
 
 

@@ -1,4 +1,4 @@
-"""The one door to a cluster's control plane: topics, configs, offsets. Wraps confluent-kafka's admin client."""
+"""Ask and change a cluster's control plane: topics, configs, ACLs, offsets. Wraps confluent-kafka's admin client."""
 
 from __future__ import annotations
 
@@ -11,14 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
-from confluent_kafka import (
-    Consumer,
-    IsolationLevel,
-    KafkaError,
-    KafkaException,
-    TopicCollection,
-    TopicPartition,
-)
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,

@@ -1,4 +1,4 @@
-"""What the checkpoints read of a cluster: internal topics whole, ends of logs, a group's offsets with their metadata."""
+"""Read and write internal topics outside of the windows; read ends of logs, and a group's offsets with their metadata."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ from mirror.runtime.clock import now_ms
 from mirror.runtime.logs import in_words
 
 READ_RECORDS = 5_000
+WRITE_S = 20.0
+REQUEST_BYTES = 1 << 20
 WITHIN_S = 60.0
 BOUNDS_S = 5.0  # for a broker that does not answer, beside those that do
 
@@ -125,10 +127,6 @@ async def _consumer(options: Mapping[str, Any]):  # type: ignore[no-untyped-def]
         yield consumer
     finally:
         await consumer.stop()
-
-
-WRITE_S = 20.0
-REQUEST_BYTES = 1 << 20
 
 
 @asynccontextmanager

@@ -15,7 +15,7 @@ EARLIEST, LATEST = -2, -1  # what stands for a time where an offset is asked for
 COORDINATOR_S = 2.0  # others take a process for dead that cannot confirm for 4 s that a slot is its own
 
 
-def complained(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+def log_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Log what a loop says nobody waited for. Of a failed batch aiokafka also fails a future of its own; who sent it was told."""
     if isinstance(context.get("exception"), kafka_errors.KafkaError):
         log.debug("%s: %r", context.get("message"), context["exception"])

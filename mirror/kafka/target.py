@@ -113,7 +113,7 @@ class Target(GroupOffsets):
         self._client.force_metadata_update()
 
     def send(self, outgoing: Outgoing, topic: str, partition: int) -> asyncio.Future[int]:
-        """Queue a batch; its future brings the target's base offset or the error (mirror.replication.producer)."""
+        """Queue a batch; its future brings the target's base offset or the error (mirror.kafka.producer)."""
         return self._producer.send(outgoing, topic, partition)
 
     # --- transactions -------------------------------------------------------------------------------------------

@@ -7,9 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from mirror.model.slot_ownership import (
-    Layout,
-)
+from mirror.model.slot_ownership import Layout
 from mirror.policy.recreated import OnRecreated
 
 # MirrorMaker's own rule takes both for internal, so nobody mirrors them.
@@ -112,7 +110,7 @@ class FlowPlan:
 
     @property
     def paused_key(self) -> Key:
-        """Topic-partition whose offset of the group has the topics that rest (mirror.replication.paused) as its metadata."""
+        """Topic-partition whose offset of the group has the topics that rest (mirror.model.paused_topics) as its metadata."""
         return self.offset_map_topic, 0
 
 

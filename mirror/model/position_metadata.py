@@ -9,10 +9,10 @@ _UNTIL = "until="
 _IN_SYNC = "in-sync="
 
 
-class Note(NamedTuple):
+class PositionMetadata(NamedTuple):
     """What a window tells the next one about a topic-partition, beside its position.
 
-    `ids` of the topic on both sides (mirror.replication.recreated) and `tail` of the offset map, both as text. `until_ms`: a
+    `ids` of the topic on both sides (mirror.policy.recreated) and `tail` of the offset map, both as text. `until_ms`: a
     batch was sent whose outcome is not known, and may come into the log until then (epoch ms); 0: there is none. `in_sync`:
     with so many replicas in sync the target appended nothing; None: it appends, as far as is known.
     """
@@ -31,7 +31,7 @@ class Note(NamedTuple):
         return f"{self.ids} {self.tail}".rstrip()
 
     @classmethod
-    def parse(cls, metadata: str) -> Note:
+    def parse(cls, metadata: str) -> PositionMetadata:
         """Read back what str() returned."""
         ids, _, rest = metadata.partition(" ")
         tail, *marks = rest.split(" ")

@@ -1,4 +1,4 @@
-"""Ask the clusters which topics a flow's are by now."""
+"""Tell which topics a flow's are, and where a window begins on each: at its position, or elsewhere when a topic was replaced."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mirror.kafka.protocol import EARLIEST, LATEST
 from mirror.model.flow_plan import Assigned, FlowPlan
 from mirror.model.offset_map_tail import Tail
-from mirror.model.position_metadata import Note
+from mirror.model.position_metadata import PositionMetadata
 from mirror.model.reports import ABSENT, FORGOTTEN, HIDDEN, RESTS
 from mirror.policy.recreated import OnRecreated, TopicIds
 from mirror.replication import told
@@ -20,6 +20,7 @@ from mirror.replication.partition import Partition
 if TYPE_CHECKING:
     from mirror.kafka.admin import Topic
 
+log = logging.getLogger("mirror")
 
 WITHIN_S = 3.0
 
@@ -68,9 +69,6 @@ def _id(topic: Topic | None) -> str:
     return topic.topic_id if topic is not None else ""
 
 
-log = logging.getLogger("mirror")
-
-
 def placed(
     plan: FlowPlan,
     assigned: Assigned,
@@ -89,7 +87,7 @@ def placed(
         begins = EARLIEST if from_earliest or assigned.is_late else LATEST
         return Partition(assigned, begins=begins, ids=str(now), in_doubt=True)
     offset, metadata = committed
-    ids, tail, until_ms, in_sync = Note.parse(metadata)
+    ids, tail, until_ms, in_sync = PositionMetadata.parse(metadata)
     known = TopicIds.parse(ids)
     partition = Partition(assigned, offset, offset, ids=ids, tail=Tail(tail), until_ms=until_ms, in_sync=in_sync)
     if (last := partition.tail.runs.last) is not None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from mirror.kafka.target import Target
 from mirror.model.flow_plan import Assigned, FlowPlan, Key, Window
 from mirror.model.offset_map_tail import MapRecord
-from mirror.model.position_metadata import Note
+from mirror.model.position_metadata import PositionMetadata
 from mirror.model.record_batches import of_values
 from mirror.replication.partition import Partition
 from mirror.runtime.clock import now_ms
@@ -64,7 +64,7 @@ class Ledger:
                 continue  # whatever is new about it: to write the old position would undo what the operator sets meanwhile
             assigned = partition.assigned
             if partition.has_arrived or is_there(target, assigned):
-                note = Note(partition.ids, partition.tail.text(), partition.until_ms, partition.in_sync)
+                note = PositionMetadata(partition.ids, partition.tail.text(), partition.until_ms, partition.in_sync)
                 offsets[assigned.remote_topic, assigned.partition] = (partition.acked, str(note))
                 written.append(Written(partition, partition.acked, partition.committed))
         return Page(offsets, written)

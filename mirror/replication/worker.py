@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import uvloop
 
-from mirror.kafka.protocol import complained
+from mirror.kafka.protocol import log_loop_error
 from mirror.model.flow_plan import FlowPlan, Window
 from mirror.replication.partition import Partition
 from mirror.replication.window import Served, serve
@@ -20,14 +20,14 @@ _loops: dict[int, asyncio.AbstractEventLoop] = {}  # by process: never shared ac
 
 
 def serve_slot(window: Window, flows: tuple[FlowPlan, ...]) -> Iterator[tuple[object, ...]]:
-    """Yield one report (mirror.replication.reports.SCHEMA) per topic-partition when the window is over."""
+    """Yield one report (mirror.model.reports.SCHEMA) per topic-partition when the window is over."""
     loop = _loops.get(os.getpid())
     if loop is None:
         log_to_stderr()
         gc.collect()
         gc.freeze()  # what is loaded lives for ever: the collector after each task need not look at it
         loop = _loops[os.getpid()] = uvloop.new_event_loop()
-        loop.set_exception_handler(complained)
+        loop.set_exception_handler(log_loop_error)
     started = time.time()
     served = loop.run_until_complete(_serve_all(window, flows))
     duration_ms = (time.time() - max(started, window.start_ms / 1000)) * 1000

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Mapping
 
 
-def obey(actions: Mapping[signal.Signals, Callable[[], None]]) -> None:
+def on_signals(actions: Mapping[signal.Signals, Callable[[], None]]) -> None:
     """Call an action for each signal that comes; nothing changes where this is not the main thread, which alone may ask."""
     if threading.current_thread() is not threading.main_thread():
         return

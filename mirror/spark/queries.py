@@ -99,7 +99,7 @@ def _await_cores(spark: SparkSession, tasks: int) -> None:
         time.sleep(0.5)
 
 
-def hush(spark: SparkSession) -> None:
+def silence_spark(spark: SparkSession) -> None:
     """Let Spark say no more: rounds and tasks that a stop interrupts are errors to it."""
     with contextlib.suppress(Py4JError, OSError):
         spark.sparkContext.setLogLevel("OFF")

@@ -98,7 +98,7 @@ def watch(settings: Settings, flow: Flow, asked: Namespace, stop: threading.Even
             host, port = host_port(Entry(key="--metrics-listen", value=asked.metrics_listen, where="option"))
             address = stack.enter_context(
                 serve(lambda: exposition(recorder.snapshot(), max_series=settings.mirror.metrics_max_series), host, port,
-                      is_ready=lambda: True, door=settings.mirror.http)
+                      is_ready=lambda: True, access=settings.mirror.http)
             )  # fmt: skip
         except PortTakenError as error:
             raise SettingsError(f"verify: --metrics-listen: {error}") from error

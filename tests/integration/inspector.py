@@ -32,13 +32,13 @@ def serving(file: Path, log: Path) -> Iterator[str]:
             [sys.executable, "-m", "mirror.cli", "app", str(file), "--listen", f"127.0.0.1:{port}"],
             stdout=out, stderr=out, cwd=file.parent, env={**os.environ, "PYTHONPATH": str(ROOT)},
         )  # fmt: skip
-    door = load(file).mirror.http
-    address = f"{door.scheme}://127.0.0.1:{port}"
+    access = load(file).mirror.http
+    address = f"{access.scheme}://127.0.0.1:{port}"
 
     def answers() -> bool:
         assert process.poll() is None, log.read_text()
         try:
-            return door.read(f"127.0.0.1:{port}", "/_stcore/health", timeout_s=2) == "ok"
+            return access.read(f"127.0.0.1:{port}", "/_stcore/health", timeout_s=2) == "ok"
         except OSError:
             return False
 

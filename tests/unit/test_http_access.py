@@ -1,4 +1,4 @@
-"""TLS and a login before /metrics and the lag inspector, by settings; an open door on loopback by default."""
+"""TLS and a login before /metrics and the lag inspector, by settings; open on loopback by default."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import urllib.request
 import pytest
 
 from metrics.exporter import serve
-from metrics.http_access import Door
+from metrics.http_access import HttpAccess
 from mirror.config.load import load
 from mirror.errors import SettingsError
 from tests.certificates import identity
@@ -33,7 +33,7 @@ def certificate(tmp_path):
 
 @pytest.fixture
 def settings(tmp_path):
-    def made(*lines: str) -> Door:
+    def made(*lines: str) -> HttpAccess:
         (tmp_path / "f").write_text(FILE + "\n".join(lines))
         return load(tmp_path / "f").mirror.http
 
@@ -57,20 +57,20 @@ def basic(text: str) -> str:
     ],
 )
 def test_a_login_is_the_name_and_the_password(header, comes_in):
-    door = Door(username="sre", password="p:w ä")
-    assert door.lets_in(header) is comes_in
-    assert Door().lets_in(header)
-    assert "p:w" not in repr(door)
+    access = HttpAccess(username="sre", password="p:w ä")
+    assert access.authorizes(header) is comes_in
+    assert HttpAccess().authorizes(header)
+    assert "p:w" not in repr(access)
 
 
 def test_metrics_are_read_over_tls_with_a_login_and_ready_without(settings, certificate):
-    door = settings(
+    access = settings(
         "mirror.http.username = sre", "mirror.http.password = hush", f"mirror.http.tls.certificate = {certificate}"
     )
-    with serve(lambda: "up 1\n", "127.0.0.1", 0, is_ready=lambda: True, door=door) as port:
+    with serve(lambda: "up 1\n", "127.0.0.1", 0, is_ready=lambda: True, access=access) as port:
         address = f"127.0.0.1:{port}"
-        assert door.read(address, "/metrics", timeout_s=5) == "up 1\n"
-        stranger = Door(certificate=certificate)
+        assert access.read(address, "/metrics", timeout_s=5) == "up 1\n"
+        stranger = HttpAccess(certificate=certificate)
         assert stranger.read(address, "/ready", timeout_s=5) == "ready\n"
         with pytest.raises(urllib.error.HTTPError) as refused:
             stranger.read(address, "/metrics", timeout_s=5)
@@ -80,8 +80,8 @@ def test_metrics_are_read_over_tls_with_a_login_and_ready_without(settings, cert
         with pytest.raises(OSError, match="certificate verify failed"):
             urllib.request.urlopen(f"https://{address}/metrics", timeout=5, context=ssl.create_default_context())
         with pytest.raises(OSError, match=r"Connection|closed|violation"):
-            Door().read(address, "/metrics", timeout_s=5)
-        assert door.read(address, "/metrics", timeout_s=5), "who speaks no TLS disturbs nobody"
+            HttpAccess().read(address, "/metrics", timeout_s=5)
+        assert access.read(address, "/metrics", timeout_s=5), "who speaks no TLS disturbs nobody"
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_the_inspector_asks_pages_and_websockets_alike(monkeypatch, tmp_path):
 
     async def asks(kind: str, path: str, header: str = "") -> None:
         scope = {"type": kind, "path": path, "headers": [(b"authorization", header.encode("latin-1"))]}
-        await Login(inside, Door(username="sre", password="hush"))(scope, None, send)
+        await Login(inside, HttpAccess(username="sre", password="hush"))(scope, None, send)
 
     for kind, path, header in (
         ("http", "/", ""),

@@ -10,7 +10,7 @@ from mirror.kafka.protocol import EARLIEST, LATEST
 from mirror.kafka.target import Target
 from mirror.model.flow_plan import Assigned, FlowPlan, Window
 from mirror.model.offset_map import OffsetMap, Run
-from mirror.model.position_metadata import Note
+from mirror.model.position_metadata import PositionMetadata
 from mirror.policy.recreated import OnRecreated, TopicIds
 from mirror.replication import told
 from mirror.replication.identities import identified, placed
@@ -33,7 +33,7 @@ def plan(policy: OnRecreated, *, source_id: str = "old", remote_id: str = "there
 
 def begun(policy: OnRecreated, known: str, *, in_doubt: bool = False, **ids: str) -> Partition:
     made = plan(policy, **ids)
-    committed = (AT, str(Note(known, TAIL)))
+    committed = (AT, str(PositionMetadata(known, TAIL)))
     return placed(made, made.partitions[0], committed, from_earliest=True, in_doubt=in_doubt)
 
 

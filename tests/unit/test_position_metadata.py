@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.model.position_metadata import Note
+from mirror.model.position_metadata import PositionMetadata
 
 IDS = st.sampled_from(["", "abc", "abc:def"])
 TAILS = st.sampled_from(["", "0,0,7", "0,0,7;9,8,1*", "*"])
@@ -14,20 +14,20 @@ TAILS = st.sampled_from(["", "0,0,7", "0,0,7;9,8,1*", "*"])
 
 @given(ids=IDS.filter(bool), tail=TAILS, until_ms=st.integers(0, 1 << 42), in_sync=st.none() | st.integers(0, 9))
 def test_a_note_is_read_back_as_it_was_written(ids, tail, until_ms, in_sync):
-    note = Note(ids, tail, until_ms, in_sync)
-    assert Note.parse(str(note)) == note
+    note = PositionMetadata(ids, tail, until_ms, in_sync)
+    assert PositionMetadata.parse(str(note)) == note
     assert len(str(note)) <= len(ids) + len(tail) + 50
 
 
 @pytest.mark.parametrize(
     ("text", "note"),
     [
-        ("", Note("")),
-        ("abc:def", Note("abc:def")),
-        ("abc:def 0,0,7*", Note("abc:def", "0,0,7*")),
-        ("abc - until=x in-sync=", Note("abc")),
-        ("abc 0,0,7 later=5 in-sync=2", Note("abc", "0,0,7", 0, 2)),
+        ("", PositionMetadata("")),
+        ("abc:def", PositionMetadata("abc:def")),
+        ("abc:def 0,0,7*", PositionMetadata("abc:def", "0,0,7*")),
+        ("abc - until=x in-sync=", PositionMetadata("abc")),
+        ("abc 0,0,7 later=5 in-sync=2", PositionMetadata("abc", "0,0,7", 0, 2)),
     ],
 )
 def test_notes_of_other_versions_and_of_nobody_are_read_as_far_as_they_can_be(text, note):
-    assert Note.parse(text) == note
+    assert PositionMetadata.parse(text) == note

@@ -22,7 +22,7 @@ from mirror.kafka.producer import (
     ProducerClosedError,
     UncertainError,
 )
-from mirror.kafka.protocol import complained
+from mirror.kafka.protocol import log_loop_error
 from mirror.model.record_batches import HEADER, Outgoing, of_values
 
 OK, NOT_LEADER, TOO_LARGE, TIMED_OUT, FEW_REPLICAS = 0, 6, 10, 7, 19
@@ -246,7 +246,7 @@ def test_a_refusal_of_what_may_be_there_says_that_it_is_not_known():
 
 def test_when_it_is_closed_everything_has_an_outcome_and_nothing_is_sent_any_more(caplog):
     async def run():
-        asyncio.get_running_loop().set_exception_handler(complained)
+        asyncio.get_running_loop().set_exception_handler(log_loop_error)
         broker = Broker(lambda _, part: NOT_LEADER if part == 1 else OK)
         broker.holds = asyncio.Event()
         producer = await opened(broker)
@@ -312,7 +312,7 @@ def test_what_kafka_failed_and_nobody_waited_for_is_no_news_but_all_else_is(capl
     loop = asyncio.new_event_loop()
     try:
         for failure in (kafka_errors.KafkaError("fenced"), ValueError("a mistake of ours")):
-            complained(loop, {"message": "Future exception was never retrieved", "exception": failure})
+            log_loop_error(loop, {"message": "Future exception was never retrieved", "exception": failure})
     finally:
         loop.close()
     assert "a mistake of ours" in caplog.text
