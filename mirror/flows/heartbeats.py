@@ -123,7 +123,7 @@ class Heart(threading.Thread):
     def _answered(self, beat: Beat, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             if error.code() == KafkaError._MSG_TIMED_OUT:
-                self._producers.pop(beat.target, None)  # it may never find a broker again: mirror.admin
+                self._producers.pop(beat.target, None)  # it may never find a broker again: mirror.kafka.admin
             if error.code() in _NO_TOPIC:
                 self._topic_due_s.pop(beat, None)  # it may have been deleted: the next beat creates it then
             self._refuse(beat, error.str())

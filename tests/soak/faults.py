@@ -7,9 +7,9 @@ import signal
 import time
 from collections.abc import Callable
 
-from mirror.kafka.admin import Admin
-from mirror.errors import ClusterUnavailable
 from mirror.embedded.broker import Broker
+from mirror.errors import ClusterUnavailable
+from mirror.kafka.admin import Admin
 from tests.fault_proxy import FaultProxy
 from tests.integration.appliance import signal_all
 from tests.integration.records import create, rows, write

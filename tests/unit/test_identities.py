@@ -105,7 +105,7 @@ def test_a_position_that_an_operator_is_to_set_is_never_written_over(is_known_by
     assert ledger.page(EVERYTHING_IS_THERE).offsets == {}
     beside = Ledger(plan(OnRecreated.STOP), WINDOW, [other])
     beside.write_all()
-    assert beside.page(EVERYTHING_IS_THERE).offsets == {("a.t", 0): (AT, str(Note("old:there", TAIL)))}
+    assert beside.page(EVERYTHING_IS_THERE).offsets == {("a.t", 0): (AT, str(PositionMetadata("old:there", TAIL)))}
 
 
 def test_what_was_never_replicated_is_of_the_topic_that_is_there():

@@ -25,7 +25,7 @@ LABELS = {("t", 0): SERIES}
 
 
 class Cluster:
-    """Answers as mirror.admin.Admin does."""
+    """Answers as mirror.kafka.admin.Admin does."""
 
     def __init__(self, alias, *, start=0, end=0, position=None):
         self.alias, self.start, self.end, self.position, self.is_up = alias, start, end, position, True
