@@ -1,4 +1,4 @@
-"""Page: one group in one topic-partition: why its verdict is what it is, with the window that it rests on drawn."""
+"""Page: one group in one topic-partition: why its verdict is what it is, with the polls that it is made from drawn."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _one(row: LagRow, polled_s: float) -> None:
         st.write(f"The first record that is not on the target was written at {written}.")
     samples = watch().window(row)
     frame = window_table(samples)
-    st.caption(f"The verdict rests on {len(samples)} of {WINDOW} polls.")
+    st.caption(f"The verdict is made from {len(samples)} of {WINDOW} polls.")
     lines(
         frame[["seconds", "position", "log end"]],
         x="seconds",

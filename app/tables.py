@@ -20,9 +20,14 @@ from mirror.lag.text import duration, level_in
 
 # A word and a shape, so that no colour need be seen.
 SHAPES = {
-    Status.OK: "●", Status.WARN: "▲", Status.UNKNOWN: "?", Status.STOP: "■", Status.STALL: "■", Status.REWIND: "◀",
+    Status.OK: "●",
+    Status.WARN: "▲",
+    Status.UNKNOWN: "?",
+    Status.STOP: "■",
+    Status.STALL: "■",
+    Status.REWIND: "◀",
     Status.LOST: "✖",
-}  # fmt: skip
+}
 COLOURS = {Status.OK: "green", Status.WARN: "orange", Status.UNKNOWN: "violet"}  # every other verdict is red
 MEANING = {
     Status.OK: "level, keeps pace, or catches up",
@@ -33,8 +38,21 @@ MEANING = {
     Status.REWIND: "the position went back",
     Status.LOST: "records were deleted before they were copied",
 }
-COLUMNS = ("Status", "Group", "Topic", "Partition", "Lag", "Time lag s", "Why", "Offset", "Log end", "Records/s", "Level in",
-           "Cluster", "Owner")  # fmt: skip
+COLUMNS = (
+    "Status",
+    "Group",
+    "Topic",
+    "Partition",
+    "Lag",
+    "Time lag s",
+    "Why",
+    "Offset",
+    "Log end",
+    "Records/s",
+    "Level in",
+    "Cluster",
+    "Owner",
+)
 
 
 def shown(status: Status) -> str:
@@ -58,11 +76,22 @@ def table(rows: Sequence[LagRow]) -> pd.DataFrame:
     """Return rows as the lag table shows them; what is not known is empty, never 0."""
     content = [
         (
-            shown(row.status), row.group, row.topic, row.partition, row.lag, row.lag_seconds, row.reason, row.offset,
-            row.log_end, row.records_per_s, level_in(row), row.cluster, row.owner or "none",
+            shown(row.status),
+            row.group,
+            row.topic,
+            row.partition,
+            row.lag,
+            row.lag_seconds,
+            row.reason,
+            row.offset,
+            row.log_end,
+            row.records_per_s,
+            level_in(row),
+            row.cluster,
+            row.owner or "none",
         )
         for row in rows
-    ]  # fmt: skip
+    ]
     frame = pd.DataFrame(content, columns=list(COLUMNS))
     return frame.astype(
         {"Offset": "Int64", "Log end": "Int64", "Lag": "Int64", "Time lag s": "Float64", "Records/s": "Float64"}
@@ -192,10 +221,15 @@ def failovers(snapshot: Snapshot) -> list[FailOver]:
         unknown = sum(flow.lag is None or flow.status is Status.UNKNOWN for _, flow in pairs)
         found.append(
             FailOver(
-                group, name, len({row.topic for row, _ in pairs}), sum(row.lag or 0 for row, _ in pairs),
-                sum(max(0, lost) for lost in missing), max(waits, default=0.0), unknown,
+                group,
+                name,
+                len({row.topic for row, _ in pairs}),
+                sum(row.lag or 0 for row, _ in pairs),
+                sum(max(0, lost) for lost in missing),
+                max(waits, default=0.0),
+                unknown,
             )
-        )  # fmt: skip
+        )
     return sorted(found, key=lambda each: (-each.unknown, -each.missing, each.group))
 
 
@@ -264,8 +298,17 @@ def incident_table(series: Iterable[Mapping[str, Any]], step_s: float) -> pd.Dat
         times = [float(at) for at, _ in each["values"]]
         about = " ".join(f"{name}={value}" for name, value in sorted(labels.items()))
         metric = each["metric"]
-        content.append((metric["alertname"], metric.get("severity", ""), about, _when(times[0]), _when(times[-1]),
-                        round(len(times) * step_s / 60, 1), times[-1]))  # fmt: skip
+        content.append(
+            (
+                metric["alertname"],
+                metric.get("severity", ""),
+                about,
+                _when(times[0]),
+                _when(times[-1]),
+                round(len(times) * step_s / 60, 1),
+                times[-1],
+            )
+        )
     content.sort(key=lambda row: -row[-1])
     columns = ["Alert", "Severity", "About", "First", "Last", "Minutes firing"]
     return pd.DataFrame([row[:-1] for row in content], columns=columns)

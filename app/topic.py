@@ -51,8 +51,12 @@ def _one(rows: list[LagRow]) -> None:
     columns[3].metric("Longest wait", duration(max(known)) if known else "unknown")
     if differing is not None:
         columns[4].metric("Settings that differ", f"{differing:,}", help="'kafka-mirror plan' names them and says why")
-    bars({row.partition: row.lag or 0 for row in rows}, x_title="partition", y_title="records waiting",
-         description="Records waiting by partition; the table below has the numbers")  # fmt: skip
+    bars(
+        {row.partition: row.lag or 0 for row in rows},
+        x_title="partition",
+        y_title="records waiting",
+        description="Records waiting by partition; the table below has the numbers",
+    )
     explained(rows, alt="The topic's partitions, worst first, and a link to the reason for each")
 
 

@@ -105,7 +105,23 @@ def stalled() -> str:
 
 def alerts(monitoring: Monitoring = DEFAULT) -> list[Alert]:
     """Return the alerts, those that mean "nothing is mirrored" first, then those that mean "nobody knows"."""
-    unreachable = f"max by ({BY_FLOW}, cluster) ({metric('cluster_up')}) == 0"
+    return [
+        *of_processes(monitoring),
+        *of_queries(),
+        *of_the_unknown(),
+        *of_standstills(),
+        *of_losses(monitoring),
+        *of_delays(monitoring),
+        *of_budgets(),
+        *of_upkeep(),
+        *of_groups(),
+        *of_monitoring(),
+        *of_changes(monitoring),
+    ]
+
+
+def of_processes(monitoring: Monitoring) -> list[Alert]:
+    """Return the alerts about the processes of the mirror."""
     return [
         Alert(
             name="KafkaMirrorDown",
@@ -143,6 +159,12 @@ def alerts(monitoring: Monitoring = DEFAULT) -> list[Alert]:
             summary="A process of the mirror starts again and again.",
             description="{{ $labels.instance }} has started {{ $value | humanize }} times in half an hour.",
         ),
+    ]
+
+
+def of_queries() -> list[Alert]:
+    """Return the alerts about flows and queries that do not run."""
+    return [
         Alert(
             name="KafkaMirrorFlowNotBegun",
             expr=f"max by ({BY_FLOW}) ({metric('flow_begun')}) == 0",
@@ -168,9 +190,15 @@ def alerts(monitoring: Monitoring = DEFAULT) -> list[Alert]:
             summary="Streaming queries of the mirror end and are started again and again.",
             description="{{ $labels.instance }} has started queries {{ $value | humanize }} times in half an hour.",
         ),
+    ]
+
+
+def of_the_unknown() -> list[Alert]:
+    """Return the alerts about what nobody knows."""
+    return [
         Alert(
             name="KafkaMirrorClusterUnreachable",
-            expr=unreachable,
+            expr=f"max by ({BY_FLOW}, cluster) ({metric('cluster_up')}) == 0",
             lasts="3m",
             severity="critical",
             summary="A cluster does not answer the mirror.",
@@ -192,6 +220,12 @@ def alerts(monitoring: Monitoring = DEFAULT) -> list[Alert]:
             summary="Of some topic-partitions nobody knows how far they are replicated.",
             description=f"{THE_FLOW}: {{{{ $value | humanize }}}} topic-partitions are UNKNOWN.",
         ),
+    ]
+
+
+def of_standstills() -> list[Alert]:
+    """Return the alerts about records that wait while nothing is copied."""
+    return [
         Alert(
             name="KafkaMirrorStopped",
             expr=(
@@ -215,6 +249,12 @@ def alerts(monitoring: Monitoring = DEFAULT) -> list[Alert]:
                 "and they were behind all the time."
             ),
         ),
+    ]
+
+
+def of_losses(monitoring: Monitoring) -> list[Alert]:
+    """Return the alerts about records that are lost, or would be after a fail-over."""
+    return [
         Alert(
             name="KafkaMirrorRpoExceeded",
             expr=waits_longer(monitoring.rpo_critical_s),
@@ -267,6 +307,12 @@ def alerts(monitoring: Monitoring = DEFAULT) -> list[Alert]:
             summary="Records on the target are not what the source has.",
             description=f"{THE_TOPIC}: {{{{ $value | humanize }}}} records differ or are missing.",
         ),
+    ]
+
+
+def of_delays(monitoring: Monitoring) -> list[Alert]:
+    """Return the alerts about records that are late, and may be lost some day."""
+    return [
         Alert(
             name="KafkaMirrorRpoAtRisk",
             expr=waits_longer(monitoring.rpo_warning_s),
@@ -314,6 +360,12 @@ def alerts(monitoring: Monitoring = DEFAULT) -> list[Alert]:
             summary="At its present rate a topic needs more than an hour to catch up.",
             description=f"{THE_TOPIC} would be level in {{{{ $value | humanizeDuration }}}}.",
         ),
+    ]
+
+
+def of_budgets() -> list[Alert]:
+    """Return the alerts about what is used up slowly."""
+    return [
         Alert(
             name="KafkaMirrorRetentionAtRisk",
             expr=retention_within(7200),
@@ -332,6 +384,12 @@ def alerts(monitoring: Monitoring = DEFAULT) -> list[Alert]:
                 f"{THE_FLOW}: {{{{ $value | humanizePercentage }}}} of it was more than {FRESH_S} s behind, or not known."
             ),
         ),
+    ]
+
+
+def of_upkeep() -> list[Alert]:
+    """Return the alerts about hand-overs, clocks, comparisons, settings and heartbeats."""
+    return [
         Alert(
             name="KafkaMirrorHandoversFail",
             # 1.5: increase() extrapolates a single one to a little more than 1. Behind an outage hand-overs are late by nature.
@@ -378,6 +436,12 @@ def alerts(monitoring: Monitoring = DEFAULT) -> list[Alert]:
             summary="The target has taken no heartbeat for a minute and more.",
             description=f"{THE_FLOW}: none for {{{{ $value | humanizeDuration }}}}.",
         ),
+    ]
+
+
+def of_groups() -> list[Alert]:
+    """Return the alerts about consumer groups and their checkpoints."""
+    return [
         # Apart from the next one: a flow whose first rounds fail knows no group that could be stale.
         Alert(
             name="KafkaMirrorCheckpointErrors",
@@ -405,6 +469,12 @@ def alerts(monitoring: Monitoring = DEFAULT) -> list[Alert]:
             summary="A consumer group has topic-partitions with no offset to go on from on the target.",
             description=f"{THE_GROUP} cannot fail over on {{{{ $value | humanize }}}} topic-partitions.",
         ),
+    ]
+
+
+def of_monitoring() -> list[Alert]:
+    """Return the alerts about what the numbers leave out."""
+    return [
         Alert(
             name="KafkaMirrorListenerErrors",
             expr=f"increase({metric('listener_errors_total')}[15m]) > 0",
@@ -421,6 +491,12 @@ def alerts(monitoring: Monitoring = DEFAULT) -> list[Alert]:
             summary="There are more series than the cap allows: partitions are folded into their topics.",
             description="{{ $labels.instance }} leaves out {{ $value | humanize }} series.",
         ),
+    ]
+
+
+def of_changes(monitoring: Monitoring) -> list[Alert]:
+    """Return the alerts about what somebody is to know, and nobody to be woken for."""
+    return [
         Alert(
             name="KafkaMirrorOffsetRewind",
             expr=f"{counted('offset_rewinds_total', '10m', monitoring)} > 0",

@@ -1,6 +1,6 @@
 """What of all that was recorded may be said now: a number that nobody has measured lately is left out, or is unknown. Pure.
 
-A scrape must not serve what it was told minutes ago as if it were so: the thread that polls may hang, a cluster may be silent, a
+A scrape must not serve values of minutes ago as if they were of now: the thread that polls may hang, a cluster may be silent, a
 stream may have ended.
 """
 
@@ -88,7 +88,7 @@ def _leave_out_old_reports(families: Mapping[str, Series], since_s: float) -> No
 
 
 def _measure_time_lag(families: Mapping[str, Series], now_s: float) -> None:
-    """Subtract: a lag that was a number would stand still with whoever measures it. What is UNKNOWN is not level."""
+    """Subtract: a lag that was a number would stand still when its measuring does. What is UNKNOWN is not level."""
     lag, lag_seconds, fresh, status = families[LAG], families[LAG_SECONDS], families[FRESH], families[STATUS]
     _leave_out(lag, [labels for labels, code in status.items() if code == Status.UNKNOWN and lag.get(labels) == 0])
     for flow in {*fresh, *(labels[:2] for labels in families[UNTIL])}:

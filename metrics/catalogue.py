@@ -22,7 +22,7 @@ RECORD_SECONDS = (
 )
 PHASE_SECONDS = (0.005, 0.02, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 12.5, 15.0, 30.0, 60.0)
 
-# The reason by which a report tells of a topic-partition that rests by somebody's wish.
+# The reason in a report of a topic-partition that an operator has paused.
 OPERATORS_PAUSE = "paused by its operator (kafka-mirror positions resume)"
 
 Fold = Literal["", "sum", "max", "min"]
@@ -378,7 +378,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         kind="counter",
         labels=("event",),
         unit="events",
-        help="Events that Spark told our listener of: started, progress, idle, terminated.",
+        help="Events that Spark sent to our listener: started, progress, idle, terminated.",
         example="rate(kafka_mirror_listener_events_total[5m])",
     ),
     MetricSpec(
@@ -503,7 +503,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         kind="gauge",
         labels=PARTITION,
         unit="0 or 1",
-        help="1 while the topic-partition rests because somebody asked for it (kafka-mirror positions pause), else 0.",
+        help="1 while an operator has paused the topic-partition (kafka-mirror positions pause), else 0.",
         example="sum by (topic) (kafka_mirror_partition_paused_by_operator)",
         fold="max",
     ),
@@ -521,7 +521,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         kind="counter",
         labels=PARTITION,
         unit="rewinds",
-        help="Times the position had to move because the source's log was truncated or its topic created anew.",
+        help="Times the position had to move because the source's log was truncated, or its topic deleted and created again.",
         example="increase(kafka_mirror_offset_rewinds_total[1d]) > 0",
         fold="sum",
     ),

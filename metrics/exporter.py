@@ -1,4 +1,4 @@
-"""HTTP: `/metrics` for Prometheus and `/ready` for whoever starts us. Loopback unless told otherwise."""
+"""HTTP: `/metrics` for Prometheus and `/ready` for a supervisor. On loopback by default."""
 
 from __future__ import annotations
 

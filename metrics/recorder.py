@@ -1,6 +1,6 @@
 """Keep the newest value of every series. Thread-safe; knows no Spark, no Kafka, no exposition format.
 
-Series exist from when what they are about is known, counters at 0: what is absent can be told from what is well.
+Series exist from when what they are about is known, counters at 0: what is absent can be distinguished from what is well.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Recorder:
     """Takes in replication reports, polls and Spark's events; `snapshot` is what a scrape sees."""
 
     def __init__(self, horizon: Horizon | None = None) -> None:
-        """`horizon` says how long what was taken in is served; for ever by default."""
+        """`horizon` says how long what was taken in is served; without limit by default."""
         self._horizon = horizon or Horizon()
         self._ends_s: dict[Labels, float] = {}  # by topic-partition: when its log end was read
         self._judged_s: dict[Labels, float] = {}  # by flow: when its verdicts were made
@@ -49,13 +49,7 @@ class Recorder:
         """Return what is known at `now_s` (epoch seconds, by default the present): every family's series by its name."""
         with self._lock:
             ends_s, judged_s = dict(self._ends_s), dict(self._judged_s)
-            copied: dict[str, dict[Labels, Value]] = {name: dict(series) for name, series in self._series.items()}
-            for spec in CATALOGUE:
-                if spec.kind == "histogram":
-                    copied[spec.name] = {
-                        labels: Histogram(list(histogram.counts), histogram.total)
-                        for labels, histogram in self._series[spec.name].items()
-                    }
+            copied = copy(self._series)
         at_s = time.time() if now_s is None else now_s
         as_of(copied, now_s=at_s, ends_s=ends_s, judged_s=judged_s, horizon=self._horizon)
         return copied
@@ -99,14 +93,9 @@ class Recorder:
         self._clocks(rows)
 
     def _clocks(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Take in by how much the youngest records of each slot were read before they were written, by their timestamps."""
-        ages_ms: dict[Labels, list[float]] = {}
-        for row in rows:
-            if row["age_min_ms"] is not None:
-                ages_ms.setdefault((row["source"], row["target"], str(row["slot"])), []).append(row["age_min_ms"])
         with self._lock:
-            for slot, found in ages_ms.items():
-                self._set("kafka_mirror_clock_skew_seconds", slot, max(0.0, -min(found) / 1000))
+            for slot, seconds in clock_skews(rows).items():
+                self._set("kafka_mirror_clock_skew_seconds", slot, seconds)
 
     def _report(self, row: Mapping[str, Any], now_s: float) -> None:
         labels = (row["source"], row["target"], row["topic"], str(row["partition"]))
@@ -221,7 +210,7 @@ class Recorder:
             self._set(UNTIL, labels, until_s)
 
     def headroom(self, topic: Labels, seconds: float | None) -> None:
-        """Take in how long retention leaves the topic's first record that is not replicated; None when for ever."""
+        """Take in how long retention leaves the topic's first record that is not replicated; None without limit."""
         with self._lock:
             if seconds is None:
                 self._series["kafka_mirror_retention_headroom_seconds"].pop(topic, None)
@@ -340,3 +329,24 @@ class Recorder:
         if found is None:
             found = self._series[name][labels] = Histogram([0] * (len(BY_NAME[name].bounds) + 1))
         return found
+
+
+def copy(series: Mapping[str, Mapping[Labels, Any]]) -> dict[str, dict[Labels, Value]]:
+    """Return every family's series by its name, histograms with counts of their own."""
+    copied: dict[str, dict[Labels, Value]] = {name: dict(values) for name, values in series.items()}
+    for spec in CATALOGUE:
+        if spec.kind == "histogram":
+            copied[spec.name] = {
+                labels: Histogram(list(histogram.counts), histogram.total)
+                for labels, histogram in series[spec.name].items()
+            }
+    return copied
+
+
+def clock_skews(rows: Sequence[Mapping[str, Any]]) -> dict[Labels, float]:
+    """Return for how many seconds each slot's youngest records were read before they were written, by their timestamps."""
+    ages_ms: dict[Labels, list[float]] = {}
+    for row in rows:
+        if row["age_min_ms"] is not None:
+            ages_ms.setdefault((row["source"], row["target"], str(row["slot"])), []).append(row["age_min_ms"])
+    return {slot: max(0.0, -min(found) / 1000) for slot, found in ages_ms.items()}

@@ -8,14 +8,10 @@ second or two; lost records are a verdict of their own; and so is it that nobody
 
 from __future__ import annotations
 
-import json
 import math
-import threading
-from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 from itertools import pairwise
-from pathlib import Path
 from typing import NamedTuple
 
 WINDOW = 10  # polls that a verdict looks at, as Burrow keeps
@@ -85,11 +81,11 @@ def judge(
     if not samples:
         return Verdict(Status.UNKNOWN, "no position or no log end is known", is_complete=False)
     samples = samples[-window:]
-    found = _of_known(samples, last_report_s=last_report_s, now_s=now_s, silence_s=silence_s, window=window)
+    found = _of_known(Seen(samples, last_report_s, now_s, silence_s, window))
     last = samples[-1]
     what, at_s = ("log end", last.time_s) if now_s - last.time_s > known_s else ("position", last.position_s)
     is_old = at_s > 0 and now_s - at_s > known_s
-    # What was lost, went back or stands is so all the same; and what is not read any more may be anything by now.
+    # What was lost, went back or stands is so all the same; a value that is not read any more may be anything now.
     if is_old and (found.status <= Status.UNKNOWN or what == "log end") and found.status < Status.REWIND:
         seen = "level" if last.lag == 0 else f"{last.lag} records behind"
         since = "since nobody knows when" if at_s == LONG_AGO_S else f"for {now_s - at_s:.0f} s"
@@ -98,105 +94,115 @@ def judge(
     return found
 
 
-def _of_known(
-    samples: Sequence[Sample], *, last_report_s: float, now_s: float, silence_s: float, window: int
-) -> Verdict:
+class Seen(NamedTuple):
+    """What a verdict is made of. Each rule returns its reason in words, None where it does not hold."""
+
+    samples: Sequence[Sample]
+    last_report_s: float
+    now_s: float
+    silence_s: float
+    window: int
+
+    @property
+    def first(self) -> Sample:
+        """The oldest poll."""
+        return self.samples[0]
+
+    @property
+    def last(self) -> Sample:
+        """The newest poll."""
+        return self.samples[-1]
+
+    @property
+    def is_complete(self) -> bool:
+        """True when there are as many polls as a verdict looks at."""
+        return len(self.samples) == self.window
+
+    @property
+    def span_s(self) -> float:
+        """From the oldest poll to the newest one."""
+        return self.last.time_s - self.first.time_s
+
+    def lost_records(self) -> str | None:
+        """Offsets were deleted at the source before they were replicated."""
+        lost = self.last.lost - self.first.lost
+        return f"{lost} records were deleted at the source before they were copied" if lost > 0 else None
+
+    def rewound(self) -> str | None:
+        """The position is lower than it was."""
+        highest = max(sample.position for sample in self.samples)
+        if self.last.position >= highest:
+            return None
+        return f"the position went back from {highest} to {self.last.position}"
+
+    def is_level(self) -> str | None:
+        """Nothing waits."""
+        return "everything is replicated" if self.last.lag == 0 else None
+
+    def copies_already(self) -> str | None:
+        """There are few polls, and the position has moved."""
+        if self.is_complete or self.last.position <= self.first.position:
+            return None
+        return f"{self.last.lag} records behind, and copies"
+
+    def was_polled_too_little(self) -> str | None:
+        """There are few polls, and the position has not moved."""
+        if self.is_complete:
+            return None
+        return f"{self.last.lag} records behind; {len(self.samples)} of {self.window} polls seen, too few to judge"
+
+    def was_level(self) -> str | None:
+        """Some poll found nothing that waited."""
+        if not any(sample.lag == 0 for sample in self.samples):
+            return None
+        return f"{self.last.lag} records behind, and caught up within the last {self.span_s:.0f} s"
+
+    def stopped(self) -> str | None:
+        """The flow has sent no report for longer than the polls span."""
+        silent_s = self.now_s - self.last_report_s
+        if silent_s <= max(self.span_s, self.silence_s):
+            return None
+        return f"{self.last.lag} records behind, and the flow has reported nothing for {silent_s:.0f} s"
+
+    def stalled(self) -> str | None:
+        """The position stands while records wait."""
+        if self.last.position != self.first.position:
+            return None
+        return f"stands at offset {self.last.position} for {self.span_s:.0f} s, {self.last.lag} records behind"
+
+    def falls_behind(self) -> str | None:
+        """The lag was never smaller than at the poll before, and is more than a few polls copy."""
+        is_never_smaller = all(after.lag >= before.lag for before, after in pairwise(self.samples))
+        copied_per_poll = (self.last.position - self.first.position) / (len(self.samples) - 1)
+        if not (is_never_smaller and self.last.lag > self.first.lag and self.last.lag > USUAL_POLLS * copied_per_poll):
+            return None
+        lags = f"lag {self.first.lag} to {self.last.lag} in {self.span_s:.0f} s"
+        return f"copies, but falls behind: {lags}, never once smaller"
+
+    def keeps_up(self) -> str | None:
+        """None of the other rules holds."""
+        return (
+            f"{self.last.lag} records behind, {'catching up' if self.last.lag < self.first.lag else 'and keeps pace'}"
+        )
+
+
+# The first that holds makes the verdict.
+RULES: tuple[tuple[Callable[[Seen], str | None], Status], ...] = (
+    (Seen.lost_records, Status.LOST),
+    (Seen.rewound, Status.REWIND),
+    (Seen.is_level, Status.OK),
+    (Seen.copies_already, Status.OK),
+    (Seen.was_polled_too_little, Status.UNKNOWN),
+    (Seen.was_level, Status.OK),
+    (Seen.stopped, Status.STOP),
+    (Seen.stalled, Status.STALL),
+    (Seen.falls_behind, Status.WARN),
+    (Seen.keeps_up, Status.OK),
+)
+
+
+def _of_known(seen: Seen) -> Verdict:
     """Return the verdict of what is known, however old that is."""
-    first, last = samples[0], samples[-1]
-    is_complete = len(samples) == window
-    span_s = last.time_s - first.time_s
-
-    def verdict(status: Status, reason: str) -> Verdict:
-        return Verdict(status, reason, is_complete)
-
-    if last.lost > first.lost:
-        return verdict(
-            Status.LOST, f"{last.lost - first.lost} records were deleted at the source before they were copied"
-        )
-    highest = max(sample.position for sample in samples)
-    if last.position < highest:
-        return verdict(Status.REWIND, f"the position went back from {highest} to {last.position}")
-    if last.lag == 0:
-        return verdict(Status.OK, "everything is replicated")
-    if not is_complete:
-        if last.position > first.position:
-            return verdict(Status.OK, f"{last.lag} records behind, and copies")
-        return verdict(
-            Status.UNKNOWN, f"{last.lag} records behind; {len(samples)} of {window} polls seen, too few to judge"
-        )
-    if any(sample.lag == 0 for sample in samples):
-        return verdict(Status.OK, f"{last.lag} records behind, and caught up within the last {span_s:.0f} s")
-    silent_s = now_s - last_report_s
-    if silent_s > max(span_s, silence_s):
-        return verdict(
-            Status.STOP, f"{last.lag} records behind, and the flow has reported nothing for {silent_s:.0f} s"
-        )
-    if last.position == first.position:
-        return verdict(Status.STALL, f"stands at offset {last.position} for {span_s:.0f} s, {last.lag} records behind")
-    is_never_smaller = all(after.lag >= before.lag for before, after in pairwise(samples))
-    copied_per_poll = (last.position - first.position) / (len(samples) - 1)
-    if is_never_smaller and last.lag > first.lag and last.lag > USUAL_POLLS * copied_per_poll:
-        return verdict(
-            Status.WARN,
-            f"copies, but falls behind: lag {first.lag} to {last.lag} in {span_s:.0f} s, never once smaller",
-        )
-    return verdict(
-        Status.OK, f"{last.lag} records behind, {'catching up' if last.lag < first.lag else 'and keeps pace'}"
-    )
-
-
-Key = tuple[str, ...]
-
-
-class History:
-    """The last polls of every topic-partition; kept in a file, so that a restart is not blind for a window. Thread-safe."""
-
-    def __init__(self, *, window: int = WINDOW) -> None:
-        self._window = window
-        self._lock = threading.Lock()
-        self._samples: dict[Key, deque[Sample]] = {}
-
-    def add(self, key: Key, sample: Sample) -> None:
-        """Take in one poll."""
-        with self._lock:
-            self._samples.setdefault(key, deque(maxlen=self._window)).append(sample)
-
-    def of(self, key: Key) -> list[Sample]:
-        """Return the polls of one topic-partition, oldest first."""
-        with self._lock:
-            return list(self._samples.get(key, ()))
-
-    def known(self) -> list[Key]:
-        """Return whose polls are kept."""
-        with self._lock:
-            return list(self._samples)
-
-    def keep_only(self, keys: Collection[Key]) -> None:
-        """Forget topic-partitions that left their flow."""
-        wanted = set(keys)
-        with self._lock:
-            self._samples = {key: samples for key, samples in self._samples.items() if key in wanted}
-
-    def save(self, path: Path) -> None:
-        """Write to a file, all or nothing."""
-        with self._lock:
-            rows = [[list(key), [list(sample) for sample in samples]] for key, samples in self._samples.items()]
-        partial = path.with_suffix(".partial")
-        partial.write_text(json.dumps(rows, separators=(",", ":")))
-        partial.replace(path)
-
-    def load(self, path: Path, *, now_s: float, max_age_s: float) -> None:
-        """Read what `save` wrote; polls older than `max_age_s` say nothing about now. A damaged file counts as none."""
-        try:
-            rows = json.loads(path.read_text())
-            for key, samples in rows:
-                for time_s, position, end, lost, start, position_s in samples:
-                    if now_s - time_s <= max_age_s:
-                        sample = Sample(
-                            float(time_s), int(position), int(end), int(lost), int(start), float(position_s)
-                        )
-                        self.add(tuple(key), sample)
-        except FileNotFoundError:
-            return
-        except (ValueError, TypeError):
-            self._samples.clear()
+    reasons = ((status, rule(seen)) for rule, status in RULES)
+    status, reason = next((status, reason) for status, reason in reasons if reason is not None)
+    return Verdict(status, reason, seen.is_complete)

@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 from metrics.exporter import PortTakenError, serve
@@ -19,17 +18,17 @@ from metrics.exposition import exposition
 from metrics.listener import MirrorQueryListener, Take
 from metrics.recorder import Recorder
 from mirror import __version__
-from mirror.checkpoints.plan import CheckpointPlan
 from mirror.config.digest import digest
 from mirror.config.settings import Settings
 from mirror.errors import ClusterUnavailable, SettingsError, StreamTerminated
-from mirror.flows.flow import Due, FlowState, labels_of, refuse_same_cluster, state_of
+from mirror.flows.flow import Due, FlowState, led, refuse_same_cluster, state_of
 from mirror.flows.heartbeats import Heart
-from mirror.flows.topics import offset_syncs_topic
 from mirror.flows.upkeep import BEGIN_AGAIN_S, Upkeep
 from mirror.handover.membership import Membership, Memberships
+from mirror.lag.accounts import Accounts
 from mirror.lag.failover_metric import answer_failover
 from mirror.lag.poller import Poller, horizon_of
+from mirror.lag.polling import Polling
 from mirror.model.reports import OF_TOPICS
 from mirror.model.slot_ownership import Layout
 from mirror.runtime.clock import Clock
@@ -37,7 +36,7 @@ from mirror.runtime.java import cache_folder, java
 from mirror.runtime.signals import on_signals
 from mirror.runtime.state_folder import MOST_HERE, StateFolder
 from mirror.spark.class_archive import ClassArchive
-from mirror.spark.plan_file import Plan, write_plan
+from mirror.spark.plans import Plans
 from mirror.spark.queries import OBSERVED, OBSERVED_CHECKPOINTS, CheckpointStream, Lanes, close, session, silence_spark
 
 log = logging.getLogger("mirror")
@@ -59,14 +58,12 @@ class Appliance:
         self._mirror = settings.mirror
         state = settings.mirror.state_dir
         self._folder = StateFolder.of_several(state) if settings.mirror.is_state_default else StateFolder(state)
-        self._plan_file: Path = self._folder.path / "plan"
         self._memberships = Memberships()
-        self._led: set[tuple[str, str]] = set()  # flows whose checkpoints the plan file asks for
         self._is_ready = False
         self._stop = threading.Event()
         self._stop_asked_s = 0.0
         self._is_changed = threading.Event()  # when a flow's plan is not the one in the plan file
-        self._failure: Exception | None = None  # told when every position is handed over
+        self._failure: Exception | None = None  # raised when every position is handed over
         horizon = horizon_of(poll_interval_s=settings.mirror.poll_interval_s, window_s=settings.mirror.window_ms / 1000)
         self.recorder = Recorder(horizon)
         self.flows = [state_of(flow) for flow in settings.flows]
@@ -77,6 +74,8 @@ class Appliance:
             horizon=horizon,
             publishes=settings.mirror.source_group_enabled,
         )
+        self._plans = Plans(self._folder.path / "plan", self.flows)
+        self._accounts = Accounts(self.flows, self.recorder, self.poller)
 
     def run(self, *, on_started: Callable[[Appliance], None] | None = None) -> None:
         """Replicate until `stop` is called or SIGTERM or SIGINT arrives; then hand every position over and return.
@@ -107,34 +106,21 @@ class Appliance:
             lanes = Lanes(
                 spark,
                 self._folder,
-                plan=self._plan_file,
+                plan=self._plans.path,
                 lanes=mirror.lanes,
                 slots=mirror.slots,
                 window_ms=mirror.window_ms,
             )
-            streams: list[Lanes | CheckpointStream] = [lanes]
-            if intervals := [s.flow.checkpoints.interval_s for s in self.flows if s.flow.checkpoints.enabled]:
-                streams.append(CheckpointStream(spark, self._folder.path, plan=self._plan_file, every_s=min(intervals)))
+            streams: list[Lanes | CheckpointStream] = [lanes, *self._checkpoint_streams(spark)]
             heart = Heart(self._settings.beats, self._beaten, self._beats_for)
             stack.callback(heart.stop)
-            polling = [
-                threading.Thread(target=self._poll_on, args=(state,), name=f"poller {state.flow.name}", daemon=True)
-                for state in self.flows
-            ]
-            upkeep = [
-                Upkeep(
-                    state, self.recorder, begin=self._begin_flow, discover=self._discover,
-                    on_change=self._is_changed.set, on_failure=self._fail, ends=self._stop,
-                )
-                for state in self.flows
-            ]  # fmt: skip
+            polling = Polling(self.flows, self.poller, self.recorder, every_s=mirror.poll_interval_s, stop=self._stop)
             if not self._stop.is_set():
                 for stream in streams:
                     stream.start()
-                for thread in polling:
-                    thread.start()
-                for kept in upkeep:
-                    kept.start()
+                polling.start()
+                for state in self.flows:
+                    self._upkeep(state).start()
                 heart.start()
                 self._is_ready = True
                 log.info(
@@ -154,6 +140,24 @@ class Appliance:
                 stream.stop()
             if self._failure is not None:
                 raise self._failure
+
+    def _checkpoint_streams(self, spark: Any) -> list[CheckpointStream]:
+        """Return the stream of checkpoints, none where no flow makes them."""
+        intervals = [s.flow.checkpoints.interval_s for s in self.flows if s.flow.checkpoints.enabled]
+        if not intervals:
+            return []
+        return [CheckpointStream(spark, self._folder.path, plan=self._plans.path, every_s=min(intervals))]
+
+    def _upkeep(self, state: FlowState) -> Upkeep:
+        return Upkeep(
+            state,
+            self.recorder,
+            begin=self._begin_flow,
+            discover=self._discover,
+            on_change=self._is_changed.set,
+            on_failure=self._fail,
+            ends=self._stop,
+        )
 
     def _serve(self, stack: ExitStack) -> int:
         """Serve metrics; return the port, which is the next free one where nobody asked for another and that is taken.
@@ -199,7 +203,7 @@ class Appliance:
             raise failures[0]
         for failure in failures:
             log.error("%s Its flows are tried again every %.0f seconds; the others begin.", failure, BEGIN_AGAIN_S)
-        self._write_plan(is_stopping=False)
+        self._plans.write()
 
     def _begin_flow(self, state: FlowState) -> None:
         refuse_same_cluster([state])
@@ -209,9 +213,15 @@ class Appliance:
         mirror, flow = self._mirror, state.flow
         layout = Layout(mirror.slots, flow.tasks_max, mirror.window_ms, mirror.lanes)
         state.membership = Membership(
-            flow, state.plan, layout, run_id=self._folder.run_id, gone=self._folder.gone, settings=digest(flow),
-            on_first_claim=state.fence, is_ready=lambda: self._is_ready,
-        )  # fmt: skip
+            flow,
+            state.plan,
+            layout,
+            run_id=self._folder.run_id,
+            gone=self._folder.gone,
+            settings=digest(flow),
+            on_first_claim=state.fence,
+            is_ready=lambda: self._is_ready,
+        )
         self._memberships.add(state.membership)
 
     def _discover(self, state: FlowState) -> bool:
@@ -230,7 +240,7 @@ class Appliance:
         odd = {(row["source"], row["target"]) for row in rows if row["rewinds"] or row["reason"].endswith(OF_TOPICS)}
         for state in self.flows:
             if state.name in odd:
-                # A topic is another one by now, or gone, which may be for a moment.
+                # A topic was replaced or is gone, which may be for a moment.
                 state.refresh_due.is_within(LOOK_AGAIN_S)
 
     def _beaten(self, flow: tuple[str, str]) -> None:
@@ -240,7 +250,7 @@ class Appliance:
         mirror, now_s = self._mirror, time.time()
         families = self.recorder.snapshot(now_s=now_s)
         served = {state.name for state in self.flows if state.membership is not None and state.membership.owned}
-        answer_failover(families, now_s=now_s, flows=served, telling_groups=self._leading())
+        answer_failover(families, now_s=now_s, flows=served, telling_groups=led(self.flows))
         return exposition(families, max_series=mirror.metrics_max_series, strimzi_names=mirror.metrics_strimzi_names)
 
     @property
@@ -295,118 +305,25 @@ class Appliance:
                     raise StreamTerminated(
                         f"{ended}; given up after {len(restarts)} restarts in {RESTARTS_COUNT_S:.0f} s"
                     )
-            self._share()
+            self._accounts.share()
+            if self._is_changed.is_set():
+                self._is_changed.clear()
+                self._plans.write()
+            self._plans.follow_leads()
             if account_due.has_come(self._mirror.poll_interval_s):
-                self._account()
-
-    def _share(self) -> None:
-        """Follow which slots this process serves, and for which flows it does what one of several does."""
-        for state in self.flows:
-            if (membership := state.membership) is not None and membership.owned is not None:
-                self.recorder.share(
-                    state.name, owned=len(membership.owned), slots=membership.layout.slots,
-                    processes=membership.processes, has_conflict=membership.has_conflict,
-                )  # fmt: skip
-        if self._is_changed.is_set() or self._leading() != self._led:
-            self._is_changed.clear()
-            self._write_plan(is_stopping=False)
-
-    def _leading(self) -> set[tuple[str, str]]:
-        return {state.name for state in self.flows if state.leads}
-
-    def _write_plan(self, *, is_stopping: bool) -> None:
-        plans = tuple(state.plan for state in self.flows if state.plan is not None)
-        self._led = self._leading()
-        checkpoints = tuple(
-            self._checkpoint_plan(state) for state in self.flows if state.follows_groups and state.leads
-        )
-        write_plan(self._plan_file, Plan(plans, checkpoints=checkpoints, is_stopping=is_stopping))
-
-    def _checkpoint_plan(self, state: FlowState) -> CheckpointPlan:
-        flow, plan = state.flow, state.plan
-        assert plan is not None
-        back = (s.plan for s in self.flows if (s.plan is not None and s.name == state.name[::-1]))
-        return CheckpointPlan(
-            flow=plan,
-            back=next(back, None),
-            settings=flow.checkpoints,
-            checkpoints_topic=flow.policy.checkpoints_topic(flow.source.alias),
-            offset_syncs_topic=offset_syncs_topic(flow),
-            source_client=dict(flow.source_admin),
-            target_client=dict(flow.target_admin),
-            offset_syncs_client=dict(flow.offset_syncs_producer),
-        )
-
-    def _poll_on(self, state: FlowState) -> None:
-        """Poll a flow until the appliance stops; in a thread of its own, for a cluster that hangs must hold up nothing else."""
-        while not self._stop.is_set():
-            try:
-                self._poll(state)
-            except Exception:
-                log.exception("%s: a poll failed", state.flow.name)
-                self.recorder.count("kafka_mirror_poll_errors_total", state.name)
-            self._stop.wait(self._mirror.poll_interval_s)
-
-    def _account(self) -> None:
-        """Have the series of what is to be measured, and no others.
-
-        While it is not known yet what of a flow is ours, what the last run has seen of it stays.
-        """
-        plans = [state.served() or state.plan for state in self.flows]
-        present = [labels for plan in plans if plan is not None for labels in labels_of(plan).values()]
-        self.recorder.keep_only(present)
-        self.poller.keep_only(present)
-        owned = {s.name: s.membership.owned if s.membership is not None else None for s in self.flows}
-        unknown = {name for name, slots in owned.items() if slots is None}
-        served, led = {name for name, slots in owned.items() if slots} | unknown, self._leading() | unknown
-        self.recorder.keep_flows(served=served, led=led)
-        now_s = time.time()
-        for state in self.flows:
-            self.recorder.flow(state.name, has_begun=state.plan is not None)
-            if state.name in served:
-                beats = state.flow.heartbeats.enabled and state.name in led
-                self.recorder.awaits(state.name, heartbeats=beats, now_s=now_s)
-            if state.plan is not None:
-                served_plan = state.served()
-                self.recorder.serves(
-                    state.name,
-                    labels_of(served_plan).values() if served_plan is not None else (),
-                    expected=len(state.plan.partitions),
-                    slots=owned[state.name] or (),
-                )
-
-    def _poll(self, state: FlowState) -> None:
-        plan = state.served()
-        if plan is not None and plan.partitions:
-            for names in {(assigned.remote_topic, assigned.topic) for assigned in plan.partitions}:
-                self.recorder.info("kafka_mirror_topic_info", (*state.name, *names))
-            since_s = state.membership.since_s if state.membership is not None else 0.0
-            self.poller.poll(plan, state.source, state.target, labels_of(plan), since_s=since_s)
+                self._accounts.keep()
 
     # --- the end ------------------------------------------------------------------------------------------------
 
-    def _finish(self, lanes: Lanes, polling: Sequence[threading.Thread]) -> None:
+    def _finish(self, lanes: Lanes, polling: Polling) -> None:
         """Let the running windows end themselves: everything in flight acknowledged, positions committed."""
         log.info("stopping: running windows hand over their positions")
-        self._write_plan(is_stopping=True)
+        self._plans.write(is_stopping=True)
         self._memberships.leave()
         asked_s = self._stop_asked_s or time.monotonic()
         is_in_time = lanes.finish(max(LANES_END_S, asked_s + STOP_WITHIN_S - time.monotonic()))
-        ends_s = time.monotonic() + min(POLL_ENDS_S, max(1.0, asked_s + STOP_WITHIN_S - time.monotonic()))
-        for thread in polling:
-            if thread.ident is not None:  # a stop asked for while Spark starts comes before the first poll
-                thread.join(max(0.0, ends_s - time.monotonic()))
-        if not any(thread.is_alive() for thread in polling):
-            for state in self.flows if is_in_time else ():
-                if state.plan is not None and self.poller.is_answered(state.plan):
-                    self._poll(state)
-            self.poller.save()
-            self.poller.close()
-        silent = [
-            state.flow.name
-            for state, poll in zip(self.flows, polling, strict=True)
-            if state.plan is not None and (poll.is_alive() or not self.poller.is_answered(state.plan))
-        ]
+        left_s = max(1.0, asked_s + STOP_WITHIN_S - time.monotonic())
+        silent = polling.end(within_s=min(POLL_ENDS_S, left_s), once_more=is_in_time)
         if not is_in_time:
             log.warning("stopped without the windows' own end; the next start repeats at most their last second")
         elif silent:

@@ -64,7 +64,7 @@ def entry() -> NoReturn:
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the options given, and as `run` what the command does.
 
-    Of the commands only the one that is given is imported: help, and a mistake, are told at once.
+    Only the given command is imported, so that help and mistakes are printed at once.
     """
     parser = argparse.ArgumentParser(
         prog="kafka-mirror", description="Mirror Kafka clusters, and measure it.", epilog="More: README.md and docs/."

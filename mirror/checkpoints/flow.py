@@ -12,7 +12,7 @@ from mirror.checkpoints.plan import CheckpointPlan, CheckpointReport
 from mirror.checkpoints.rules import State, Translated, moved, translated
 from mirror.config.clients import aiokafka_options
 from mirror.flows.offset_maps import FlowMaps
-from mirror.kafka.groups import HIDDEN, MIRRORED, Group, Groups, is_idle, tell_hidden
+from mirror.kafka.groups import HIDDEN, MIRRORED, Group, Groups, is_idle, warn_of_hidden
 from mirror.kafka.internal_topics import ends as log_ends
 from mirror.kafka.internal_topics import read_checkpoints, starts, write, writer
 from mirror.kafka.protocol import KafkaError
@@ -70,7 +70,7 @@ class FlowCheckpoints:
         """Do everything once; return a report per group and topic-partition."""
         plan, began_ms = self.plan, now_ms()
         groups = await Groups(plan.flow.source, plan.source_client).fetched(self._follows)
-        tell_hidden(groups, plan.flow.source, self.hidden)
+        warn_of_hidden(groups, plan.flow.source, self.hidden)
         if not plan.settings.lists_new_groups and self.groups is None:
             self.groups = frozenset(group.name for group in groups)
         await self.maps.refresh(plan.target_client)
@@ -104,12 +104,19 @@ class FlowCheckpoints:
         self.foreign = self.maps.foreign = 0
         return [own] + [
             CheckpointReport(
-                plan.flow.source, plan.flow.target, group, *place, at.upstream, at.downstream, at.state,
-                _reread(before.get((group, place)), at), acked_ms - began_ms if (group, place) in changed else None,
+                plan.flow.source,
+                plan.flow.target,
+                group,
+                *place,
+                at.upstream,
+                at.downstream,
+                at.state,
+                _reread(before.get((group, place)), at),
+                acked_ms - began_ms if (group, place) in changed else None,
             )
             for group, places in found.items()
             for place, at in places.items()
-        ]  # fmt: skip
+        ]
 
     async def _forgotten(self) -> list[bytes]:
         """Forget from time to time what the source's retention has taken; return the keys to remove from the map's topic."""
@@ -212,8 +219,13 @@ class FlowCheckpoints:
         except KafkaError as error:
             came_alive = type(error).__name__ == "UnknownMemberIdError"
             if not came_alive:
-                log.warning("%s: offsets of group %s cannot be set on %s: %r",
-                            self.plan.flow.name, group, self.plan.flow.target, error)  # fmt: skip
+                log.warning(
+                    "%s: offsets of group %s cannot be set on %s: %r",
+                    self.plan.flow.name,
+                    group,
+                    self.plan.flow.target,
+                    error,
+                )
             for place in wanted:
                 places[place] = places[place]._replace(state=State.ACTIVE if came_alive else State.REFUSED)
 

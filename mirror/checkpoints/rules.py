@@ -17,7 +17,7 @@ class State(StrEnum):
     ACTIVE = "active"  # the target's group is in use and was left alone
     TARGET_AHEAD = "target_ahead"  # the target's group stands further on: it is never moved back
     UNREACHABLE = "unreachable"  # the target does not tell where its log ends: it is asked again next time
-    PAST_END = "past_end"  # the target's log ends before: it was cut or created anew
+    PAST_END = "past_end"  # the target's log ends before: it was cut, or its topic deleted and created again
     NOTHING_YET = "nothing_yet"  # no record of the topic-partition was replicated yet
     NO_MAP = "no_map"  # the offset is older than what is known: it was replicated by somebody else, or never
     REFUSED = "refused"  # the target's broker refused the group's offset, or hides the group

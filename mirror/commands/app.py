@@ -26,7 +26,7 @@ def run(parsed: Namespace) -> int:
     """
     from app.serve import serve
 
-    load(parsed.file)  # a bad file is told here, in one line
+    load(parsed.file)  # a bad file is refused here, in one line
     host, _, port = parsed.listen.rpartition(":")
     if not host or not port.isdigit():
         raise SettingsError(f'--listen: "{parsed.listen}" is no address. Write HOST:PORT, such as 127.0.0.1:8501.')

@@ -64,13 +64,16 @@ def failover_check(settings: Settings, flow: str, *, as_json: bool) -> int:
     answers = [
         judged(
             facts_of(
-                each.name, snapshot, source=each.source.alias, target=each.target.alias,
+                each.name,
+                snapshot,
+                source=each.source.alias,
+                target=each.target.alias,
                 told=_told(settings, each.source.alias, each.target.alias),
             )
         )
         for each in settings.flows
         if not flow or each.name == flow
-    ]  # fmt: skip
+    ]
     if as_json:
         print(json.dumps({"answer": worst(answers).words, "flows": [_plain(each) for each in answers]}, indent=1))
     else:

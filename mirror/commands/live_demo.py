@@ -182,8 +182,12 @@ class _Watcher:
     def _draw(self, labels: list[tuple[str, ...]]) -> None:
         clear = "\x1b[2J\x1b[H" if sys.stdout.isatty() else "\n"
         left = f", {self._seconds:.0f} s in all" if self._seconds is not None else ", Ctrl-C ends it"
-        print(f"{clear}{self._load.acknowledged:,} records produced{left}", lag_table(self._appliance.recorder, labels),
-              sep="\n", flush=True)  # fmt: skip
+        print(
+            f"{clear}{self._load.acknowledged:,} records produced{left}",
+            lag_table(self._appliance.recorder, labels),
+            sep="\n",
+            flush=True,
+        )
 
     def _drain(self) -> None:
         """Wait until every position has reached its log end."""

@@ -144,7 +144,7 @@ def is_running(found: Mapping[Key, Position], baton_topic: str, *, window_ms: in
     stops = found.get((baton_topic, stop_key()))
     for turn in (at for (topic, key), at in found.items() if topic == baton_topic and is_turn_key(key)):
         if is_stopped(run_of(turn.metadata), stops):
-            continue  # that run was told to stop
+            continue  # that run is stopping
         if now_ms < Baton.decode(turn.offset).dead_ms(window_ms):
             return True
     return False

@@ -1,4 +1,4 @@
-"""Refuse configurations that would fail or echo for ever: client properties, shared brokers, loops. Asks no cluster."""
+"""Refuse configurations that would fail or loop: client properties, shared brokers, loops. Asks no cluster."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def check_clients(found: Assigned, pairs: Iterable[Pair], path: Path) -> None:
 
 
 def check_flows(flows: Sequence[Flow], path: Path) -> None:
-    """Refuse flows whose ends are one cluster, and sets of flows whose names let records go round for ever."""
+    """Refuse flows whose ends are one cluster, and sets of flows whose names let records go round without end."""
     for flow in flows:
         _check_addresses(flow, path)
         if not isinstance(flow.policy, IdentityReplicationPolicy) and re.search(r"[^a-zA-Z0-9._-]", flow.source.alias):

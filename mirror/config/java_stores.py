@@ -124,7 +124,7 @@ def _refuse_several(java: Mapping[str, str], keys: int) -> None:
 def _refused(java: Mapping[str, str], key: str, kind: Kind, reason: str) -> ClientError:
     if key.endswith("password"):
         return ClientError(key, f"does not open {named(java, kind)} ({reason}). Check the password and the file.")
-    return ClientError(key, f"{named(java, kind)} cannot be read ({reason}). Check the file, or make it anew.")
+    return ClientError(key, f"{named(java, kind)} cannot be read ({reason}). Check the file, or make a new one.")
 
 
 def named(java: Mapping[str, str], kind: Kind) -> str:

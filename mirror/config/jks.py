@@ -20,7 +20,7 @@ _KEY_PROTECTOR = bytes.fromhex("060a2b060104012a02110101")  # OID 1.3.6.1.4.1.42
 
 
 class JksError(Exception):
-    """A store that cannot be read; `is_password` when its password is at fault as far as can be told."""
+    """A store that cannot be read; `is_password` when its password seems to be at fault."""
 
     def __init__(self, message: str, *, is_password: bool = False) -> None:
         super().__init__(message)

@@ -63,7 +63,7 @@ EXACTLY_ONCE_KEY = "exactly.once.source.support"
 # Of MirrorMaker's Connect worker, one for each target.
 WORKER_DEFAULTS = {EXACTLY_ONCE_KEY: "disabled"}
 WORKER_KEYS = frozenset({OFFSETS_TOPIC_KEY, EXACTLY_ONCE_KEY})
-# Removed in Kafka 4.0, and told here because what they kept out would be mirrored.
+# Removed in Kafka 4.0. Refused, because what they kept out would be mirrored.
 _REMOVED = {
     "topics.blacklist": "topics.exclude",
     "groups.blacklist": "groups.exclude",
@@ -185,7 +185,7 @@ class Keys:
         return word
 
     def on_recreated(self) -> OnRecreated:
-        """Return what to do about topics that were deleted and created anew."""
+        """Return what to do about topics that were deleted and created again."""
         entry = self._own["mirror.recreated.topics"]
         try:
             return OnRecreated(values.text(entry).lower())

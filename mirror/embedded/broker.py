@@ -330,7 +330,7 @@ def _java(heap: str, version: str) -> list[str]:
     """Return the start of a Java command: small, and quiet on the console below WARN."""
     options = [f"-Xmx{heap}", "-XX:+UseSerialGC"]
     if heap != LARGE_HEAP:
-        options.append("-XX:TieredStopAtLevel=1")  # half the CPU time for whoever starts it, or does little with it
+        options.append("-XX:TieredStopAtLevel=1")  # half the CPU time of a broker that is started, or does little
     return [
         java(),
         *options,

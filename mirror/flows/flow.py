@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
 from metrics.cap import Labels
@@ -63,14 +63,14 @@ class FlowState:
     plan: FlowPlan | None = None
     first: frozenset[Key] | None = None  # topic-partitions that were there when the flow began
     begin_due: Due = field(default_factory=Due)
-    not_begun: str = ""  # why, as it was told last
+    not_begun: str = ""  # why, as it was logged last
     refresh_due: Due = field(default_factory=Due)
     configs_due: Due = field(default_factory=Due)
     acls_due: Due = field(default_factory=Due)
-    told_gone: set[str] = field(default_factory=set)  # remote topics that were deleted, told already
+    told_gone: set[str] = field(default_factory=set)  # remote topics that were deleted, logged already
     slots_before: int = 0  # that the flow's batons were made for when it was first looked at
     membership: Membership | None = None
-    acl_objections: set[str] = field(default_factory=set)  # those of the last time, told already
+    acl_objections: set[str] = field(default_factory=set)  # those of the last time, logged already
 
     @property
     def name(self) -> tuple[str, str]:
@@ -149,14 +149,16 @@ class FlowState:
         for name in sorted(replaced):
             log.error(
                 "%s: %s was deleted and created anew on the target by somebody: %s",
-                self.flow.name, name, _ON_REPLACED[self.flow.on_recreated],
-            )  # fmt: skip
+                self.flow.name,
+                name,
+                _ON_REPLACED[self.flow.on_recreated],
+            )
         return replaced
 
     def _put_back(self, topics: Collection[str], last_position: Callable[[Labels], int | None]) -> None:
         """Give topic-partitions the positions that the target's broker forgot with their topics, as far as they were polled.
 
-        With the ids of the topics that they were of, so that a window sees that they are others by now.
+        With the ids of the topics that they were of, so that a window sees that they were replaced.
         """
         plan = self.plan
         if plan is None or not topics:
@@ -188,6 +190,11 @@ def _with(target: Admin, created: Set[str]) -> dict[str, Topic]:
             break
         time.sleep(0.2)
     return topics
+
+
+def led(flows: Iterable[FlowState]) -> set[tuple[str, str]]:
+    """Return the names of the flows that this process leads."""
+    return {state.name for state in flows if state.leads}
 
 
 def state_of(flow: Flow) -> FlowState:

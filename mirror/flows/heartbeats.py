@@ -14,7 +14,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from mirror.config.clients import confluent_options
 from mirror.config.settings import Beat
 from mirror.errors import ClusterUnavailable
-from mirror.kafka.admin import Admin, quiet_logger
+from mirror.kafka.admin import Admin
+from mirror.kafka.clients import quiet_logger
 from mirror.model.mm2_records import Heartbeat
 
 log = logging.getLogger("mirror")
@@ -23,8 +24,11 @@ KEEP_MS = 10_000  # a heartbeat that could not be written by then says nothing a
 TOPIC_AGAIN_S = 60.0
 # What librdkafka says of heartbeats without a topic: that, or nothing until their time is over.
 _NO_TOPIC = (
-    KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION, KafkaError._MSG_TIMED_OUT,
-)  # fmt: skip
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError._MSG_TIMED_OUT,
+)
 
 
 class Heart(threading.Thread):
@@ -81,9 +85,13 @@ class Heart(threading.Thread):
         key, value = heartbeat.encode()
         try:
             self._producer(beat).produce(
-                beat.topic, value, key, partition=0, timestamp=heartbeat.timestamp_ms,
+                beat.topic,
+                value,
+                key,
+                partition=0,
+                timestamp=heartbeat.timestamp_ms,
                 on_delivery=partial(self._answered, beat),
-            )  # fmt: skip
+            )
         except (KafkaException, BufferError) as error:
             self._refuse(beat, str(error))
 
@@ -92,14 +100,16 @@ class Heart(threading.Thread):
         producer = self._producers.get(beat.target)
         if producer is None:
             options = {
-                **confluent_options(beat.client), "message.timeout.ms": KEEP_MS, "acks": "all",
+                **confluent_options(beat.client),
+                "message.timeout.ms": KEEP_MS,
+                "acks": "all",
                 "allow.auto.create.topics": False,
-            }  # fmt: skip
+            }
             producer = self._producers[beat.target] = Producer(options, logger=quiet_logger())
         return producer
 
     def _has_topic(self, beat: Beat) -> bool:
-        """Create the topic where it is missing; a refusal is told and tried again a minute later."""
+        """Create the topic where it is missing; log a refusal, and try again a minute later."""
         due_s = self._topic_due_s.get(beat, 0.0)
         if time.monotonic() < due_s:
             return due_s == float("inf")

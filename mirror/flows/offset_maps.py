@@ -26,7 +26,7 @@ class FlowMaps:
     most_runs: int | None = None  # who stays for long keeps about so many; None: all
     maps: dict[Key, OffsetMap] = field(default_factory=dict)
     positions: dict[Key, int] = field(default_factory=dict)  # next source offset to replicate
-    foreign: int = 0  # records in the map's topic that are none of it; whoever reports them sets it back
+    foreign: int = 0  # records in the map's topic that are none of it; reset when they are reported
     _next: int = 0  # offset in the map's topic to read from
     _records: dict[Key, dict[int, int]] = field(
         default_factory=lambda: defaultdict(dict)
@@ -58,7 +58,7 @@ class FlowMaps:
     def _bound(self, added: int) -> None:
         """Keep memory bounded: with a transaction each few records, maps grow as long as the source keeps its records.
 
-        When there are too many runs, whoever has more than an equal share gives up every second one of the older half.
+        When there are too many runs, each map with more than an equal share gives up every second one of its older half.
         """
         self._added += added
         if self.most_runs is None or self._added * 8 < self.most_runs:
@@ -74,8 +74,9 @@ class FlowMaps:
             self._is_thin = True
             log.info(
                 "%s: more than %d runs of offsets; groups that lag far behind will repeat some records after a fail-over",
-                self.flow.name, self.most_runs,
-            )  # fmt: skip
+                self.flow.name,
+                self.most_runs,
+            )
 
     def forget_before(self, starts: Mapping[Key, int]) -> list[bytes]:
         """Forget what lies before the source's log starts; return the keys of the map's topic that are no longer of use."""
@@ -92,7 +93,7 @@ class FlowMaps:
 
     async def _new_records(self, options: Mapping[str, Any]):  # type: ignore[no-untyped-def]
         async for offset, record in read_topic(options, self.flow.offset_map_topic, self._next):
-            if offset < self._next:  # the topic was created anew
+            if offset < self._next:  # the topic was deleted and created again
                 self.maps.clear()
                 self._records.clear()
             self._next = offset + 1

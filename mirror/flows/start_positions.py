@@ -52,8 +52,10 @@ def begin(flow: Flow, plan: FlowPlan) -> frozenset[Key]:
         write_positions(flow, plan.group, {(unplaced[key].remote_topic, key[1]): at for key, at in known.items()})
         log.warning(
             "%s: the positions of %d topic-partitions were gone; they go on where the offset map ends, which repeats "
-            "at most their last minute", flow.name, len(known),
-        )  # fmt: skip
+            "at most their last minute",
+            flow.name,
+            len(known),
+        )
     missing = unplaced.keys() - known.keys()
     if flow.source_group and missing and (count := take_over_group(flow, plan, missing)):
         log.info("%s: %d topic-partitions go on where group %s stands", flow.name, count, flow.source_group)
@@ -141,7 +143,7 @@ async def _from_map(flow: Flow, plan: FlowPlan, unplaced: Mapping[Key, Assigned]
             last.source + last.records, str(PositionMetadata(unplaced[key].topic_id, OffsetMap([last]).text()))
         )
         for key, last in last_runs.items()
-        # A topic that was created anew on the target is to be filled anew.
+        # A topic that was created again on the target is to be filled from the start.
         if _end(there, (unplaced[key].remote_topic, key[1])) >= last.target + last.records
     }
 

@@ -59,7 +59,7 @@ def refuse_running(flow: Flow) -> None:
 
 
 def take_over(flow: Flow, plan: FlowPlan, unplaced: Collection[Key]) -> int:
-    """Give topic-partitions the positions of a MirrorMaker 2, and what that told of where their records went.
+    """Give topic-partitions the positions of a MirrorMaker 2, and what its offset syncs say of where records went.
 
     Returns:
         How many topic-partitions go on where MirrorMaker stopped.

@@ -80,8 +80,13 @@ def _create(flow: Flow, topic: Matched, source: Admin, target: Admin, known: Col
         return f"its settings cannot be read: {error}"
     wanted = flow.configs.at_creation(theirs)
     if unknown := sorted(wanted.keys() - set(known or wanted)):
-        log.warning("%s: %s is created on %s without %s, which that version of Kafka does not know",
-                    flow.name, topic.remote, flow.target.alias, ", ".join(unknown))  # fmt: skip
+        log.warning(
+            "%s: %s is created on %s without %s, which that version of Kafka does not know",
+            flow.name,
+            topic.remote,
+            flow.target.alias,
+            ", ".join(unknown),
+        )
     return target.create(
         topic.remote,
         partitions=topic.source.partitions,
@@ -171,8 +176,11 @@ def _correct_policy(flow: Flow, cluster: Admin, name: str) -> str:
     if not objection:
         log.warning(
             "%s: internal topic %s on %s had cleanup.policy=%s, by which it loses what is kept in it; it is compact now",
-            flow.name, name, cluster.alias, policy,
-        )  # fmt: skip
+            flow.name,
+            name,
+            cluster.alias,
+            policy,
+        )
     return objection
 
 
@@ -200,13 +208,17 @@ def flow_plan(
 
     partitions = tuple(
         Assigned(
-            topic.source.name, topic.remote, partition, topic.source.topic_id,
+            topic.source.name,
+            topic.remote,
+            partition,
+            topic.source.topic_id,
             is_late=first is not None and (topic.source.name, partition) not in first,
-            spread_over=spread_over(topic), remote_id=remote_ids.get(topic.remote, ""),
+            spread_over=spread_over(topic),
+            remote_id=remote_ids.get(topic.remote, ""),
         )
         for topic in topics
         for partition in range(_replicated(topic, remote_partitions, is_spread=spread_over(topic) > 0))
-    )  # fmt: skip
+    )
     return FlowPlan(
         source=flow.source.alias,
         target=flow.target.alias,

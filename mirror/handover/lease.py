@@ -66,7 +66,7 @@ class Lease:
 class Turn:
     """Waits for the turn and takes it. `wait_ms`: from the window's start, or from when it could be ours, to the taking.
 
-    `takeovers` is 1 when the predecessor was taken for dead; `is_unclean`, when it never told what it has written last.
+    `takeovers` is 1 when the predecessor was taken for dead; `is_unclean`, when it did not commit all that it had written.
     `has_gap`: the last turn that is known was not that of the window before, so positions may be older than they should be (a
     broker that was killed has been seen to come back with a group's offsets of minutes ago). `in_doubt`: for some positions it is
     not known which topics they are of.
@@ -133,7 +133,7 @@ class Turn:
         return False
 
     async def say_ready(self, target: GroupOffsets) -> None:
-        """Let whoever holds the turn know that a successor is ready. Raises KafkaError."""
+        """Announce to the turn's holder that a successor is ready. Raises KafkaError."""
         await target.commit(self._plan.group, {self.ready: (self._window.number, "")})
 
     async def take(self, target: GroupOffsets, lease: Lease, begin: Callable[[], Awaitable[bool]]) -> bool:
@@ -209,8 +209,12 @@ class Turn:
         self.takeovers = 1
         if baton.window not in self._told_dead:
             self._told_dead.add(baton.window)
-            log.warning("%s: window %d of slot %d never released its turn, taking over",
-                        self._plan.name, baton.window, window.slot)  # fmt: skip
+            log.warning(
+                "%s: window %d of slot %d never released its turn, taking over",
+                self._plan.name,
+                baton.window,
+                window.slot,
+            )
         return True
 
 

@@ -19,7 +19,7 @@ from mirror.config.clients import aiokafka_options, confluent_options
 from mirror.config.settings import Flow
 from mirror.errors import ClusterUnavailable
 from mirror.handover.lease import NETWORK
-from mirror.kafka.admin import quiet_logger
+from mirror.kafka.clients import quiet_logger
 from mirror.kafka.group_offsets import GroupOffsets
 from mirror.model.flow_plan import SLOTS_TOPIC, FlowPlan, Key
 from mirror.model.slot_ownership import Layout, Owner, is_stopped, layout_key, owner_key, stop_key, with_stop
@@ -27,7 +27,7 @@ from mirror.runtime.logs import in_words
 
 log = logging.getLogger("mirror")
 
-SESSION_MS = 6_000  # the least that brokers allow unless they are told otherwise (group.min.session.timeout.ms)
+SESSION_MS = 6_000  # the least that brokers allow by default (group.min.session.timeout.ms)
 LOOK_S = 0.5
 RECONCILE_S = 1.0
 STEP_S = 10.0
@@ -47,9 +47,17 @@ class Membership:
     """
 
     def __init__(
-        self, flow: Flow, plan: FlowPlan, layout: Layout, *, run_id: int, gone: Collection[int], settings: str,
-        on_first_claim: Callable[[], None], is_ready: Callable[[], bool],
-    ) -> None:  # fmt: skip
+        self,
+        flow: Flow,
+        plan: FlowPlan,
+        layout: Layout,
+        *,
+        run_id: int,
+        gone: Collection[int],
+        settings: str,
+        on_first_claim: Callable[[], None],
+        is_ready: Callable[[], bool],
+    ) -> None:
         self.name = flow.name
         self.layout = layout
         self.owned: frozenset[int] | None = None
@@ -107,7 +115,7 @@ class Membership:
                 await step(self._target)
             self._told.discard("target")
         except (*NETWORK, ClusterUnavailable) as error:
-            self._tell("target", "who serves which slots cannot be told: %s", in_words(error))
+            self._tell("target", "the owners of the slots cannot be written: %s", in_words(error))
             await self._close()
 
     async def _close(self) -> None:
@@ -159,7 +167,7 @@ class Membership:
     def _was_taken(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         self._assigned -= {place.partition for place in places}
 
-    # --- what the target is told --------------------------------------------------------------------------------
+    # --- what is written to the target --------------------------------------------------------------------------------
 
     def _owner(self, slot: int) -> Key:
         return self._batons, owner_key(slot)
@@ -235,9 +243,13 @@ class Membership:
         found = await target.committed(self._group, places)
         if any(self._works(Owner.parse(at)) for at in found.values()):
             self.has_conflict = True
-            self._tell("layout", "waits for processes that run it with %s; this one has %s. Give all the same values; "
-                       "in a rolling restart it goes on when the last of them has stopped",
-                       _described(other), _described(self.layout))  # fmt: skip
+            self._tell(
+                "layout",
+                "waits for processes that run it with %s; this one has %s. Give all the same values; "
+                "in a rolling restart it goes on when the last of them has stopped",
+                _described(other),
+                _described(self.layout),
+            )
             return False
         self.has_conflict = False
         return True

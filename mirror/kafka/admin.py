@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-import re
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
@@ -17,7 +16,6 @@ from confluent_kafka.admin import (
     AclBindingFilter,
     AclOperation,
     AclPermissionType,
-    AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
@@ -31,21 +29,17 @@ from confluent_kafka.admin import (
 )
 
 from metrics.headroom import Retention
-from mirror.config.clients import confluent_options
-from mirror.config.properties import HIDDEN, is_provided
-from mirror.errors import ClusterUnavailable
+from mirror.kafka.clients import Clients
 from mirror.policy.topic_acls import Acl
 from mirror.policy.topic_configs import Change, TopicSetting
 
 log = logging.getLogger("mirror")
 
-Client = TypeVar("Client", AdminClient, Consumer)
 Found = TypeVar("Found")
 
 TIMEOUT_S = 10.0
 OFFSETS_S = 5.0  # offsets are polled again and again: a cluster that takes longer counts as down
 COORDINATOR_S = 5.0
-LASTS_S = 30.0  # longer than any call: so old are clients at least that are replaced
 _COORDINATOR_MOVES = (
     KafkaError.NOT_COORDINATOR,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
@@ -59,10 +53,6 @@ _LEADER_MOVED = (
 )
 _NOT_SHOWN = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED)
 _GROUP_NOT_SHOWN = (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED)
-_REFUSALS = (KafkaError._SSL, KafkaError._AUTHENTICATION)
-_SILENCE = (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN)
-# Of what librdkafka tells: the address, which a config provider may have given, its own settings' names, milliseconds.
-_NEEDLESS = re.compile(r"^\w+://\S+: |, verify that ssl\.ca\.location .*? package\)| \(after \d+ms in state \w+\)$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,15 +64,6 @@ class Topic:
     partitions: int
 
 
-def quiet_logger() -> logging.Logger:
-    """librdkafka prints its connection trouble to stderr unless it has a logger; ours says it once, with the alias."""
-    quiet = logging.getLogger("mirror.librdkafka")
-    if not quiet.handlers:
-        quiet.addHandler(logging.NullHandler())
-        quiet.propagate = False
-    return quiet
-
-
 class Admin:
     """One cluster's control plane. Every call raises ClusterUnavailable, by the cluster's alias, when it fails."""
 
@@ -92,36 +73,24 @@ class Admin:
         self._timeout_s, self._offsets_s, self._coordinator_s = (
             min(usual_s, within_s) for usual_s in (TIMEOUT_S, OFFSETS_S, COORDINATOR_S)
         )
-        servers = "bootstrap.servers"
-        self._servers = HIDDEN if is_provided(java_options, servers) else java_options.get(servers, "")
-        self._options: dict[str, Any] = {**confluent_options(java_options)}
-        self._refusal = ""  # what TLS or a login met last
-        self._readers: dict[str, Consumer] = {}
-        self._renewed_s = time.monotonic()
-        self._before: list[AdminClient | Consumer] = []  # replaced last: another thread may still wait for them
+        self._clients = Clients(alias, java_options)
         self._objections: dict[str, KafkaError | None] = {}  # by group: what the last answered commit met
         self._accepted: dict[str, dict[tuple[str, int], int]] = {}  # by group: the last commit that the broker took
 
-    @cached_property
-    def _client(self) -> AdminClient:
-        """Made when it is first needed: with OAuth, librdkafka waits there for its first token."""
-        options: dict[str, Any] = {**self._options, "error_cb": self._met}
-        return self._opened(lambda: AdminClient(options, logger=quiet_logger()))
-
     def close(self) -> None:
-        """Let go of the connections now: its callback keeps a client until the collector comes."""
-        vars(self).pop("_client", None)
+        """Let go of the connections now."""
+        self._clients.close()
 
     def cluster_id(self) -> str:
         """Return the cluster's own id."""
-        return str(self._result(self._client.describe_cluster(request_timeout=self._timeout_s)).cluster_id)
+        return str(self._result(self._clients.admin.describe_cluster(request_timeout=self._timeout_s)).cluster_id)
 
     def topics(self) -> dict[str, Topic]:
         """Return every topic by name."""
         try:
-            listed = self._client.list_topics(timeout=self._timeout_s).topics
+            listed = self._clients.admin.list_topics(timeout=self._timeout_s).topics
         except KafkaException as error:
-            raise self._unavailable(error) from error
+            raise self._clients.unavailable(error) from error
         return self.described(listed)
 
     def described(self, names: Iterable[str], *, within_s: float = TIMEOUT_S) -> dict[str, Topic]:
@@ -129,7 +98,7 @@ class Admin:
         if not (asked := list(names)):
             return {}
         bound_s = min(within_s, self._timeout_s)
-        described = self._client.describe_topics(TopicCollection(asked), request_timeout=bound_s)
+        described = self._clients.admin.describe_topics(TopicCollection(asked), request_timeout=bound_s)
         return {
             name: Topic(name=name, topic_id=str(found.topic_id), partitions=len(found.partitions))
             for name, found in self._shown(described, _NOT_SHOWN).items()
@@ -139,7 +108,7 @@ class Admin:
         """Return the settings of each topic that answers, without those that are read-only or secret."""
         described, failure = self._described(topics)
         if failure is not None and not described:
-            raise self._unavailable(failure) from failure
+            raise self._clients.unavailable(failure) from failure
         return {
             topic: {
                 name: TopicSetting(
@@ -157,7 +126,7 @@ class Admin:
     def _described(self, topics: Iterable[str]) -> tuple[dict[str, dict[str, Any]], KafkaException | None]:
         """Return all settings of each topic that answers, and the last refusal."""
         wanted = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
-        answers = self._client.describe_configs(wanted, request_timeout=self._timeout_s) if wanted else {}
+        answers = self._clients.admin.describe_configs(wanted, request_timeout=self._timeout_s) if wanted else {}
         found, failure = {}, None
         for resource, future in answers.items():
             try:
@@ -177,17 +146,22 @@ class Admin:
         ]
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
         return self._objection(
-            self._client.incremental_alter_configs([resource], request_timeout=self._timeout_s)[resource]
+            self._clients.admin.incremental_alter_configs([resource], request_timeout=self._timeout_s)[resource]
         )
 
     def topic_acls(self) -> set[Acl]:
         """Return the ACLs of topics of literal names; none from a cluster without an authorizer, which does not tell."""
         anything: Any = None
         wanted = AclBindingFilter(
-            ResourceType.TOPIC, anything, ResourcePatternType.LITERAL, anything, anything,
-            AclOperation.ANY, AclPermissionType.ANY,
-        )  # fmt: skip
-        found = self._result(self._client.describe_acls(wanted, request_timeout=self._timeout_s))
+            ResourceType.TOPIC,
+            anything,
+            ResourcePatternType.LITERAL,
+            anything,
+            anything,
+            AclOperation.ANY,
+            AclPermissionType.ANY,
+        )
+        found = self._result(self._clients.admin.describe_acls(wanted, request_timeout=self._timeout_s))
         return {
             Acl(acl.name, acl.principal, acl.host, acl.operation.name, acl.permission_type.name)
             for acl in found
@@ -198,14 +172,19 @@ class Admin:
         """Add ACLs on topics of literal names; return what the broker objected to each, "" when it is there now."""
         bindings = {
             AclBinding(
-                ResourceType.TOPIC, acl.topic, ResourcePatternType.LITERAL, acl.principal, acl.host,
-                AclOperation[acl.operation], AclPermissionType[acl.permission],
+                ResourceType.TOPIC,
+                acl.topic,
+                ResourcePatternType.LITERAL,
+                acl.principal,
+                acl.host,
+                AclOperation[acl.operation],
+                AclPermissionType[acl.permission],
             ): acl
             for acl in acls
-        }  # fmt: skip
+        }
         if not bindings:
             return {}
-        answers = self._client.create_acls(list(bindings), request_timeout=self._timeout_s)
+        answers = self._clients.admin.create_acls(list(bindings), request_timeout=self._timeout_s)
         return {bindings[binding]: self._objection(future) for binding, future in answers.items()}
 
     def retention(self, topics: Iterable[str]) -> dict[str, Retention]:
@@ -220,12 +199,14 @@ class Admin:
     def create(self, topic: str, *, partitions: int, replication_factor: int, configs: Mapping[str, str]) -> str:
         """Create a topic; return what the broker objected, "" when the topic is there now."""
         new = NewTopic(topic, partitions, replication_factor, config=dict(configs))
-        return self._objection(self._client.create_topics([new], request_timeout=self._timeout_s)[topic])
+        return self._objection(self._clients.admin.create_topics([new], request_timeout=self._timeout_s)[topic])
 
     def grow(self, topic: str, *, partitions: int) -> str:
         """Raise a topic's partition count; return what the broker objected, "" when it is done."""
         return self._objection(
-            self._client.create_partitions([NewPartitions(topic, partitions)], request_timeout=self._timeout_s)[topic]
+            self._clients.admin.create_partitions([NewPartitions(topic, partitions)], request_timeout=self._timeout_s)[
+                topic
+            ]
         )
 
     def end_offsets(self, wanted: Iterable[tuple[str, int]], *, read_committed: bool) -> dict[tuple[str, int], int]:
@@ -250,20 +231,20 @@ class Admin:
         if failure is not None and failure.args[0].code() in _LEADER_MOVED:
             # librdkafka would ask the leader that it knows, by the epoch that it knows, until its metadata is minutes old.
             try:
-                self._client.list_topics(timeout=self._offsets_s)
+                self._clients.admin.list_topics(timeout=self._offsets_s)
             except KafkaException as error:
-                raise self._unavailable(error) from error
+                raise self._clients.unavailable(error) from error
             found, failure = self._asked_offsets(request, read_committed=read_committed)
         if failure is not None and not found:
-            raise self._unavailable(failure) from failure
+            raise self._clients.unavailable(failure) from failure
         return found
 
     def _asked_offsets(
         self, request: dict[TopicPartition, OffsetSpec], *, read_committed: bool
     ) -> tuple[dict[tuple[str, int], int], KafkaException | None]:
-        """Return the offsets that were told, and the last refusal."""
+        """Return the offsets of the topic-partitions that answer, and the last refusal."""
         level = IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED
-        answers = self._client.list_offsets(request, isolation_level=level, request_timeout=self._offsets_s)
+        answers = self._clients.admin.list_offsets(request, isolation_level=level, request_timeout=self._offsets_s)
         found, failure = {}, None
         for partition, future in answers.items():
             try:
@@ -276,7 +257,9 @@ class Admin:
         """Return these groups by name, DEAD ones where there are none; without those that this client may not see whole."""
         if not (asked := list(names)):
             return {}
-        return self._shown(self._client.describe_consumer_groups(asked, request_timeout=within_s), _GROUP_NOT_SHOWN)
+        return self._shown(
+            self._clients.admin.describe_consumer_groups(asked, request_timeout=within_s), _GROUP_NOT_SHOWN
+        )
 
     def _shown(self, described: Mapping[str, Future[Found]], not_shown: Collection[int]) -> dict[str, Found]:
         """Return the answers by name, without those that have one of these codes."""
@@ -286,7 +269,7 @@ class Admin:
                 found[name] = future.result()
             except KafkaException as error:
                 if error.args[0].code() not in not_shown:
-                    raise self._unavailable(error) from error
+                    raise self._clients.unavailable(error) from error
         return found
 
     def committed(self, group: str, wanted: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
@@ -302,7 +285,7 @@ class Admin:
             except KafkaException as error:
                 # A cluster's first group, or one whose coordinator moves, is answered a moment later.
                 if time.monotonic() > deadline or error.args[0].code() not in _COORDINATOR_MOVES:
-                    raise self._unavailable(error) from error
+                    raise self._clients.unavailable(error) from error
                 time.sleep(0.2)
         return {(p.topic, p.partition): p.offset for p in found if p.error is None and p.offset >= 0}
 
@@ -316,10 +299,10 @@ class Admin:
         deadline = time.monotonic() + self._coordinator_s
         while group not in self._objections:
             if time.monotonic() > deadline:
-                raise self._unavailable(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
+                raise self._clients.unavailable(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
             self._reader(group).poll(0.05)
         if self._objections[group] is not None:
-            raise self._unavailable(KafkaException(self._objections[group]))
+            raise self._clients.unavailable(KafkaException(self._objections[group]))
 
     def publish(self, group: str, offsets: Mapping[tuple[str, int], int]) -> str:
         """Commit offsets without waiting: a dead cluster must not hold up its caller.
@@ -349,18 +332,7 @@ class Admin:
             self._accepted[group] = {(p.topic, p.partition): p.offset for p in partitions}
 
     def _reader(self, group: str) -> Consumer:
-        """Return a consumer that never joins the group.
-
-        The admin client has calls for group offsets, but librdkafka's crash the process when the group's
-        coordinator is not ready (docs/adr/0004).
-        """
-        reader = self._readers.get(group)
-        if reader is None:
-            options = {**self._options, "group.id": group, "enable.auto.commit": False,
-                       "on_commit": partial(self._answered, group)}  # fmt: skip
-            reader = self._readers[group] = self._opened(lambda: Consumer(options, logger=quiet_logger()))
-        reader.poll(0)  # serves the client's own events, which would pile up
-        return reader
+        return self._clients.reader(group, partial(self._answered, group))
 
     def _objection(self, future: Future[Any]) -> str:
         try:
@@ -374,46 +346,4 @@ class Admin:
         try:
             return future.result()
         except KafkaException as error:
-            raise self._unavailable(error) from error
-
-    def _opened(self, make: Callable[[], Client]) -> Client:
-        try:
-            if "oauth_cb" in self._options:
-                self._options["oauth_cb"]("")  # asked here first, for librdkafka does not tell why there is no token
-            return make()
-        except OSError as error:
-            self._refusal = str(error)
-            raise self._unavailable(KafkaException(KafkaError(KafkaError._AUTHENTICATION))) from error
-        except KafkaException as error:
-            raise self._unavailable(error) from error
-
-    def _renew(self) -> None:
-        """Ask with new clients from now on.
-
-        A broker that comes back names no brokers for a moment, and a client that hears it has none for ever
-        (confluentinc/librdkafka issue 5301).
-        """
-        self._renewed_s = time.monotonic()
-        client = vars(self).pop("_client", None)
-        self._before = [*self._readers.values(), *([client] if client is not None else [])]
-        self._readers = {}
-
-    def _met(self, error: KafkaError) -> None:
-        if error.code() in _REFUSALS:
-            self._refusal = _NEEDLESS.sub("", error.str())
-
-    def _unavailable(self, error: KafkaException) -> ClusterUnavailable:
-        if "_client" in vars(self):
-            self._client.poll(0)  # brings what `_met` is told
-        reason, advice = error.args[0].str(), "Is it up, and reachable from here?"
-        if self._refusal:
-            reason, advice = (
-                f"{reason}; {self._refusal}",
-                "Do the certificates and the credentials fit?",
-            )
-        self._refusal = ""
-        if error.args[0].code() in _SILENCE and time.monotonic() > self._renewed_s + LASTS_S:
-            self._renew()
-        return ClusterUnavailable(
-            f"cluster {self.alias} ({self._servers}): no answer ({reason}). {advice}", cluster=self.alias
-        )
+            raise self._clients.unavailable(error) from error

@@ -94,7 +94,7 @@ def offsets_in(response: Any, group: str) -> dict[tuple[str, int], tuple[int, st
 
 
 def _untagged(answer: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return what was told of a topic-partition without the tags that newer versions have at its end."""
+    """Return the fields of a topic-partition without the tagged fields of newer versions."""
     return answer[:-1] if isinstance(answer[-1], dict) else answer
 
 

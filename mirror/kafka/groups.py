@@ -2,8 +2,8 @@
 
 By aiokafka's admin client: librdkafka's crashes the process on group offsets while a coordinator is not ready
 (docs/adr/0004). But not by its `list_consumer_group_offsets`, which takes a refusal for no offsets (docs/adr/0014). Groups whose
-members speak the newer protocol (KIP-848, `group.protocol=consumer`) are told by librdkafka: in the request that aiokafka has
-for it they all are dead.
+members speak the newer protocol (KIP-848, `group.protocol=consumer`) are described by librdkafka: in the request that
+aiokafka has for it they all are dead.
 """
 
 from __future__ import annotations
@@ -54,14 +54,16 @@ class Group:
     mirrored: Collection[Place] = ()  # offsets that a mirror put there and no reader has moved since
 
 
-def tell_hidden(groups: Iterable[Group], cluster: str, told: set[str]) -> None:
-    """Warn once of each group that this client may not read; `told` holds those of whom it was said."""
+def warn_of_hidden(groups: Iterable[Group], cluster: str, logged: set[str]) -> None:
+    """Warn once of each group that this client may not read; `logged` holds the groups of earlier warnings."""
     for group in groups:
         if group.state == HIDDEN:
             log.log(
-                once(told, f"{cluster} {group.name}"),
-                "cluster %s: group %s is left out: this client may not DESCRIBE it", cluster, group.name,
-            )  # fmt: skip
+                once(logged, f"{cluster} {group.name}"),
+                "cluster %s: group %s is left out: this client may not DESCRIBE it",
+                cluster,
+                group.name,
+            )
 
 
 class Groups:
@@ -123,8 +125,8 @@ class Groups:
         finally:
             await client.close()
         newer = [group.name for group in groups if group.state == DEAD]
-        told = await asyncio.to_thread(self._described, newer) if newer else {}
-        return [_as_told(group, told.get(group.name)) if group.state == DEAD else group for group in groups]
+        described = await asyncio.to_thread(self._described, newer) if newer else {}
+        return [_as_described(group, described.get(group.name)) if group.state == DEAD else group for group in groups]
 
     def _described(self, names: Collection[str]) -> dict[str, ConsumerGroupDescription]:
         """Return what librdkafka tells of groups of the newer protocol, without those that this client may not see whole."""
@@ -157,16 +159,16 @@ async def _group(client: AIOKafkaAdminClient, name: str) -> Group:
     return Group(name, state, offsets, owners, mirrored)
 
 
-def _as_told(group: Group, told: ConsumerGroupDescription | None) -> Group:
+def _as_described(group: Group, found: ConsumerGroupDescription | None) -> Group:
     """Return a group with the state and the owners that librdkafka tells."""
-    if told is None:
+    if found is None:
         return replace(group, state=UNKNOWN)
     owners = {
         (place.topic, place.partition): _owner(member.client_id, member.host)
-        for member in told.members
+        for member in found.members
         for place in (member.assignment.topic_partitions if member.assignment else ())
     }
-    return replace(group, state=told.state.name.capitalize(), owners=owners)
+    return replace(group, state=found.state.name.capitalize(), owners=owners)
 
 
 def _owner(client_id: str, host: str) -> str:

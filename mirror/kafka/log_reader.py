@@ -39,9 +39,14 @@ async def read_batches(log_of: Source, place: Key, start: int, records: int, iso
         if node is None:
             raise kafka_errors.LeaderNotAvailableError(f"{place[0]}-{place[1]}")
         (part,) = await log_of.fetch(
-            node, {place[0]: [(place[1], offset, FETCH_BYTES)]},
-            max_wait_ms=FETCH_WAIT_MS, min_bytes=1, max_bytes=FETCH_BYTES, isolation_level=isolation_level, cold=False,
-        )  # fmt: skip
+            node,
+            {place[0]: [(place[1], offset, FETCH_BYTES)]},
+            max_wait_ms=FETCH_WAIT_MS,
+            min_bytes=1,
+            max_bytes=FETCH_BYTES,
+            isolation_level=isolation_level,
+            cold=False,
+        )
         error = kafka_errors.for_code(part.error)
         if error not in (kafka_errors.NoError, kafka_errors.OffsetOutOfRangeError):
             raise error(f"{place[0]}-{place[1]}")

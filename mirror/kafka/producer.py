@@ -129,7 +129,7 @@ class Producer:
 
     transactional_id: str | None = None
     gives_up_uncertain = (
-        False  # True where a batch that may be in the log can be undone: then it is not sent again for ever
+        False  # True where a batch that may be in the log can be undone: then it is not retried without end
     )
 
     def __init__(self, client: Client, *, request_bytes: int, request_timeout_ms: int, retry_s: float) -> None:
@@ -302,9 +302,12 @@ class Producer:
             delivery.sequence = self._sequences[delivery.where]
             self._sequences[delivery.where] = (delivery.sequence + delivery.outgoing.count) % _SEQUENCES
         return stamped(
-            delivery.outgoing.data, self._id, self._epoch, delivery.sequence,
+            delivery.outgoing.data,
+            self._id,
+            self._epoch,
+            delivery.sequence,
             transactional=self.transactional_id is not None,
-        )  # fmt: skip
+        )
 
     # --- outcomes -------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ COORDINATOR_S = 2.0  # others take a process for dead that cannot confirm for 4 
 
 
 def log_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Log what a loop says nobody waited for. Of a failed batch aiokafka also fails a future of its own; who sent it was told."""
+    """Log errors that nobody waited for. aiokafka fails a future of its own with each failed batch: those are logged at DEBUG."""
     if isinstance(context.get("exception"), kafka_errors.KafkaError):
         log.debug("%s: %r", context.get("message"), context["exception"])
     else:

@@ -1,4 +1,4 @@
-"""aiokafka's client for work that goes on for ever: no error but Kafka's comes out of it, and it pauses between connects."""
+"""Have aiokafka's clients raise no errors but Kafka's, and pause between attempts to connect."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _sending(send: Any) -> Any:
 
 def _looking_up(coordinator_lookup: Any) -> Any:
     async def looked_up(*arguments: Any) -> Any:
-        """A cluster that is coming back has told of no broker yet: aiokafka asserts that there is one."""
+        """Raise NodeNotReadyError while a cluster that comes back names no broker: aiokafka asserts that there is one."""
         try:
             return await coordinator_lookup(*arguments)
         except AssertionError as error:

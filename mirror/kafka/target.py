@@ -82,7 +82,7 @@ class Target(GroupOffsets):
         return self._producer.is_closed
 
     def abort(self) -> None:
-        """Send nothing more, now: what no broker has received by now never arrives, not even from the kernel's buffers."""
+        """Send nothing more: what no broker has received yet never arrives, not even from the kernel's buffers."""
         self._producer.close()
         abort_connections(self._client)
 

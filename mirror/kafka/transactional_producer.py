@@ -132,7 +132,7 @@ class TransactionalProducer(Producer):
         raise StuckError(f"{self._base_id}: none of its transactions ends")
 
     async def _fence(self, name: str) -> None:
-        """Refuse whoever has a transactional id, as soon as its last transaction has ended."""
+        """Fence the producer that has a transactional id, as soon as its last transaction has ended."""
         while not self.is_closed:
             try:
                 node = await self._coordinator(CoordinationType.TRANSACTION, name)
@@ -278,8 +278,10 @@ class TransactionalProducer(Producer):
         response = await self._asked(
             lambda: TxnOffsetCommitRequest(self.transactional_id, group, self._id, self._epoch, places),
             _codes,
-            kind=CoordinationType.GROUP, key=group, come_again=(*_COME_AGAIN, kafka_errors.RequestTimedOutError),
-        )  # fmt: skip
+            kind=CoordinationType.GROUP,
+            key=group,
+            come_again=(*_COME_AGAIN, kafka_errors.RequestTimedOutError),
+        )
         for topic, partitions in response.errors:
             for partition, code in partitions:
                 check(code, f"{topic}-{partition}")
@@ -314,15 +316,22 @@ class TransactionalProducer(Producer):
                 )
             except kafka_errors.IncompatibleBrokerVersion:
                 raise
-            except (kafka_errors.NodeNotReadyError, kafka_errors.RequestTimedOutError, kafka_errors.KafkaConnectionError,
-                    *_COORDINATOR_MOVED, kafka_errors.GroupLoadInProgressError, OSError, TimeoutError):  # fmt: skip
+            except (
+                kafka_errors.NodeNotReadyError,
+                kafka_errors.RequestTimedOutError,
+                kafka_errors.KafkaConnectionError,
+                *_COORDINATOR_MOVED,
+                kafka_errors.GroupLoadInProgressError,
+                OSError,
+                TimeoutError,
+            ):
                 self._coordinators.pop((kind, key), None)
                 self._client.force_metadata_update()
                 await asyncio.sleep(self._retry_s)
                 continue
             errors = {kafka_errors.for_code(code) for code in codes(response)}
             if fenced := next((error for error in errors if issubclass(error, _FENCED)), None):
-                raise fenced(f"another producer has {self.transactional_id} by now")
+                raise fenced(f"another producer has opened {self.transactional_id}")
             again = next((error for error in errors if issubclass(error, come_again)), None)
             if again is None:
                 return response

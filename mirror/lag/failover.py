@@ -86,12 +86,16 @@ def judged(facts: Facts) -> FailOver:
     answer = Answer.NO if vetoes else Answer.GO_WITH_LOSS if costs or unknowns else Answer.GO
     rereading = sum(count > 0 for count in facts.reread.values()) if facts.groups is not None else None
     return FailOver(
-        flow=facts.flow, answer=answer, vetoes=vetoes, costs=costs, unknowns=unknowns,
+        flow=facts.flow,
+        answer=answer,
+        vetoes=vetoes,
+        costs=costs,
+        unknowns=unknowns,
         seconds=facts.waits_s if facts.source_up and not facts.unknown else None,
         records=facts.missing if facts.source_up and not facts.unknown else None,
         groups_that_reread=rereading,
         level_in_s=0.0 if facts.source_up and not (facts.missing or facts.unknown) else facts.level_in_s,
-    )  # fmt: skip
+    )
 
 
 def _vetoes(facts: Facts) -> Iterable[str]:
@@ -152,8 +156,11 @@ def facts_of(flow: str, snapshot: Snapshot, *, source: str, target: str, told: T
     waits = [row.lag_seconds for row in behind]
     levels = [row.level_in_s for row in behind]
     return Facts(
-        flow=flow, source_up=up.get(source, False), target_up=up.get(target, False),
-        partitions=len(rows), unknown=len(rows) - len(known),
+        flow=flow,
+        source_up=up.get(source, False),
+        target_up=up.get(target, False),
+        partitions=len(rows),
+        unknown=len(rows) - len(known),
         missing=sum(row.lag or 0 for row in known),
         waits_s=None if None in waits else max((wait for wait in waits if wait is not None), default=0.0),
         level_in_s=None if None in levels else max((level for level in levels if level is not None), default=None),
@@ -161,7 +168,7 @@ def facts_of(flow: str, snapshot: Snapshot, *, source: str, target: str, told: T
         reread=told.reread if told is not None else {},
         differences=told.differences if told is not None else None,
         unserved=told.unserved if told is not None else None,
-    )  # fmt: skip
+    )
 
 
 def worst(answers: Sequence[FailOver]) -> Answer:

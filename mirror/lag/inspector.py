@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from metrics.verdict import KNOWN_POLLS, LONG_AGO_S, History, Sample, Verdict, judge
+from metrics.history import History
+from metrics.verdict import KNOWN_POLLS, LONG_AGO_S, Sample, Verdict, judge
 from mirror.config.settings import Cluster, Flow, Settings
 from mirror.errors import ClusterUnavailable
 from mirror.flows.topics import flow_plan, matched
 from mirror.kafka.admin import Admin
-from mirror.kafka.groups import Group, Groups, tell_hidden
+from mirror.kafka.groups import Group, Groups, warn_of_hidden
 from mirror.lag import log_bounds
 from mirror.lag.first_unreplicated import FirstUnreplicated
 from mirror.lag.log_bounds import LogBounds
@@ -73,9 +74,9 @@ class Inspector:
         self._groups = {alias: Groups(alias, own, within_s=CLUSTER_S) for alias, own in options.items()}
         self._readers: dict[str, FirstUnreplicated] = {}
         self._hidden: set[str] = set()  # groups of whom it was said that they may not be read
-        self._plans: dict[str, FlowPlan] = {}  # by flow: as its clusters told it last
+        self._plans: dict[str, FlowPlan] = {}  # by flow: as its clusters described it last
         self._positions: dict[str, Positions] = {}  # by flow: the last ones
-        self._consumers: dict[str, list[LagRow]] = {}  # by cluster: what it told last
+        self._consumers: dict[str, list[LagRow]] = {}  # by cluster: what it answered last
         # The appliance keeps its polls: with them verdicts are there at once.
         self._history.load(settings.mirror.state_dir / "history.json", now_s=time.time(), max_age_s=HISTORY_AGE_S)
 
@@ -97,7 +98,7 @@ class Inspector:
             )
 
     def window(self, row: LagRow) -> list[Sample]:
-        """Return the polls that a row's verdict rests on, oldest first."""
+        """Return the polls that a row's verdict is made from, oldest first."""
         return self._history.of(self._key(row))
 
     def _key(self, row: LagRow) -> RowKey:
@@ -128,16 +129,26 @@ class Inspector:
             waits_s = max(0.0, poll.now_s - timestamps[place] / 1000) if place in timestamps else None
             rows.append(
                 LagRow(
-                    group=flow.name, cluster=source.alias, topic=assigned.topic, partition=assigned.partition,
-                    offset=offset, log_end=end, owner=poll.owner, is_flow=True, remote_topic=assigned.remote_topic,
+                    group=flow.name,
+                    cluster=source.alias,
+                    topic=assigned.topic,
+                    partition=assigned.partition,
+                    offset=offset,
+                    log_end=end,
+                    owner=poll.owner,
+                    is_flow=True,
+                    remote_topic=assigned.remote_topic,
                     lag_seconds=0.0 if offset is not None and end is not None and end <= offset else waits_s,
-                    status=verdict.status, reason=verdict.reason, records_per_s=rate, level_in_s=level_in_s,
+                    status=verdict.status,
+                    reason=verdict.reason,
+                    records_per_s=rate,
+                    level_in_s=level_in_s,
                 )
-            )  # fmt: skip
+            )
         return rows
 
     def _plan(self, flow: Flow, source: Admin, target: Admin, poll: _Poll) -> FlowPlan | None:
-        """Return what the flow replicates, as its clusters tell it, or told it last.
+        """Return what the flow replicates, as its clusters describe it, or described it last.
 
         While nobody knows what the target has, every matching topic of the source counts. None where nothing is known at all.
         """
@@ -198,10 +209,18 @@ class Inspector:
         key = _key(flow.name, flow.source.alias, topic, partition, is_flow=True)
         verdict, _, _ = self._judged(key, None, None, poll.now_s)
         return LagRow(
-            group=flow.name, cluster=flow.source.alias, topic=flow.policy.upstream_topic(topic) or topic,
-            partition=partition, offset=position, log_end=None, owner=poll.owner, is_flow=True, remote_topic=topic,
-            status=verdict.status, reason=verdict.reason,
-        )  # fmt: skip
+            group=flow.name,
+            cluster=flow.source.alias,
+            topic=flow.policy.upstream_topic(topic) or topic,
+            partition=partition,
+            offset=position,
+            log_end=None,
+            owner=poll.owner,
+            is_flow=True,
+            remote_topic=topic,
+            status=verdict.status,
+            reason=verdict.reason,
+        )
 
     def _reader(self, plan: FlowPlan) -> FirstUnreplicated:
         reader = self._readers.get(plan.name)
@@ -225,12 +244,12 @@ class Inspector:
     # --- everybody's groups --------------------------------------------------------------------------------------
 
     def _of_cluster(self, alias: str, poll: _Poll) -> list[LagRow]:
-        """Return the rows of a cluster's consumer groups; while it does not answer the last ones, judged anew."""
+        """Return the rows of a cluster's consumer groups; while it does not answer the last ones, judged again."""
         groups = poll.asked(alias, self._groups[alias].read)
         if groups is None:
             return [self._judged_anew(row, poll.now_s) for row in self._consumers.get(alias, ())]
         groups = [group for group in groups if not is_own_group(group.name)]
-        tell_hidden(groups, alias, self._hidden)
+        warn_of_hidden(groups, alias, self._hidden)
         places = sorted({place for group in groups for place in (*group.offsets, *group.owners)})
         ends = poll.asked(alias, lambda: self._admins[alias].end_offsets(places, read_committed=False)) or {}
         self._consumers[alias] = [row for group in groups for row in self._of_group(alias, group, ends, poll.now_s)]
@@ -242,18 +261,32 @@ class Inspector:
             key = _key(group.name, alias, *place, is_flow=False)
             verdict, rate, level_in_s = self._judged(key, offset, end, now_s)
             yield LagRow(
-                group=group.name, cluster=alias, topic=place[0], partition=place[1], offset=offset, log_end=end,
-                owner=group.owners.get(place, ""), status=verdict.status, reason=verdict.reason,
-                records_per_s=rate, level_in_s=level_in_s,
-            )  # fmt: skip
+                group=group.name,
+                cluster=alias,
+                topic=place[0],
+                partition=place[1],
+                offset=offset,
+                log_end=end,
+                owner=group.owners.get(place, ""),
+                status=verdict.status,
+                reason=verdict.reason,
+                records_per_s=rate,
+                level_in_s=level_in_s,
+            )
 
     def _judged_anew(self, row: LagRow, now_s: float) -> LagRow:
         """Return a row of before without what is not known any more."""
         verdict, _, _ = self._judged(self._key(row), None, None, now_s)
         return replace(
-            row, log_end=None, owner="", lag_seconds=None, records_per_s=None, level_in_s=None,
-            status=verdict.status, reason=verdict.reason,
-        )  # fmt: skip
+            row,
+            log_end=None,
+            owner="",
+            lag_seconds=None,
+            records_per_s=None,
+            level_in_s=None,
+            status=verdict.status,
+            reason=verdict.reason,
+        )
 
     def _judged(
         self, key: RowKey, offset: int | None, end: int | None, now_s: float, position_s: float = 0.0

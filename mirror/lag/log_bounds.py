@@ -41,7 +41,7 @@ def bounds(plan: FlowPlan, source: Admin) -> LogBounds:
 
 
 def lagging(at: Mapping[Key, int], logs: LogBounds) -> dict[Key, int]:
-    """Return where each topic-partition that is behind goes on: at its position, or where its log begins by now."""
+    """Return where each topic-partition that is behind goes on: at its position, or where its log begins now."""
     return {
         key: max(position, logs.starts.get(key, 0)) for key, position in at.items() if logs.ends.get(key, 0) > position
     }

@@ -16,8 +16,9 @@ from typing import NamedTuple, TypeVar
 from metrics.as_of import UNTIL, Horizon
 from metrics.cap import Labels
 from metrics.headroom import Retention, headroom
+from metrics.history import History
 from metrics.recorder import Recorder
-from metrics.verdict import KNOWN_POLLS, LONG_AGO_S, History, Sample, Status, judge
+from metrics.verdict import KNOWN_POLLS, LONG_AGO_S, Sample, Status, judge
 from mirror.errors import ClusterUnavailable
 from mirror.kafka.admin import Admin
 from mirror.lag import log_bounds
@@ -32,7 +33,7 @@ log = logging.getLogger("mirror")
 SAVE_EVERY_S = 30.0
 SILENT_WINDOWS = 4  # a report comes each window; a flow that misses this many has stopped
 PATIENCE_S = 1.0  # for an answer of one cluster, before what the other one says is asked for
-LEAST_KNOWN_S = 3.0  # no poll need be faster than this to be told as known
+LEAST_KNOWN_S = 3.0  # no poll need be faster than this to count as known
 RETENTION_EVERY_S = 300.0
 HISTORY_AGE_S = 600.0  # older polls say nothing about a partition that we see again now
 
@@ -173,7 +174,7 @@ class Poller:
         try:
             return Positions(log_bounds.shown(plan, source), LONG_AGO_S)
         except ClusterUnavailable:
-            return NOTHING  # the source is asked for more at once, and then it is told of
+            return NOTHING  # the source is asked for more at once, and says it then
 
     def _take_in(self, labels: Mapping[Key, Labels], known: Positions, logs: LogBounds, asked_s: float) -> None:
         for key, end in logs.ends.items():
@@ -286,9 +287,12 @@ class Poller:
         news: dict[Status, list[tuple[Labels, str]]] = {}
         for labels in partitions:
             verdict = judge(
-                self._history.of(labels), last_report_s=last_report_s, now_s=now_s,
-                silence_s=self._horizon.silence_s, known_s=self._horizon.known_s,
-            )  # fmt: skip
+                self._history.of(labels),
+                last_report_s=last_report_s,
+                now_s=now_s,
+                silence_s=self._horizon.silence_s,
+                known_s=self._horizon.known_s,
+            )
             counts[verdict.status] += 1
             self._recorder.status(labels, verdict.status)
             is_new = verdict.status is not self._told.get(labels, Status.OK)
@@ -296,8 +300,8 @@ class Poller:
                 self._told[labels] = verdict.status
                 news.setdefault(verdict.status, []).append((labels, verdict.reason))
         self._recorder.statuses(flow, {status.name.lower(): count for status, count in counts.items()}, now_s=now_s)
-        for status, told in news.items():
-            _tell(flow, status, told)
+        for status, changed in news.items():
+            _log(flow, status, changed)
 
 
 def _only(logs: LogBounds, wanted: Collection[Key]) -> LogBounds:
@@ -308,13 +312,19 @@ def _only(logs: LogBounds, wanted: Collection[Key]) -> LogBounds:
     )
 
 
-def _tell(flow: Labels, status: Status, told: Sequence[tuple[Labels, str]]) -> None:
+def _log(flow: Labels, status: Status, changed: Sequence[tuple[Labels, str]]) -> None:
     """Log a verdict of one or more topic-partitions in one line."""
     say = log.info if status is Status.OK else log.warning
-    names = [f"{topic}-{partition}" for (_, _, topic, partition), _ in told]
-    reason = told[0][1]
-    if len(told) == 1:
+    names = [f"{topic}-{partition}" for (_, _, topic, partition), _ in changed]
+    reason = changed[0][1]
+    if len(changed) == 1:
         say("%s->%s: %s is %s: %s", *flow, names[0], status.name, reason)
     else:
-        say("%s->%s: %d topic-partitions are %s (%s); of the first: %s",
-            *flow, len(told), status.name, some(names), reason)  # fmt: skip
+        say(
+            "%s->%s: %d topic-partitions are %s (%s); of the first: %s",
+            *flow,
+            len(changed),
+            status.name,
+            some(names),
+            reason,
+        )

@@ -95,7 +95,7 @@ class FlowPlan:
         return slot_of(self.name, assigned.topic, assigned.partition, tasks_max=self.tasks_max, slots=slots)
 
     def transactional_id(self, slot: int) -> str:
-        """Name of a slot's transactional producer: whoever opens it fences the one before."""
+        """Name of a slot's transactional producer: to open it fences the one before."""
         return f"{self.group}.{slot}"
 
     @property

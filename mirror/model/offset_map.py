@@ -33,7 +33,7 @@ class OffsetMap:
     """Runs in the order of both offsets. A newer run wins over whatever it overlaps, on either side.
 
     On the source's side because a batch that was repeated after a crash is best read where it was written last; on the
-    target's because a target offset that comes again means that the target's log was cut or created anew.
+    target's because a target offset that comes again means that the target's log was cut, or its topic deleted and created again.
     """
 
     __slots__ = ("_counts", "_sources", "_targets")

@@ -14,12 +14,12 @@ REASON = OPERATORS_PAUSE
 
 
 class Paused(NamedTuple):
-    """Java regular expressions; a topic of the source that any of them matches rests."""
+    """Java regular expressions; a source topic that any of them matches is paused."""
 
     patterns: tuple[str, ...] = ()
 
     def pattern(self) -> re.Pattern[str] | None:
-        """Compile what a resting topic matches; None where none rests. To do once for many topics."""
+        """Compile what a paused topic matches, None where none is paused. To do once for many topics."""
         return compile_list(self.patterns)
 
     def text(self) -> str:

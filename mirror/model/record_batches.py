@@ -168,7 +168,7 @@ def _transcode(batch: Batch, codec: int) -> bytes:
 
 
 def stamped(data: bytes | memoryview, producer_id: int, epoch: int, sequence: int, *, transactional: bool) -> bytes:
-    """Return the batch as our producer sends it: its ids and sequence in the header, the CRC made anew."""
+    """Return the batch as our producer sends it: its ids and sequence in the header, a new CRC."""
     out = bytearray(data)
     (attributes,) = struct.unpack_from(">h", out, 21)
     attributes = attributes | _TRANSACTIONAL if transactional else attributes & ~_TRANSACTIONAL
@@ -250,9 +250,14 @@ class Packer:
     def build(self) -> Outgoing:
         """Return the batch."""
         return Outgoing(
-            bytes(self._builder.build()), self.count, self.next_offset, self._min, self._max, float(self._sum),
+            bytes(self._builder.build()),
+            self.count,
+            self.next_offset,
+            self._min,
+            self._max,
+            float(self._sum),
             tuple(Run(*run) for run in self._runs),
-        )  # fmt: skip
+        )
 
 
 def of_values(pairs: Iterable[tuple[bytes, bytes | None]], *, timestamp_ms: int) -> Iterator[Outgoing]:

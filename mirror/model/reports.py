@@ -13,7 +13,7 @@ ABSENT = "is not there on the target"
 AWAITS = "its last batch may still come into the target's log"
 RESTS = "it rests until its position is set (kafka-mirror positions)"
 FORGOTTEN = "the position went with it, and it rests until that is put back"
-# Ends of the reasons why a topic-partition rests that have to do with its topics: they are to be looked at again.
+# Ends of the reasons for a pause that have to do with the topics: those are looked at again.
 OF_TOPICS = (HIDDEN, ABSENT, RESTS, FORGOTTEN)
 SCHEMA = (
     "source string, target string, topic string, source_topic string, partition int, "

@@ -25,7 +25,7 @@ class Baton(NamedTuple):
         return 2 * self.window + self.is_released
 
     def dead_ms(self, window_ms: int) -> float:
-        """Return when whoever wrote this has surely ended its window, or is to be taken for dead; epoch ms."""
+        """Return when the writer of this has ended its window, or counts as dead; epoch ms."""
         return (self.window + 1) * window_ms + DEAD_AFTER_S * 1000
 
     @classmethod

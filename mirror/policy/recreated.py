@@ -1,4 +1,4 @@
-"""Topics that were deleted and created anew under a mirror: told by their ids, which are kept with the positions. Pure."""
+"""Recognize topics that were deleted and created again, by their ids, which are kept with the positions. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class OnRecreated(StrEnum):
-    """What to do about a topic-partition whose topic is another one by now, on either side."""
+    """What to do about a topic-partition whose topic was replaced, on either side."""
 
     RESTART = "restart"  # replicate it from its start: on the target behind what is there, or into a topic that is empty again
     STOP = "stop"  # let it rest until somebody sets its position

@@ -14,8 +14,8 @@ from mirror.model.offset_map_tail import Tail
 from mirror.model.position_metadata import PositionMetadata
 from mirror.model.reports import ABSENT, FORGOTTEN, HIDDEN, RESTS
 from mirror.policy.recreated import OnRecreated, TopicIds
-from mirror.replication import told
-from mirror.replication.partition import Partition
+from mirror.replication import logged_reasons
+from mirror.replication.partition import Identity, Partition
 
 if TYPE_CHECKING:
     from mirror.kafka.admin import Topic
@@ -32,15 +32,15 @@ class Identities:
         self._plan = plan
 
     async def identify(self, partitions: Iterable[Partition]) -> dict[Partition, str]:
-        """End the doubt about each topic-partition whose topics are there; return why the others stay in doubt.
+        """Verify each topic-partition whose topics are there; return why the others stay unverified.
 
         Raises:
             ClusterUnavailable: a cluster does not tell.
         """
-        doubted = list(partitions)
-        now = await asyncio.to_thread(self._now, doubted)  # a client takes its time to open and to close
+        unverified = list(partitions)
+        now = await asyncio.to_thread(self._now, unverified)  # a client takes its time to open and to close
         unclear = {}
-        for partition, ids in zip(doubted, now, strict=True):
+        for partition, ids in zip(unverified, now, strict=True):
             if not ids.source:
                 unclear[partition] = HIDDEN
             elif not ids.target and TopicIds.parse(partition.ids).target:
@@ -75,55 +75,64 @@ def placed(
     committed: tuple[int, str] | None,
     *,
     from_earliest: bool,
-    in_doubt: bool,
+    is_uncertain: bool,
 ) -> Partition:
     """Return a topic-partition at its position (offset and metadata, None when it has none).
 
-    It is in doubt where it is said to be, and where its position is of other topics than the plan: one of the two is older than
-    the other, and only the clusters know which. So is one without a position: a broker forgets those of a topic that is deleted.
+    Its identity is unverified where the last window was uncertain of one, and where its position is of other topics than the
+    plan: one of the two is older than the other, and only the clusters know which. So is that of a topic-partition without a
+    position: a broker forgets those of a topic that is deleted.
     """
     now = TopicIds(assigned.topic_id, assigned.remote_id)
     if committed is None:
-        begins = EARLIEST if from_earliest or assigned.is_late else LATEST
-        return Partition(assigned, begins=begins, ids=str(now), in_doubt=True)
+        start = EARLIEST if from_earliest or assigned.is_late else LATEST
+        return Partition(assigned, start=start, ids=str(now), identity=Identity.UNVERIFIED)
     offset, metadata = committed
     ids, tail, until_ms, in_sync = PositionMetadata.parse(metadata)
     known = TopicIds.parse(ids)
-    partition = Partition(assigned, offset, offset, ids=ids, tail=Tail(tail), until_ms=until_ms, in_sync=in_sync)
+    partition = Partition(
+        assigned, offset, offset, ids=ids, tail=Tail(tail), outcome_unknown_until_ms=until_ms, in_sync=in_sync
+    )
     if (last := partition.tail.runs.last) is not None:
-        partition.goes_to = last.target + last.records
+        partition.next_target_offset = last.target + last.records
     if not known.other_than(now):
-        partition.ids, partition.in_doubt = str(known.updated(now)), in_doubt
+        partition.ids = str(known.updated(now))
         partition.committed = offset if partition.ids == ids else None
+        if is_uncertain:
+            partition.doubt()
     elif plan.on_recreated is OnRecreated.STOP:
-        identified(plan, partition, now)
-        partition.is_another = False  # the next plan says so too: no successor needs to ask
+        identified(plan, partition, now, before=True)
     else:
-        partition.in_doubt = True
+        partition.doubt()
     return partition
 
 
-def identified(plan: FlowPlan, partition: Partition, now: TopicIds) -> None:
-    """End the doubt about which topics a topic-partition is of; where they are others, do what the flow's policy says."""
+def identified(plan: FlowPlan, partition: Partition, now: TopicIds, *, before: bool = False) -> None:
+    """Take in which topics a topic-partition is of; where they are others, do what the flow's policy says.
+
+    Args:
+        plan: Has the policy.
+        partition: Its `ids` are those of its position.
+        now: The ids of its topics.
+        before: The plan says so too: no later window needs to ask.
+    """
     known = TopicIds.parse(partition.ids)
     ids = known.updated(now)
-    partition.in_doubt = False
+    partition.verified()
     side = known.other_than(now)
-    has_position = partition.begins is None or partition.acked >= 0
+    has_position = partition.start is None or partition.acked >= 0
     if not side or (side == "source" and not has_position):
         partition.ids = str(ids)
         return
-    partition.ends_at, partition.high_watermark, partition.goes_to = None, -1, 0
+    partition.truncated_to, partition.high_watermark, partition.next_target_offset = None, -1, 0
     assigned, offset = partition.assigned, partition.acked
     topic = assigned.topic if side == "source" else assigned.remote_topic
     what = f"{topic} was deleted and created anew on the {side} (topic id {getattr(now, side)}, was {getattr(known, side)})"
     where = f"{plan.name}: {assigned.topic}-{assigned.partition}"
     waits = plan.on_recreated is not OnRecreated.RESTART and not has_position
     if waits or plan.on_recreated is OnRecreated.STOP:
-        partition.reason = f"{what}; {FORGOTTEN if waits else RESTS}"
-        partition.resume_s = float("inf")
-        partition.is_another = partition.awaits_operator = True
-        if told.is_news(plan.name, assigned, partition.reason):
+        partition.replaced(f"{what}; {FORGOTTEN if waits else RESTS}", before=before)
+        if logged_reasons.is_new(plan.name, assigned, partition.reason):
             log.error("%s: %s", where, partition.reason)
         return
     partition.ids = str(ids)
@@ -135,4 +144,4 @@ def identified(plan: FlowPlan, partition: Partition, now: TopicIds) -> None:
     else:
         last = f"the last position was {offset}" if has_position else "its position went with it"
         log.error("%s: %s; replicating it from its start, %s", where, what, last)
-        partition.begins = EARLIEST
+        partition.start = EARLIEST

@@ -1,44 +1,95 @@
-"""The state of one topic-partition inside a window: where it stands, what was read of it, why it rests."""
+"""The state of one topic-partition inside a window: its position, what was read of it, its identity and its pause."""
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from enum import Enum, auto
 
 from mirror.kafka.protocol import EARLIEST
 from mirror.model.flow_plan import Assigned
 from mirror.model.offset_map_tail import Tail
+from mirror.model.paused_topics import REASON as BY_OPERATOR
 from mirror.model.record_batches import Batch, Outgoing
 from mirror.model.repartition import Round
 from mirror.model.reports import Tally
 
 QUEUE_BYTES = 4 << 20  # read-ahead per topic-partition
-FIRST_BACK_OFF_S = 1.0
+FIRST_BACK_OFF_S, LAST_BACK_OFF_S = 1.0, 60.0
+NEVER = float("inf")
+
+
+class Identity(Enum):
+    """Whether the topics of a topic-partition are those that its position was committed for.
+
+    ========== ============================ =========================================================
+    from       to                           when
+    ========== ============================ =========================================================
+    (begin)    VERIFIED                     plan and position name the same topics
+    (begin)    UNVERIFIED                   they differ, there is no position, or the last window was not sure
+    (begin)    REPLACED_BEFORE              they differ, and the flow's policy is to stop
+    VERIFIED   UNVERIFIED                   a cluster answers as for another topic, or shows none
+    UNVERIFIED VERIFIED                     the clusters name the same topics, or the policy is to go on
+    UNVERIFIED REPLACED                     they name others, and the policy is to stop
+    ========== ============================ =========================================================
+    """
+
+    VERIFIED = auto()
+    UNVERIFIED = auto()  # nothing is fetched; batches already read are still sent
+    REPLACED = auto()  # paused until an operator sets its position; the next window verifies it again
+    REPLACED_BEFORE = auto()  # the same, and the plan says so already
+
+
+class Pause(Enum):
+    """What ends the pause of a topic-partition. An operator's pause of the topic goes on top of it.
+
+    ================ ======================================================================================
+    NONE             it is replicated
+    BACK_OFF         it is tried again after a time that doubles
+    STANDSTILL       it is tried again when the target's metadata show a change
+    NEXT_WINDOW      it is tried again by the next window, through another producer or to another topic
+    OUTCOME_UNKNOWN  a window's begin finds that its last batch is in the target's log, or will never be
+    REPLACED         an operator sets its position
+    ================ ======================================================================================
+
+    Each of them ends with a batch that the target acknowledges.
+    """
+
+    NONE = auto()
+    BACK_OFF = auto()
+    STANDSTILL = auto()
+    NEXT_WINDOW = auto()
+    OUTCOME_UNKNOWN = auto()
+    REPLACED = auto()
 
 
 @dataclass(slots=True, eq=False)
 class Partition:
-    """State of one topic-partition inside a window."""
+    """State of one topic-partition inside a window.
+
+    Offsets are of the source where nothing else is said. `committed` is the position that the target's group has with the
+    present metadata, None where it is to be written.
+    """
 
     assigned: Assigned
-    position: int = -1  # next source offset to fetch
-    acked: int = -1  # next source offset that the target has not acknowledged
-    begins: int | None = None  # EARLIEST or LATEST while it has no position yet
-    ids: str = ""  # of its topic on both sides, as they are kept with the position
-    in_doubt: bool = False  # its topic may be another one by now: nothing is read before the source has told
-    is_another: bool = False  # topic than that of its position; it rests, as the flow says
-    awaits_operator: bool = False  # who is to set its position; nothing writes the old one over that
-    ends_at: int | None = None  # the source's log end, where that was found to lie before the position
-    high_watermark: int = -1  # the last that the source told
-    goes_to: int = 0  # the next batch has no lower offset on the target, or that log is another one by now, or was cut
-    committed: int | None = None  # the position that the target's group has, with its note; None: it is to be written
-    until_ms: int = 0  # a batch of an earlier window may come into the log until then, epoch ms; nothing is sent before
-    in_sync: int | None = None  # so many replicas were in sync when the target appended nothing
+    position: int = -1  # next offset to fetch
+    acked: int = -1  # next offset that the target has not acknowledged
+    start: int | None = None  # EARLIEST or LATEST while it has no position
+    truncated_to: int | None = None  # the log end, where that was found to lie before the position
+    high_watermark: int = -1  # the last that was fetched
+    next_target_offset: int = 0  # a batch with a lower one means that the target's log was cut, or is another topic's
+    ids: str = ""  # of its topics, as they are committed with the position
+    identity: Identity = Identity.VERIFIED
+    committed: int | None = None
+    outcome_unknown_until_ms: int = (
+        0  # epoch ms; a batch may come into the target's log until then, nothing is sent before
+    )
+    in_sync: int | None = None  # replicas that were in sync when the target appended nothing
     tail: Tail = field(default_factory=Tail)
     queue: deque[Batch] = field(default_factory=deque)
     ready: deque[Outgoing] = field(default_factory=deque)
-    rounds: deque[Round] = field(default_factory=deque)  # instead of `ready`, of a topic that is spread
-    rounds_end: int = 0  # source offset behind the last of them
+    rounds: deque[Round] = field(default_factory=deque)  # instead of `ready`, of a topic that is repartitioned
+    rounds_end: int = 0  # offset behind the last of them
     turns: int = 0  # rounds begun, which places records without a key
     held_bytes: int = 0  # read, and not acknowledged
     taken_bytes: int = 0  # of these: taken out of the queue
@@ -46,33 +97,91 @@ class Partition:
     has_arrived: bool = False  # something of it, in this window
     is_hot: bool = True
     last_data_s: float = 0.0
-    resume_s: float = 0.0
+    pause: Pause = Pause.NONE
+    is_paused_by_operator: bool = False
     back_off_s: float = FIRST_BACK_OFF_S
-    reason: str = ""
     tally: Tally = field(default_factory=Tally)
+    _reason: str = ""
+    _due_s: float = 0.0  # when it is tried again, by the loop's clock
+
+    # --- where it stands ----------------------------------------------------------------------------------------
 
     def place(self, offset: int) -> None:
-        """Begin at a source offset; nothing before it is to come."""
-        self.tail = Tail(begins_at=0 if self.begins == EARLIEST else offset)
+        """Start at an offset; nothing before it is to come."""
+        self.tail = Tail(begins_at=0 if self.start == EARLIEST else offset)
         self.position = self.acked = offset
-        self.begins = None
+        self.start = None
 
     def landed(self, outgoing: Outgoing, base: int) -> None:
-        """Note where a batch went; a broker that has forgotten a repeated one no longer knows its offset, and says -1."""
+        """Note where a batch went; a broker that has forgotten a repeated one does not know its offset, and says -1."""
         if base >= 0:
             self.tail.acknowledged(outgoing.runs, base)
-            self.goes_to = base + 1
+            self.next_target_offset = base + 1
 
     def passed(self, offset: int) -> None:
-        """Note that the target has, or is not to have, all before a source offset; that never goes back."""
+        """Note that the target has, or is not to have, all before an offset; that never goes back."""
         self.acked = max(self.acked, offset)
-
-    def has_room(self, now_s: float) -> bool:
-        """Tell whether more of it is to be fetched now."""
-        is_placed = self.begins is None and not self.in_doubt
-        return is_placed and self.held_bytes < QUEUE_BYTES and now_s >= self.resume_s
 
     @property
     def has_arrived_whole(self) -> bool:
         """True when nothing that was read of it is still on its way to the target."""
         return not (self.queue or self.ready or self.rounds or self.in_flight)
+
+    # --- its identity -------------------------------------------------------------------------------------------
+
+    def doubt(self) -> None:
+        """Fetch no more until the clusters have named its topics; batches already read are still sent."""
+        if self.identity is Identity.VERIFIED:
+            self.identity = Identity.UNVERIFIED
+
+    def verified(self) -> None:
+        """Note that its topics are those of its position, or are to be taken for them."""
+        self.identity = Identity.VERIFIED
+
+    def replaced(self, reason: str, *, before: bool) -> None:
+        """Pause it until an operator sets its position; `before` the window, where the plan says so too."""
+        self.identity = Identity.REPLACED_BEFORE if before else Identity.REPLACED
+        self.paused(Pause.REPLACED, reason)
+
+    @property
+    def awaits_operator(self) -> bool:
+        """True where an operator is to set its position, which nobody else may write."""
+        return self.identity in (Identity.REPLACED, Identity.REPLACED_BEFORE)
+
+    @property
+    def is_placed(self) -> bool:
+        """True when it is known what is to be fetched of it."""
+        return self.start is None and self.identity is Identity.VERIFIED
+
+    # --- its pause ----------------------------------------------------------------------------------------------
+
+    @property
+    def reason(self) -> str:
+        """Why it is paused, "" where it is not."""
+        return BY_OPERATOR if self.is_paused_by_operator else self._reason
+
+    def paused(self, pause: Pause, reason: str, due_s: float = NEVER) -> None:
+        """Pause it, for good or up to a time of the loop's clock."""
+        self.pause, self._reason, self._due_s = pause, reason, due_s
+
+    def retried(self, due_s: float = 0.0) -> None:
+        """Try it from a time on; its reason stays until a batch is acknowledged."""
+        self._due_s = due_s
+
+    def backed_off(self) -> float:
+        """Return for how many seconds it pauses now, and double what comes after."""
+        pause_s, self.back_off_s = self.back_off_s, min(2 * self.back_off_s, LAST_BACK_OFF_S)
+        return pause_s
+
+    def resumed(self) -> None:
+        """End its own pause, not an operator's."""
+        self.pause, self._reason, self._due_s = Pause.NONE, "", 0.0
+        self.back_off_s = FIRST_BACK_OFF_S
+
+    def is_due(self, now_s: float) -> bool:
+        """Tell whether something may be tried with it now."""
+        return not self.is_paused_by_operator and now_s >= self._due_s
+
+    def has_room(self, now_s: float) -> bool:
+        """Tell whether more of it is to be fetched now."""
+        return self.is_placed and self.held_bytes < QUEUE_BYTES and self.is_due(now_s)

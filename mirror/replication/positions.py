@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from mirror.kafka.target import Target
@@ -25,6 +25,34 @@ def is_there(target: Target, assigned: Assigned) -> bool:
     return assigned.spread_over > 0 or target.knows(assigned.remote_topic, assigned.partition)
 
 
+async def keep_alive(
+    target: Target,
+    plan: FlowPlan,
+    partitions: Iterable[Partition],
+    found: Mapping[Key, tuple[int, str]],
+    *,
+    is_paused: bool,
+) -> None:
+    """Commit again what nothing else commits, or it would expire; at once, not to undo what an operator sets.
+
+    Args:
+        target: Keeps the positions.
+        plan: The flow.
+        partitions: Those of the window; of them, the positions that an operator is to set.
+        found: Positions with their metadata, as they were read just now.
+        is_paused: An operator has paused topics, the list of which is kept beside the positions.
+
+    Raises:
+        KafkaError: the target refuses.
+    """
+    keys = [(p.assigned.remote_topic, p.assigned.partition) for p in partitions if p.awaits_operator]
+    if is_paused:
+        keys.append(plan.paused_key)
+    kept = {key: found[key] for key in keys if key in found}
+    if kept:
+        await target.commit(plan.group, kept)
+
+
 class Written(NamedTuple):
     """A position on a page, and what the group had `before` as far as was known: Partition.committed."""
 
@@ -41,7 +69,7 @@ class Page(NamedTuple):
 
 
 class Ledger:
-    """Positions of one flow in one window. A page counts as written when `wrote` is told so."""
+    """Positions of one flow in one window. A page counts as written after `wrote`."""
 
     def __init__(self, plan: FlowPlan, window: Window, partitions: Sequence[Partition]) -> None:
         self._plan = plan
@@ -58,13 +86,15 @@ class Ledger:
         offsets: dict[Key, tuple[int, str]] = {}
         written: list[Written] = []
         for partition in self._partitions:
-            if partition.begins is not None or partition.acked == partition.committed:
+            if partition.start is not None or partition.acked == partition.committed:
                 continue
             if partition.awaits_operator:
                 continue  # whatever is new about it: to write the old position would undo what the operator sets meanwhile
             assigned = partition.assigned
             if partition.has_arrived or is_there(target, assigned):
-                note = PositionMetadata(partition.ids, partition.tail.text(), partition.until_ms, partition.in_sync)
+                note = PositionMetadata(
+                    partition.ids, partition.tail.text(), partition.outcome_unknown_until_ms, partition.in_sync
+                )
                 offsets[assigned.remote_topic, assigned.partition] = (partition.acked, str(note))
                 written.append(Written(partition, partition.acked, partition.committed))
         return Page(offsets, written)

@@ -1,4 +1,4 @@
-"""What a slot and flow holds in memory, and in which batches it goes on: whole where it can, packed anew where it must."""
+"""What a slot and flow holds in memory, and in which batches it goes on: whole where it can, repacked where it must."""
 
 from __future__ import annotations
 
@@ -78,10 +78,14 @@ class Packing:
                 partition.turns += 1
                 partition.rounds.extend(
                     rounds(
-                        [batch], partition.acked, partitions=partition.assigned.spread_over, unkeyed=partition.turns,
-                        codec=self._codec, max_bytes=self._batch_size,
+                        [batch],
+                        partition.acked,
+                        partitions=partition.assigned.spread_over,
+                        unkeyed=partition.turns,
+                        codec=self._codec,
+                        max_bytes=self._batch_size,
                     )
-                )  # fmt: skip
+                )
                 self._expanded(partition, (one for part in partition.rounds for one in part.values()), batch)
             if not partition.rounds:
                 self._nothing_of(partition, partition.rounds_end)
@@ -112,7 +116,7 @@ class Packing:
         return None
 
     def _expanded(self, partition: Partition, packed: Iterable[Outgoing], *taken: Batch) -> None:
-        """Count what batches take that were packed anew and are larger than those they were made of."""
+        """Count what repacked batches take more than those they were made of."""
         more = sum(len(one.data) for one in packed) - sum(len(batch.data) for batch in taken)
         if more > 0:
             self._hold(partition, more)

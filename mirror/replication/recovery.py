@@ -2,7 +2,7 @@
 
 A remote topic-partition is written by the mirror alone and in the source's order. So what it has behind the last position is what
 the source has behind it, and both are compared record by record. Where they differ somebody else writes there too, or something
-was deleted: then delivery is at least once, and the log says how many records may be there twice.
+was deleted: then delivery is at least once, and the log says how many records may be duplicated.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mirror.model import record_batches
 from mirror.model.flow_plan import Key
 from mirror.model.offset_map import OffsetMap
 from mirror.model.record_batches import Batch
-from mirror.replication.partition import Partition
+from mirror.replication.partition import Partition, Pause
 
 log = logging.getLogger("mirror")
 
@@ -94,7 +94,7 @@ async def resume_behind_tails(
 ) -> None:
     """Move each topic-partition behind what the target has of it, and take it out of the set when that is done.
 
-    Left in are those of which it cannot be told yet: a leader does not answer, or has more than its replicas and hides it.
+    Left in are those that cannot be compared yet: a leader does not answer, or has more than its replicas and hides it.
 
     Args:
         name: The flow, for the log.
@@ -119,10 +119,10 @@ async def resume_behind_tails(
             else:
                 unsettled.discard(behind.partition)
 
-    unsettled -= {p for p in unsettled if p.assigned.spread_over or p.reason}
+    unsettled -= {p for p in unsettled if p.assigned.spread_over or p.pause is not Pause.NONE}
     hidden = await _hidden(list(unsettled), target, patience_s)
     ours = [partition for partition in unsettled if partition not in hidden]
-    # A transaction that is told of ends with one marker.
+    # A committed transaction ends with one marker.
     found, unknown = await _behind(ours, source, target, more_than=1 if is_transactional else 0)
     unsettled -= set(ours) - unknown - {behind.partition for behind in found}
     await asyncio.gather(*(one(behind) for behind in found))
@@ -168,7 +168,7 @@ async def _behind(
     """
     remote = {(p.assigned.remote_topic, p.assigned.partition): p for p in partitions}
     # A position may have been written before the first record: then all that its topic has may be behind it.
-    new = {p for p in partitions if p.begins == EARLIEST or (p.begins is None and p.tail.runs.last is None)}
+    new = {p for p in partitions if p.start == EARLIEST or (p.start is None and p.tail.runs.last is None)}
     ends = await target.offsets(dict.fromkeys(remote, LATEST))
     target_starts = await target.offsets({(p.assigned.remote_topic, p.assigned.partition): EARLIEST for p in new})
     source_starts = await source.offsets({(p.assigned.topic, p.assigned.partition): EARLIEST for p in new})
@@ -181,7 +181,7 @@ async def _behind(
         if last is not None:
             source_from, target_from = last.source + last.records, last.target + last.records
         elif partition in new:
-            source_from = source_starts.get(key) if partition.begins == EARLIEST else partition.position
+            source_from = source_starts.get(key) if partition.start == EARLIEST else partition.position
             target_from = target_starts.get(place)
         else:
             continue  # it begins with what comes
@@ -215,17 +215,24 @@ async def _resume(
         log.warning("%s: %d records may be written twice: %s", where, behind.records, error)
         return
     if runs is None:
-        log.warning("%s: %d records may be written twice: those behind the last position are not the source's",
-                    where, behind.records)  # fmt: skip
+        log.warning(
+            "%s: %d records may be written twice: those behind the last position are not the source's",
+            where,
+            behind.records,
+        )
         return
     if runs.last is None:
         return  # markers of transactions only
     position = runs.last.source + runs.last.records
-    if partition.begins is None and position < partition.position:
+    if partition.start is None and position < partition.position:
         return
-    if partition.begins is not None:
+    if partition.start is not None:
         partition.place(behind.source_from)
     partition.tail.acknowledged(runs, 0)
     partition.position = partition.acked = position
-    log.info("%s: going on at offset %d: the target has %d records more than the last position told",
-             where, position, behind.records)  # fmt: skip
+    log.info(
+        "%s: going on at offset %d: the target has %d records more than the last position told",
+        where,
+        position,
+        behind.records,
+    )

@@ -25,7 +25,7 @@ def serve_slot(window: Window, flows: tuple[FlowPlan, ...]) -> Iterator[tuple[ob
     if loop is None:
         log_to_stderr()
         gc.collect()
-        gc.freeze()  # what is loaded lives for ever: the collector after each task need not look at it
+        gc.freeze()  # what is loaded stays: the collector after each task need not look at it
         loop = _loops[os.getpid()] = uvloop.new_event_loop()
         loop.set_exception_handler(log_loop_error)
     started = time.time()

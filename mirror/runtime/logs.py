@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
 
 from mirror.runtime.text_columns import one_line
@@ -12,10 +13,10 @@ from mirror.runtime.text_columns import one_line
 _NOISY = ("py4j", "aiokafka", "mirror.librdkafka")  # we say what matters ourselves, with the cluster's or flow's name
 
 
-def once(told: set[str], what: str) -> int:
-    """Return the level to say something at: a warning the first time, and DEBUG as long as it is among what was told."""
-    level = logging.DEBUG if what in told else logging.WARNING
-    told.add(what)
+def once(logged: set[str], what: str) -> int:
+    """Return WARNING the first time, DEBUG afterwards."""
+    level = logging.DEBUG if what in logged else logging.WARNING
+    logged.add(what)
     return level
 
 
@@ -40,9 +41,15 @@ class _OneLine(logging.Formatter):
         return one_line(super().formatMessage(record))
 
 
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Leave out what py4j logs by the root logger: its caller has the same as an error, and after the JVM's end nobody asks."""
+    return record.name != "root" or "py4j" not in Path(record.pathname).parts
+
+
 def log_to_stderr(*, verbose: bool = False) -> None:
     """Set up this process's log."""
     handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(_is_ours)
     handler.setFormatter(_OneLine("%(asctime)s %(levelname)-7s %(message)s"))
     logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, handlers=[handler])
     for name in _NOISY:

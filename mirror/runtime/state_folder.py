@@ -1,4 +1,4 @@
-"""The state folder: one process at a time, and the ids of the runs that it has had. It may be deleted while the mirror rests."""
+"""The state folder: one process at a time, and the ids of the runs that it has had. It may be deleted while no mirror runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mirror.errors import SettingsError, StreamTerminated
 
 log = logging.getLogger("mirror")
 
-MOST_HERE = 16  # processes on one machine that need not be told where to keep their state and to serve metrics
+MOST_HERE = 16  # processes on one machine that need no setting for where to keep state and to serve metrics
 _RUNS_KEPT = 16
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 
@@ -28,7 +28,7 @@ def is_taken(path: Path) -> bool:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except OSError:  # it is not there yet; or whoever takes it says what is wrong with it
+    except OSError:  # it is not there yet, or taking it says what is wrong with it
         pass
     return False
 

@@ -51,5 +51,5 @@ def _fingerprint(java: str) -> str:
     modules = program.parents[1] / "lib" / "modules"
     stamp = modules.stat().st_mtime_ns if modules.is_file() else 0
     jars = Path(pyspark.__file__).parent / "jars"
-    installed = jars.stat().st_mtime_ns if jars.is_dir() else 0  # the same place again, installed anew
+    installed = jars.stat().st_mtime_ns if jars.is_dir() else 0  # installed again at the same place
     return hashlib.sha256(f"{program} {stamp} {jars} {installed}".encode()).hexdigest()[:12]

@@ -130,9 +130,13 @@ class Lanes:
         self._spark = spark
         self._checkpoints = folder.path / "spark"
         self._options = {
-            "plan": str(plan), "lanes": str(lanes), "slots": str(slots), "window_ms": str(window_ms),
-            "run_id": str(folder.run_id), "gone": " ".join(map(str, sorted(folder.gone))),
-        }  # fmt: skip
+            "plan": str(plan),
+            "lanes": str(lanes),
+            "slots": str(slots),
+            "window_ms": str(window_ms),
+            "run_id": str(folder.run_id),
+            "gone": " ".join(map(str, sorted(folder.gone))),
+        }
         self._lanes = lanes
         self._window_ms = window_ms
         self._queries: dict[int, Any] = {}
@@ -151,7 +155,7 @@ class Lanes:
         self._queries[lane] = _started(_observed(reports.load(), OBSERVED, f"lane-{lane}", location), location)
 
     def revive(self) -> list[StreamTerminated]:
-        """Start queries that ended anew; return what ended them.
+        """Start queries again that ended; return what ended them.
 
         Raises:
             StreamTerminated: the JVM itself has ended.
@@ -197,7 +201,7 @@ class CheckpointStream:
         self._query = _started(writer.trigger(processingTime=f"{self._every_s} seconds"), location)
 
     def revive(self) -> list[StreamTerminated]:
-        """Start the query anew when it ended; return what ended it."""
+        """Start the query again when it ended; return what ended it."""
         if _is_active(self._query):
             return []
         ended = StreamTerminated(f"the checkpoints ended: {_first_line(self._query.exception())}")

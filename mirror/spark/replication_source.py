@@ -79,8 +79,13 @@ class LaneReader(DataSourceStreamReader):
         for slot in range(self._slots):
             flows = tuple(share[slot] for share in shares if share[slot].partitions)
             window = Window(
-                number=number, window_ms=self._window_ms, lanes=self._lanes, slot=slot, run_id=self._run_id, gone=self._gone,
-            )  # fmt: skip
+                number=number,
+                window_ms=self._window_ms,
+                lanes=self._lanes,
+                slot=slot,
+                run_id=self._run_id,
+                gone=self._gone,
+            )
             tasks.append(SlotPartition(window, flows))
         return tasks
 

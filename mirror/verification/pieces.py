@@ -86,9 +86,13 @@ class Scope:
                 for at in range(0, run.records, PIECE_RECORDS):
                     count = min(PIECE_RECORDS, run.records - at)
                     yield Piece(
-                        *key, run.source + at, run.target + at, count, assigned.remote_topic,
+                        *key,
+                        run.source + at,
+                        run.target + at,
+                        count,
+                        assigned.remote_topic,
                         assigned.remote_topic in self.compacted,
-                    )  # fmt: skip
+                    )
 
 
 def clipped(run: Run, source_start: int, target_start: int) -> Run:

@@ -97,14 +97,26 @@ def watch(settings: Settings, flow: Flow, asked: Namespace, stop: threading.Even
         try:
             host, port = host_port(Entry(key="--metrics-listen", value=asked.metrics_listen, where="option"))
             address = stack.enter_context(
-                serve(lambda: exposition(recorder.snapshot(), max_series=settings.mirror.metrics_max_series), host, port,
-                      is_ready=lambda: True, access=settings.mirror.http)
-            )  # fmt: skip
+                serve(
+                    lambda: exposition(recorder.snapshot(), max_series=settings.mirror.metrics_max_series),
+                    host,
+                    port,
+                    is_ready=lambda: True,
+                    access=settings.mirror.http,
+                )
+            )
         except PortTakenError as error:
             raise SettingsError(f"verify: --metrics-listen: {error}") from error
         comparer = stack.enter_context(Comparer(settings))
-        log.info("verifying %s every %g s, at most %s records/s; metrics on %s://%s:%d/metrics",
-                 flow.name, asked.every, f"{asked.rate:,}", settings.mirror.http.scheme, host, address)  # fmt: skip
+        log.info(
+            "verifying %s every %g s, at most %s records/s; metrics on %s://%s:%d/metrics",
+            flow.name,
+            asked.every,
+            f"{asked.rate:,}",
+            settings.mirror.http.scheme,
+            host,
+            address,
+        )
         while True:
             began = time.monotonic()
             try:
@@ -126,7 +138,12 @@ def watch(settings: Settings, flow: Flow, asked: Namespace, stop: threading.Even
                         place, equal=finding.compared - finding.different, wrong=finding.different + finding.missing
                     )
                 recorder.verify_round(labels, left=left, now_s=time.time())
-                log.info("%s: %s records compared, %s left, %d wrong so far", flow.name,
-                         f"{sum(f.compared for f in found.values()):,}", f"{left:,}", progress.wrong)  # fmt: skip
+                log.info(
+                    "%s: %s records compared, %s left, %d wrong so far",
+                    flow.name,
+                    f"{sum(f.compared for f in found.values()):,}",
+                    f"{left:,}",
+                    progress.wrong,
+                )
             if stop.wait(max(0.0, asked.every - (time.monotonic() - began))):
                 return 1 if progress.wrong else 0

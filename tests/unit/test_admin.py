@@ -55,28 +55,28 @@ def test_without_a_token_a_cluster_is_unavailable_at_once_with_the_reason():
 def test_what_tls_or_a_login_met_is_told_once_without_address_and_time(found, told):
     admin = Admin("primary", NOBODY)
     timeout = KafkaException(KafkaError(KafkaError._TIMED_OUT, "Timed out"))
-    admin._met(KafkaError(KafkaError._TRANSPORT, "h:1: down"))
-    admin._met(KafkaError(KafkaError._SSL, found))
-    assert f"no answer (Timed out; {told}). Do the certificates" in str(admin._unavailable(timeout))
-    assert re.search(r"no answer \(Timed out\)\. Is it up", str(admin._unavailable(timeout)))
+    admin._clients.met(KafkaError(KafkaError._TRANSPORT, "h:1: down"))
+    admin._clients.met(KafkaError(KafkaError._SSL, found))
+    assert f"no answer (Timed out; {told}). Do the certificates" in str(admin._clients.unavailable(timeout))
+    assert re.search(r"no answer \(Timed out\)\. Is it up", str(admin._clients.unavailable(timeout)))
 
 
 def test_a_cluster_that_was_silent_for_long_is_asked_by_new_clients(monkeypatch):
     """librdkafka's may have lost every broker for good; that of the last time lives on for who still waits for its answer."""
     now_s = [1000.0]
-    monkeypatch.setattr("mirror.kafka.admin.time.monotonic", lambda: now_s[0])
+    monkeypatch.setattr("mirror.kafka.clients.time.monotonic", lambda: now_s[0])
     admin = Admin("primary", NOBODY)
-    first, reader = admin._client, admin._reader("g")
+    first, reader = admin._clients.admin, admin._reader("g")
     silence = KafkaException(KafkaError(KafkaError._TRANSPORT))
-    admin._unavailable(silence)
-    assert (admin._client, admin._reader("g")) == (first, reader), "it is new itself"
+    admin._clients.unavailable(silence)
+    assert (admin._clients.admin, admin._reader("g")) == (first, reader), "it is new itself"
     now_s[0] += 31.0
-    admin._unavailable(KafkaException(KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED)))
-    assert (admin._client, admin._reader("g")) == (first, reader), "it was answered"
-    admin._unavailable(silence)
-    second = admin._client
+    admin._clients.unavailable(KafkaException(KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED)))
+    assert (admin._clients.admin, admin._reader("g")) == (first, reader), "it was answered"
+    admin._clients.unavailable(silence)
+    second = admin._clients.admin
     assert second is not first
     assert admin._reader("g") is not reader
-    assert {*map(id, admin._before)} == {id(first), id(reader)}
-    admin._unavailable(silence)
-    assert admin._client is second, "not with every answer that fails"
+    assert {*map(id, admin._clients._before)} == {id(first), id(reader)}
+    admin._clients.unavailable(silence)
+    assert admin._clients.admin is second, "not with every answer that fails"

@@ -162,7 +162,7 @@ def test_the_partition_page_draws_the_window_and_names_the_rule(monkeypatch):
     said = everything(test)
     assert "stands at offset 5 for 45 s" in said
     assert "stands still while records wait" in said
-    assert "rests on 10 of 10 polls" in said
+    assert "is made from 10 of 10 polls" in said
     assert test.code[0].value.endswith("--group 'mirror.a->b'")
 
 

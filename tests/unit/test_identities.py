@@ -12,9 +12,9 @@ from mirror.model.flow_plan import Assigned, FlowPlan, Window
 from mirror.model.offset_map import OffsetMap, Run
 from mirror.model.position_metadata import PositionMetadata
 from mirror.policy.recreated import OnRecreated, TopicIds
-from mirror.replication import told
+from mirror.replication import logged_reasons
 from mirror.replication.identities import identified, placed
-from mirror.replication.partition import Partition
+from mirror.replication.partition import Identity, Partition, Pause
 from mirror.replication.positions import Ledger
 
 AT = 500
@@ -31,10 +31,10 @@ def plan(policy: OnRecreated, *, source_id: str = "old", remote_id: str = "there
     )
 
 
-def begun(policy: OnRecreated, known: str, *, in_doubt: bool = False, **ids: str) -> Partition:
+def begun(policy: OnRecreated, known: str, *, is_uncertain: bool = False, **ids: str) -> Partition:
     made = plan(policy, **ids)
     committed = (AT, str(PositionMetadata(known, TAIL)))
-    return placed(made, made.partitions[0], committed, from_earliest=True, in_doubt=in_doubt)
+    return placed(made, made.partitions[0], committed, from_earliest=True, is_uncertain=is_uncertain)
 
 
 @pytest.mark.parametrize("policy", [OnRecreated.RESTART, OnRecreated.CONTINUE])
@@ -42,61 +42,60 @@ def begun(policy: OnRecreated, known: str, *, in_doubt: bool = False, **ids: str
 def test_a_plan_that_differs_from_a_position_is_no_proof(policy, known):
     """It may be of another process, and older than what that one has done."""
     partition = begun(policy, known)
-    assert partition.in_doubt
-    assert (partition.position, partition.begins, partition.ids) == (AT, None, known)
+    assert partition.identity is Identity.UNVERIFIED
+    assert (partition.position, partition.start, partition.ids) == (AT, None, known)
     assert not partition.has_room(0.0)
     identified(plan(policy), partition, TopicIds.parse(known))
-    assert not partition.in_doubt
-    assert (partition.position, partition.begins, partition.ids) == (AT, None, known)
+    assert partition.identity is Identity.VERIFIED
+    assert (partition.position, partition.start, partition.ids) == (AT, None, known)
     assert partition.tally.rewinds == 0
     assert partition.tail.runs.last is not None
     assert partition.has_room(0.0)
 
 
 def test_a_position_of_the_plans_topics_begins_there_unless_a_predecessor_was_in_doubt():
-    assert not begun(OnRecreated.RESTART, "old:there").in_doubt
-    assert begun(OnRecreated.RESTART, "old:there", in_doubt=True).in_doubt
+    assert begun(OnRecreated.RESTART, "old:there").identity is Identity.VERIFIED
+    assert begun(OnRecreated.RESTART, "old:there", is_uncertain=True).identity is Identity.UNVERIFIED
 
 
 def test_restart_begins_at_the_start_and_the_position_is_written_with_the_new_id():
-    partition = begun(OnRecreated.RESTART, "old:there", in_doubt=True)
+    partition = begun(OnRecreated.RESTART, "old:there", is_uncertain=True)
     identified(plan(OnRecreated.RESTART), partition, TopicIds("new", "there"))
-    assert (partition.begins, partition.ids, partition.tally.rewinds) == (EARLIEST, "new:there", 1)
+    assert (partition.start, partition.ids, partition.tally.rewinds) == (EARLIEST, "new:there", 1)
     assert partition.committed is None
 
 
 def test_continue_goes_on_at_its_offset_and_what_was_known_of_where_records_went_is_forgotten():
-    partition = begun(OnRecreated.CONTINUE, "old:there", in_doubt=True)
+    partition = begun(OnRecreated.CONTINUE, "old:there", is_uncertain=True)
     identified(plan(OnRecreated.CONTINUE), partition, TopicIds("new", "there"))
-    assert (partition.position, partition.begins, partition.ids) == (AT, None, "new:there")
+    assert (partition.position, partition.start, partition.ids) == (AT, None, "new:there")
     assert partition.tail.runs.last is None
 
 
 def test_stop_rests_at_once_by_the_plans_word_and_keeps_the_position_as_it_is():
-    told.flows_again("a->b", plan(OnRecreated.STOP).partitions[0])
+    logged_reasons.forget("a->b", plan(OnRecreated.STOP).partitions[0])
     partition = begun(OnRecreated.STOP, "old:there", source_id="new")
-    assert not partition.in_doubt
+    assert partition.identity is Identity.REPLACED_BEFORE
     assert partition.reason.startswith("t was deleted and created anew on the source (topic id new, was old); it rests")
-    assert (partition.position, partition.ids, partition.resume_s) == (AT, "old:there", float("inf"))
-    assert not partition.is_another
+    assert (partition.position, partition.ids, partition.pause) == (AT, "old:there", Pause.REPLACED)
 
 
 def test_stop_rests_and_lets_the_successor_ask_where_the_plan_does_not_know_yet():
-    told.flows_again("a->b", plan(OnRecreated.STOP).partitions[0])
-    partition = begun(OnRecreated.STOP, "old:there", in_doubt=True)
+    logged_reasons.forget("a->b", plan(OnRecreated.STOP).partitions[0])
+    partition = begun(OnRecreated.STOP, "old:there", is_uncertain=True)
     identified(plan(OnRecreated.STOP), partition, TopicIds("new", "there"))
-    assert (partition.position, partition.ids, partition.is_another) == (AT, "old:there", True)
+    assert (partition.position, partition.ids, partition.identity) == (AT, "old:there", Identity.REPLACED)
     assert partition.reason
 
 
 @pytest.mark.parametrize("is_known_by", ["the plan", "the clusters"])
 def test_a_position_that_an_operator_is_to_set_is_never_written_over(is_known_by):
     """Not in the first window of an hour either, which writes every position again, nor where its tail has changed."""
-    told.flows_again("a->b", plan(OnRecreated.STOP).partitions[0])
+    logged_reasons.forget("a->b", plan(OnRecreated.STOP).partitions[0])
     if is_known_by == "the plan":
         partition = begun(OnRecreated.STOP, "old:there", source_id="new")
     else:
-        partition = begun(OnRecreated.STOP, "old:there", in_doubt=True)
+        partition = begun(OnRecreated.STOP, "old:there", is_uncertain=True)
         identified(plan(OnRecreated.STOP), partition, TopicIds("new", "there"))
     other = begun(OnRecreated.STOP, "old:there")
     ledger = Ledger(plan(OnRecreated.STOP), WINDOW, [partition])
@@ -110,31 +109,32 @@ def test_a_position_that_an_operator_is_to_set_is_never_written_over(is_known_by
 
 def test_what_was_never_replicated_is_of_the_topic_that_is_there():
     made = plan(OnRecreated.STOP)
-    partition = placed(made, made.partitions[0], None, from_earliest=True, in_doubt=True)
+    partition = placed(made, made.partitions[0], None, from_earliest=True, is_uncertain=True)
     identified(made, partition, TopicIds("new", "there"))
-    assert (partition.begins, partition.ids, partition.reason) == (EARLIEST, "new:there", "")
+    assert (partition.start, partition.ids, partition.reason) == (EARLIEST, "new:there", "")
 
 
 def without_position(policy: OnRecreated, now: TopicIds) -> Partition:
     """Return one whose position a broker has forgotten, or that never had one, with `now` the ids that the clusters tell."""
     made = plan(policy)
-    told.flows_again("a->b", made.partitions[0])
-    partition = placed(made, made.partitions[0], None, from_earliest=False, in_doubt=False)
-    assert partition.in_doubt
+    logged_reasons.forget("a->b", made.partitions[0])
+    partition = placed(made, made.partitions[0], None, from_earliest=False, is_uncertain=False)
+    assert partition.identity is Identity.UNVERIFIED
     identified(made, partition, now)
-    assert (partition.in_doubt, partition.goes_to) == (False, 0)
+    assert partition.identity is not Identity.UNVERIFIED
+    assert partition.next_target_offset == 0
     return partition
 
 
 @pytest.mark.parametrize("policy", list(OnRecreated))
 def test_without_a_position_it_begins_as_a_new_one_does_where_the_topics_are_those_of_the_plan(policy):
     partition = without_position(policy, TopicIds("old", "there"))
-    assert (partition.begins, partition.ids, partition.reason, partition.tally.rewinds) == (LATEST, "old:there", "", 0)
+    assert (partition.start, partition.ids, partition.reason, partition.tally.rewinds) == (LATEST, "old:there", "", 0)
 
 
 def test_without_a_position_one_whose_remote_topic_was_replaced_is_filled_from_the_start(caplog):
     partition = without_position(OnRecreated.RESTART, TopicIds("old", "another"))
-    assert (partition.begins, partition.ids, partition.tally.rewinds) == (EARLIEST, "old:another", 1)
+    assert (partition.start, partition.ids, partition.tally.rewinds) == (EARLIEST, "old:another", 1)
     assert "a.t was deleted and created anew on the target (topic id another, was there)" in caplog.text
     assert "its position went with it" in caplog.text
 
@@ -143,5 +143,5 @@ def test_without_a_position_one_whose_remote_topic_was_replaced_is_filled_from_t
 def test_without_a_position_one_whose_remote_topic_was_replaced_waits_for_that_position_where_it_matters(policy):
     partition = without_position(policy, TopicIds("old", "another"))
     assert partition.reason.endswith("the position went with it, and it rests until that is put back")
-    assert (partition.ids, partition.resume_s, partition.is_another) == ("old:there", float("inf"), True)
-    assert partition.begins is not None, "so no position is written for it"
+    assert (partition.ids, partition.pause, partition.identity) == ("old:there", Pause.REPLACED, Identity.REPLACED)
+    assert partition.start is not None, "so no position is written for it"

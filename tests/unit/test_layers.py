@@ -98,7 +98,6 @@ def test_few_modules_know_the_clients():
         "model/record_batches.py",
         "model/repartition.py",
         "replication/recovery.py",
-        "replication/replicator.py",
     }
     outside = {name for name in users["pyspark"] if not name.startswith("spark/")}
     assert outside == {"metrics/listener.py"}

@@ -7,7 +7,7 @@ import sys
 
 EVENTS = """
 import logging
-from mirror.logs import log_to_stderr
+from mirror.runtime.logs import log_to_stderr
 log_to_stderr()
 log = logging.getLogger("mirror")
 log.warning("group %s is left out", "a\\n2026-01-01 00:00:00,000 ERROR   made up\\x1b[2J")
@@ -27,7 +27,7 @@ def test_a_name_of_several_lines_makes_no_event_of_its_own():
 
 
 HUNG_UP = """
-from mirror.logs import hang_up_quietly
+from mirror.runtime.logs import hang_up_quietly
 hang_up_quietly()
 try:
     raise EOFError
@@ -47,3 +47,21 @@ def test_a_runner_whose_connection_is_closed_ends_without_a_word_and_any_other_f
     assert {error: done.returncode for error, done in told.items()} == {"BrokenPipeError": 1, "OSError": 1}
     assert told["BrokenPipeError"].stderr == ""
     assert told["OSError"].stderr.endswith("OSError\n")
+
+
+GONE = """
+import logging, socket, threading
+from py4j.java_gateway import GatewayClient
+from mirror.runtime.logs import log_to_stderr
+log_to_stderr()
+server = socket.create_server(("127.0.0.1", 0))
+threading.Thread(target=lambda: server.accept()[0].close(), daemon=True).start()
+GatewayClient(port=server.getsockname()[1]).send_command("m\\nd\\no1\\ne\\n")
+logging.getLogger("mirror").info("the end")
+"""
+
+
+def test_a_jvm_that_is_gone_before_its_last_objects_are_given_back_leaves_no_trace():
+    done = subprocess.run([sys.executable, "-c", GONE], capture_output=True, text=True, check=True)
+    assert done.stderr.endswith("INFO    the end\n")
+    assert len(done.stderr.splitlines()) == 1

@@ -66,7 +66,7 @@ class Cluster:
 
 
 class Reader:
-    """Answers as mirror.first_unreplicated.FirstUnreplicated does: every record was written `ago_s` ago."""
+    """Answers as mirror.lag.first_unreplicated.FirstUnreplicated does: every record was written `ago_s` ago."""
 
     ago_s: float | None = 60.0
 

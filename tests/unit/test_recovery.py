@@ -103,10 +103,10 @@ class Log:
 @pytest.mark.parametrize(
     ("partition", "source_from"),
     [
-        pytest.param(Partition(HERE, begins=EARLIEST), 2, id="no position yet"),
+        pytest.param(Partition(HERE, start=EARLIEST), 2, id="no position yet"),
         pytest.param(Partition(HERE, 5, 5), 5, id="a position from before the first record"),
         pytest.param(Partition(HERE, 5, 5, tail=Tail("0,0,7")), None, id="told to its end"),
-        pytest.param(Partition(HERE, begins=LATEST), None, id="begins with what comes"),
+        pytest.param(Partition(HERE, start=LATEST), None, id="begins with what comes"),
     ],
 )
 def test_what_no_position_tells_of_is_looked_for_from_where_it_can_have_begun(partition, source_from):
@@ -161,7 +161,7 @@ def test_a_leader_that_does_not_answer_is_not_one_that_has_nothing(side, error, 
 
     logs = {"source": Log("t", start=2, end=99), "target": Log("A.t", start=0, end=7)}
     logs[side] = Silent("t", start=0, end=0)
-    partition = Partition(HERE, begins=EARLIEST)
+    partition = Partition(HERE, start=EARLIEST)
     unsettled = {partition}
     asyncio.run(
         resume_behind_tails(

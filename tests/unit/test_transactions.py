@@ -1,22 +1,25 @@
-"""A runner in transactions: what counts is what was committed, and how long one lasts."""
+"""Batches in transactions: what counts is what was committed, and how long one lasts."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import pytest
+from aiokafka.errors import RequestTimedOutError
 
-from mirror.config.clients import FetchOptions, ProduceOptions
+from mirror.config.clients import ProduceOptions
+from mirror.kafka.producer import UncertainError
 from mirror.kafka.protocol import KafkaError
 from mirror.model.flow_plan import Assigned
 from mirror.model.record_batches import Outgoing
-from mirror.replication.partition import Partition
+from mirror.replication.partition import Partition, Pause
+from mirror.replication.pauses import Pauses
 from mirror.replication.positions import Page, Written
-from mirror.replication.transactions import BACKLOG_BYTES, BACKLOG_LASTS, TransactionalRunner
+from mirror.replication.read_ahead import Packing
+from mirror.replication.settlement import Acknowledged
+from mirror.replication.transactions import BACKLOG_BYTES, BACKLOG_LASTS, InTransactions
 
-FETCH = FetchOptions(
-    min_bytes=1, max_wait_ms=500, max_bytes=1 << 20, max_partition_bytes=1 << 20, isolation_level=0, from_earliest=True
-)
 PRODUCE = ProduceOptions(
     compression=None, batch_size=1 << 18, max_request_size=1 << 20, largest_batch=None, transaction_timeout_ms=60_000
 )
@@ -32,6 +35,8 @@ class Target:
         self._fails = fails
 
     def begin_transaction(self) -> None: ...
+
+    async def abort_transaction(self) -> None: ...
 
     async def commit_transaction(self, group: str, offsets: object) -> None:
         if self._fails:
@@ -52,54 +57,105 @@ class Ledger:
     def wrote(self, page: Page) -> None: ...
 
 
-def runner(*, fails: bool = False) -> tuple[TransactionalRunner, Partition]:
+class Sending:
+    """Says how much is on its way, and how much waits."""
+
+    def __init__(self) -> None:
+        self.in_flight = 0
+        self.held_bytes = 0
+        self.needs_new_producer = False
+        self.quiet = asyncio.Event()
+
+    def send_next(self, partition: Partition) -> None: ...
+
+    async def is_quiet(self, within_s: float | None = None) -> bool:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.quiet.wait(), within_s)
+        return self.quiet.is_set()
+
+
+def begun(*, fails: bool = False) -> tuple[InTransactions, Sending, Partition, asyncio.Event]:
+    """Return one that has begun, who sends, a topic-partition, and what is set when the window cannot go on."""
     partition = Partition(Assigned("t", "a.t", 0, "id"), position=100, acked=100)
-    made = TransactionalRunner(
-        "a->b", None, Target(fails=fails), [partition], fetch=FETCH, produce=PRODUCE, identities=None,
+    target, packing = Target(fails=fails), Packing(PRODUCE)
+    made = InTransactions(
+        "a->b", target, [partition], packing=packing,
+        pauses=Pauses("a->b", target, [partition], packing, tries_all=False),
         ledger=Ledger(partition), group="g", longest_s=LONGEST_S,
     )  # fmt: skip
-    return made, partition
+    sending, stop = Sending(), asyncio.Event()
+    made.begin(sending, stop)
+    return made, sending, partition, stop
 
 
 @pytest.mark.parametrize(("fails", "stands", "counted"), [(False, 140, 40), (True, 100, 0)])
 def test_what_was_acknowledged_and_not_committed_is_reported_nowhere(fails, stands, counted):
-    """The position that a window reports, and what it has counted, are those of its last commit."""
+    """The position that a window reports, and what it has counted, are those of its last commit (B, C)."""
 
     async def run() -> tuple[bool, int, int]:
-        made, partition = runner(fails=fails)
-        made._settle(partition, [(Outgoing(bytes(80), 40, 140, 0, 0, 0.0), 0)], 0.0)
+        made, _, partition, _ = begun(fails=fails)
+        made.acknowledged(Acknowledged(partition, Outgoing(bytes(80), 40, 140, 0, 0, 0.0), 0.0, 0))
         partition.acked = 140
+        made.stop()
         return await made.drained(1), partition.acked, partition.tally.records
 
     assert asyncio.run(run()) == (not fails, stands, counted)
 
 
+def test_a_transaction_that_fails_ends_the_window():
+    async def run() -> bool:
+        made, _, _, stop = begun(fails=True)
+        made.sent()
+        await asyncio.wait_for(stop.wait(), 5)
+        made.stop()
+        return await made.drained(1)
+
+    assert asyncio.run(run()) is False
+
+
 @pytest.mark.parametrize(("queued", "times"), [(0, 1), (BACKLOG_BYTES + 1, BACKLOG_LASTS)])
 def test_a_transaction_under_way_lasts_for_its_time_and_longer_at_a_backlog(queued, times):
+    """Nothing more is sent when it ends (A)."""
+
     async def run() -> float:
-        made, _ = runner()
-        made._in_flight = 1
-        made._quiet.clear()
-        made._packing.held_bytes = queued
-        began = asyncio.get_running_loop().time()
-        await made._until_due()
-        return asyncio.get_running_loop().time() - began
+        made, sending, partition, _ = begun()
+        sending.in_flight, sending.held_bytes = 1, queued
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        made.sent()
+        while made.may_send(partition):
+            await asyncio.sleep(0.005)
+        lasted = loop.time() - began
+        made.stop()
+        sending.in_flight = 0
+        sending.quiet.set()
+        await made.drained(1)
+        return lasted
 
     assert times * LONGEST_S <= asyncio.run(run()) < (times + BACKLOG_LASTS - 1) * LONGEST_S
 
 
 def test_a_window_that_ends_while_a_transaction_waits_for_its_last_answers_goes_on_at_once():
     async def run() -> bool:
-        made, _ = runner()
-        made._in_flight = 1
-        made._quiet.clear()
-        made._sent.set()
-        made._transacting = asyncio.create_task(made._transact(asyncio.Event()))
+        made, sending, _, _ = begun()
+        sending.in_flight = 1
+        made.sent()
         await asyncio.sleep(2 * LONGEST_S)  # it lasts too long now, and waits for what is under way
-        made._stopping = True
-        made._sent.set()
-        made._in_flight = 0
-        made._quiet.set()
+        made.stop()
+        sending.in_flight = 0
+        sending.quiet.set()
         return await made.drained(1)
 
     assert asyncio.run(run())
+
+
+def test_a_batch_without_an_outcome_aborts_its_transaction_and_its_topic_partition_waits():
+    async def run() -> tuple[bool, int, Pause]:
+        made, _, partition, _ = begun()
+        partition.acked = 140
+        made.uncertain(partition, UncertainError(RequestTimedOutError()))
+        assert not made.may_send(partition)
+        made.stop()
+        return await made.drained(1), partition.acked, partition.pause
+
+    assert asyncio.run(run()) == (True, 100, Pause.STANDSTILL)

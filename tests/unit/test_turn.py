@@ -133,7 +133,7 @@ def test_a_successor_waits_for_the_turn_and_gets_it_with_the_last_positions():
         await asyncio.sleep(WINDOW_MS * 1.3 / 1000)
         assert not waiting.done()
         (partition,) = first._served.partitions
-        partition.begins, partition.acked = None, 42
+        partition.start, partition.acked = None, 42
         await first._commit(target, Baton(number, is_released=True))  # type: ignore[arg-type]
         assert await waiting
         assert second._served.partitions[0].position == 42
@@ -252,7 +252,7 @@ def test_a_retry_that_comes_too_late_gives_the_turn_back_and_says_that_nobody_to
         async def match(connections: Connections) -> None:
             matched.append(connections)
 
-        successor._match_tails = match  # type: ignore[method-assign]
+        successor._find_outcomes = match  # type: ignore[method-assign]
         waiting = asyncio.create_task(took_turn(successor, target))
         await asyncio.sleep(0.2)
         assert not waiting.done()
@@ -353,7 +353,7 @@ async def one_at_42() -> tuple[GroupOffsets, FlowWindow]:
     first = window(await next_start())
     assert await took_turn(first, target)
     (partition,) = first._served.partitions
-    partition.begins, partition.acked = None, 42
+    partition.start, partition.acked = None, 42
     return target, first
 
 
@@ -364,7 +364,7 @@ def test_positions_that_a_sleeper_has_covered_are_written_again_and_the_successo
         await first._commit(target, None)  # type: ignore[arg-type]
         old = Baton(number - 4, is_released=False).encode()
         target.offsets |= {("A.t", 0): (7, ""), (PLAN.baton_topic, turn_key(0, first._window.lane)): (old, "7")}
-        await first._look(target, Runner())  # type: ignore[arg-type]
+        await first._look(target, Replicator())  # type: ignore[arg-type]
         await first._commit(target, None)  # type: ignore[arg-type]
         assert target.offsets["A.t", 0][0] == 42
         assert target.turn(lane=0) == Baton(number, is_released=False)
@@ -377,12 +377,12 @@ def test_positions_that_a_sleeper_has_covered_are_written_again_and_the_successo
     asyncio.run(scene())
 
 
-class Runner:
-    """A runner that is told of what was looked at."""
+class Replicator:
+    """One that is told of what was looked at."""
 
-    def go_on(self) -> None: ...
+    def lease_confirmed(self) -> None: ...
 
-    def rest(self, paused: object) -> None: ...
+    def follow(self, paused: object) -> None: ...
 
 
 def test_a_window_that_was_taken_for_dead_writes_no_position_and_no_turn():
@@ -396,7 +396,7 @@ def test_a_window_that_was_taken_for_dead_writes_no_position_and_no_turn():
         target.offsets |= successors
         first._lease = Lease()  # it slept: the last confirmation is of long ago
         before = dict(target.offsets)
-        await first._hand_over(seen_by(target), Runner())  # type: ignore[arg-type]
+        await first._hand_over(seen_by(target), Replicator())  # type: ignore[arg-type]
         assert target.offsets == before
 
     asyncio.run(scene())

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics.verdict import WINDOW, History, Sample, Status, judge
+from metrics.history import History
+from metrics.verdict import WINDOW, Sample, Status, judge
 
 NOW = 1000.0
 EVERY_S = 5.0

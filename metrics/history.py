@@ -1,0 +1,67 @@
+"""Keep the last polls of every topic-partition, from which verdicts are made."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import deque
+from collections.abc import Collection
+from pathlib import Path
+
+from metrics.verdict import WINDOW, Sample
+
+Key = tuple[str, ...]
+
+
+class History:
+    """The last polls of every topic-partition; kept in a file, so that a restart is not blind for a window. Thread-safe."""
+
+    def __init__(self, *, window: int = WINDOW) -> None:
+        self._window = window
+        self._lock = threading.Lock()
+        self._samples: dict[Key, deque[Sample]] = {}
+
+    def add(self, key: Key, sample: Sample) -> None:
+        """Take in one poll."""
+        with self._lock:
+            self._samples.setdefault(key, deque(maxlen=self._window)).append(sample)
+
+    def of(self, key: Key) -> list[Sample]:
+        """Return the polls of one topic-partition, oldest first."""
+        with self._lock:
+            return list(self._samples.get(key, ()))
+
+    def known(self) -> list[Key]:
+        """Return whose polls are kept."""
+        with self._lock:
+            return list(self._samples)
+
+    def keep_only(self, keys: Collection[Key]) -> None:
+        """Forget topic-partitions that left their flow."""
+        wanted = set(keys)
+        with self._lock:
+            self._samples = {key: samples for key, samples in self._samples.items() if key in wanted}
+
+    def save(self, path: Path) -> None:
+        """Write to a file, all or nothing."""
+        with self._lock:
+            rows = [[list(key), [list(sample) for sample in samples]] for key, samples in self._samples.items()]
+        partial = path.with_suffix(".partial")
+        partial.write_text(json.dumps(rows, separators=(",", ":")))
+        partial.replace(path)
+
+    def load(self, path: Path, *, now_s: float, max_age_s: float) -> None:
+        """Read what `save` wrote; polls older than `max_age_s` say nothing about now. A damaged file counts as none."""
+        try:
+            rows = json.loads(path.read_text())
+            for key, samples in rows:
+                for time_s, position, end, lost, start, position_s in samples:
+                    if now_s - time_s <= max_age_s:
+                        sample = Sample(
+                            float(time_s), int(position), int(end), int(lost), int(start), float(position_s)
+                        )
+                        self.add(tuple(key), sample)
+        except FileNotFoundError:
+            return
+        except (ValueError, TypeError):
+            self._samples.clear()

@@ -1,0 +1,113 @@
+"""librdkafka's clients of one cluster, made when they are needed, and what it means when they fail."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any, TypeVar
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from mirror.config.clients import confluent_options
+from mirror.config.properties import HIDDEN, is_provided
+from mirror.errors import ClusterUnavailable
+
+Client = TypeVar("Client", AdminClient, Consumer)
+Committed = Callable[[KafkaError | None, list[TopicPartition]], None]
+
+LASTS_S = 30.0  # longer than any call: so old are clients at least that are replaced
+_REFUSALS = (KafkaError._SSL, KafkaError._AUTHENTICATION)
+_SILENCE = (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN)
+# Of what librdkafka tells: the address, which a config provider may have given, its own settings' names, milliseconds.
+_NEEDLESS = re.compile(r"^\w+://\S+: |, verify that ssl\.ca\.location .*? package\)| \(after \d+ms in state \w+\)$")
+
+
+def quiet_logger() -> logging.Logger:
+    """Return a logger that says nothing: librdkafka prints its connection trouble to stderr where it has none."""
+    quiet = logging.getLogger("mirror.librdkafka")
+    if not quiet.handlers:
+        quiet.addHandler(logging.NullHandler())
+        quiet.propagate = False
+    return quiet
+
+
+class Clients:
+    """An admin client, and a consumer for each group whose offsets are asked for or committed."""
+
+    def __init__(self, alias: str, java_options: Mapping[str, str]) -> None:
+        self._alias = alias
+        servers = "bootstrap.servers"
+        self._servers = HIDDEN if is_provided(java_options, servers) else java_options.get(servers, "")
+        self._options: dict[str, Any] = {**confluent_options(java_options)}
+        self._refusal = ""  # what TLS or a login met last
+        self._readers: dict[str, Consumer] = {}
+        self._renewed_s = time.monotonic()
+        self._before: list[AdminClient | Consumer] = []  # replaced last: another thread may still wait for them
+
+    @cached_property
+    def admin(self) -> AdminClient:
+        """The admin client. With OAuth, librdkafka waits for its first token when it is made."""
+        options: dict[str, Any] = {**self._options, "error_cb": self.met}
+        return self._opened(lambda: AdminClient(options, logger=quiet_logger()))
+
+    def reader(self, group: str, on_commit: Committed) -> Consumer:
+        """Return a consumer that never joins the group, its answers so far served.
+
+        The admin client has calls for group offsets, but librdkafka's crash the process when the group's
+        coordinator is not ready (docs/adr/0004).
+        """
+        reader = self._readers.get(group)
+        if reader is None:
+            options = {**self._options, "group.id": group, "enable.auto.commit": False, "on_commit": on_commit}
+            reader = self._readers[group] = self._opened(lambda: Consumer(options, logger=quiet_logger()))
+        reader.poll(0)  # serves the client's own events, which would pile up
+        return reader
+
+    def close(self) -> None:
+        """Let go of the connections now: its callback keeps a client until the collector comes."""
+        vars(self).pop("admin", None)
+
+    def met(self, error: KafkaError) -> None:
+        """Remember what TLS or a login met: librdkafka tells a call that fails for it of a time-out."""
+        if error.code() in _REFUSALS:
+            self._refusal = _NEEDLESS.sub("", error.str())
+
+    def unavailable(self, error: KafkaException) -> ClusterUnavailable:
+        """Return the error of a call that failed, in words for a person; after a long silence, ask with new clients."""
+        if "admin" in vars(self):
+            self.admin.poll(0)  # serves `met`
+        reason, advice = error.args[0].str(), "Is it up, and reachable from here?"
+        if self._refusal:
+            reason, advice = f"{reason}; {self._refusal}", "Do the certificates and the credentials fit?"
+        self._refusal = ""
+        if error.args[0].code() in _SILENCE and time.monotonic() > self._renewed_s + LASTS_S:
+            self._renew()
+        return ClusterUnavailable(
+            f"cluster {self._alias} ({self._servers}): no answer ({reason}). {advice}", cluster=self._alias
+        )
+
+    def _renew(self) -> None:
+        """Ask with new clients from now on.
+
+        A broker that comes back names no brokers for a moment, and a client that hears it never finds one again
+        (confluentinc/librdkafka issue 5301).
+        """
+        self._renewed_s = time.monotonic()
+        admin = vars(self).pop("admin", None)
+        self._before = [*self._readers.values(), *([admin] if admin is not None else [])]
+        self._readers = {}
+
+    def _opened(self, make: Callable[[], Client]) -> Client:
+        try:
+            if "oauth_cb" in self._options:
+                self._options["oauth_cb"]("")  # asked here first, for librdkafka does not tell why there is no token
+            return make()
+        except OSError as error:
+            self._refusal = str(error)
+            raise self.unavailable(KafkaException(KafkaError(KafkaError._AUTHENTICATION))) from error
+        except KafkaException as error:
+            raise self.unavailable(error) from error

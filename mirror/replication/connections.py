@@ -1,0 +1,80 @@
+"""Clients of a flow in a worker process, kept open from window to window."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+from typing import Any
+
+from mirror.config.clients import aiokafka_options, produce_options
+from mirror.handover.lease import NETWORK
+from mirror.kafka.fetcher import Source
+from mirror.kafka.target import Target
+from mirror.model.flow_plan import FlowPlan, Window
+from mirror.model.slot_ownership import GRACE_S
+
+
+@dataclass(slots=True)
+class Connections:
+    """The clients of one flow."""
+
+    source: Source
+    target: Target
+    is_dirty: bool = False  # something was left unacknowledged: the producer must not live on
+
+    async def renew_source(self, plan: FlowPlan) -> None:
+        """Read through new connections from now on."""
+        await _close(self.source, within_s=GRACE_S)
+        self.source = Source(aiokafka_options(plan.consumer))
+
+
+_kept: dict[str, Connections] = {}  # by the flow's name
+
+
+def kept(name: str) -> Connections | None:
+    """Return a flow's clients, None where it has none."""
+    return _kept.get(name)
+
+
+def connected(plan: FlowPlan, window: Window) -> Connections:
+    """Return a flow's clients, new ones where it has none or its target was closed."""
+    connections = _kept.get(plan.name)
+    if connections is None:
+        connections = _kept[plan.name] = Connections(Source(aiokafka_options(plan.consumer)), _target(plan, window))
+    elif connections.target.is_closed:
+        connections.target = _target(plan, window)
+    return connections
+
+
+def _target(plan: FlowPlan, window: Window) -> Target:
+    produce = produce_options(plan.producer)
+    return Target(
+        aiokafka_options(plan.producer),
+        request_bytes=produce.max_request_size,
+        transactional_id=plan.transactional_id(window.slot) if plan.is_exactly_once else None,
+        transaction_timeout_ms=produce.transaction_timeout_ms,
+    )
+
+
+async def forget(name: str) -> None:
+    """Close a flow's clients, in bounded time; the next window opens new ones."""
+    connections = _kept.pop(name, None)
+    if connections is None:
+        return
+    for client in (connections.target, connections.source):
+        await _close(client, within_s=2 * GRACE_S)
+
+
+async def _close(client: Source | Target, *, within_s: float) -> None:
+    async def closed() -> None:
+        with contextlib.suppress(*NETWORK):
+            await client.close()
+
+    await ended(asyncio.create_task(closed()), within_s=within_s)
+
+
+async def ended(task: asyncio.Task[Any], *, within_s: float) -> bool:
+    """Wait for a task; unlike asyncio.timeout, no longer even where what it waits for swallows its cancellation."""
+    await asyncio.wait({task}, timeout=within_s)
+    return task.done()

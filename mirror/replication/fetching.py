@@ -1,0 +1,265 @@
+"""Fetch ahead from the source: two fetchers for each leader, one for topic-partitions with data and one for the idle ones."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from itertools import chain, islice
+
+from mirror.config.clients import FetchOptions
+from mirror.kafka.fetch_errors import FetchError, fetch_error
+from mirror.kafka.fetcher import Fetched, Source
+from mirror.kafka.protocol import EARLIEST, LATEST, KafkaError
+from mirror.model import record_batches
+from mirror.model.flow_plan import Key
+from mirror.replication.partition import Partition
+from mirror.replication.pauses import Pauses
+from mirror.replication.read_ahead import Packing
+from mirror.runtime.logs import in_words, once
+
+log = logging.getLogger("mirror")
+
+HOT_S = 3.0  # a topic-partition quiet for longer joins the cold fetch, which many idle ones share
+RETRY_S = 0.2
+LONGEST_RETRY_S = 5.0
+REFRESH_S = 5.0
+SILENT_S = 1.0  # behind the longest wait that a fetch asks for
+
+
+class Fetching:
+    """The fetchers of one flow in one window. `refresh` begins and ends them as leaders change."""
+
+    def __init__(
+        self,
+        name: str,
+        source: Source,
+        partitions: Mapping[Key, Partition],
+        *,
+        options: FetchOptions,
+        packing: Packing,
+        pauses: Pauses,
+        on_batches: Callable[[Partition], None],
+        on_doubt: Callable[[Partition], None],
+    ) -> None:
+        """Take what is to be fetched.
+
+        Args:
+            name: The flow, for the log.
+            source: Reads the source.
+            partitions: By topic and partition of the source.
+            options: How to read.
+            packing: Takes in what was read.
+            pauses: Pause what cannot be read.
+            on_batches: Told of a topic-partition that has batches to send.
+            on_doubt: Told of a topic-partition whose topic may be another one.
+        """
+        self._name = name
+        self._source = source
+        self._partitions = partitions
+        self._options = options
+        self._packing = packing
+        self._pauses = pauses
+        self._on_batches = on_batches
+        self._on_doubt = on_doubt
+        self._loop = asyncio.get_running_loop()
+        self._by_leader: dict[int, list[Partition]] = {}
+        self._fetchers: dict[tuple[int, bool], asyncio.Task[None]] = {}
+        self._asked_s: dict[tuple[int, bool], float] = {}  # by fetcher: when it asked what is not answered yet
+        self._firsts: dict[int, int] = defaultdict(int)  # by leader: which topic-partition a request names first
+        self._told: set[str] = set()
+        self._is_stopping = False
+
+    def follow_leaders(self) -> None:
+        """Have each leader of the source asked, as the metadata name them now; raises what ended a fetcher."""
+        by_leader: dict[int, list[Partition]] = defaultdict(list)
+        for (topic, number), partition in self._partitions.items():
+            leader = self._source.leader(topic, number)
+            if leader is not None:
+                by_leader[leader].append(partition)
+        self._by_leader = by_leader
+        for leader in by_leader:
+            for is_cold in (False, True):
+                task = self._fetchers.get((leader, is_cold))
+                if task is None or task.done():
+                    raise_failure(task)
+                    self._fetchers[leader, is_cold] = self._loop.create_task(self._fetch(leader, is_cold=is_cold))
+
+    async def refresh(self) -> None:
+        """Ask the source for its metadata, and follow its leaders."""
+        try:
+            await asyncio.wait_for(self._source.refresh(), REFRESH_S)
+        except (KafkaError, OSError, TimeoutError) as error:
+            self.warn("no metadata from the source", error)
+        if not self._is_stopping:
+            self.follow_leaders()
+
+    async def stop(self) -> None:
+        """End all fetchers."""
+        self._is_stopping = True
+        for task in self._fetchers.values():
+            task.cancel()
+        await asyncio.gather(*self._fetchers.values(), return_exceptions=True)
+
+    def is_silent(self) -> bool:
+        """Tell whether a fetch had no answer in time: its connection may be half-open."""
+        patience_s = self._options.max_wait_ms / 1000 + SILENT_S
+        return any(self._loop.time() > at + patience_s for at in self._asked_s.values())
+
+    def warn(self, what: str, error: BaseException) -> None:
+        """Log a failure, once until a fetch succeeds: a dead cluster must not fill the log."""
+        log.log(once(self._told, what), "%s: %s (%s), retrying", self._name, what, in_words(error))
+
+    async def _fetch(self, node: int, *, is_cold: bool) -> None:
+        failures = 0
+        # The flag, not the cancellation alone: asyncio.wait_for of Python 3.11 can swallow one (bpo-37658).
+        while node in self._by_leader and not self._is_stopping:
+            share = self._packing.share(len(self._fetchers))
+            wanted = self._wanted(node, is_cold=is_cold) if share else {}
+            if not wanted:
+                await self._wait_for_room()
+                continue
+            self._packing.reserve(share)
+            self._asked_s[node, is_cold] = self._loop.time()
+            try:
+                fetched = await self._source.fetch(
+                    node,
+                    wanted,
+                    max_wait_ms=self._options.max_wait_ms,
+                    min_bytes=self._options.min_bytes,
+                    max_bytes=min(self._options.max_bytes, share),
+                    isolation_level=self._options.isolation_level,
+                    cold=is_cold,
+                )
+                failures = 0
+                self._told.clear()
+                asked = {(topic, part): offset for topic, parts in wanted.items() for part, offset, _ in parts}
+                await self._take(fetched, asked)
+                self._firsts[node] += sum(1 for part in fetched if part.records)
+            except (KafkaError, OSError, TimeoutError) as error:
+                failures += 1
+                self.warn(f"fetch from node {node} failed", error)
+                await asyncio.sleep(min(RETRY_S * 2**failures, LONGEST_RETRY_S))
+                await self.refresh()
+            finally:
+                self._asked_s.pop((node, is_cold), None)
+                self._packing.unreserve(share)
+
+    async def _wait_for_room(self) -> None:
+        self._packing.room.clear()
+        try:
+            await asyncio.wait_for(self._packing.room.wait(), 0.1)
+        except TimeoutError:
+            return
+
+    def _wanted(self, node: int, *, is_cold: bool) -> dict[str, list[tuple[int, int, int]]]:
+        """Return what to ask of one broker now: (partition, offset, max bytes) per topic, with room to queue it."""
+        wanted: dict[str, list[tuple[int, int, int]]] = {}
+        now = self._loop.time()
+        for partition in self._in_turn(node):
+            if is_cold and partition.is_hot and now - partition.last_data_s > HOT_S and not partition.held_bytes:
+                partition.is_hot = False
+            if partition.is_hot == is_cold or not partition.has_room(now):
+                continue
+            assigned = partition.assigned
+            wanted.setdefault(assigned.topic, []).append(
+                (assigned.partition, partition.position, self._options.max_partition_bytes)
+            )
+        return wanted
+
+    def _in_turn(self, node: int) -> Iterable[Partition]:
+        """Return a leader's topic-partitions, another one first each time: a broker fills its answer in the order asked."""
+        everyone = self._by_leader.get(node, [])
+        first = self._firsts[node] % max(1, len(everyone))
+        return chain(islice(everyone, first, None), islice(everyone, first))
+
+    async def _take(self, fetched: list[Fetched], asked: Mapping[Key, int]) -> None:
+        """Queue what a fetch brought."""
+        now = self._loop.time()
+        for part in fetched:
+            key = part.topic, part.partition
+            partition = self._partitions.get(key)
+            # Another fetch (hot or cold) may have moved the position since this one was asked for.
+            if partition is None or partition.position != asked.get(key) or not partition.is_placed:
+                continue
+            if part.error:
+                await self._refused(partition, part.error)
+            elif part.high_watermark < partition.high_watermark:
+                self._on_doubt(partition)  # a log that has grown shorter, if it is not a new leader's first answer
+            else:
+                partition.high_watermark = part.high_watermark
+                if part.records:
+                    partition.is_hot = True
+                    partition.last_data_s = now
+                    self._queue(partition, part)
+
+    def _queue(self, partition: Partition, part: Fetched) -> None:
+        found = record_batches.batches(part.records)
+        if self._options.isolation_level:
+            found = record_batches.committed(found, part.aborted)
+        try:
+            for batch in found:
+                if batch.last_offset >= partition.position:
+                    self._packing.take_in(partition, batch)
+        except record_batches.CorruptBatch as error:
+            self._pauses.back_off(partition, f"{error}; the source must be repaired or the offset skipped")
+        else:
+            if not partition.in_flight:
+                self._on_batches(partition)
+
+    async def _refused(self, partition: Partition, code: int) -> None:
+        error, name = fetch_error(code)
+        if error is FetchError.OUT_OF_RANGE:
+            await self._out_of_range(partition)
+        elif error is FetchError.UNKNOWN_TOPIC:
+            self._on_doubt(partition)
+        elif error is FetchError.PASSING:
+            partition.retried(self._loop.time() + RETRY_S)
+            await self.refresh()
+        else:
+            self._pauses.back_off(partition, f"the source refuses the fetch: {name}")
+
+    async def _out_of_range(self, partition: Partition) -> None:
+        """Go on where the log begins, where retention deleted the position; doubt the topic, where the log ends before it."""
+        if not partition.has_arrived_whole:
+            partition.retried(self._loop.time() + RETRY_S)  # first let what was read arrive
+            return
+        key, asked = (partition.assigned.topic, partition.assigned.partition), partition.position
+        try:
+            earliest = (await self._source.offsets({key: EARLIEST}))[key]
+            latest = (await self._source.offsets({key: LATEST}))[key]
+        except (KafkaError, OSError, TimeoutError) as error:
+            self._pauses.back_off(
+                partition, f"position {asked} is out of range and the log's bounds unknown: {error!r}"
+            )
+            return
+        if not (isinstance(earliest, int) and isinstance(latest, int)):
+            refused = latest if isinstance(earliest, int) else earliest
+            self._pauses.back_off(
+                partition, f"position {asked} is out of range and the log's bounds unknown: {refused}"
+            )
+            return
+        if partition.position != asked or not partition.is_placed or earliest <= asked <= latest:
+            return  # another fetch has moved it meanwhile, or had the same answer, or the log has grown
+        if asked < earliest:
+            partition.tally.lost += earliest - asked
+            log.error(
+                "%s: %s-%d: offsets %d to %d were deleted by the source's retention before they were replicated; "
+                "going on at %d",
+                self._name,
+                *key,
+                asked,
+                earliest - 1,
+                earliest,
+            )
+            partition.position = partition.acked = earliest
+            return
+        partition.truncated_to = latest
+        self._on_doubt(partition)
+
+
+def raise_failure(task: asyncio.Task[None] | None) -> None:
+    """Raise what ended a task, if something did."""
+    if task is not None and task.done() and not task.cancelled() and (failure := task.exception()) is not None:
+        raise failure

@@ -1,0 +1,21 @@
+"""Why topic-partitions are paused, as this process has logged it: a window does not repeat what the one before has logged."""
+
+from __future__ import annotations
+
+from mirror.model.flow_plan import Assigned
+
+_reasons: dict[tuple[str, str, int], str] = {}
+
+
+def is_new(flow: str, assigned: Assigned, reason: str) -> bool:
+    """Tell whether a reason was not logged yet, and take it for logged."""
+    key = (flow, assigned.topic, assigned.partition)
+    if _reasons.get(key) == reason:
+        return False
+    _reasons[key] = reason
+    return True
+
+
+def forget(flow: str, assigned: Assigned) -> None:
+    """Forget the reason of a topic-partition that is replicated again."""
+    _reasons.pop((flow, assigned.topic, assigned.partition), None)

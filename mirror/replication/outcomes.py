@@ -1,0 +1,141 @@
+"""Batches without an outcome: noted at a window's end, found in the target's log at the begin of a later one."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Sequence
+
+from mirror.config.clients import aiokafka_options
+from mirror.handover.lease import NETWORK
+from mirror.kafka.fetcher import Source
+from mirror.kafka.producer import DECIDES_S
+from mirror.model.flow_plan import FlowPlan
+from mirror.model.reports import AWAITS
+from mirror.model.slot_ownership import GRACE_S
+from mirror.replication import logged_reasons
+from mirror.replication.partition import Partition, Pause
+from mirror.replication.recovery import REPLICATED_WITHIN_S, resume_behind_tails
+from mirror.replication.settlement import ARRIVES_S
+from mirror.runtime.clock import now_ms
+from mirror.runtime.logs import some
+
+log = logging.getLogger("mirror")
+
+FOUND_WITHIN_S = 15.0
+
+
+def in_question(partitions: Collection[Partition], *, is_unclean: bool, has_gap: bool) -> list[Partition]:
+    """Pause what may still arrive; return the topic-partitions whose targets may hold more than their positions say.
+
+    Args:
+        partitions: Those of the window, as they were placed.
+        is_unclean: The last window ended without committing all it wrote, or may have.
+        has_gap: Positions may be older than what the target has: where offset maps tell at a look, they are compared.
+    """
+    for partition in partitions:
+        if partition.outcome_unknown_until_ms > now_ms():
+            partition.paused(Pause.OUTCOME_UNKNOWN, AWAITS)
+    return [
+        p
+        for p in partitions
+        if p.pause is Pause.NONE
+        and (p.outcome_unknown_until_ms or is_unclean or (has_gap and p.tail.runs.last is not None))
+    ]
+
+
+async def find_outcomes(
+    plan: FlowPlan,
+    partitions: Sequence[Partition],
+    source: Source,
+    *,
+    isolation_level: int,
+    is_patient: bool,
+    warn: Callable[[str, BaseException], None],
+) -> bool:
+    """Go on behind what the target has of each topic-partition; pause those that cannot be compared yet.
+
+    In transactions every window has committed the positions of all that counts. But a broker may have lost them.
+
+    Args:
+        plan: The flow.
+        partitions: As returned by `in_question`.
+        source: Reads the source.
+        isolation_level: As the flow reads the source.
+        is_patient: Wait a moment for leaders that have more than they show.
+        warn: Told of what went wrong.
+
+    Returns:
+        False where the next window cannot tell from positions that it has to look again.
+    """
+    if not partitions:
+        return True
+    target, unsettled = Source(aiokafka_options(plan.producer)), set(partitions)
+    try:
+        async with asyncio.timeout(FOUND_WITHIN_S):
+            await target.open({p.assigned.remote_topic for p in partitions})
+            await resume_behind_tails(
+                plan.name,
+                unsettled,
+                source,
+                target,
+                isolation_level=isolation_level,
+                is_transactional=plan.is_exactly_once,
+                patience_s=REPLICATED_WITHIN_S if is_patient else 0.0,
+            )
+    except NETWORK as error:
+        warn("read what was written last", error)
+    finally:
+        await target.close()
+    for partition in set(partitions) - unsettled:
+        if partition.outcome_unknown_until_ms:
+            partition.outcome_unknown_until_ms, partition.committed = 0, None
+    _await_outcomes(plan, unsettled)
+    # Those without a position have no metadata that would tell the next window.
+    return all(p.start is None for p in unsettled)
+
+
+def _await_outcomes(plan: FlowPlan, unsettled: Collection[Partition]) -> None:
+    news = [p for p in unsettled if logged_reasons.is_new(plan.name, p.assigned, AWAITS)]
+    if news:
+        log.warning(
+            "%s: %d topic-partitions paused (%s): what was written to them last cannot be seen on the target yet",
+            plan.name,
+            len(news),
+            some(list(map(_name, news))),
+        )
+    for partition in unsettled:
+        partition.paused(Pause.OUTCOME_UNKNOWN, AWAITS)
+        if not partition.outcome_unknown_until_ms:  # the next window is to look again
+            partition.outcome_unknown_until_ms, partition.committed = int(now_ms()), None
+
+
+def note_unknown_outcomes(plan: FlowPlan, slot: int, partitions: Collection[Partition]) -> int:
+    """Have nobody write to a topic-partition while its last batch may still come into the log; the others go on.
+
+    The batch of a transaction does not count: the successor opens the slot's producer, which aborts it. But not before the
+    target knows which of its brokers are alive.
+
+    Returns:
+        Until when the last transaction is better not aborted, epoch ms; 0 where that does not matter.
+    """
+    unknown = [p for p in partitions if p.in_flight]
+    if plan.is_exactly_once:
+        log.warning("%s: slot %d: the last transaction is taken back: the target has not answered", plan.name, slot)
+        return int(now_ms() + (DECIDES_S - GRACE_S) * 1000) if unknown else 0
+    for partition in unknown:
+        partition.outcome_unknown_until_ms = int(now_ms() + ARRIVES_S * 1000)
+        partition.committed = None
+    log.warning(
+        "%s: slot %d: no answer about the last batches of %d topic-partitions (%s): nothing is written to them for %.0f s",
+        plan.name,
+        slot,
+        len(unknown),
+        some(list(map(_name, unknown))),
+        ARRIVES_S,
+    )
+    return 0
+
+
+def _name(partition: Partition) -> str:
+    return f"{partition.assigned.topic}-{partition.assigned.partition}"

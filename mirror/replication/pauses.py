@@ -1,0 +1,129 @@
+"""Pause topic-partitions one by one, so that no other waits for them, and resume them; say so in the log once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection
+
+from mirror.kafka.produce_errors import has_too_few_replicas, is_absent, standstill
+from mirror.kafka.producer import NotAppendedError, UncertainError
+from mirror.kafka.target import Target
+from mirror.model.paused_topics import Paused
+from mirror.model.reports import ABSENT
+from mirror.replication import logged_reasons
+from mirror.replication.partition import Partition, Pause
+from mirror.replication.read_ahead import Packing
+from mirror.runtime.logs import some
+
+log = logging.getLogger("mirror")
+
+LEARN_EVERY_S = 2.0  # how often the target is asked about topic-partitions that it appends nothing to
+GATHER_S = 0.5  # standstills of this time are logged in one line
+STANDS_STILL = "the target takes no writes for it"
+
+
+class Pauses:
+    """The pauses of a flow's topic-partitions in one window."""
+
+    def __init__(
+        self, name: str, target: Target, partitions: Collection[Partition], packing: Packing, *, tries_all: bool
+    ) -> None:
+        """Take up standstills of earlier windows.
+
+        Args:
+            name: The flow, for the log.
+            target: Whose metadata end a standstill.
+            partitions: Those of the window, as they were placed.
+            packing: Holds what was read of them.
+            tries_all: Also try what the target appended nothing to, and of which its metadata show no change.
+        """
+        self._name = name
+        self._target = target
+        self._partitions = partitions
+        self._packing = packing
+        self._tries_all = tries_all
+        self._loop = asyncio.get_running_loop()
+        self._learns_s = 0.0
+        self._unsaid: dict[str, list[str]] = {}  # by reason: topic-partitions that the next line of the log is about
+        self._at_standstill = {p for p in partitions if p.in_sync is not None and p.pause is Pause.NONE}
+        for partition in self._at_standstill:
+            partition.paused(Pause.STANDSTILL, STANDS_STILL)
+
+    def follow(self, paused: Paused) -> None:
+        """Pause the topics that an operator wants paused, and resume the others; batches already sent still arrive."""
+        pattern = paused.pattern()
+        for partition in self._partitions:
+            topic = partition.assigned.topic
+            partition.is_paused_by_operator = pattern is not None and pattern.fullmatch(topic) is not None
+
+    def back_off(self, partition: Partition, reason: str) -> None:
+        """Try a topic-partition again after a while, from the last acknowledged offset on."""
+        self._pause(partition, Pause.BACK_OFF, reason, self._loop.time() + partition.backed_off())
+
+    def until_next_window(self, partition: Partition, reason: str) -> None:
+        """Leave a topic-partition to the next window."""
+        self._pause(partition, Pause.NEXT_WINDOW, reason)
+
+    def absent(self, partition: Partition) -> None:
+        """Pause a topic-partition that is not there on the target."""
+        assigned = partition.assigned
+        lacks = f"with {assigned.spread_over} partitions" if assigned.spread_over else f"partition {assigned.partition}"
+        reason = f"{assigned.remote_topic} {lacks} {ABSENT}"
+        if partition.tail.runs:  # it was there: the next window asks whether it is the same one again
+            self.until_next_window(partition, reason)
+            partition.doubt()
+        else:
+            self.back_off(partition, reason)
+
+    def standstill(self, partition: Partition, error: NotAppendedError | UncertainError) -> None:
+        """Pause a topic-partition until the target's metadata show a change."""
+        if is_absent(error.why):
+            self.absent(partition)
+            return
+        place = partition.assigned.remote_topic, partition.assigned.partition
+        partition.in_sync = self._target.in_sync(*place) if has_too_few_replicas(error.why) else 0
+        partition.committed = None  # the next window is to know
+        reason = f"{STANDS_STILL}: {standstill(error.why)}"
+        if logged_reasons.is_new(self._name, partition.assigned, reason):
+            self._say_soon(partition, reason)
+        self._pause(partition, Pause.STANDSTILL, reason)
+        self._at_standstill.add(partition)
+
+    def end_standstills(self) -> None:
+        """Try those again of which the target's metadata show a change."""
+        if self._at_standstill and self._loop.time() > self._learns_s:
+            self._learns_s = self._loop.time() + LEARN_EVERY_S
+            self._target.learn()
+        for partition in tuple(self._at_standstill):
+            place = partition.assigned.remote_topic, partition.assigned.partition
+            in_sync = self._target.in_sync(*place) if self._target.leader(*place) is not None else 0
+            if partition.in_sync is None or in_sync > partition.in_sync or (in_sync and self._tries_all):
+                self._at_standstill.discard(partition)
+                if partition.pause is Pause.STANDSTILL and not partition.outcome_unknown_until_ms:
+                    partition.retried()
+
+    def end(self, partition: Partition) -> None:
+        """Resume a topic-partition of which something was placed or acknowledged."""
+        if partition.in_sync is not None:
+            partition.in_sync = partition.committed = None
+        partition.resumed()
+        logged_reasons.forget(self._name, partition.assigned)
+
+    def _pause(self, partition: Partition, pause: Pause, reason: str, due_s: float = float("inf")) -> None:
+        self._packing.clear(partition)
+        partition.position = partition.acked
+        partition.paused(pause, reason, due_s)
+        if logged_reasons.is_new(self._name, partition.assigned, reason):
+            assigned = partition.assigned
+            log.error("%s: %s-%d paused: %s", self._name, assigned.topic, assigned.partition, reason)
+
+    def _say_soon(self, partition: Partition, reason: str) -> None:
+        if not self._unsaid:
+            self._loop.call_later(GATHER_S, self._say)
+        self._unsaid.setdefault(reason, []).append(f"{partition.assigned.topic}-{partition.assigned.partition}")
+
+    def _say(self) -> None:
+        unsaid, self._unsaid = self._unsaid, {}
+        for reason, who in unsaid.items():
+            log.warning("%s: %d topic-partitions paused (%s): %s", self._name, len(who), some(who), reason)

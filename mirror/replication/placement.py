@@ -1,0 +1,134 @@
+"""Verify which topics unverified topic-partitions are of, and find the start offsets of those without a position."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+
+from mirror.errors import ClusterUnavailable
+from mirror.kafka.fetch_errors import is_silence
+from mirror.kafka.fetcher import Source
+from mirror.kafka.protocol import KafkaError
+from mirror.model.flow_plan import Key
+from mirror.replication.fetching import Fetching
+from mirror.replication.identities import Identities
+from mirror.replication.partition import Identity, Partition
+from mirror.replication.pauses import Pauses
+from mirror.replication.settlement import Settlement
+
+log = logging.getLogger("mirror")
+
+RETRY_S = 0.2
+IDENTIFY_EVERY_S = 1.0
+
+
+class Placement:
+    """Places topic-partitions beside those that flow. One is looked at when what was read of it is on the target, and counted."""
+
+    def __init__(
+        self,
+        name: str,
+        source: Source,
+        partitions: Mapping[Key, Partition],
+        *,
+        identities: Identities,
+        pauses: Pauses,
+        settlement: Settlement,
+    ) -> None:
+        self._name = name
+        self._source = source
+        self._partitions = partitions
+        self._identities = identities
+        self._pauses = pauses
+        self._settlement = settlement
+        self._loop = asyncio.get_running_loop()
+        self._is_needed = asyncio.Event()
+        self._has_failed = False
+
+    def doubt(self, partition: Partition) -> None:
+        """Fetch no more of a topic-partition until the clusters have named its topics; batches already read are still sent."""
+        partition.doubt()
+        self._is_needed.set()
+
+    async def run(self, fetching: Fetching) -> None:
+        """Place what is to be placed, until cancelled."""
+        while True:
+            self._is_needed.clear()
+            await self._identify(fetching)
+            await self._find_starts(fetching)
+            if any(p.identity is Identity.UNVERIFIED or p.start is not None for p in self._partitions.values()):
+                await asyncio.sleep(RETRY_S)
+            else:
+                await self._is_needed.wait()
+
+    async def _identify(self, fetching: Fetching) -> None:
+        now = self._loop.time()
+        unverified = [
+            p
+            for p in self._partitions.values()
+            if p.identity is Identity.UNVERIFIED and p.is_due(now) and self._settlement.has_settled(p)
+        ]
+        if not unverified:
+            return
+        try:
+            unclear = await self._identities.identify(unverified)
+        except ClusterUnavailable as error:
+            say = logging.DEBUG if self._has_failed else logging.WARNING
+            log.log(say, "%s: the ids of some topics cannot be read (%s), retrying", self._name, error)
+            self._has_failed = True
+            await asyncio.sleep(IDENTIFY_EVERY_S)
+            return
+        self._has_failed = False
+        for partition in unverified:
+            if partition in unclear:
+                self._pauses.back_off(partition, unclear[partition])
+            else:
+                self._identified(partition)
+        await fetching.refresh()  # a topic that was deleted and created again has other leaders
+
+    def _identified(self, partition: Partition) -> None:
+        """Go on with a topic-partition whose topic is the same, or was treated as the flow's policy says."""
+        if partition.truncated_to is not None:
+            partition.tally.rewinds += 1
+            assigned, end = partition.assigned, partition.truncated_to
+            log.error(
+                "%s: %s-%d: the log was truncated: going on at its end, %d; the position was %d",
+                self._name,
+                assigned.topic,
+                assigned.partition,
+                end,
+                partition.position,
+            )
+            partition.position = partition.acked = end
+            partition.truncated_to = None
+        partition.high_watermark = -1
+        self._settlement.placed(partition)
+
+    async def _find_starts(self, fetching: Fetching) -> None:
+        now = self._loop.time()
+        wanted = {
+            key: p.start
+            for key, p in self._partitions.items()
+            if p.start is not None and p.identity is Identity.VERIFIED and p.is_due(now)
+        }
+        if not wanted:
+            return
+        found = await self._source.offsets(wanted)
+        silences = {answer for answer in found.values() if not isinstance(answer, int) and is_silence(answer)}
+        for silence in silences:
+            fetching.warn("where topics begin cannot be read", silence())
+        for key, answer in found.items():
+            if answer not in silences:
+                self._place(self._partitions[key], answer)
+        if sum(isinstance(answer, int) for answer in found.values()) < len(wanted):
+            await fetching.refresh()
+
+    def _place(self, partition: Partition, answer: int | type[KafkaError]) -> None:
+        if isinstance(answer, int):
+            partition.place(answer)
+            self._pauses.end(partition)
+            self._settlement.placed(partition)
+        else:
+            self._pauses.back_off(partition, f"the source does not tell where it begins: {answer.__name__}")
+            partition.doubt()  # what has no leader yet may have been created since the plan was made

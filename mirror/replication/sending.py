@@ -1,0 +1,231 @@
+"""Send to the target: one batch of a topic-partition at a time, the next one when it is answered."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from mirror.handover.lease import Lease
+from mirror.kafka.produce_errors import knows_no_such_producer, may_be_of_one_record, refusal
+from mirror.kafka.producer import NotAppendedError, ProducerClosedError, UncertainError
+from mirror.kafka.protocol import KafkaError
+from mirror.kafka.target import Target
+from mirror.model import record_batches
+from mirror.model.record_batches import Outgoing
+from mirror.replication.partition import Partition
+from mirror.replication.pauses import Pauses
+from mirror.replication.read_ahead import Packing
+from mirror.replication.settlement import Acknowledged, Settlement
+from mirror.runtime.clock import now_ms
+
+log = logging.getLogger("mirror")
+
+TOO_LARGE = "the target's producer.max.request.size in the settings: raise that"
+NO_OFFSET = -1
+Sent = dict[asyncio.Future[int], Outgoing]
+
+
+class Sending:
+    """The batches of one flow and window that are on their way to the target.
+
+    `needs_new_producer`: the target does not take what this one sends any more.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        target: Target,
+        *,
+        packing: Packing,
+        pauses: Pauses,
+        settlement: Settlement,
+        lease: Lease | None,
+        on_doubt: Callable[[Partition], None],
+    ) -> None:
+        """Take what is needed to send.
+
+        Args:
+            name: The flow, for the log.
+            target: Writes the target.
+            packing: Has the batches.
+            pauses: Pause what the target refuses.
+            settlement: When acknowledged batches count.
+            lease: Nothing is sent while it is not valid; None where the target itself refuses who may not write.
+            on_doubt: Told of a topic-partition whose remote topic may be another one.
+        """
+        self._name = name
+        self._target = target
+        self._packing = packing
+        self._pauses = pauses
+        self._settlement = settlement
+        self._lease = lease
+        self._on_doubt = on_doubt
+        self._without_lease: set[Partition] = set()  # have something to send when the lease is valid again
+        self._in_flight = 0
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+        self._is_stopping = False
+        self.needs_new_producer = False
+
+    @property
+    def in_flight(self) -> int:
+        """How many topic-partitions have a batch on its way."""
+        return self._in_flight
+
+    @property
+    def held_bytes(self) -> int:
+        """How much was read, and is not acknowledged."""
+        return self._packing.held_bytes
+
+    async def is_quiet(self, within_s: float | None = None) -> bool:
+        """Wait until nothing is on its way; False when that took too long."""
+        try:
+            await asyncio.wait_for(self._quiet.wait(), within_s)
+        except TimeoutError:
+            return False
+        return True
+
+    def stop(self) -> None:
+        """Send nothing more."""
+        self._is_stopping = True
+
+    def lease_confirmed(self) -> None:
+        """Send what was held back while it was not known whether the slot is still ours."""
+        waiting, self._without_lease = self._without_lease, set()
+        for partition in waiting:
+            self.send_next(partition)
+
+    def send_next(self, partition: Partition) -> None:
+        """Send the next batch of a topic-partition, unless one is on its way: that keeps the order."""
+        if self._is_stopping or partition.in_flight or not self._settlement.may_send(partition):
+            return
+        if self._lease is not None and not self._lease.is_valid:
+            self._without_lease.add(partition)
+            return
+        try:
+            batches = self._packing.next_batches(partition)
+        except Exception as error:  # noqa: BLE001 - whatever a hostile batch does, only its partition stops
+            self._pauses.back_off(partition, f"a batch at source offset {partition.acked} cannot be read: {error!r}")
+            return
+        if batches:
+            self._send(partition, batches)
+
+    def _send(self, partition: Partition, batches: dict[int, Outgoing]) -> None:
+        remote_topic = partition.assigned.remote_topic
+        if not all(self._target.knows(remote_topic, where) for where in batches):
+            self._pauses.absent(partition)
+            return
+        if any(map(self._packing.is_too_large, batches.values())):
+            self._pauses.back_off(
+                partition, f"the record at source offset {partition.acked} is larger than {TOO_LARGE}"
+            )
+            return
+        try:
+            sent = {self._target.send(batch, remote_topic, where): batch for where, batch in batches.items()}
+        except KafkaError as error:
+            self._producer_failed(partition, error)
+            return
+        partition.in_flight = True
+        self._in_flight += 1
+        self._quiet.clear()
+        self._settlement.sent()
+        read_ms, waiting = now_ms(), set(sent)
+
+        def answered(done: asyncio.Future[int]) -> None:
+            waiting.discard(done)
+            if not waiting:
+                self._answered(partition, sent, read_ms)
+
+        for future in sent:
+            future.add_done_callback(answered)
+
+    def _answered(self, partition: Partition, sent: Sent, read_ms: float) -> None:
+        """Take in the answers to what was on its way of a topic-partition; then send what is next."""
+        partition.in_flight = False
+        self._in_flight -= 1
+        if self._in_flight == 0:
+            self._quiet.set()
+        taken = {done: batch for done, batch in sent.items() if not done.cancelled() and done.exception() is None}
+        failed = [done for done in sent if done not in taken]
+        expected = partition.next_target_offset
+        for done, batch in taken.items():
+            base = (
+                NO_OFFSET if partition.assigned.spread_over else done.result()
+            )  # a repartitioned topic has no offset map
+            self._settlement.acknowledged(Acknowledged(partition, batch, read_ms, base))
+        partition.has_arrived |= bool(taken)
+        if failed and not self._failed(partition, sent, failed):
+            return
+        if not failed:
+            self._passed(partition, sent)
+            self._check_offset(partition, min((done.result() for done in taken), default=NO_OFFSET), expected)
+        self.send_next(partition)
+
+    def _passed(self, partition: Partition, sent: Sent) -> None:
+        if partition.assigned.spread_over:
+            if not partition.rounds:
+                partition.passed(partition.rounds_end)
+        else:
+            (outgoing,) = sent.values()
+            partition.passed(outgoing.next_offset)
+        self._packing.let_go(partition)
+        self._pauses.end(partition)
+
+    def _check_offset(self, partition: Partition, base: int, expected: int) -> None:
+        """Send no more of a topic-partition whose batch came to lie before others, until the clusters have said why."""
+        if partition.assigned.spread_over or not NO_OFFSET < base < expected:
+            return
+        assigned = partition.assigned
+        log.error(
+            "%s: %s-%d was written up to offset %d, and now at %d: its log was cut, or it is another topic",
+            self._name,
+            assigned.remote_topic,
+            assigned.partition,
+            expected,
+            base,
+        )
+        partition.next_target_offset = base
+        self._packing.clear(partition)
+        partition.position = partition.acked
+        self._on_doubt(partition)
+        self._settlement.unexpected_offset()
+
+    def _failed(self, partition: Partition, sent: Sent, failed: list[asyncio.Future[int]]) -> bool:
+        """Take in that batches were not acknowledged; False where their outcome is left to the next window."""
+        errors = [ProducerClosedError() if done.cancelled() else done.exception() for done in failed]
+        if any(isinstance(error, ProducerClosedError) for error in errors):
+            if self._is_stopping:
+                return False  # the window was given up with this on its way: the next one finds out whether it arrived
+            self._producer_failed(partition, ProducerClosedError())
+        elif partition.assigned.spread_over:
+            # What the other partitions took comes again; of the sequences of this producer one has a hole now.
+            self.needs_new_producer = True
+            self._pauses.back_off(
+                partition, f"the target refuses a batch from source offset {partition.acked} on: {errors[0]!r}"
+            )
+        else:
+            self._refused(partition, sent[failed[0]], errors[0])
+        return True
+
+    def _refused(self, partition: Partition, outgoing: Outgoing, error: BaseException | None) -> None:
+        if isinstance(error, UncertainError) and self._settlement.uncertain(partition, error):
+            return
+        if isinstance(error, UncertainError) or knows_no_such_producer(error):
+            # The next window writes through another producer, and this process opens a new one for its next.
+            self.needs_new_producer = True
+            self._pauses.until_next_window(
+                partition, f"the target no longer knows our producer ({type(error).__name__})"
+            )
+        elif isinstance(error, NotAppendedError):
+            self._pauses.standstill(partition, error)
+        elif outgoing.count > 1 and may_be_of_one_record(error):
+            partition.ready.extendleft(reversed(record_batches.halves(outgoing)))
+        else:
+            self._pauses.back_off(
+                partition, f"the target refuses source offset {partition.acked} and on: {refusal(error)}"
+            )
+
+    def _producer_failed(self, partition: Partition, error: KafkaError) -> None:
+        self.needs_new_producer = True
+        self._pauses.back_off(partition, f"the producer failed: {error.__cause__ or error!r}")

@@ -1,0 +1,132 @@
+"""When a batch that the target has acknowledged counts: at once, or when its transaction is committed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from mirror.model.record_batches import Outgoing
+from mirror.replication.partition import Partition
+from mirror.runtime.clock import now_ms
+
+if TYPE_CHECKING:
+    from asyncio import Event
+
+    from mirror.kafka.producer import UncertainError
+
+ARRIVES_S = 8.0  # how long a broker that has received a batch may take to append it, and be held up meanwhile
+
+
+class Acknowledged(NamedTuple):
+    """A batch that the target has: since when it was read (epoch ms), and its base offset there, -1 where that is unknown."""
+
+    partition: Partition
+    outgoing: Outgoing
+    read_ms: float
+    base: int
+
+    def counted(self) -> None:
+        """Add it to what its window reports."""
+        tally, outgoing, acked_ms = self.partition.tally, self.outgoing, now_ms()
+        tally.records += outgoing.count
+        tally.bytes += len(outgoing.data)
+        low, high, total = outgoing.min_timestamp, outgoing.max_timestamp, outgoing.sum_timestamp
+        tally.last_timestamp_ms = float(high)  # Arrow refuses integers above 2^53 for a double
+        tally.age.add(self.read_ms - high, self.read_ms - low, self.read_ms * outgoing.count - total, outgoing.count)
+        tally.latency.add(acked_ms - high, acked_ms - low, acked_ms * outgoing.count - total, outgoing.count)
+
+
+class Sender(Protocol):
+    """What a settlement asks of who sends (mirror.replication.sending)."""
+
+    needs_new_producer: bool
+
+    @property
+    def in_flight(self) -> int:
+        """How many topic-partitions have a batch on its way."""
+
+    @property
+    def held_bytes(self) -> int:
+        """How much was read, and is not acknowledged."""
+
+    async def is_quiet(self, within_s: float | None = None) -> bool:
+        """Wait until nothing is on its way; False when that took too long."""
+
+    def send_next(self, partition: Partition) -> None:
+        """Send the next batch of a topic-partition, if there is one."""
+
+
+class Settlement(Protocol):
+    """Decides when batches count, from all that happens to them."""
+
+    def begin(self, sender: Sender, stop: Event) -> None:
+        """Begin with the window; `stop` is to be set where it cannot go on."""
+
+    def stop(self) -> None:
+        """Note that nothing more is sent."""
+
+    async def drained(self, within_s: float) -> bool:
+        """Have all that was sent count; False when that took too long, or failed."""
+
+    def may_send(self, partition: Partition) -> bool:
+        """Tell whether a batch may be sent now; where not, `Sending.send_next` is called when it may."""
+
+    def sent(self) -> None:
+        """Note that a batch was sent."""
+
+    def acknowledged(self, batch: Acknowledged) -> None:
+        """Note that the target has a batch."""
+
+    def uncertain(self, partition: Partition, error: UncertainError) -> bool:
+        """Deal with a batch that the target may have or not; False where only another producer can."""
+
+    def unexpected_offset(self) -> None:
+        """Note that a batch came to lie where it should not."""
+
+    def has_settled(self, partition: Partition) -> bool:
+        """Tell whether all that was read of a topic-partition is on the target, and counts."""
+
+    def placed(self, partition: Partition) -> None:
+        """Note that a topic-partition stands somewhere else now."""
+
+
+class AtOnce:
+    """At least once: what the target has acknowledged counts."""
+
+    _sender: Sender
+
+    def begin(self, sender: Sender, stop: Event) -> None:
+        """Remember who sends."""
+        self._sender = sender
+
+    def stop(self) -> None:
+        """Do nothing."""
+
+    async def drained(self, within_s: float) -> bool:
+        """Wait until every batch that was sent has its answer."""
+        return await self._sender.is_quiet(within_s)
+
+    def may_send(self, partition: Partition) -> bool:
+        """Allow it."""
+        return True
+
+    def sent(self) -> None:
+        """Do nothing."""
+
+    def acknowledged(self, batch: Acknowledged) -> None:
+        """Count it."""
+        batch.partition.landed(batch.outgoing, batch.base)
+        batch.counted()
+
+    def uncertain(self, partition: Partition, error: UncertainError) -> bool:
+        """Leave it to the next window, which finds out what the target has."""
+        return False
+
+    def unexpected_offset(self) -> None:
+        """Do nothing: the record is there for everybody."""
+
+    def has_settled(self, partition: Partition) -> bool:
+        """Tell whether nothing of it is on its way."""
+        return partition.has_arrived_whole
+
+    def placed(self, partition: Partition) -> None:
+        """Do nothing."""

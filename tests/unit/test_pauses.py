@@ -1,0 +1,219 @@
+"""Pauses of topic-partitions: what begins and ends each, and what an operator's pause does to it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+import pytest
+from aiokafka import errors as kafka_errors
+
+from mirror.config.clients import ProduceOptions
+from mirror.kafka.producer import NotAppendedError
+from mirror.model.flow_plan import Assigned
+from mirror.model.paused_topics import REASON, Paused
+from mirror.replication import logged_reasons
+from mirror.replication.partition import Identity, Partition, Pause
+from mirror.replication.pauses import GATHER_S, Pauses
+from mirror.replication.read_ahead import Packing
+
+PRODUCE = ProduceOptions(
+    compression=None, batch_size=1 << 18, max_request_size=1 << 20, largest_batch=None, transaction_timeout_ms=60_000
+)
+NO_LEADER = NotAppendedError(kafka_errors.LeaderNotAvailableError())
+TOO_FEW = NotAppendedError(kafka_errors.NotEnoughReplicasError())
+GONE = NotAppendedError(kafka_errors.UnknownTopicOrPartitionError())
+
+
+class Target:
+    """Metadata as a test sets them."""
+
+    replicas, has_leader = 1, True
+
+    def learn(self) -> None: ...
+
+    def leader(self, _topic: str, _partition: int) -> int | None:
+        return 1 if self.has_leader else None
+
+    def in_sync(self, _topic: str, _partition: int) -> int:
+        return self.replicas
+
+
+def partition(topic: str = "t", **state: object) -> Partition:
+    assigned = Assigned(topic, f"a.{topic}", 0, "id")
+    logged_reasons.forget("a->b", assigned)
+    return Partition(assigned, position=5, acked=3, **state)
+
+
+def played(scene: Callable[[Pauses, Target], None], *partitions: Partition, tries_all: bool = False) -> None:
+    """Play a scene with the pauses of topic-partitions, and what comes a moment later."""
+
+    async def run() -> None:
+        target = Target()
+        scene(Pauses("a->b", target, partitions, Packing(PRODUCE), tries_all=tries_all), target)
+        await asyncio.sleep(GATHER_S + 0.1)
+
+    asyncio.run(run())
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def test_what_failed_is_tried_again_from_the_last_acknowledged_offset_after_a_time_that_doubles():
+    one, pauses_s = partition(), []
+
+    def scene(pauses: Pauses, _target: Target) -> None:
+        for _ in range(8):
+            pauses.back_off(one, "refused")
+            pauses_s.append(next(s for s in range(100) if one.is_due(now() + s)))
+            assert not one.has_room(now())
+
+    played(scene, one)
+    assert (one.pause, one.reason, one.position) == (Pause.BACK_OFF, "refused", 3)
+    assert pauses_s == [1, 2, 4, 8, 16, 32, 60, 60]
+
+
+def test_an_acknowledged_batch_ends_a_pause_and_its_back_off():
+    one = partition()
+
+    def scene(pauses: Pauses, _target: Target) -> None:
+        pauses.back_off(one, "refused")
+        pauses.back_off(one, "refused")
+        pauses.end(one)
+        assert one.has_room(now())
+        pauses.back_off(one, "refused")
+        assert one.is_due(now() + 1.1)
+
+    played(scene, one)
+
+
+@pytest.mark.parametrize(
+    ("error", "replicas", "becomes", "ends"),
+    [
+        pytest.param(NO_LEADER, 1, {"has_leader": False}, False, id="no leader, and none comes"),
+        pytest.param(NO_LEADER, 1, {"has_leader": True}, True, id="no leader, and one comes"),
+        pytest.param(TOO_FEW, 1, {"replicas": 1}, False, id="too few replicas, and no more come"),
+        pytest.param(TOO_FEW, 1, {"replicas": 2}, True, id="too few replicas, and one more comes"),
+        pytest.param(TOO_FEW, 2, {"replicas": 1}, False, id="too few replicas, and one more goes"),
+    ],
+)
+def test_a_standstill_ends_when_the_targets_metadata_show_a_change(error, replicas, becomes, ends):
+    one = partition()
+
+    def scene(pauses: Pauses, target: Target) -> None:
+        target.replicas = replicas
+        pauses.standstill(one, error)
+        assert not one.is_due(now() + 1e9)
+        vars(target).update(becomes)
+        pauses.end_standstills()
+        assert one.is_due(now()) is ends
+
+    played(scene, one)
+    assert one.reason.startswith("the target takes no writes for it: ")
+    assert one.committed is None, "the next window is to know of it"
+
+
+def test_a_standstill_of_an_earlier_window_is_taken_up_and_once_a_minute_tried():
+    waits, tried = partition(in_sync=1), partition(in_sync=1)
+    played(lambda pauses, _: pauses.end_standstills(), waits)
+    played(lambda pauses, _: pauses.end_standstills(), tried, tries_all=True)
+    assert (waits.pause, waits.is_due(1e9)) == (Pause.STANDSTILL, False)
+    assert tried.is_due(0)
+
+
+def test_a_standstill_whose_last_batch_has_no_outcome_is_left_to_a_later_window():
+    one = partition()
+
+    def scene(pauses: Pauses, _target: Target) -> None:
+        pauses.standstill(one, NO_LEADER)
+        one.outcome_unknown_until_ms = 1
+        pauses.end_standstills()
+        assert not one.is_due(now() + 1e9)
+
+    played(scene, one)
+
+
+def test_standstills_are_logged_in_one_line_and_once(caplog):
+    several = [partition(f"t{number}") for number in range(3)]
+
+    def scene(pauses: Pauses, _target: Target) -> None:
+        for _ in range(2):
+            for one in several:
+                pauses.standstill(one, NO_LEADER)
+
+    with caplog.at_level(logging.WARNING):
+        played(scene, *several)
+    assert [record.getMessage() for record in caplog.records] == [
+        "a->b: 3 topic-partitions paused (t0-0, t1-0, t2-0): the target takes no writes for it: no leader"
+    ]
+
+
+def test_what_is_absent_is_tried_again_unless_it_was_there_before():
+    never, before = partition(), partition()
+    before.tail.runs.add(0, 0, 3)
+
+    def scene(pauses: Pauses, _target: Target) -> None:
+        pauses.standstill(never, GONE)
+        pauses.absent(before)
+
+    played(scene, never, before)
+    assert (never.pause, never.identity) == (Pause.BACK_OFF, Identity.VERIFIED)
+    assert (before.pause, before.identity) == (Pause.NEXT_WINDOW, Identity.UNVERIFIED)
+    assert never.reason == before.reason == "a.t partition 0 is not there on the target"
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        pytest.param(lambda _, one: one.replaced("t was deleted", before=False), id="replaced"),
+        pytest.param(lambda pauses, one: pauses.back_off(one, "refused"), id="back-off"),
+        pytest.param(lambda pauses, one: pauses.standstill(one, NO_LEADER), id="standstill"),
+        pytest.param(lambda pauses, one: pauses.until_next_window(one, "fenced"), id="next window"),
+        pytest.param(lambda _, one: one.paused(Pause.OUTCOME_UNKNOWN, "may arrive"), id="outcome unknown"),
+    ],
+)
+def test_an_operators_pause_goes_on_top_of_every_other_and_ends_none(begin):
+    """Not that of a topic that was deleted and created again either: nothing of it may be fetched from the old position."""
+    one = partition()
+
+    def scene(pauses: Pauses, _target: Target) -> None:
+        begin(pauses, one)
+        pause, reason = one.pause, one.reason
+        assert not one.has_room(now())
+        pauses.follow(Paused(("t",)))
+        assert (one.reason, one.has_room(1e9)) == (REASON, False)
+        pauses.follow(Paused(("other",)))
+        assert (one.pause, one.reason, one.has_room(now())) == (pause, reason, False)
+
+    played(scene, one)
+
+
+def test_a_topic_that_an_operator_has_paused_stays_so_when_its_last_batch_arrives_or_fails():
+    one = partition()
+
+    def scene(pauses: Pauses, _target: Target) -> None:
+        pauses.follow(Paused(("t",)))
+        pauses.end(one)
+        assert (one.reason, one.has_room(1e9)) == (REASON, False)
+        pauses.back_off(one, "refused")
+        assert (one.reason, one.has_room(1e9)) == (REASON, False)
+
+    played(scene, one)
+
+
+@pytest.mark.parametrize(
+    ("identity", "doubted"),
+    [
+        (Identity.VERIFIED, Identity.UNVERIFIED),
+        (Identity.UNVERIFIED, Identity.UNVERIFIED),
+        (Identity.REPLACED, Identity.REPLACED),
+        (Identity.REPLACED_BEFORE, Identity.REPLACED_BEFORE),
+    ],
+)
+def test_a_replaced_topic_is_not_doubted_but_waits_for_its_operator(identity, doubted):
+    one = partition(identity=identity)
+    one.doubt()
+    assert one.identity is doubted
+    assert one.has_room(0.0) is False
