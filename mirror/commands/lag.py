@@ -28,6 +28,10 @@ examples:
   kafka-mirror lag mirror.properties --wide --only-lagging      what is behind, since when, and why
   kafka-mirror lag mirror.properties --group 'a->b' --watch     one flow, again every 5 seconds
   kafka-mirror lag mirror.properties --fail-over-lag 0          in a script: exit 1 unless everything is on the target
+prints, for example:
+  Group           Topic                          Pid Offset          logSize         Lag             Owner
+  a->b            orders                         0   200             200             0               127.0.0.1:9404
+  billing         orders                         0   150             200             50              none
 exit codes: 0 printed, 1 further behind than --fail-over-lag allows, 2 settings, 3 a cluster did not answer"""
 
 

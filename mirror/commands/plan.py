@@ -15,11 +15,15 @@ from mirror.policy.topic_configs import Change, described
 DESCRIPTION = """\
 Print what FILE would replicate: its flows with topics, remote names, partitions and start positions, settings and ACLs that
 would change. Asks the clusters; changes nothing."""
+EXAMPLES = """\
+prints, for example:
+  a->b: 1 topics, positions in group mirror.a->b on b
+    orders -> a.orders (is created with 2; partition@start 0@200, 1@begin)"""
 
 
 def declare(parser: ArgumentParser) -> None:
     """Add the command's options."""
-    describe(parser, DESCRIPTION)
+    describe(parser, DESCRIPTION, EXAMPLES)
     add_file(parser, "a connect-mirror-maker.properties")
     add_targets(parser)
     add_own_settings(parser)

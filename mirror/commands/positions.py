@@ -36,7 +36,11 @@ examples:
   kafka-mirror positions set mirror.properties 'a->b' --to 2026-01-31T12:00:00Z              before the first start
   kafka-mirror positions set mirror.properties 'a->b' --topic orders --partition 3 --to 4711
   kafka-mirror positions reset mirror.properties 'a->b' --topic 'orders|payments'
-  kafka-mirror positions pause mirror.properties 'a->b' --topic 'audit.*'"""
+  kafka-mirror positions pause mirror.properties 'a->b' --topic 'audit.*'
+prints, for example:
+  topic   partition  position  log start  log end  lag  remote topic
+  orders          0       200          0      200    0  a.orders
+  orders          1       150          0      200   50  a.orders"""
 
 
 ACTIONS = {

@@ -38,6 +38,9 @@ examples:
   kafka-mirror translate mirror.properties 'a->b' --group billing                        before a fail-over
   kafka-mirror translate mirror.properties 'b->a' --group billing                        before the fail-back
   kafka-mirror translate mirror.properties 'a->b' --topic orders --partition 3 --offset 4711 --json
+prints, for example:
+  topic   partition  offset  is there  partition  offset
+  orders          0     150  a.orders          0     148
 exit codes: 0 printed, 1 nothing could be translated, 2 settings, 3 a cluster did not answer"""
 
 

@@ -1,0 +1,72 @@
+"""`--help`: the samples are what the commands print."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from metrics.verdict import Status
+from mirror.commands import failover_check, lag, plan, positions, translate
+from mirror.commands.translate import Place
+from mirror.flows.stored_positions import Position
+from mirror.lag.failover import Answer, FailOver
+from mirror.lag.rows import LagRow
+from mirror.lag.text import checker_text
+from mirror.model.flow_plan import Assigned, FlowPlan
+
+
+def sample(examples: str) -> str:
+    """Return the sample of what a command prints, without its indent."""
+    lines = examples.partition("prints, for example:\n")[2].splitlines()
+    return "\n".join(line[2:] for line in lines if line.startswith("  "))
+
+
+def row(group: str, offset: int, owner: str) -> LagRow:
+    return LagRow(
+        group=group, cluster="a", topic="orders", partition=0, offset=offset, log_end=200, owner=owner,
+        is_flow=bool(owner), remote_topic="", lag_seconds=None, status=Status.OK, reason="", records_per_s=None, level_in_s=None,
+    )  # fmt: skip
+
+
+def test_lag():
+    printed = checker_text([row("a->b", 200, "127.0.0.1:9404"), row("billing", 150, "")])
+    assert printed.strip() == sample(lag.EXAMPLES)
+
+
+def test_failover_check():
+    costs = ["1,234 records wait, the first of them for 5 s", "1 groups would read 7 records again"]
+    answer = FailOver(flow="a->b", answer=Answer.GO_WITH_LOSS, vetoes=[], costs=costs, unknowns=[], level_in_s=90.0)
+    assert failover_check.text([answer]).strip() == sample(failover_check.EXAMPLES)
+
+
+def test_translate():
+    assert translate._text([(Place("orders", 0, 150), Place("a.orders", 0, 148))]) == sample(translate.EXAMPLES)
+
+
+class Source:
+    def start_offsets(self, wanted):
+        return dict.fromkeys(wanted, 0)
+
+    def end_offsets(self, wanted, *, read_committed):
+        return dict.fromkeys(wanted, 200)
+
+
+def test_positions():
+    parts = tuple(Assigned("orders", "a.orders", number, "id") for number in range(2))
+    flow = FlowPlan(
+        source="a", target="b", tasks_max=1, consumer={"bootstrap.servers": "a:1"}, producer={}, partitions=parts
+    )
+    found = {("a.orders", 0): Position(200, ""), ("a.orders", 1): Position(150, "")}
+    assert positions._text(flow, parts, found, Source()) == sample(positions.EXAMPLES)
+
+
+def test_plan():
+    topic = SimpleNamespace(source=SimpleNamespace(name="orders", partitions=2), remote="a.orders")
+    state = SimpleNamespace(
+        flow=SimpleNamespace(
+            name="a->b", source=SimpleNamespace(alias="a"), target=SimpleNamespace(alias="b"), consumer={},
+            sync_configs=SimpleNamespace(enabled=False), sync_acls=SimpleNamespace(enabled=False),
+        ),
+        topics=[topic],
+        target=SimpleNamespace(topics=dict, committed=lambda group, wanted: {("a.orders", 0): 200}),
+    )  # fmt: skip
+    assert plan._flow_text(state).strip() == sample(plan.EXAMPLES)
