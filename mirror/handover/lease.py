@@ -42,7 +42,9 @@ Offsets = Mapping[Key, tuple[int, str]]
 class Lease:
     """Valid for VALID_S after what was read when it was asked for; a process that was frozen meanwhile finds it invalid.
 
-    By two clocks: the monotonic one may stand still while a machine sleeps, the other one may be set back.
+    A: It is valid for VALID_S after the question, not after its answer.
+    B: It is valid by two clocks: the monotonic one may stand still while a machine sleeps, the other one may be set back.
+    C: VALID_S is less than a successor waits before it takes a slot over, so no two windows write by valid leases.
     """
 
     def __init__(self) -> None:

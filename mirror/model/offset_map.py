@@ -30,10 +30,16 @@ class Run(NamedTuple):
 
 
 class OffsetMap:
-    """Runs in the order of both offsets. A newer run wins over whatever it overlaps, on either side.
+    """Runs of records. A newer run wins over whatever it overlaps, on either side.
 
-    On the source's side because a batch that was repeated after a crash is best read where it was written last; on the
-    target's because a target offset that comes again means that the target's log was cut, or its topic deleted and created again.
+    A: Runs are in the order of their source offsets, and of their target offsets.
+    B: No two runs overlap, on either side.
+    C: `translate` and `reverse` never lead past a record that was not read.
+    D: They lead behind every record that was read, unless the map was thinned.
+
+    A newer run wins on the source's side because a batch that was repeated after a crash is best read where it was written
+    last; on the target's side because a target offset that comes again means that the target's log was cut, or its topic
+    deleted and created again.
     """
 
     __slots__ = ("_counts", "_sources", "_targets")

@@ -3,6 +3,10 @@
 A remote topic-partition is written by the mirror alone and in the source's order. So what it has behind the last position is what
 the source has behind it, and both are compared record by record. Where they differ somebody else writes there too, or something
 was deleted: then delivery is at least once, and the log says how many records may be duplicated.
+
+A: A position moves only behind records that are the same on both sides, one by one.
+B: It never moves back.
+C: What a leader has and does not show, or does not answer about, is waited for: it is never taken for nothing.
 """
 
 from __future__ import annotations

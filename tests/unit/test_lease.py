@@ -44,6 +44,7 @@ def test_it_is_not_valid_before_it_is_confirmed(clock):
     ],
 )
 def test_it_is_valid_for_some_seconds_by_both_clocks(clock, monotonic_s, wall_s, is_valid):
+    """B."""
     ours = Lease()
     ours.confirm(Lease.now())
     clock.monotonic_s += monotonic_s
@@ -52,6 +53,7 @@ def test_it_is_valid_for_some_seconds_by_both_clocks(clock, monotonic_s, wall_s,
 
 
 def test_it_counts_from_when_it_was_asked_for_not_from_when_the_answer_came(clock):
+    """A."""
     ours, asked = Lease(), Lease.now()
     clock.monotonic_s += VALID_S - 1
     clock.wall_s += VALID_S - 1
@@ -65,6 +67,6 @@ def test_it_counts_from_when_it_was_asked_for_not_from_when_the_answer_came(cloc
 
 
 def test_it_ends_before_a_successor_may_begin():
-    """By the window's own number, or a few seconds after the slot became another process' (mirror.handover.lease)."""
+    """C: by the window's own number, or a few seconds after the slot became another process' (mirror.handover.lease)."""
     assert VALID_S > COMMIT_S
     assert VALID_S < DEAD_AFTER_S

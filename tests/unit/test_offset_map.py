@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,6 +26,28 @@ def mirrored(steps):
     return found, pairs
 
 
+def holds(found: OffsetMap) -> None:
+    """Assert A and B of OffsetMap."""
+    runs = list(found)
+    for before, after in pairwise(runs):
+        assert before.source < after.source, "A"
+        assert before.target <= after.target, "A"
+        assert before.source + before.records <= after.source, "B"
+        assert before.target + before.records <= after.target, "B"
+
+
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20), st.integers(0, 8)), max_size=20))
+def test_runs_are_in_order_and_overlap_nowhere_whatever_was_written_again(batches):
+    """A and B, also where records were repeated, and where either log was cut. The newest run is what was added last."""
+    found = OffsetMap()
+    for source, target, records in batches:
+        found.add(source, target, records)
+        holds(found)
+        last = found.last
+        assert last is not None
+        assert (last.source + last.records, last.target + last.records) == (source + records, target + records)
+
+
 @given(STEPS)
 def test_every_offset_translates_to_its_first_unread_record_or_to_the_end_of_what_was_read(steps):
     found, pairs = mirrored(steps)
@@ -35,8 +59,8 @@ def test_every_offset_translates_to_its_first_unread_record_or_to_the_end_of_wha
         translated = found.translate(offset)
         unread = [target for source, target in pairs if source >= offset]
         read = [target for source, target in pairs if source < offset]
-        assert translated <= min(unread, default=translated)  # nothing is skipped
-        assert translated > max(read, default=-1)  # nothing is read again
+        assert translated <= min(unread, default=translated), "C: nothing is skipped"
+        assert translated > max(read, default=-1), "D: nothing is read again"
         if offset in end_of and not unread:
             assert translated == end_of[offset]
 
@@ -46,8 +70,8 @@ def test_the_way_back_skips_nothing_and_repeats_nothing(steps):
     found, pairs = mirrored(steps)
     for offset in range(pairs[0][1], pairs[-1][1] + 3) if pairs else ():
         back = found.reverse(offset)
-        assert back <= min((source for source, target in pairs if target >= offset), default=back)
-        assert back > max((source for source, target in pairs if target < offset), default=-1)
+        assert back <= min((source for source, target in pairs if target >= offset), default=back), "C"
+        assert back > max((source for source, target in pairs if target < offset), default=-1), "D"
 
 
 @given(STEPS, st.integers(1, 3))
@@ -62,9 +86,9 @@ def test_a_map_that_was_thinned_repeats_what_it_has_given_up_and_skips_nothing(s
     assert set(found) <= set(exact)
     assert (found.first, found.last) == (exact.first, exact.last)
     for offset in range(pairs[0][0], pairs[-1][0] + 3) if pairs else ():
-        assert 0 <= found.translate(offset) <= exact.translate(offset)
+        assert 0 <= found.translate(offset) <= exact.translate(offset), "C"
     for offset in range(pairs[0][1], pairs[-1][1] + 3) if pairs else ():
-        assert 0 <= found.reverse(offset) <= exact.reverse(offset)
+        assert 0 <= found.reverse(offset) <= exact.reverse(offset), "C"
 
 
 @given(STEPS, st.integers(0, 200))

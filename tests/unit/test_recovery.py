@@ -67,6 +67,7 @@ def test_a_tail_is_found_whatever_the_batches(values, copied, sizes, others, cod
 
 @given(VALUES, SIZES)
 def test_one_record_that_differs_is_no_match(values, sizes):
+    """A."""
     source = packed(numbered(values, start=0), sizes)
     target = packed(numbered([*values[:-1], values[-1] + b"x"], start=0), sizes)
     assert matched(source, target, source_from=0, target_from=0) is None
@@ -130,7 +131,7 @@ def test_one_marker_behind_a_position_is_its_transactions_own(end, behind):
 def test_what_a_leader_has_and_does_not_show_yet_is_waited_for_and_never_taken_for_nothing(
     monkeypatch, times, is_unsettled
 ):
-    """A batch that was appended and has too few replicas comes to light when there are more."""
+    """C: a batch that was appended and has too few replicas comes to light when there are more."""
     monkeypatch.setattr(recovery, "LOOK_AGAIN_S", 0.001)
     source, target = Log("t", start=2, end=99), Log("A.t", start=0, end=7, hidden=5, times=times)
     partition = Partition(HERE, 5, 5, tail=Tail("0,0,7"))
