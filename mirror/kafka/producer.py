@@ -128,9 +128,8 @@ class Producer:
     """An idempotent producer without transactions."""
 
     transactional_id: str | None = None
-    gives_up_uncertain = (
-        False  # True where a batch that may be in the log can be undone: then it is not retried without end
-    )
+    # True where a batch that may be in the log can be undone: then it is not retried without end
+    gives_up_uncertain = False
 
     def __init__(self, client: Client, *, request_bytes: int, request_timeout_ms: int, retry_s: float) -> None:
         """Make a producer that sends nothing yet.

@@ -30,9 +30,8 @@ from mirror.replication.partition import Partition, Pause
 
 log = logging.getLogger("mirror")
 
-MOST_BYTES = (
-    64 << 20
-)  # of one topic-partition that are read back: about what is written between two commits at full speed
+# Of one topic-partition that are read back: about what is written between two commits at full speed
+MOST_BYTES = 64 << 20
 AT_ONCE = 4
 REPLICATED_WITHIN_S = 2.0
 LOOK_AGAIN_S = 0.2

@@ -150,9 +150,8 @@ class Sending:
         failed = [done for done in sent if done not in taken]
         expected = partition.next_target_offset
         for done, batch in taken.items():
-            base = (
-                NO_OFFSET if partition.assigned.spread_over else done.result()
-            )  # a repartitioned topic has no offset map
+            # A repartitioned topic has no offset map.
+            base = NO_OFFSET if partition.assigned.spread_over else done.result()
             self._settlement.acknowledged(Acknowledged(partition, batch, read_ms, base))
         partition.has_arrived |= bool(taken)
         if failed and not self._failed(partition, sent, failed):
