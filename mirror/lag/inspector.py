@@ -32,9 +32,8 @@ from mirror.model.flow_plan import FlowPlan, Key, is_own_group
 log = logging.getLogger("mirror")
 
 READY_S = 2.0
-CLUSTER_S = (
-    3.0  # how long a cluster may take to answer a question; after one that it does not it is asked no more in this poll
-)
+# How long a cluster may take to answer a question; after one that it does not answer it is asked no more in this poll
+CLUSTER_S = 3.0
 
 RowKey = tuple[str, ...]
 Answer = TypeVar("Answer")

@@ -81,9 +81,7 @@ class Partition:
     ids: str = ""  # of its topics, as they are committed with the position
     identity: Identity = Identity.VERIFIED
     committed: int | None = None
-    outcome_unknown_until_ms: int = (
-        0  # epoch ms; a batch may come into the target's log until then, nothing is sent before
-    )
+    outcome_unknown_until_ms: int = 0  # epoch ms; until then a batch may come into the target's log: nothing is sent
     in_sync: int | None = None  # replicas that were in sync when the target appended nothing
     tail: Tail = field(default_factory=Tail)
     queue: deque[Batch] = field(default_factory=deque)

@@ -53,23 +53,23 @@ async def keep_alive(
         await target.commit(plan.group, kept)
 
 
-class Written(NamedTuple):
-    """A position on a page, and what the group had `before` as far as was known: Partition.committed."""
+class PendingPosition(NamedTuple):
+    """A position of a pending commit, and what the group had `before` as far as was known: Partition.committed."""
 
     partition: Partition
     acked: int
     before: int | None
 
 
-class Page(NamedTuple):
+class PendingCommit(NamedTuple):
     """Positions to commit, as (offset, metadata), and of whom they are."""
 
     offsets: dict[Key, tuple[int, str]]
-    written: list[Written]
+    written: list[PendingPosition]
 
 
-class Ledger:
-    """Positions of one flow in one window. A page counts as written after `wrote`."""
+class PositionCommits:
+    """The commits of positions of one flow in one window. A pending one counts after `completed`."""
 
     def __init__(self, plan: FlowPlan, window: Window, partitions: Sequence[Partition]) -> None:
         self._plan = plan
@@ -77,14 +77,14 @@ class Ledger:
         self._map_again_s = 0.0
         self.map_is_due = window.is_first_of(MAP_EVERY_MS)
 
-    def page(self, target: Target) -> Page:
+    def pending(self, target: Target) -> PendingCommit:
         """Return the positions that differ from what the target's group has.
 
         Without those of remote topics that are gone: a broker keeps no position for them. But where records arrived the position
         goes with them, whatever the metadata says at the moment: without it they would come again.
         """
         offsets: dict[Key, tuple[int, str]] = {}
-        written: list[Written] = []
+        written: list[PendingPosition] = []
         for partition in self._partitions:
             if partition.start is not None or partition.acked == partition.committed:
                 continue
@@ -96,17 +96,17 @@ class Ledger:
                     partition.ids, partition.tail.text(), partition.outcome_unknown_until_ms, partition.in_sync
                 )
                 offsets[assigned.remote_topic, assigned.partition] = (partition.acked, str(note))
-                written.append(Written(partition, partition.acked, partition.committed))
-        return Page(offsets, written)
+                written.append(PendingPosition(partition, partition.acked, partition.committed))
+        return PendingCommit(offsets, written)
 
-    def wrote(self, page: Page) -> None:
-        """Take in that the target has a page."""
-        for partition, acked, before in page.written:
-            if partition.committed == before:  # else its note has changed since, and is to be written again
+    def completed(self, pending: PendingCommit) -> None:
+        """Take in that the target has a pending commit."""
+        for partition, acked, before in pending.written:
+            if partition.committed == before:  # else its metadata have changed since, and is to be written again
                 partition.committed = acked
 
     def write_all(self) -> None:
-        """Put every position on the next page. Offsets of a group expire, and a sleeper may have committed older ones."""
+        """Put every position into the next commit. Offsets of a group expire, and a sleeper may have committed older ones."""
         for partition in self._partitions:
             partition.committed = None
 

@@ -16,7 +16,7 @@ from mirror.kafka.protocol import KafkaError
 from mirror.kafka.target import Target
 from mirror.replication.partition import Partition
 from mirror.replication.pauses import Pauses
-from mirror.replication.positions import Ledger
+from mirror.replication.positions import PositionCommits
 from mirror.replication.read_ahead import Packing
 from mirror.replication.settlement import ARRIVES_S, Acknowledged, Sender
 from mirror.runtime.clock import now_ms
@@ -48,7 +48,7 @@ class InTransactions:
         *,
         packing: Packing,
         pauses: Pauses,
-        ledger: Ledger,
+        commits: PositionCommits,
         group: str,
         longest_s: float,
     ) -> None:
@@ -60,7 +60,7 @@ class InTransactions:
             partitions: Those of the window.
             packing: What was read and not sent, forgotten when a transaction is aborted.
             pauses: Pause what has no outcome.
-            ledger: Has the positions.
+            commits: Has the positions.
             group: They are committed to it.
             longest_s: How long a transaction lasts, where no backlog waits.
         """
@@ -68,7 +68,7 @@ class InTransactions:
         self._target = target
         self._packing = packing
         self._pauses = pauses
-        self._ledger = ledger
+        self._commits = commits
         self._group = group
         self._longest_s = longest_s
         self._is_ending = False  # the transaction takes no more batches
@@ -188,11 +188,11 @@ class InTransactions:
     async def _commit(self) -> None:
         for batch in self._uncommitted:
             batch.partition.landed(batch.outgoing, batch.base)
-        await self._ledger.move_tails(self._target)
-        page = self._ledger.page(self._target)
-        await self._target.commit_transaction(self._group, page.offsets)
-        self._ledger.wrote(page)
-        self._committed |= {written.partition: written.acked for written in page.written}
+        await self._commits.move_tails(self._target)
+        pending = self._commits.pending(self._target)
+        await self._target.commit_transaction(self._group, pending.offsets)
+        self._commits.completed(pending)
+        self._committed |= {written.partition: written.acked for written in pending.written}
         for batch in self._uncommitted:
             batch.counted()
         self._uncommitted.clear()

@@ -20,7 +20,7 @@ from mirror.replication.identities import Identities, placed
 from mirror.replication.outcomes import find_outcomes, in_question, note_unknown_outcomes
 from mirror.replication.partition import Identity, Partition
 from mirror.replication.pauses import Pauses
-from mirror.replication.positions import Ledger, Page, is_there, keep_alive
+from mirror.replication.positions import PendingCommit, PositionCommits, is_there, keep_alive
 from mirror.replication.read_ahead import Packing
 from mirror.replication.replicator import Replicator
 from mirror.replication.settlement import AtOnce, Settlement
@@ -79,7 +79,7 @@ class FlowWindow:
         self._fetch = fetch_options(plan.consumer)
         self._stop = asyncio.Event()
         self._served = Served()
-        self._ledger = Ledger(plan, window, self._served.partitions)
+        self._commits = PositionCommits(plan, window, self._served.partitions)
         self._told: set[str] = set()
         self._had_failure = False  # positions may not be what they were: the successor looks what the target has
         self._is_last = False
@@ -185,7 +185,7 @@ class FlowWindow:
                 placed(plan, assigned, committed, from_earliest=from_earliest, is_uncertain=self._turn.in_doubt)
             )
         if window.is_first_of(HOUR_MS):
-            self._ledger.write_all()
+            self._commits.write_all()
             await keep_alive(target, plan, self._served.partitions, found, is_paused=bool(self._paused.patterns))
         await self._find_outcomes(connections)
         return True
@@ -215,12 +215,12 @@ class FlowWindow:
         )
 
     async def _replicate(self, connections: Connections) -> None:
-        plan, ledger = self._plan, self._ledger
+        plan, commits = self._plan, self._commits
         replicator = replicator_of(
             plan,
             connections,
             self._served.partitions,
-            self._ledger,
+            self._commits,
             self._lease,
             tries_all=self._window.is_first_of(MINUTE_MS),
         )
@@ -241,7 +241,7 @@ class FlowWindow:
             # Windows may be shorter than a request's time-out: without this a half-open connection would stay.
             await connections.renew_source(plan)
         if self._is_last:
-            ledger.map_is_due = True  # a mirror that is stopped leaves a complete map
+            commits.map_is_due = True  # a mirror that is stopped leaves a complete map
         drained = await replicator.drained(DRAINS_LOST_S if self._is_lost else GRACE_S)
         if not drained:
             connections.is_dirty = True
@@ -325,7 +325,7 @@ class FlowWindow:
     def _warn_of_sleeper(self) -> None:
         """Write again what a process has covered that stood still for long, and have the successor look at the target."""
         self._had_failure = True
-        self._ledger.write_all()
+        self._commits.write_all()
         log.log(
             once(self._told, "covered"),
             "%s: slot %d: a process that stood still for long has committed old positions over "
@@ -336,7 +336,7 @@ class FlowWindow:
 
     async def _move_tails(self, connections: Connections) -> None:
         try:
-            await self._ledger.move_tails(connections.target)
+            await self._commits.move_tails(connections.target)
         except NETWORK as error:
             self._warn(f"write {self._plan.offset_map_topic}", error)
 
@@ -346,8 +346,8 @@ class FlowWindow:
         The turn goes with every commit: a reader of positions that a process committed late reads its old turn with them, and
         looks what the target has. Transactions have committed their own positions.
         """
-        page = self._ledger.page(target) if not self._plan.is_exactly_once else Page({}, [])
-        offsets = dict(page.offsets)
+        pending = self._commits.pending(target) if not self._plan.is_exactly_once else PendingCommit({}, [])
+        offsets = dict(pending.offsets)
         if baton is None and offsets:
             baton = Baton(self._window.number, is_released=False)
         if baton is not None:
@@ -366,14 +366,14 @@ class FlowWindow:
             offsets[self._turn.own] = (baton.encode(), said)
         if offsets:
             await target.commit(self._plan.group, offsets)
-        self._ledger.wrote(page)
+        self._commits.completed(pending)
 
 
 def replicator_of(
     plan: FlowPlan,
     connections: Connections,
     partitions: Sequence[Partition],
-    ledger: Ledger,
+    commits: PositionCommits,
     lease: Lease,
     *,
     tries_all: bool,
@@ -384,7 +384,7 @@ def replicator_of(
         plan: The flow.
         connections: Its clients.
         partitions: Those of the window, as they were placed.
-        ledger: Has their positions.
+        commits: Has their positions.
         lease: Says whether the slot is ours.
         tries_all: Also try what the target appended nothing to, and of which its metadata show no change.
     """
@@ -398,7 +398,7 @@ def replicator_of(
             partitions,
             packing=packing,
             pauses=pauses,
-            ledger=ledger,
+            commits=commits,
             group=plan.group,
             longest_s=plan.transaction_ms / 1000,
         )

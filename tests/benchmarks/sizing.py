@@ -16,7 +16,7 @@ from metrics.exposition import exposition
 from mirror.model.flow_plan import Assigned, FlowPlan, Window
 from mirror.model.offset_map_tail import Tail
 from mirror.replication.partition import Partition
-from mirror.replication.positions import Ledger
+from mirror.replication.positions import PositionCommits
 from tests.benchmarks.scrape import cpu_s, filled
 
 SIZES = (1_000, 10_000, 100_000)
@@ -64,8 +64,8 @@ def page_of(plan: FlowPlan) -> Callable[[], object]:
         Partition(p, 5_000_000, 5_000_000, ids=f"{p.topic_id}:{p.remote_id}", tail=Tail("0,0,5000000"))
         for p in share.partitions
     ]
-    ledger = Ledger(plan, WINDOW, places)
-    return lambda: ledger.page(Everything())  # type: ignore[arg-type]
+    commits = PositionCommits(plan, WINDOW, places)
+    return lambda: commits.pending(Everything())  # type: ignore[arg-type]
 
 
 def measured() -> list[Row]:

@@ -15,7 +15,7 @@ from mirror.policy.recreated import OnRecreated, TopicIds
 from mirror.replication import logged_reasons
 from mirror.replication.identities import identified, placed
 from mirror.replication.partition import Identity, Partition, Pause
-from mirror.replication.positions import Ledger
+from mirror.replication.positions import PositionCommits
 
 AT = 500
 EVERYTHING_IS_THERE = create_autospec(Target, instance=True)
@@ -98,13 +98,13 @@ def test_a_position_that_an_operator_is_to_set_is_never_written_over(is_known_by
         partition = begun(OnRecreated.STOP, "old:there", is_uncertain=True)
         identified(plan(OnRecreated.STOP), partition, TopicIds("new", "there"))
     other = begun(OnRecreated.STOP, "old:there")
-    ledger = Ledger(plan(OnRecreated.STOP), WINDOW, [partition])
-    assert ledger.page(EVERYTHING_IS_THERE).offsets == {}
-    ledger.write_all()
-    assert ledger.page(EVERYTHING_IS_THERE).offsets == {}
-    beside = Ledger(plan(OnRecreated.STOP), WINDOW, [other])
+    commits = PositionCommits(plan(OnRecreated.STOP), WINDOW, [partition])
+    assert commits.pending(EVERYTHING_IS_THERE).offsets == {}
+    commits.write_all()
+    assert commits.pending(EVERYTHING_IS_THERE).offsets == {}
+    beside = PositionCommits(plan(OnRecreated.STOP), WINDOW, [other])
     beside.write_all()
-    assert beside.page(EVERYTHING_IS_THERE).offsets == {("a.t", 0): (AT, str(PositionMetadata("old:there", TAIL)))}
+    assert beside.pending(EVERYTHING_IS_THERE).offsets == {("a.t", 0): (AT, str(PositionMetadata("old:there", TAIL)))}
 
 
 def test_what_was_never_replicated_is_of_the_topic_that_is_there():

@@ -15,7 +15,7 @@ from mirror.model.flow_plan import Assigned
 from mirror.model.record_batches import Outgoing
 from mirror.replication.partition import Partition, Pause
 from mirror.replication.pauses import Pauses
-from mirror.replication.positions import Page, Written
+from mirror.replication.positions import PendingCommit, PendingPosition
 from mirror.replication.read_ahead import Packing
 from mirror.replication.settlement import Acknowledged
 from mirror.replication.transactions import BACKLOG_BYTES, BACKLOG_LASTS, InTransactions
@@ -43,18 +43,18 @@ class Target:
             raise KafkaError("fenced")
 
 
-class Ledger:
-    """A ledger with all that was acknowledged."""
+class PositionCommits:
+    """Commits of all that was acknowledged."""
 
     def __init__(self, partition: Partition) -> None:
         self._partition = partition
 
     async def move_tails(self, target: Target) -> None: ...
 
-    def page(self, target: Target) -> Page:
-        return Page({}, [Written(self._partition, self._partition.acked, None)])
+    def pending(self, target: Target) -> PendingCommit:
+        return PendingCommit({}, [PendingPosition(self._partition, self._partition.acked, None)])
 
-    def wrote(self, page: Page) -> None: ...
+    def completed(self, pending: PendingCommit) -> None: ...
 
 
 class Sending:
@@ -81,7 +81,7 @@ def begun(*, fails: bool = False) -> tuple[InTransactions, Sending, Partition, a
     made = InTransactions(
         "a->b", target, [partition], packing=packing,
         pauses=Pauses("a->b", target, [partition], packing, tries_all=False),
-        ledger=Ledger(partition), group="g", longest_s=LONGEST_S,
+        commits=PositionCommits(partition), group="g", longest_s=LONGEST_S,
     )  # fmt: skip
     sending, stop = Sending(), asyncio.Event()
     made.begin(sending, stop)

@@ -12,7 +12,7 @@ from mirror.handover.lease import Lease
 from mirror.model.flow_plan import Assigned, FlowPlan, Window
 from mirror.model.slot_ownership import Baton, Owner, is_stopped, owner_key, ready_key, stop_key, turn_key, with_stop
 from mirror.replication.partition import Partition
-from mirror.replication.positions import Ledger
+from mirror.replication.positions import PositionCommits
 from mirror.replication.window import Connections, FlowWindow
 
 WINDOW_MS = 1000
@@ -199,11 +199,11 @@ def test_a_position_goes_with_its_records_though_the_topic_is_not_known_for_a_mo
     served = window(1)
     (assigned,) = PLAN.partitions
     partition = Partition(assigned._replace(remote_topic="A.gone"), 5, 5)
-    ledger = Ledger(PLAN, served._window, [partition])
+    commits = PositionCommits(PLAN, served._window, [partition])
     target = seen_by(GroupOffsets()).target
-    assert ledger.page(target).offsets == {}
+    assert commits.pending(target).offsets == {}
     partition.has_arrived, partition.acked = True, 9
-    assert ledger.page(target).offsets == {("A.gone", 0): (9, "")}
+    assert commits.pending(target).offsets == {("A.gone", 0): (9, "")}
 
 
 def test_a_slot_that_is_another_process_is_waited_for_and_not_touched():
