@@ -305,7 +305,7 @@ def engine() -> Board:
                 (
                     lines("Windows served per minute", "By slot; one that falls to 0 is served by nobody.", "short",
                           Query(q.windows_per_minute(), f"{FLOW} slot {{{{slot}}}}")),
-                    lines("Wait for the turn", "Nothing of the slot is copied while its window waits for its predecessor.", "s",
+                    lines("Wait for the lease", "Nothing of the slot is copied while its window waits for its predecessor.", "s",
                           Query(q.turn_wait(), f"{FLOW} slot {{{{slot}}}}")),
                     lines("Slots by process", "Together they are all slots of the flow; otherwise some are served by nobody.",
                           "short", Query(q.slots_by_process(), f"{FLOW} {{{{instance}}}}"), Query(q.slots(), f"{FLOW} all")),

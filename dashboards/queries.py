@@ -370,7 +370,7 @@ def windows_per_minute() -> str:
 
 
 def turn_wait() -> str:
-    """How long windows wait for their turn."""
+    """How long windows wait for their lease."""
     return f"max by (source, target, slot) ({of('turn_wait_seconds')})"
 
 

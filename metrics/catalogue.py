@@ -198,7 +198,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         kind="gauge",
         labels=SLOT,
         unit="seconds",
-        help="How long the last window waited for its predecessor's turn, from its start on. Nothing is copied meanwhile.",
+        help="How long the last window waited for its predecessor's lease, from its start on. Nothing is copied meanwhile.",
         example="max by (source, target) (kafka_mirror_turn_wait_seconds)",
     ),
     MetricSpec(
@@ -206,7 +206,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         kind="counter",
         labels=SLOT,
         unit="windows",
-        help="Windows that took their turn more than a second behind their start, from a predecessor that was there.",
+        help="Windows that acquired their lease more than a second after their start, from a predecessor that released it.",
         example="increase(kafka_mirror_late_handovers_total[1h])",
     ),
     MetricSpec(
@@ -214,7 +214,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         kind="counter",
         labels=SLOT,
         unit="windows",
-        help="Windows that took the turn of a predecessor which never released it (its process is gone, or hangs).",
+        help="Windows that took over the lease of a predecessor which never released it (its process is gone, or hangs).",
         example="increase(kafka_mirror_takeovers_total[1h])",
     ),
     MetricSpec(

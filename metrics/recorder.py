@@ -15,7 +15,7 @@ from metrics.as_of import UNTIL, Horizon, as_of
 from metrics.cap import Histogram, Labels, Value
 from metrics.catalogue import BY_NAME, CATALOGUE, FLOW, OPERATORS_PAUSE, PARTITION, SLOT
 
-LATE_S = 1.0  # a turn taken this long behind a window's start is a late hand-over
+LATE_S = 1.0  # a lease acquired this long after a window's start is a late hand-over
 _SPREADS = {"age": "kafka_mirror_record_age_ms", "latency": "kafka_mirror_replication_latency_ms"}
 _CHECKPOINT_LATENCY = "kafka_mirror_checkpoint_latency_ms"
 _GROUP_FAMILIES = [spec.name for spec in CATALOGUE if "group" in spec.labels]
@@ -117,8 +117,8 @@ class Recorder:
                 self._spread(name, labels, row, column)
             for column, name in _HISTOGRAMS.items():
                 self._distribution(name, labels[:3], row[f"{column}_counts"], row[f"{column}_sum_ms"] / 1000)
-            if row["turn_wait_ms"] is not None:  # one row of each slot and window tells of the turn
-                self._turn((*labels[:2], str(row["slot"])), row)
+            if row["lease_wait_ms"] is not None:  # one row of each slot and window tells of the lease
+                self._lease((*labels[:2], str(row["slot"])), row)
 
     def _spread(self, name: str, labels: Labels, row: Mapping[str, Any], column: str) -> None:
         if row[f"{column}_ms"] is None:  # an idle window measured nothing: a gap says so, the last value stays
@@ -135,17 +135,17 @@ class Recorder:
         histogram.counts = [have + more for have, more in zip(histogram.counts, counts, strict=True)]
         histogram.total += total
 
-    def _turn(self, slot: Labels, row: Mapping[str, Any]) -> None:
+    def _lease(self, slot: Labels, row: Mapping[str, Any]) -> None:
         self._add("kafka_mirror_windows_total", slot, 1)
         self._add("kafka_mirror_takeovers_total", slot, row["takeovers"])
-        late = row["takeovers"] == 0 and row["turn_wait_ms"] > LATE_S * 1000
+        late = row["takeovers"] == 0 and row["lease_wait_ms"] > LATE_S * 1000
         self._add("kafka_mirror_late_handovers_total", slot, 1 if late else 0)
-        self._set("kafka_mirror_turn_wait_seconds", slot, row["turn_wait_ms"] / 1000)
+        self._set("kafka_mirror_turn_wait_seconds", slot, row["lease_wait_ms"] / 1000)
 
     def checkpoints(self, rows: Sequence[Mapping[str, Any]], *, now_s: float) -> None:
         """Take in a round of checkpoints (columns: mirror.checkpoints.plan.SCHEMA).
 
-        Each flow that had its turn has a row of its own, without a group, and with the reason when the round failed.
+        Each flow of the round has a row of its own, without a group, and with the reason when the round failed.
         """
         done = [(row["source"], row["target"]) for row in rows if row["group"] is None and row["failure"] is None]
         with self._lock:

@@ -20,7 +20,8 @@ from mirror.lag.log_bounds import bounds
 from mirror.model.flow_plan import Assigned, FlowPlan, Key
 from mirror.model.paused_topics import Paused
 from mirror.model.position_metadata import PositionMetadata
-from mirror.model.slot_ownership import DEAD_AFTER_S, Baton, is_stopped, is_turn_key, run_of, stop_key
+from mirror.model.slot_lease import DEAD_AFTER_S, LeaseState
+from mirror.model.slot_ownership import is_lease_key, is_stopped, stop_key
 from mirror.runtime.text_columns import aligned
 
 COLUMNS = ("topic", "partition", "position", "log start", "log end", "lag", "remote topic", "")
@@ -100,7 +101,7 @@ def positions(settings: Settings, asked: Namespace) -> int:
         print(_text(plan, places, found, source))
         return 0
     if (
-        is_running(found, plan.baton_topic, window_ms=settings.mirror.window_ms, now_ms=time.time() * 1000)
+        is_running(found, plan.lease_topic, window_ms=settings.mirror.window_ms, now_ms=time.time() * 1000)
         and not asked.force
     ):
         raise SettingsError(
@@ -143,15 +144,12 @@ def _known(found: Mapping[Key, Position], plan: FlowPlan) -> Paused:
     return Paused.parse(found[plan.paused_key].metadata if plan.paused_key in found else "")
 
 
-def is_running(found: Mapping[Key, Position], baton_topic: str, *, window_ms: int, now_ms: float) -> bool:
-    """Tell from a flow's batons whether some process replicates it now, or may do so until its last window is over."""
-    stops = found.get((baton_topic, stop_key()))
-    for turn in (at for (topic, key), at in found.items() if topic == baton_topic and is_turn_key(key)):
-        if is_stopped(run_of(turn.metadata), stops):
-            continue  # that run is stopping
-        if now_ms < Baton.decode(turn.offset).dead_ms(window_ms):
-            return True
-    return False
+def is_running(found: Mapping[Key, Position], lease_topic: str, *, window_ms: int, now_ms: float) -> bool:
+    """Tell from a flow's leases whether some process replicates it now, or may do so until its last window is over."""
+    stops = found.get((lease_topic, stop_key()))
+    at_keys = [at for (topic, key), at in found.items() if topic == lease_topic and is_lease_key(key)]
+    leases = [LeaseState.parse(at) for at in at_keys]
+    return any(now_ms < lease.dead_ms(window_ms) for lease in leases if not is_stopped(lease.run_id, stops))
 
 
 def moment(text: str) -> int:

@@ -16,7 +16,7 @@ from mirror.flows.topics import Matched, ensure_internal, ensure_remote, flow_pl
 from mirror.handover.membership import Membership
 from mirror.kafka.admin import Admin, Topic
 from mirror.model.flow_plan import FlowPlan, Key
-from mirror.model.slot_ownership import slots_of_batons
+from mirror.model.slot_ownership import slots_of_lease_topic
 from mirror.policy.recreated import OnRecreated, TopicIds
 
 log = logging.getLogger("mirror")
@@ -68,7 +68,7 @@ class FlowState:
     configs_due: Due = field(default_factory=Due)
     acls_due: Due = field(default_factory=Due)
     told_gone: set[str] = field(default_factory=set)  # remote topics that were deleted, logged already
-    slots_before: int = 0  # that the flow's batons were made for when it was first looked at
+    slots_before: int = 0  # that the flow's lease topic was made for when it was first looked at
     membership: Membership | None = None
     acl_objections: set[str] = field(default_factory=set)  # those of the last time, logged already
 
@@ -117,8 +117,8 @@ class FlowState:
         if before is None:
             first = flow_plan(flow, self.topics, self.remote)
             self.first = begin(flow, first)
-            batons = on_target.get(first.baton_topic)
-            self.slots_before = slots_of_batons(batons.partitions) if batons is not None else 0
+            leases = on_target.get(first.lease_topic)
+            self.slots_before = slots_of_lease_topic(leases.partitions) if leases is not None else 0
         if not present.keys() <= on_target.keys():
             on_target = _with(self.target, present.keys())
         if flow.on_recreated is not OnRecreated.RESTART:

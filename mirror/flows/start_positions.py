@@ -59,7 +59,7 @@ def begin(flow: Flow, plan: FlowPlan) -> frozenset[Key]:
     missing = unplaced.keys() - known.keys()
     if flow.source_group and missing and (count := take_over_group(flow, plan, missing)):
         log.info("%s: %d topic-partitions go on where group %s stands", flow.name, count, flow.source_group)
-    if known or any(topic == plan.baton_topic for topic, _ in placed):
+    if known or any(topic == plan.lease_topic for topic, _ in placed):
         return frozenset()
     if not flow.source_group and (count := take_over(flow, plan, missing)):
         log.info("%s: %d topic-partitions go on where MirrorMaker 2 stopped", flow.name, count)

@@ -24,7 +24,7 @@ class Position(NamedTuple):
 
 
 def read_positions(flow: Flow, group: str) -> dict[Key, Position]:
-    """Return every offset of the flow's group on the target, its batons included; raises ClusterUnavailable."""
+    """Return every offset of the flow's group on the target, its leases included; raises ClusterUnavailable."""
     found = answer_of_target(flow, committed(aiokafka_options(flow.target_admin), group))
     return {place: Position(*at) for place, at in found.items() if at[0] >= 0}
 

@@ -10,8 +10,8 @@ from types import MappingProxyType
 from mirror.config.settings import Flow
 from mirror.errors import ClusterUnavailable
 from mirror.kafka.admin import Admin, Topic
-from mirror.model.flow_plan import BATON_TOPIC, OFFSET_MAP_TOPIC, SLOTS_TOPIC, Assigned, FlowPlan
-from mirror.model.slot_ownership import baton_partitions
+from mirror.model.flow_plan import LEASE_TOPIC, OFFSET_MAP_TOPIC, SLOTS_TOPIC, Assigned, FlowPlan
+from mirror.model.slot_ownership import lease_topic_partitions
 from mirror.policy.topic_configs import Change
 
 log = logging.getLogger("mirror")
@@ -97,9 +97,9 @@ def _create(flow: Flow, topic: Matched, source: Admin, target: Admin, known: Col
 
 def _known_settings(flow: Flow, target: Admin) -> Collection[str]:
     """Return the settings that a topic has on the target, as one of our own tells; none where that is not to be had."""
-    batons = BATON_TOPIC.format(source=flow.source.alias)
+    leases = LEASE_TOPIC.format(source=flow.source.alias)
     try:
-        return target.configs([batons]).get(batons, {}).keys()
+        return target.configs([leases]).get(leases, {}).keys()
     except ClusterUnavailable as error:  # it is not there yet, or this client may not look at it
         log.debug("%s: which settings %s knows cannot be read: %s", flow.name, flow.target.alias, error)
         return ()
@@ -114,9 +114,9 @@ def ensure_internal(
     on_target: Mapping[str, Topic],
     slots: int,
 ) -> None:
-    """Create or grow the flow's own topics: batons, slots, offset map, and those that MirrorMaker has too."""
+    """Create or grow the flow's own topics: leases, slots, offset map, and those that MirrorMaker has too."""
     alias, factor = flow.source.alias, flow.replication_factor
-    _ensure(flow, target, on_target, BATON_TOPIC.format(source=alias), factor, partitions=baton_partitions(slots))
+    _ensure(flow, target, on_target, LEASE_TOPIC.format(source=alias), factor, partitions=lease_topic_partitions(slots))
     _ensure(flow, target, on_target, SLOTS_TOPIC.format(source=alias, slots=slots), factor, partitions=slots)
     _ensure(flow, target, on_target, OFFSET_MAP_TOPIC.format(source=alias), factor, configs=_SOON_COMPACTED)
     if flow.checkpoints.enabled:

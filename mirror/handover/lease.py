@@ -1,4 +1,4 @@
-"""A slot's turn, as one window sees it: whether the slot is this process', who may write, and since when."""
+"""A slot's lease, as one window sees it: whether the slot is this process', which window may write, and since when."""
 
 from __future__ import annotations
 
@@ -6,27 +6,13 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from enum import Enum
 
 from mirror.kafka.group_offsets import GroupOffsets
 from mirror.kafka.protocol import KafkaError
 from mirror.model.flow_plan import FlowPlan, Key, Window
-from mirror.model.slot_ownership import (
-    COMMIT_S,
-    GRACE_S,
-    IN_DOUBT,
-    UNCLEAN,
-    Baton,
-    Owner,
-    decides_ms_of,
-    is_stopped,
-    owner_key,
-    ready_key,
-    run_of,
-    spare_of,
-    stop_key,
-    turn_key,
-    turn_of,
-)
+from mirror.model.slot_lease import GRACE_S, LeaseState, Predecessor, WindowOutcome, predecessor_of
+from mirror.model.slot_ownership import COMMIT_S, Owner, is_stopped, lease_key, owner_key, ready_key, stop_key
 from mirror.runtime.clock import now_ms
 
 log = logging.getLogger("mirror")
@@ -39,11 +25,11 @@ NETWORK = (KafkaError, OSError, TimeoutError)
 Offsets = Mapping[Key, tuple[int, str]]
 
 
-class Lease:
-    """Valid for VALID_S after what was read when it was asked for; a process that was frozen meanwhile finds it invalid.
+class LeaseTerm:
+    """For how long a window may write: VALID_S from the last question whose answer confirmed its lease.
 
-    A: It is valid for VALID_S after the question, not after its answer.
-    B: It is valid by two clocks: the monotonic one may stand still while a machine sleeps, the other one may be set back.
+    A: It begins with the question, not with its answer.
+    B: It is measured by two clocks: the monotonic one may stop while a machine sleeps, the other one may be set back.
     C: VALID_S is less than a successor waits before it takes a slot over, so no two windows write by valid leases.
     """
 
@@ -56,7 +42,7 @@ class Lease:
         return time.monotonic(), time.time()
 
     def confirm(self, asked: tuple[float, float]) -> None:
-        """Note that the slot and the turn were this window's at some moment behind `asked`."""
+        """Extend the term: slot and lease were this window's at some moment after `asked`."""
         self._asked = max(self._asked, asked)
 
     @property
@@ -65,81 +51,116 @@ class Lease:
         return all(0 <= now - asked < VALID_S for now, asked in zip(self.now(), self._asked, strict=True))
 
 
-class Turn:
-    """Waits for the turn and takes it. `wait_ms`: from the window's start, or from when it could be ours, to the taking.
+class Standing(Enum):
+    """What a window that acquired its slot finds when it looks at the lease again."""
 
-    `takeovers` is 1 when the predecessor was taken for dead; `is_unclean`, when it did not commit all that it had written.
-    `has_gap`: the last turn that is known was not that of the window before, so positions may be older than they should be (a
-    broker that was killed has been seen to come back with a group's offsets of minutes ago). `in_doubt`: for some positions it is
-    not known which topics they are of.
+    HOLDS = "slot and lease are this window's"
+    STOPPING = "so they are, but this process was told to stop"
+    LOST = "the slot was given to another process"
+    OVERTAKEN = "another window counted this one as dead and has acquired the lease: what this one knows is old"
+
+    @property
+    def may_write(self) -> bool:
+        """True while slot and lease are this window's."""
+        return self in (Standing.HOLDS, Standing.STOPPING)
+
+
+class Lease:
+    """Waits for a slot and acquires its lease for one window.
+
+    Attributes:
+        predecessor: How the windows before ended; known when the lease is acquired.
+        wait_ms: From the window's start, or from when the slot could be ours, until the lease was acquired.
+        takeovers: 1 when a predecessor counted as dead, otherwise 0.
     """
 
     def __init__(self, plan: FlowPlan, window: Window, warn: Callable[[str, BaseException], None]) -> None:
         self._plan = plan
         self._window = window
         self._warn = warn
-        self._stops = (plan.baton_topic, stop_key())
-        self._turns = [(plan.baton_topic, turn_key(window.slot, lane)) for lane in range(window.lanes)]
-        self.owner = (plan.baton_topic, owner_key(window.slot))
-        self.ready = (plan.baton_topic, ready_key(window.slot))
-        self.own = self._turns[window.lane]
+        self._stops = (plan.lease_topic, stop_key())
+        self._lanes = [(plan.lease_topic, lease_key(window.slot, lane)) for lane in range(window.lanes)]
+        self.owner = (plan.lease_topic, owner_key(window.slot))
+        self.ready = (plan.lease_topic, ready_key(window.slot))
+        self.own = self._lanes[window.lane]
         self.whose = (self._stops, self.owner)
-        self.looks_at = (*self.whose, *self._turns, self.ready)
+        self.looks_at = (*self.whose, *self._lanes, self.ready)
+        self.predecessor = Predecessor()
         self.wait_ms = 0.0
         self.takeovers = 0
-        self.is_unclean = False
-        self.has_gap = False
-        self.in_doubt = False
-        self.spare = 0  # the transactional id by which the slot was written last
-        self.decides_ms = 0  # until when its last transaction is better not aborted
-        self._seen: dict[Key, tuple[int, str]] = {}  # the lanes' turns when ours was taken
-        self._told_dead: set[int] = set()
+        self._acquired_from: dict[Key, LeaseState] = {}  # the lanes' leases when ours was acquired
+        self._logged_dead: set[int] = set()
 
-    def is_ours(self, found: Offsets) -> bool:
+    # --- what was found on the target ----------------------------------------------------------------------------
+
+    def standing(self, found: Offsets) -> Standing:
+        """Return how this window stands; `found` has the offsets of `looks_at`."""
+        if self._is_overtaken(self._leases(found)):
+            return Standing.OVERTAKEN
+        if not self.owns_slot(found):
+            return Standing.LOST
+        return Standing.STOPPING if self._is_stopped(found) else Standing.HOLDS
+
+    def owns_slot(self, found: Offsets) -> bool:
         """Tell whether the slot is this process'; `found` has the offset of `owner`."""
         return self.owner in found and found[self.owner][0] == self._window.run_id
 
-    def is_lost(self, found: Offsets) -> bool:
-        """Tell whether this process stops, or the slot is another's; `found` has the offsets of `whose`."""
-        return is_stopped(self._window.run_id, found.get(self._stops)) or not self.is_ours(found)
+    def has_successor(self, found: Offsets) -> bool:
+        """Tell whether a later window has announced that it is ready; `found` has the offset of `ready`."""
+        return self._newest_ready(found) > self._window.number
 
-    def is_overtaken(self, found: Offsets) -> bool:
-        """Tell whether somebody has taken our turn for dead and its own since; `found` has the offsets of `looks_at`."""
-        window = self._window
-        batons = {turn: (Baton.decode(found[turn][0]), run_of(found[turn][1])) for turn in self._turns if turn in found}
-        return any(
-            baton.window > window.number or (baton.window == window.number and run_id != window.run_id)
-            for baton, run_id in batons.values()
-        )
-
-    def is_covered(self, found: Offsets) -> bool:
-        """Tell whether a process that slept has committed what it knew long ago, over what was committed since."""
-        own = found.get(self.own)
-        if own is not None and Baton.decode(own[0]).window < self._window.number:
+    def has_stale_commit(self, found: Offsets) -> bool:
+        """Tell whether a process that slept has committed old positions over newer ones; with them go its old leases."""
+        leases, number = self._leases(found), self._window.number
+        own = leases.pop(self.own, None)
+        if own is not None and own.window < number:
             return True
-        others = [turn for turn in self._turns if turn != self.own and turn in found]
+        return any(lease != self._acquired_from.get(key) and lease.window < number for key, lease in leases.items())
+
+    def _is_overtaken(self, leases: Mapping[Key, LeaseState]) -> bool:
+        window = self._window
         return any(
-            found[turn] != self._seen.get(turn) and Baton.decode(found[turn][0]).window < self._window.number
-            for turn in others
+            lease.window > window.number or (lease.window == window.number and lease.run_id != window.run_id)
+            for lease in leases.values()
         )
 
-    async def until_ours(self, target: GroupOffsets) -> bool:
+    def _is_stopped(self, found: Offsets) -> bool:
+        return is_stopped(self._window.run_id, found.get(self._stops))
+
+    def _leases(self, found: Offsets) -> dict[Key, LeaseState]:
+        return {key: LeaseState.parse(found[key]) for key in self._lanes if key in found}
+
+    def _newest_ready(self, found: Offsets) -> int:
+        return found[self.ready][0] if self.ready in found else -1
+
+    # --- waiting and acquiring -----------------------------------------------------------------------------------
+
+    async def wait_for_slot(self, target: GroupOffsets) -> bool:
         """Wait until the slot is this process'; False when it stops, or the window passed meanwhile. Raises KafkaError."""
         while now_ms() < self._window.end_ms:
             found = await target.committed(self._plan.group, self.whose)
-            if is_stopped(self._window.run_id, found.get(self._stops)):
+            if self._is_stopped(found):
                 return False
-            if self.is_ours(found):
+            if self.owns_slot(found):
                 return True
             await asyncio.sleep(STANDBY_S)
         return False
 
-    async def say_ready(self, target: GroupOffsets) -> None:
-        """Announce to the turn's holder that a successor is ready. Raises KafkaError."""
+    async def announce_ready(self, target: GroupOffsets) -> None:
+        """Announce to the lease's holder that a successor is ready. Raises KafkaError."""
         await target.commit(self._plan.group, {self.ready: (self._window.number, "")})
 
-    async def take(self, target: GroupOffsets, lease: Lease, begin: Callable[[], Awaitable[bool]]) -> bool:
-        """Wait until the predecessor has released the turn or is dead, and begin; False when our window passed meanwhile."""
+    async def acquire(self, target: GroupOffsets, term: LeaseTerm, begin: Callable[[], Awaitable[bool]]) -> bool:
+        """Wait until the predecessor has released the lease or counts as dead, then begin.
+
+        Args:
+            target: Keeps the leases.
+            term: Is confirmed before `begin` is called.
+            begin: Writes the lease; returns False where it is another's after all.
+
+        Returns:
+            What `begin` returned; False when the slot was lost or the window passed meanwhile.
+        """
         window, plan = self._window, self._plan
         give_up_ms = window.end_ms - window.window_ms * 0.1
         while now_ms() < window.start_ms:
@@ -149,77 +170,66 @@ class Turn:
         started, asked_ms, waited = time.monotonic(), now_ms(), False
         while now_ms() < give_up_ms:
             try:
-                asked = Lease.now()
+                asked = LeaseTerm.now()
                 found = await target.committed(plan.group, self.looks_at)
-                if self.is_lost(found):
+                if self._is_stopped(found) or not self.owns_slot(found):
                     return False
-                if found.get(self.ready, (-1, ""))[0] < window.number:
-                    await self.say_ready(target)  # the predecessor has begun late and said so after us
-                since_ms = Owner.parse(found[self.owner]).since_ms
-                held = [found[turn] for turn in self._turns if turn in found and is_held(found[turn])]
-                if all(self._is_free(turn, since_ms) for turn in held):
-                    said = {mark for turn in self._turns if turn in found for mark in found[turn][1].split()[1:]}
-                    self.is_unclean = bool(held) or UNCLEAN in said
-                    self.in_doubt = IN_DOUBT in said
-                    windows = [Baton.decode(found[turn][0]).window for turn in self._turns if turn in found]
-                    newest = max((found[turn] for turn in self._turns if turn in found), default=(0, ""))
-                    self.spare, self.decides_ms = spare_of(newest[1]), decides_ms_of(newest[1])
-                    self.has_gap = window.number - 1 not in windows
-                    self._seen = {turn: found[turn] for turn in self._turns if turn in found}
-                    lease.confirm(asked)
-                    if not lease.is_valid:
+                if self._newest_ready(found) < window.number:
+                    await self.announce_ready(target)  # the predecessor began late and announced itself after us
+                since_ms, leases = Owner.parse(found[self.owner]).since_ms, self._leases(found)
+                if all(lease.is_released or self._may_take_over(lease, since_ms) for lease in leases.values()):
+                    self.predecessor = predecessor_of(window.number, leases.values())
+                    self._acquired_from = leases
+                    term.confirm(asked)
+                    if not term.is_valid:
                         continue  # we slept: what was found may be of long ago
-                    taken = await begin()
-                    came_ms = max(window.start_ms, since_ms)
-                    self.wait_ms = now_ms() - (came_ms if waited else max(asked_ms, came_ms))
-                    return taken
+                    has_begun = await begin()
+                    possible_ms = max(window.start_ms, since_ms)
+                    self.wait_ms = now_ms() - (possible_ms if waited else max(asked_ms, possible_ms))
+                    return has_begun
                 waited = True
             except NETWORK as error:
-                self._warn("read its turn", error)
+                self._warn("read its lease", error)
                 await asyncio.sleep(0.2)
             await asyncio.sleep(POLL_S if time.monotonic() - started < 0.5 else 0.05)
         return False
 
-    async def give_back_for_the_dead(self, target: GroupOffsets) -> None:
-        """Give back the turn that an earlier attempt at this window took and died with, so that no successor waits for it."""
-        held = (await target.committed(self._plan.group, [self.own])).get(self.own)
-        mine = (Baton(self._window.number, is_released=False).encode(), turn_of(self._window.run_id))
-        if held == mine:
-            released = Baton(self._window.number, is_released=True).encode()
-            await target.commit(self._plan.group, {self.own: (released, turn_of(self._window.run_id, is_unclean=True))})
+    async def release_for_dead_attempt(self, target: GroupOffsets) -> None:
+        """Release the lease that an earlier attempt at this window died with, so that no successor waits for it."""
+        held = LeaseState(self._window.number, self._window.run_id, is_released=False)
+        found = await target.committed(self._plan.group, [self.own])
+        if self.own in found and LeaseState.parse(found[self.own]) == held:
+            released = held._replace(is_released=True, outcome=WindowOutcome(is_unclean=True))
+            await target.commit(self._plan.group, {self.own: released.encode()})
 
     async def _must_stop(self, target: GroupOffsets) -> bool:
         try:
-            return self.is_lost(await target.committed(self._plan.group, self.whose))
+            found = await target.committed(self._plan.group, self.whose)
         except NETWORK:
             return False  # the commit or the next look will say more
+        return self._is_stopped(found) or not self.owns_slot(found)
 
-    def _is_free(self, turn: tuple[int, str], since_ms: float) -> bool:
-        """Tell whether a turn that is held may be taken all the same; the slot is this process' since `since_ms`."""
-        window, baton, run_id = self._window, Baton.decode(turn[0]), run_of(turn[1])
-        if run_id in window.gone:
+    def _may_take_over(self, held: LeaseState, since_ms: float) -> bool:
+        """Tell whether a lease that is held may be taken over; the slot is this process' since `since_ms`."""
+        window = self._window
+        if held.run_id in window.gone:
             return True
-        if run_id == window.run_id and baton.window == window.number:
+        if held.run_id == window.run_id and held.window == window.number:
             return True  # our own commit, whose answer was lost
-        dead_ms = baton.dead_ms(window.window_ms)
-        if run_id != window.run_id:
+        dead_ms = held.dead_ms(window.window_ms)
+        if held.run_id != window.run_id:
             # Whoever had the slot looks each second whether it still has, and then drains; transactions need not wait for that.
             drains_s = 0.0 if self._plan.is_exactly_once else GRACE_S
             dead_ms = min(dead_ms, since_ms + (2 * COMMIT_S + drains_s) * 1000)
         if now_ms() <= dead_ms:
             return False
         self.takeovers = 1
-        if baton.window not in self._told_dead:
-            self._told_dead.add(baton.window)
+        if held.window not in self._logged_dead:
+            self._logged_dead.add(held.window)
             log.warning(
-                "%s: window %d of slot %d never released its turn, taking over",
+                "%s: window %d of slot %d never released its lease, taking over",
                 self._plan.name,
-                baton.window,
+                held.window,
                 window.slot,
             )
         return True
-
-
-def is_held(turn: tuple[int, str]) -> bool:
-    """Tell whether a turn was taken and not given back."""
-    return not Baton.decode(turn[0]).is_released

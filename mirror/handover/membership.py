@@ -67,7 +67,7 @@ class Membership:
         self._flow = flow
         self._group = plan.group
         self._members = plan.members_group(layout)
-        self._batons = plan.baton_topic
+        self._lease_topic = plan.lease_topic
         self._topic = SLOTS_TOPIC.format(source=flow.source.alias, slots=layout.slots)
         self._run_id = run_id
         self._gone = gone
@@ -170,10 +170,10 @@ class Membership:
     # --- what is written to the target --------------------------------------------------------------------------------
 
     def _owner(self, slot: int) -> Key:
-        return self._batons, owner_key(slot)
+        return self._lease_topic, owner_key(slot)
 
     async def _reconcile(self, target: GroupOffsets) -> None:
-        layouts = (self._batons, layout_key())
+        layouts = (self._lease_topic, layout_key())
         known, found = await self._owners(target, layouts)
         if not await self._may_work(target, found.get(layouts)):
             await self._give_up(target, known)
@@ -206,7 +206,7 @@ class Membership:
             since_ms = known[slot].since_ms if slot in kept else now_ms
             offsets[self._owner(slot)] = Owner(self._run_id, since_ms, now_ms, self._settings).encode()
         if offsets or layout is None or layout[1] != self.layout.text():
-            offsets[self._batons, layout_key()] = (0, self.layout.text())
+            offsets[self._lease_topic, layout_key()] = (0, self.layout.text())
             await target.commit(self._group, offsets)
         self._now_owns(wanted | kept)
 
@@ -225,7 +225,7 @@ class Membership:
 
     async def _leave(self, target: GroupOffsets) -> None:
         """Tell this run's windows to stop, and others that its slots are free; again, where somebody wrote over it."""
-        stops = (self._batons, stop_key())
+        stops = (self._lease_topic, stop_key())
         known, found = await self._owners(target, stops)
         if not is_stopped(self._run_id, found.get(stops)):
             await target.commit(self._group, {stops: with_stop(self._run_id, found.get(stops))})
@@ -239,7 +239,7 @@ class Membership:
         if other is None or other == self.layout:
             self._told.discard("layout")
             return True
-        places = [(self._batons, owner_key(slot)) for slot in range(other.slots)]
+        places = [(self._lease_topic, owner_key(slot)) for slot in range(other.slots)]
         found = await target.committed(self._group, places)
         if any(self._works(Owner.parse(at)) for at in found.values()):
             self.has_conflict = True

@@ -11,7 +11,7 @@ from mirror.model.slot_ownership import Layout
 from mirror.policy.recreated import OnRecreated
 
 # MirrorMaker's own rule takes both for internal, so nobody mirrors them.
-BATON_TOPIC = "mm2-batons.{source}.internal"
+LEASE_TOPIC = "mm2-batons.{source}.internal"
 SLOTS_TOPIC = "mm2-slots.{source}.{slots}.internal"  # a partition per slot, without records: what processes share
 OFFSET_MAP_TOPIC = "mm2-offset-map.{source}.internal"
 
@@ -62,7 +62,7 @@ class FlowPlan:
 
     @property
     def group(self) -> str:
-        """Group on the target whose offsets are the flow's positions and batons."""
+        """Group on the target whose offsets are the flow's positions and leases."""
         return OWN_GROUP.format(flow=self.name)
 
     @property
@@ -99,9 +99,9 @@ class FlowPlan:
         return f"{self.group}.{slot}"
 
     @property
-    def baton_topic(self) -> str:
-        """Internal topic on the target whose partitions are the keys of the batons."""
-        return BATON_TOPIC.format(source=self.source)
+    def lease_topic(self) -> str:
+        """Internal topic on the target, without records: its partitions are the keys of leases and owners."""
+        return LEASE_TOPIC.format(source=self.source)
 
     @property
     def offset_map_topic(self) -> str:

@@ -24,7 +24,7 @@ SCHEMA = (
     "latency_ms double, latency_min_ms double, latency_max_ms double, latency_sum_ms double, "
     "latency_counts array<bigint>, "
     "lost bigint, rewinds bigint, reason string, "
-    "turn_wait_ms double, takeovers bigint"  # of the slot: in one row of each window, null and 0 in the others
+    "lease_wait_ms double, takeovers bigint"  # of the slot: in one row of each window, null and 0 in the others
 )
 
 

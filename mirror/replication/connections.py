@@ -12,7 +12,7 @@ from mirror.handover.lease import NETWORK
 from mirror.kafka.fetcher import Source
 from mirror.kafka.target import Target
 from mirror.model.flow_plan import FlowPlan, Window
-from mirror.model.slot_ownership import GRACE_S
+from mirror.model.slot_lease import GRACE_S
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from mirror.kafka.fetcher import Source
 from mirror.kafka.producer import DECIDES_S
 from mirror.model.flow_plan import FlowPlan
 from mirror.model.reports import AWAITS
-from mirror.model.slot_ownership import GRACE_S
+from mirror.model.slot_lease import GRACE_S
 from mirror.replication import logged_reasons
 from mirror.replication.partition import Partition, Pause
 from mirror.replication.recovery import REPLICATED_WITHIN_S, resume_behind_tails

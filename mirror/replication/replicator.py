@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from mirror.config.clients import FetchOptions
-from mirror.handover.lease import Lease
+from mirror.handover.lease import LeaseTerm
 from mirror.kafka.fetcher import Source
 from mirror.kafka.target import Target
 from mirror.model.paused_topics import Paused
@@ -37,7 +37,7 @@ class Replicator:
         pauses: Pauses,
         settlement: Settlement,
         identities: Identities,
-        lease: Lease | None,
+        lease: LeaseTerm | None,
     ) -> None:
         """Take what a window has opened and placed.
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from mirror.handover.lease import Lease
+from mirror.handover.lease import LeaseTerm
 from mirror.kafka.produce_errors import knows_no_such_producer, may_be_of_one_record, refusal
 from mirror.kafka.producer import NotAppendedError, ProducerClosedError, UncertainError
 from mirror.kafka.protocol import KafkaError
@@ -40,7 +40,7 @@ class Sending:
         packing: Packing,
         pauses: Pauses,
         settlement: Settlement,
-        lease: Lease | None,
+        lease: LeaseTerm | None,
         on_doubt: Callable[[Partition], None],
     ) -> None:
         """Take what is needed to send.

@@ -1,4 +1,4 @@
-"""One window of one slot and flow: warm up, take the turn, replicate, hand the turn over."""
+"""One window of one slot and flow: warm up, acquire the lease, replicate, release the lease."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from mirror.config.clients import fetch_options, produce_options
-from mirror.handover.lease import NETWORK, Lease, Turn
+from mirror.handover.lease import NETWORK, Lease, LeaseTerm, Standing
 from mirror.kafka.producer import DECIDES_S
 from mirror.kafka.target import Target
 from mirror.model.flow_plan import FlowPlan, Window
 from mirror.model.paused_topics import Paused
-from mirror.model.slot_ownership import COMMIT_S, GRACE_S, Baton, turn_of
+from mirror.model.slot_lease import GRACE_S, LeaseState, WindowOutcome
+from mirror.model.slot_ownership import COMMIT_S
 from mirror.replication.connections import Connections, connected, ended, forget, kept
 from mirror.replication.identities import Identities, placed
 from mirror.replication.outcomes import find_outcomes, in_question, note_unknown_outcomes
@@ -37,11 +38,11 @@ MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 
 @dataclass(slots=True)
 class Served:
-    """What a window did for a flow: nothing when its turn never came."""
+    """What a window did for a flow: nothing when it never acquired the lease."""
 
     partitions: list[Partition] = field(default_factory=list)
-    turn_wait_ms: float = 0.0  # from the window's start, or ours where we began later with no predecessor to wait for
-    takeovers: int = 0  # 1 when the predecessor was taken for dead
+    lease_wait_ms: float = 0.0  # from the window's start, or ours where we began later with no predecessor to wait for
+    takeovers: int = 0  # 1 when a predecessor counted as dead
 
 
 async def serve(plan: FlowPlan, window: Window) -> Served:
@@ -71,7 +72,7 @@ async def serve(plan: FlowPlan, window: Window) -> Served:
 
 
 class FlowWindow:
-    """The steps of one window, in order: warm, take the turn, replicate, hand over."""
+    """The steps of one window, in order: warm, acquire the lease, replicate, hand over."""
 
     def __init__(self, plan: FlowPlan, window: Window) -> None:
         self._plan = plan
@@ -82,35 +83,33 @@ class FlowWindow:
         self._commits = PositionCommits(plan, window, self._served.partitions)
         self._told: set[str] = set()
         self._had_failure = False  # positions may not be what they were: the successor looks what the target has
-        self._is_last = False
         self._spare = 0  # number of the transactional id that is written by
         self._decides_ms = 0  # until when the target may not know what became of our last transaction
-        self._is_lost = False  # the slot has another owner
-        self._is_overtaken = False  # another process counted this one as dead: what this one knows is old
-        self._lease = Lease()
         self._paused = Paused()
-        self._turn = Turn(plan, window, self._warn)
+        self._lease = Lease(plan, window, self._warn)
+        self._term = LeaseTerm()
+        self._standing = Standing.HOLDS
 
     async def run(self) -> Served:
-        """Run all steps; what is returned is empty when the turn never came."""
+        """Run all steps; what is returned is empty when the lease was never acquired."""
         connections = await self._retried("connect", self._warm)
-        if connections is not None and await self._turn.take(
-            connections.target, self._lease, lambda: self._begin(connections)
+        if connections is not None and await self._lease.acquire(
+            connections.target, self._term, lambda: self._begin(connections)
         ):
-            self._served.turn_wait_ms, self._served.takeovers = self._turn.wait_ms, self._turn.takeovers
+            self._served.lease_wait_ms, self._served.takeovers = self._lease.wait_ms, self._lease.takeovers
             await self._replicate(connections)
         elif self._window.is_retry:
-            await self._give_back_for_the_dead()
+            await self._release_for_dead_attempt()
         return self._served
 
-    async def _give_back_for_the_dead(self) -> None:
-        """Where an earlier attempt died too late in the window for this one to take over."""
+    async def _release_for_dead_attempt(self) -> None:
+        """Release the lease of an earlier attempt that died too late in the window for this one to take over."""
         target = connected(self._plan, self._window).target
         try:
-            await target.open({self._plan.baton_topic})
-            await self._turn.give_back_for_the_dead(target)
+            await target.open({self._plan.lease_topic})
+            await self._lease.release_for_dead_attempt(target)
         except NETWORK as error:
-            self._warn("give its turn back", error)  # it runs out by itself
+            self._warn("release its lease", error)  # it expires by itself
 
     def _warn(self, what: str, error: BaseException) -> None:
         """Note a failure, and say what cannot be done, once a window: a dead cluster must not fill the log."""
@@ -137,12 +136,12 @@ class FlowWindow:
         return None
 
     async def _warm(self) -> Connections | None:
-        """Connect to the target, wait until the slot is this process', connect to the source, say that we are ready."""
+        """Connect to the target, wait until the slot is this process', connect to the source, announce that we are ready."""
         plan = self._plan
         connections = connected(self._plan, self._window)
-        own = {plan.baton_topic, plan.offset_map_topic}
+        own = {plan.lease_topic, plan.offset_map_topic}
         await connections.target.open({p.remote_topic for p in plan.partitions} | own)
-        if not await self._turn.until_ours(connections.target):
+        if not await self._lease.wait_for_slot(connections.target):
             return None
         await connections.source.open({p.topic for p in plan.partitions})
         await connections.source.warm(
@@ -150,30 +149,31 @@ class FlowWindow:
         )
         if not all(is_there(connections.target, assigned) for assigned in plan.partitions):
             await connections.target.refresh()  # it knows of a topic that was gone, or had fewer partitions
-        await self._turn.say_ready(connections.target)
+        await self._lease.announce_ready(connections.target)
         return connections
 
-    # --- the turn -------------------------------------------------------------------------------------------
+    # --- the lease ------------------------------------------------------------------------------------------
 
     async def _begin(self, connections: Connections) -> bool:
-        """Hold the turn, then read the positions; False, and the turn given back, when a successor may not have seen us.
+        """Claim the lease, then read positions; release it, and return False, if a successor may have missed the claim.
 
-        A successor says that it is ready before it looks at our turn, and we hold our turn before we look whether it is
-        ready: one of the two sees the other, however long a cluster made either wait in between. The same goes for another
-        process that was given the slot.
+        A successor announces that it is ready before it looks at our lease, and we claim our lease before we look whether
+        it is ready: one of the two sees the other, however long a cluster makes either wait in between. The same goes for
+        another process that was given the slot.
         """
         plan, target, window = self._plan, connections.target, self._window
-        await self._commit(target, Baton(window.number, is_released=False))
+        before_us = self._lease.predecessor.outcome
+        await self._claim(target)
         places = [plan.paused_key, *((p.remote_topic, p.partition) for p in plan.partitions)]
         before = [] if plan.is_exactly_once else places
-        found = await target.committed(plan.group, [self._turn.ready, self._turn.owner, *before])
-        is_over = now_ms() >= window.end_ms and found.get(self._turn.ready, (-1,))[0] > window.number
-        if is_over or not self._turn.is_ours(found):
-            await self._commit(target, Baton(window.number, is_released=True))
+        found = await target.committed(plan.group, [self._lease.ready, self._lease.owner, *before])
+        is_over = now_ms() >= window.end_ms and self._lease.has_successor(found)
+        if is_over or not self._lease.owns_slot(found):
+            await self._release(target)
             return False
         if plan.is_exactly_once:
-            self._spare = self._turn.spare
-            await asyncio.sleep(max(0.0, min(DECIDES_S, (self._turn.decides_ms - now_ms()) / 1000)))
+            self._spare = before_us.spare
+            await asyncio.sleep(max(0.0, min(DECIDES_S, (before_us.decides_ms - now_ms()) / 1000)))
             # Which may end a transaction, and with it move the positions.
             await target.fence(self._spare, lambda spare: self._writes_by(target, spare))
             found = await target.committed(plan.group, places, is_stable=True)
@@ -182,7 +182,7 @@ class FlowWindow:
         for assigned in plan.partitions:
             committed = found.get((assigned.remote_topic, assigned.partition))
             self._served.partitions.append(
-                placed(plan, assigned, committed, from_earliest=from_earliest, is_uncertain=self._turn.in_doubt)
+                placed(plan, assigned, committed, from_earliest=from_earliest, is_uncertain=before_us.in_doubt)
             )
         if window.is_first_of(HOUR_MS):
             self._commits.write_all()
@@ -193,7 +193,7 @@ class FlowWindow:
     async def _writes_by(self, target: Target, spare: int) -> None:
         """Let everybody know by which id the slot's next transactions are written, before the first one; raises KafkaError."""
         self._spare = spare
-        await self._commit(target, Baton(self._window.number, is_released=False))
+        await self._claim(target)
         log.warning(
             "%s: slot %d: a transaction does not end: one of its topic-partitions takes no writes; going on beside it",
             self._plan.name,
@@ -203,8 +203,9 @@ class FlowWindow:
     # --- replicating and handing over -------------------------------------------------------------------------
 
     async def _find_outcomes(self, connections: Connections) -> None:
-        has_gap = self._turn.has_gap or self._had_failure or self._turn.is_unclean
-        partitions = in_question(self._served.partitions, is_unclean=self._turn.is_unclean, has_gap=has_gap)
+        outcome, has_gap = self._lease.predecessor
+        has_gap = has_gap or self._had_failure or outcome.is_unclean
+        partitions = in_question(self._served.partitions, is_unclean=outcome.is_unclean, has_gap=has_gap)
         self._had_failure |= not await find_outcomes(
             self._plan,
             partitions,
@@ -221,7 +222,7 @@ class FlowWindow:
             connections,
             self._served.partitions,
             self._commits,
-            self._lease,
+            self._term,
             tries_all=self._window.is_first_of(MINUTE_MS),
         )
         replicator.follow(self._paused)
@@ -240,27 +241,28 @@ class FlowWindow:
         if replicator.has_silent_source:
             # Windows may be shorter than a request's time-out: without this a half-open connection would stay.
             await connections.renew_source(plan)
-        if self._is_last:
+        is_last = self._standing is not Standing.HOLDS
+        if is_last:
             commits.map_is_due = True  # a mirror that is stopped leaves a complete map
-        drained = await replicator.drained(DRAINS_LOST_S if self._is_lost else GRACE_S)
+        drained = await replicator.drained(GRACE_S if self._standing.may_write else DRAINS_LOST_S)
         if not drained:
             connections.is_dirty = True
             connections.target.abort()  # at once: what no broker has received yet never arrives
             self._decides_ms = note_unknown_outcomes(plan, self._window.slot, self._served.partitions)
-        elif self._is_last and not plan.is_exactly_once:
+        elif is_last and not plan.is_exactly_once:
             await self._move_tails(connections)
         await self._hand_over(connections, replicator)
         if plan.is_exactly_once:
             await connections.target.close()  # the other lane fences it next; the next window of this one opens another
 
     async def _hand_over(self, connections: Connections, replicator: Replicator) -> None:
-        """Commit the last positions and release the turn; not when a successor has taken it over, which knows more."""
+        """Commit the last positions and release the lease, unless a successor has taken it over: that one knows more."""
         deadline = time.monotonic() + GRACE_S
         while time.monotonic() < deadline:
             try:
-                if not self._lease.is_valid:
+                if not self._term.is_valid:
                     await self._look(connections.target, replicator)
-                if self._is_overtaken:
+                if self._standing is Standing.OVERTAKEN:
                     log.warning(
                         "%s: slot %d was taken over while this process stood still: positions are left to the successor",
                         self._plan.name,
@@ -268,7 +270,7 @@ class FlowWindow:
                     )
                     connections.is_dirty = True
                     return
-                await self._commit(connections.target, Baton(self._window.number, is_released=True))
+                await self._release(connections.target)
             except NETWORK as error:
                 self._warn("commit positions", error)
                 await asyncio.sleep(0.2)
@@ -286,41 +288,39 @@ class FlowWindow:
         window = self._window
         while not self._stop.is_set():
             remaining_s = (window.end_ms - now_ms()) / 1000
-            if self._lease.is_valid:
+            if self._term.is_valid:
                 await asyncio.sleep(max(0.0, min(COMMIT_S, remaining_s)) if remaining_s > 0 else 0.02)
             has_successor, is_over = False, now_ms() >= window.end_ms
             try:
                 has_successor = await self._look(connections.target, replicator)
-                if not (is_over or self._is_last or self._plan.is_exactly_once):
+                if self._standing is Standing.HOLDS and not (is_over or self._plan.is_exactly_once):
                     await self._move_tails(connections)
-                    await self._commit(connections.target, None)
+                    await self._commit(connections.target)
             except NETWORK as error:
                 self._warn("commit positions", error)
                 await asyncio.sleep(0.2)
-            if self._is_last or (is_over and (has_successor or window.lanes == 1)):
+            if self._standing is not Standing.HOLDS or (is_over and (has_successor or window.lanes == 1)):
                 self._stop.set()
 
     async def _look(self, target: Target, replicator: Replicator) -> bool:
-        """Look whether slot and turn are still ours, which the lease is confirmed by, and who shall rest.
+        """Look how this window stands, extend its lease if it may write, and follow what operators paused.
 
         Returns:
             True when a successor is ready.
 
         Raises:
-            KafkaError: the target does not tell.
+            KafkaError: the target does not answer.
         """
-        asked = Lease.now()
-        found = await target.committed(self._plan.group, [*self._turn.looks_at, self._plan.paused_key])
-        self._is_lost = not self._turn.is_ours(found)
-        self._is_overtaken = self._turn.is_overtaken(found)
-        self._is_last = self._turn.is_lost(found) or self._is_overtaken
-        if not (self._is_lost or self._is_overtaken):
-            if self._turn.is_covered(found):
+        asked = LeaseTerm.now()
+        found = await target.committed(self._plan.group, [*self._lease.looks_at, self._plan.paused_key])
+        self._standing = self._lease.standing(found)
+        if self._standing.may_write:
+            if self._lease.has_stale_commit(found):
                 self._warn_of_sleeper()
-            self._lease.confirm(asked)
+            self._term.confirm(asked)
             replicator.lease_confirmed()
         replicator.follow(Paused.parse(found.get(self._plan.paused_key, (0, ""))[1]))
-        return found.get(self._turn.ready, (-1, ""))[0] > self._window.number
+        return self._lease.has_successor(found)
 
     def _warn_of_sleeper(self) -> None:
         """Write again what a process has covered that stood still for long, and have the successor look at the target."""
@@ -340,33 +340,42 @@ class FlowWindow:
         except NETWORK as error:
             self._warn(f"write {self._plan.offset_map_topic}", error)
 
-    async def _commit(self, target: Target, baton: Baton | None) -> None:
-        """Commit what was acknowledged since the last commit, and the turn with it in the same write.
+    async def _claim(self, target: Target) -> None:
+        await self._commit(target, is_claim=True)
 
-        The turn goes with every commit: a reader of positions that a process committed late reads its old turn with them, and
-        looks what the target has. Transactions have committed their own positions.
+    async def _release(self, target: Target) -> None:
+        """Commit the last positions and release the lease in the same write."""
+        lease = LeaseState(self._window.number, self._window.run_id, is_released=True, outcome=self._outcome())
+        pending = self._pending(target)
+        await target.commit(self._plan.group, {**pending.offsets, self._lease.own: lease.encode()})
+        self._commits.completed(pending)
+
+    async def _commit(self, target: Target, *, is_claim: bool = False) -> None:
+        """Commit what was acknowledged since the last commit, and that the lease is held in the same write.
+
+        The lease goes with every commit: a reader of positions that a process committed late reads its old lease with
+        them, and looks at what the target has.
         """
-        pending = self._commits.pending(target) if not self._plan.is_exactly_once else PendingCommit({}, [])
-        offsets = dict(pending.offsets)
-        if baton is None and offsets:
-            baton = Baton(self._window.number, is_released=False)
-        if baton is not None:
-            is_unclean = baton.is_released and self._had_failure
-            in_doubt = baton.is_released and any(
+        pending = self._pending(target)
+        if pending.offsets or is_claim:
+            lease = LeaseState(self._window.number, self._window.run_id, is_released=False, outcome=self._outcome())
+            await target.commit(self._plan.group, {**pending.offsets, self._lease.own: lease.encode()})
+        self._commits.completed(pending)
+
+    def _pending(self, target: Target) -> PendingCommit:
+        """Return what is to be committed; transactions have committed their own positions."""
+        return PendingCommit({}, []) if self._plan.is_exactly_once else self._commits.pending(target)
+
+    def _outcome(self) -> WindowOutcome:
+        return WindowOutcome(
+            is_unclean=self._had_failure,
+            in_doubt=any(
                 p.start is not None or p.identity in (Identity.UNVERIFIED, Identity.REPLACED)
                 for p in self._served.partitions
-            )
-            said = turn_of(
-                self._window.run_id,
-                is_unclean=is_unclean,
-                in_doubt=in_doubt,
-                spare=self._spare,
-                decides_ms=self._decides_ms,
-            )
-            offsets[self._turn.own] = (baton.encode(), said)
-        if offsets:
-            await target.commit(self._plan.group, offsets)
-        self._commits.completed(pending)
+            ),
+            spare=self._spare,
+            decides_ms=self._decides_ms,
+        )
 
 
 def replicator_of(
@@ -374,7 +383,7 @@ def replicator_of(
     connections: Connections,
     partitions: Sequence[Partition],
     commits: PositionCommits,
-    lease: Lease,
+    lease: LeaseTerm,
     *,
     tries_all: bool,
 ) -> Replicator:
@@ -385,7 +394,7 @@ def replicator_of(
         connections: Its clients.
         partitions: Those of the window, as they were placed.
         commits: Has their positions.
-        lease: Says whether the slot is ours.
+        lease: Says whether this window may write.
         tries_all: Also try what the target appended nothing to, and of which its metadata show no change.
     """
     target, fetch, packing = connections.target, fetch_options(plan.consumer), Packing(produce_options(plan.producer))

@@ -32,10 +32,10 @@ def serve_slot(window: Window, flows: tuple[FlowPlan, ...]) -> Iterator[tuple[ob
     served = loop.run_until_complete(_serve_all(window, flows))
     duration_ms = (time.time() - max(started, window.start_ms / 1000)) * 1000
     for flow, done in zip(flows, served, strict=True):
-        turn: tuple[float | None, int] = (done.turn_wait_ms, done.takeovers)
+        lease: tuple[float | None, int] = (done.lease_wait_ms, done.takeovers)
         for partition in done.partitions:
-            yield (*_row(flow, window, partition, duration_ms), *turn)
-            turn = (None, 0)
+            yield (*_row(flow, window, partition, duration_ms), *lease)
+            lease = (None, 0)
 
 
 async def _serve_all(window: Window, flows: tuple[FlowPlan, ...]) -> list[Served]:

@@ -70,9 +70,9 @@ class World:
             self._positions[place] = before if stands else self._ends[place]
             copied = self._positions[place] - before
             row = report(place[2], int(place[3]), records=copied, reason="too large" if stands else "")
-            turn = {"turn_wait_ms": 12.0} if number < 2 else {}
+            lease = {"lease_wait_ms": 12.0} if number < 2 else {}
             row |= {"bytes": 100 * copied, "last_timestamp_ms": now_s * 1000 if copied else None}
-            row |= {"slot": int(place[3]), "duration_ms": 1000.0 * STEP_S, **_measured(copied), **turn}
+            row |= {"slot": int(place[3]), "duration_ms": 1000.0 * STEP_S, **_measured(copied), **lease}
             if not copied:
                 measured = (name for name in row if name.startswith(("age_", "latency_")))
                 row |= {name: None for name in measured if name.endswith("_ms") and "sum" not in name}

@@ -1,10 +1,9 @@
-"""Windows, slots and batons."""
+"""Windows and slots."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.model.flow_plan import Assigned, FlowPlan, next_window, slot_of, window_at
-from mirror.model.slot_ownership import Baton
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**6), st.sampled_from([1, 2]))
@@ -26,11 +25,6 @@ def test_a_partition_always_has_one_slot_and_no_more_than_tasks_max_are_used(flo
     assert 0 <= slot < slots
     used = {slot_of(flow, topic, p, tasks_max=tasks, slots=slots) for p in range(50)}
     assert len(used) == min(tasks, slots)
-
-
-@given(st.integers(0, 2**40), st.booleans())
-def test_a_baton_survives_its_offset(window, released):
-    assert Baton.decode(Baton(window, is_released=released).encode()) == Baton(window, released)
 
 
 def test_shares_of_all_slots_are_the_plan():

@@ -44,7 +44,7 @@ class Offsets:
         return {place: self.kept[place] for place in wanted if place in self.kept}
 
     def owner(self, slot: int) -> int:
-        return Owner.parse(self.kept.get((PLAN.baton_topic, owner_key(slot)), (0, ""))).run_id
+        return Owner.parse(self.kept.get((PLAN.lease_topic, owner_key(slot)), (0, ""))).run_id
 
     def was_silent_for(self, run_id: int, seconds: float) -> None:
         """Let what a run said be so old."""
@@ -125,14 +125,14 @@ def test_who_stops_gives_its_slots_away_and_tells_its_own_windows_only(flow):
     first.looks(target), second.looks(target)
     asyncio.run(first.member._leave(target))  # type: ignore[arg-type]
     assert [target.owner(slot) for slot in range(SLOTS)] == [0, 0, 2, 2]
-    stops = target.kept[PLAN.baton_topic, stop_key()]
+    stops = target.kept[PLAN.lease_topic, stop_key()]
     assert (is_stopped(1, stops), is_stopped(2, stops)) == (True, False)
 
 
 @pytest.mark.parametrize("metadata", ["", "1732000000000", "a b c", "1 2"])
 def test_an_owner_that_another_version_wrote_is_taken_over(flow, metadata):
     target = Offsets()
-    target.kept[PLAN.baton_topic, owner_key(0)] = (897648426, metadata)
+    target.kept[PLAN.lease_topic, owner_key(0)] = (897648426, metadata)
     assert Process(flow, 1).is_given(0).looks(target) == {0}
 
 
@@ -167,8 +167,8 @@ def test_of_two_kinds_that_began_at_the_same_time_one_gives_way(flow):
         Process(flow, 2, layout=LAYOUT._replace(slots=2)).is_given(0, 1),
     )
     assert first.looks(target) == {0, 1, 2, 3}
-    target.kept[PLAN.baton_topic, layout_key()] = (0, other.member.layout.text())  # written at the same time, and last
-    target.kept[PLAN.baton_topic, owner_key(1)] = Owner(2, 0, int(time.time() * 1000), "s").encode()
+    target.kept[PLAN.lease_topic, layout_key()] = (0, other.member.layout.text())  # written at the same time, and last
+    target.kept[PLAN.lease_topic, owner_key(1)] = Owner(2, 0, int(time.time() * 1000), "s").encode()
     assert first.looks(target) == frozenset()
     assert [target.owner(slot) for slot in range(SLOTS)] == [0, 2, 0, 0]
     assert other.looks(target) == {0, 1}
@@ -179,9 +179,9 @@ def test_who_works_says_so_again_and_again(flow):
     process = Process(flow, 1).is_given(0)
     process.looks(target)
     target.was_silent_for(1, 6)
-    before = Owner.parse(target.kept[PLAN.baton_topic, owner_key(0)])
+    before = Owner.parse(target.kept[PLAN.lease_topic, owner_key(0)])
     process.looks(target)
-    after = Owner.parse(target.kept[PLAN.baton_topic, owner_key(0)])
+    after = Owner.parse(target.kept[PLAN.lease_topic, owner_key(0)])
     assert after.said_ms > before.said_ms + 5_000
     assert after.since_ms == before.since_ms
 

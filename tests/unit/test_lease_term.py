@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from mirror.handover import lease
-from mirror.handover.lease import VALID_S, Lease
-from mirror.model.slot_ownership import COMMIT_S, DEAD_AFTER_S
+from mirror.handover.lease import VALID_S, LeaseTerm
+from mirror.model.slot_lease import DEAD_AFTER_S
+from mirror.model.slot_ownership import COMMIT_S
 
 
 class Clock:
@@ -29,7 +30,7 @@ def clock(monkeypatch):
 
 
 def test_it_is_not_valid_before_it_is_confirmed(clock):
-    assert not Lease().is_valid
+    assert not LeaseTerm().is_valid
 
 
 @pytest.mark.parametrize(
@@ -45,8 +46,8 @@ def test_it_is_not_valid_before_it_is_confirmed(clock):
 )
 def test_it_is_valid_for_some_seconds_by_both_clocks(clock, monotonic_s, wall_s, is_valid):
     """B."""
-    ours = Lease()
-    ours.confirm(Lease.now())
+    ours = LeaseTerm()
+    ours.confirm(LeaseTerm.now())
     clock.monotonic_s += monotonic_s
     clock.wall_s += wall_s
     assert ours.is_valid is is_valid
@@ -54,14 +55,14 @@ def test_it_is_valid_for_some_seconds_by_both_clocks(clock, monotonic_s, wall_s,
 
 def test_it_counts_from_when_it_was_asked_for_not_from_when_the_answer_came(clock):
     """A."""
-    ours, asked = Lease(), Lease.now()
+    ours, asked = LeaseTerm(), LeaseTerm.now()
     clock.monotonic_s += VALID_S - 1
     clock.wall_s += VALID_S - 1
     ours.confirm(asked)
     assert ours.is_valid
     clock.monotonic_s += 1
     assert not ours.is_valid
-    ours.confirm(Lease.now())
+    ours.confirm(LeaseTerm.now())
     ours.confirm(asked)
     assert ours.is_valid, "an answer that comes late takes nothing back"
 

@@ -1,0 +1,111 @@
+"""Which window may write in a slot: leases as group offsets with metadata, and what they tell the next window. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+GRACE_S = 5.0  # how long a window goes on past its end while no successor is ready, and how long it waits for answers
+DEAD_AFTER_S = 2 * GRACE_S + 3.0  # after a window's end, when a lease that was never released counts as dead
+
+_UNCLEAN = "unclean"
+_IN_DOUBT = "in-doubt"
+_SPARE = "spare-"
+_DECIDES = "decides-"
+
+
+class WindowOutcome(NamedTuple):
+    """How a window ended, as far as the next one has to know; by default as it should.
+
+    Attributes:
+        is_unclean: Something failed, or a process died: the target may have more than the positions tell.
+        in_doubt: Some positions may belong to other topics of the same names.
+        spare: Number of the spare transactional id that the slot writes by, 0 for none.
+        decides_ms: Until when a cluster may not know what became of the last transaction, epoch ms, 0 where that is known.
+    """
+
+    is_unclean: bool = False
+    in_doubt: bool = False
+    spare: int = 0
+    decides_ms: int = 0
+
+
+class LeaseState(NamedTuple):
+    """A slot's lease as one lane has it: window `window` of run `run_id` holds it, or has released it.
+
+    Kept as an offset of the flow's group, 2 * window plus 1 when released, with the run and the outcome as metadata.
+    """
+
+    window: int
+    run_id: int
+    is_released: bool
+    outcome: WindowOutcome = WindowOutcome()
+
+    def encode(self) -> tuple[int, str]:
+        """Return it as offset and metadata. How a window ended is only told when it has."""
+        spare, decides_ms = self.outcome.spare, self.outcome.decides_ms
+        marks = {
+            _UNCLEAN: self.is_released and self.outcome.is_unclean,
+            _IN_DOUBT: self.is_released and self.outcome.in_doubt,
+            f"{_SPARE}{spare}": spare > 0,
+            f"{_DECIDES}{decides_ms}": decides_ms > 0,
+        }
+        metadata = " ".join([str(self.run_id), *(mark for mark, is_set in marks.items() if is_set)])
+        return 2 * self.window + self.is_released, metadata
+
+    @classmethod
+    def parse(cls, at: tuple[int, str]) -> LeaseState:
+        """Read `encode()` back; the run is 0 where none is named."""
+        offset, metadata = at
+        run_id, _, rest = metadata.partition(" ")
+        marks = rest.split()
+        outcome = WindowOutcome(
+            is_unclean=_UNCLEAN in marks,
+            in_doubt=_IN_DOUBT in marks,
+            spare=_number(_SPARE, marks),
+            decides_ms=_number(_DECIDES, marks),
+        )
+        return cls(offset // 2, int(run_id or 0), bool(offset % 2), outcome)
+
+    def dead_ms(self, window_ms: int) -> float:
+        """Return when the window has ended, or counts as dead; epoch ms."""
+        return (self.window + 1) * window_ms + DEAD_AFTER_S * 1000
+
+
+def _number(mark: str, marks: Collection[str]) -> int:
+    return next((int(one.removeprefix(mark)) for one in marks if one.startswith(mark)), 0)
+
+
+class Predecessor(NamedTuple):
+    """What a window begins with: how those before it ended, and whether its direct predecessor was served at all.
+
+    `has_gap`: positions may be older than they should be. A broker that was killed has been seen to come back with a
+    group's offsets of minutes ago.
+    """
+
+    outcome: WindowOutcome = WindowOutcome()
+    has_gap: bool = False
+
+
+def predecessor_of(window: int, leases: Collection[LeaseState]) -> Predecessor:
+    """Return what a window begins with when it acquires its slot.
+
+    | the lanes' leases | predecessor |
+    |---|---|
+    | none | has a gap |
+    | window - 1, released | as it says |
+    | one that is still held: its process died | is unclean |
+    | older ones, released | as they say, and has a gap |
+
+    Args:
+        window: The number of the window that begins.
+        leases: Those of the slot's lanes, as far as they were ever held.
+    """
+    newest = max(leases, default=None)
+    outcome = WindowOutcome(
+        is_unclean=any(not lease.is_released or lease.outcome.is_unclean for lease in leases),
+        in_doubt=any(lease.outcome.in_doubt for lease in leases),
+        spare=newest.outcome.spare if newest is not None else 0,
+        decides_ms=newest.outcome.decides_ms if newest is not None else 0,
+    )
+    return Predecessor(outcome, has_gap=window - 1 not in {lease.window for lease in leases})

@@ -1,0 +1,471 @@
+"""A slot's lease: whatever a cluster holds up, two windows of a slot never both replicate. The group's offsets are in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirror.handover.lease import LeaseTerm, Standing
+from mirror.model.flow_plan import Assigned, FlowPlan, Window
+from mirror.model.slot_lease import LeaseState, Predecessor, WindowOutcome, predecessor_of
+from mirror.model.slot_ownership import Owner, is_stopped, lease_key, owner_key, ready_key, stop_key, with_stop
+from mirror.replication.partition import Partition
+from mirror.replication.positions import PositionCommits
+from mirror.replication.window import Connections, FlowWindow
+
+WINDOW_MS = 1000
+PLAN = FlowPlan(
+    source="A", target="B", tasks_max=1, consumer={}, producer={},
+    partitions=(Assigned("t", "A.t", 0, "id"),),
+)  # fmt: skip
+
+
+class GroupOffsets:
+    """What the target keeps of the flow's group; `hold` keeps the first commit from arriving until `release`."""
+
+    def __init__(self, *, hold: bool = False) -> None:
+        self.offsets = {(PLAN.lease_topic, owner_key(0)): Owner(7).encode()}
+        self.release = asyncio.Event()
+        if not hold:
+            self.release.set()
+
+    async def commit(self, group: str, offsets: dict[tuple[str, int], tuple[int, str]]) -> None:
+        assert group == PLAN.group
+        await self.release.wait()
+        self.offsets |= offsets
+
+    async def committed(self, group: str, wanted: list[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, str]]:
+        assert group == PLAN.group
+        return {key: self.offsets[key] for key in wanted if key in self.offsets}
+
+    def knows(self, topic: str, partition: int) -> bool:
+        return (topic, partition) == ("A.t", 0)
+
+    def lease(self, lane: int) -> LeaseState | None:
+        at = self.offsets.get((PLAN.lease_topic, lease_key(0, lane)))
+        return LeaseState.parse(at) if at is not None else None
+
+    def gives_the_slot_to(self, run_id: int) -> None:
+        self.offsets[PLAN.lease_topic, owner_key(0)] = Owner(run_id, int(time.time() * 1000)).encode()
+
+    def says_ready(self, window: int) -> None:
+        self.offsets[PLAN.lease_topic, ready_key(0)] = (window, "")
+
+
+def window(number: int, *, run_id: int = 7, plan: FlowPlan = PLAN) -> FlowWindow:
+    return FlowWindow(
+        plan, Window(number=number, window_ms=WINDOW_MS, lanes=2, slot=0, run_id=run_id, gone=frozenset({5, 6}))
+    )
+
+
+async def acquired(served: FlowWindow, target: GroupOffsets) -> bool:
+    connections = seen_by(target)
+    return await served._lease.acquire(connections.target, served._term, lambda: served._begin(connections))
+
+
+def seen_by(target: GroupOffsets) -> Connections:
+    return Connections(source=None, target=target)  # type: ignore[arg-type]
+
+
+async def next_start() -> int:
+    """Wait for the begin of an even window and return its number."""
+    number = int(time.time() * 1000 // WINDOW_MS) // 2 * 2 + 2
+    await asyncio.sleep(number * WINDOW_MS / 1000 - time.time() + 0.01)
+    return number
+
+
+def test_a_window_whose_claim_came_late_gives_way_to_its_successor():
+    async def scene() -> None:
+        here = GroupOffsets()
+        late = GroupOffsets(hold=True)
+        late.offsets = here.offsets  # the same group, by a connection that hangs
+        number = await next_start()
+        first = asyncio.create_task(acquired(window(number), late))
+        here.says_ready(number + 1)
+        assert await acquired(window(number + 1), here), "nobody holds the lease as far as it can see"
+        late.release.set()
+        assert await first is False
+        assert here.lease(lane=1) == LeaseState(number + 1, 7, is_released=False)
+        assert here.lease(lane=0) == LeaseState(number, 7, is_released=True)
+
+    asyncio.run(scene())
+
+
+def test_a_late_claim_holds_where_no_successor_has_looked_yet():
+    async def scene() -> None:
+        target = GroupOffsets()
+        passed = await next_start() - 4
+        target.says_ready(passed)
+        assert await window(passed)._begin(seen_by(target))
+        assert target.lease(lane=0) == LeaseState(passed, 7, is_released=False)
+
+    asyncio.run(scene())
+
+
+def test_a_successor_that_was_ready_first_says_so_again():
+    async def scene() -> None:
+        target = GroupOffsets()
+        number = await next_start()
+        first, second = window(number), window(number + 1)
+        target.says_ready(number + 1)
+        target.says_ready(number)  # the first one begins late: its own word covers that of its successor
+        assert await acquired(first, target)
+        waiting = asyncio.create_task(acquired(second, target))
+        while (number + 1) * WINDOW_MS / 1000 + 0.1 > time.time():
+            await asyncio.sleep(0.01)
+        assert target.offsets[PLAN.lease_topic, ready_key(0)][0] == number + 1
+        await first._release(target)  # type: ignore[arg-type]
+        assert await waiting
+
+    asyncio.run(scene())
+
+
+def test_a_successor_waits_for_the_lease_and_acquires_it_with_the_last_positions():
+    async def scene() -> None:
+        target = GroupOffsets()
+        number = await next_start()
+        first, second = window(number), window(number + 1)
+        assert await acquired(first, target)
+        target.says_ready(number + 1)
+        waiting = asyncio.create_task(acquired(second, target))
+        await asyncio.sleep(WINDOW_MS * 1.3 / 1000)
+        assert not waiting.done()
+        (partition,) = first._served.partitions
+        partition.start, partition.acked = None, 42
+        await first._release(target)  # type: ignore[arg-type]
+        assert await waiting
+        assert second._served.partitions[0].position == 42
+
+    asyncio.run(scene())
+
+
+def test_a_window_that_nobody_served_is_a_gap_after_which_positions_are_doubted():
+    async def scene() -> None:
+        target = GroupOffsets()
+        number = await next_start()
+        first, second, fourth = window(number), window(number + 1), window(number + 3)
+        assert await acquired(first, target)
+        assert first._lease.predecessor.has_gap, "who comes first knows of nobody before"
+        target.says_ready(number + 1)
+        await first._release(target)  # type: ignore[arg-type]
+        assert await acquired(second, target)
+        assert not second._lease.predecessor.has_gap
+        await second._release(target)  # type: ignore[arg-type]
+        assert await acquired(fourth, target)
+        assert fourth._lease.predecessor.has_gap
+        assert not fourth._lease.predecessor.outcome.is_unclean
+
+    asyncio.run(scene())
+
+
+def test_a_window_in_which_something_failed_releases_its_lease_as_unclean():
+    async def scene() -> None:
+        target = GroupOffsets()
+        number = await next_start()
+        first, second = window(number), window(number + 1)
+        assert await acquired(first, target)
+        first._warn("commit positions", OSError("no connection"))
+        target.says_ready(number + 1)
+        await first._release(target)  # type: ignore[arg-type]
+        assert await second._lease.acquire(seen_by(target).target, second._term, lambda: asyncio.sleep(0, True))
+        assert second._lease.predecessor.outcome.is_unclean
+        assert not second._lease.predecessor.has_gap
+
+    asyncio.run(scene())
+
+
+def test_a_lease_is_taken_over_at_once_where_whoever_held_it_is_known_to_be_gone():
+    now = int(time.time() * 1000 // WINDOW_MS)
+    held, long_ago = LeaseState(now, 7, is_released=False), 0
+    assert window(now + 1)._lease._may_take_over(held._replace(run_id=6), long_ago), "a run of this very state folder"
+    assert window(now)._lease._may_take_over(held, long_ago), "our own claim, whose answer was lost"
+    assert not window(now + 1)._lease._may_take_over(held, long_ago), "our predecessor, which writes"
+
+
+def test_another_process_gets_the_time_to_release_its_lease():
+    now, now_ms = int(time.time() * 1000 // WINDOW_MS), int(time.time() * 1000)
+    held = LeaseState(now, 8, is_released=False)
+    assert not window(now + 1)._lease._may_take_over(held, now_ms)
+    assert not window(now + 1)._lease._may_take_over(held, now_ms - 6_000)
+    assert window(now + 1)._lease._may_take_over(held, now_ms - 8_000)
+    transactions = window(now + 1, plan=replace(PLAN, transaction_ms=100))._lease
+    assert transactions._may_take_over(held, now_ms - 3_000), "opening the slot's producer fences the other one"
+    assert not transactions._may_take_over(held, now_ms)
+
+
+def test_a_position_goes_with_its_records_though_the_topic_is_not_known_for_a_moment():
+    served = window(1)
+    (assigned,) = PLAN.partitions
+    partition = Partition(assigned._replace(remote_topic="A.gone"), 5, 5)
+    commits = PositionCommits(PLAN, served._window, [partition])
+    target = seen_by(GroupOffsets()).target
+    assert commits.pending(target).offsets == {}
+    partition.has_arrived, partition.acked = True, 9
+    assert commits.pending(target).offsets == {("A.gone", 0): (9, "")}
+
+
+def test_a_slot_that_is_another_process_is_waited_for_and_not_touched():
+    async def scene() -> None:
+        target = GroupOffsets()
+        target.gives_the_slot_to(8)
+        number = await next_start()
+        waiting = asyncio.create_task(window(number + 1)._lease.wait_for_slot(seen_by(target).target))
+        await asyncio.sleep(0.7)
+        assert not waiting.done()
+        assert target.lease(lane=0) is None
+        target.gives_the_slot_to(7)
+        assert await waiting
+
+    asyncio.run(scene())
+
+
+def test_a_claim_is_given_back_when_the_slot_went_to_another_process_meanwhile():
+    async def scene() -> None:
+        target = GroupOffsets()
+        number = await next_start()
+        served = window(number)
+        commit = target.commit
+
+        async def and_it_is_taken_away(group: str, offsets: dict[tuple[str, int], tuple[int, str]]) -> None:
+            await commit(group, offsets)
+            target.gives_the_slot_to(8)
+
+        target.commit = and_it_is_taken_away  # type: ignore[method-assign]
+        assert not await acquired(served, target)
+        assert target.lease(lane=number % 2) == LeaseState(number, 7, is_released=True)
+        assert not served._served.partitions
+
+    asyncio.run(scene())
+
+
+def test_a_retry_that_comes_too_late_releases_the_lease_as_unclean():
+    async def scene() -> None:
+        target = GroupOffsets()
+        number = await next_start()
+        dead = window(number - 1)
+        assert await dead._begin(seen_by(target)), "and its process is killed"
+        successor = window(number)
+        matched = []
+
+        async def match(connections: Connections) -> None:
+            matched.append(connections)
+
+        successor._find_outcomes = match  # type: ignore[method-assign]
+        waiting = asyncio.create_task(acquired(successor, target))
+        await asyncio.sleep(0.2)
+        assert not waiting.done()
+        await window(number - 1)._lease.release_for_dead_attempt(seen_by(target).target)
+        assert await waiting
+        assert matched, "it looks at what the target has"
+        assert target.lease(lane=(number - 1) % 2) == LeaseState(number - 1, 7, is_released=True, outcome=UNCLEAN)
+
+    asyncio.run(scene())
+
+
+def test_a_retry_leaves_the_leases_of_others_alone():
+    async def scene() -> None:
+        target = GroupOffsets()
+        number = await next_start()
+        assert await window(number, run_id=7)._begin(seen_by(target))
+        await window(number + 2)._lease.release_for_dead_attempt(seen_by(target).target)
+        await window(number, run_id=8)._lease.release_for_dead_attempt(seen_by(target).target)
+        assert target.lease(lane=0) == LeaseState(number, 7, is_released=False)
+
+    asyncio.run(scene())
+
+
+def test_a_process_that_stops_waits_for_no_slot_and_others_do():
+    async def scene() -> None:
+        target = GroupOffsets()
+        target.gives_the_slot_to(9)
+        target.offsets[PLAN.lease_topic, stop_key()] = with_stop(7, with_stop(3, None))
+        number = await next_start()
+        assert not await window(number + 1)._lease.wait_for_slot(seen_by(target).target)
+        target.gives_the_slot_to(8)
+        assert await window(number + 1, run_id=8)._lease.wait_for_slot(seen_by(target).target)
+
+    asyncio.run(scene())
+
+
+def test_runs_that_stop_at_the_same_time_are_all_told():
+    stops = None
+    for run in range(12):
+        stops = with_stop(run, stops)
+    assert [is_stopped(run, stops) for run in (11, 10, 4)] == [True] * 3
+    assert not is_stopped(1, stops), "the oldest are forgotten"
+    assert not is_stopped(1, None)
+
+
+def test_a_lease_that_was_never_released_is_taken_over_after_a_bound():
+    async def scene() -> None:
+        long_ago = int(time.time() * 1000 // WINDOW_MS) - 15
+        lease = window(long_ago + 15)._lease
+        assert lease._may_take_over(LeaseState(long_ago, 7, is_released=False), 0)
+        assert lease.takeovers == 1
+
+    asyncio.run(scene())
+
+
+HELD, RELEASED = False, True
+SLOT = (PLAN.lease_topic, owner_key(0))
+
+
+def leases(**lanes: tuple[int, int, bool]) -> dict[tuple[str, int], LeaseState]:
+    """Return both lanes' leases, "even" and "odd": window, run, whether it is released."""
+    keys = {lane: (PLAN.lease_topic, lease_key(0, at)) for at, lane in enumerate(("even", "odd"))}
+    return {keys[lane]: LeaseState(*lease) for lane, lease in lanes.items()}
+
+
+def found(*, owner: int = 7, **lanes: tuple[int, int, bool]) -> dict[tuple[str, int], tuple[int, str]]:
+    """Return the same as the target keeps it, with the slot's owner."""
+    return {SLOT: Owner(owner).encode()} | {key: lease.encode() for key, lease in leases(**lanes).items()}
+
+
+@pytest.mark.parametrize(
+    ("seen", "standing", "has_stale_commit"),
+    [
+        pytest.param({"even": (10, 7, HELD), "odd": (9, 7, RELEASED)}, Standing.HOLDS, False, id="nothing happened"),
+        pytest.param({"even": (10, 7, HELD), "odd": (11, 7, HELD)}, Standing.OVERTAKEN, False, id="by the next window"),
+        pytest.param(
+            {"even": (12, 7, HELD), "odd": (11, 7, RELEASED)}, Standing.OVERTAKEN, False, id="and by the one after"
+        ),
+        pytest.param(
+            {"even": (10, 8, HELD), "odd": (9, 7, RELEASED)}, Standing.OVERTAKEN, False, id="by another process"
+        ),
+        pytest.param({"even": (10, 8, HELD), "owner": 8}, Standing.OVERTAKEN, False, id="by the slot's new owner"),
+        pytest.param(
+            {"even": (10, 7, HELD), "owner": 8}, Standing.LOST, False, id="the slot is another's, which waits"
+        ),
+        pytest.param(
+            {"even": (4, 7, HELD), "odd": (9, 7, RELEASED)}, Standing.HOLDS, True, id="a sleeper of our lane woke"
+        ),
+        pytest.param(
+            {"even": (10, 7, HELD), "odd": (3, 7, HELD)}, Standing.HOLDS, True, id="one of the other lane woke"
+        ),
+        pytest.param(
+            {"even": (10, 7, HELD), "odd": (9, 7, HELD)}, Standing.HOLDS, True, id="the predecessor, which had released"
+        ),
+    ],
+)
+def test_how_a_window_that_acquired_its_slot_stands(seen, standing, has_stale_commit):
+    lease = window(10)._lease
+    lease._acquired_from = leases(even=(8, 7, RELEASED), odd=(9, 7, RELEASED))
+    assert lease.standing(found(**seen)) is standing
+    if standing.may_write:
+        assert lease.has_stale_commit(found(**seen)) is has_stale_commit
+
+
+def test_a_window_whose_process_is_told_to_stop_may_write_until_it_has_released():
+    stopping = found(even=(10, 7, HELD)) | {(PLAN.lease_topic, stop_key()): with_stop(7, None)}
+    assert window(10)._lease.standing(stopping) is Standing.STOPPING
+    assert Standing.STOPPING.may_write
+
+
+def test_a_predecessor_that_died_and_never_released_its_lease_is_no_sleeper():
+    lease = window(10)._lease
+    lease._acquired_from = leases(even=(8, 7, RELEASED), odd=(9, 7, HELD))
+    assert not lease.has_stale_commit(found(even=(10, 7, HELD), odd=(9, 7, HELD)))
+
+
+CLEAN, UNCLEAN, IN_DOUBT = WindowOutcome(), WindowOutcome(is_unclean=True), WindowOutcome(in_doubt=True)
+SPARE = WindowOutcome(spare=2, decides_ms=99)
+
+
+@pytest.mark.parametrize(
+    ("before", "outcome", "has_gap"),
+    [
+        pytest.param([], CLEAN, True, id="nobody"),
+        pytest.param([(9, 7, RELEASED)], CLEAN, False, id="all went well"),
+        pytest.param([(9, 7, HELD)], UNCLEAN, False, id="its process died"),
+        pytest.param([(9, 7, RELEASED), (8, 7, HELD)], UNCLEAN, False, id="that of the one before died"),
+        pytest.param([(9, 7, RELEASED, UNCLEAN)], UNCLEAN, False, id="something failed"),
+        pytest.param([(9, 7, RELEASED, IN_DOUBT)], IN_DOUBT, False, id="topics were not verified"),
+        pytest.param([(7, 7, RELEASED)], CLEAN, True, id="a window was not served"),
+        pytest.param([(9, 7, RELEASED, SPARE), (8, 7, RELEASED)], SPARE, False, id="the newest tells the id"),
+        pytest.param([(9, 7, RELEASED), (8, 7, RELEASED, SPARE)], CLEAN, False, id="an older one does not"),
+    ],
+)
+def test_what_a_window_begins_with(before, outcome, has_gap):
+    assert predecessor_of(10, [LeaseState(*lease) for lease in before]) == Predecessor(outcome, has_gap)
+
+
+outcomes = st.builds(
+    WindowOutcome,
+    is_unclean=st.booleans(),
+    in_doubt=st.booleans(),
+    spare=st.integers(0, 9),
+    decides_ms=st.integers(0, 2**42),
+)
+
+
+@given(st.integers(0, 2**40), st.integers(0, 2**31), outcomes)
+def test_a_released_lease_survives_its_offset_and_metadata(number, run_id, outcome):
+    lease = LeaseState(number, run_id, is_released=True, outcome=outcome)
+    assert LeaseState.parse(lease.encode()) == lease
+
+
+@given(st.integers(0, 2**40), st.integers(0, 2**31), outcomes)
+def test_a_lease_that_is_held_does_not_tell_how_its_window_will_end(number, run_id, outcome):
+    lease = LeaseState(number, run_id, is_released=False, outcome=outcome)
+    expected = lease._replace(outcome=outcome._replace(is_unclean=False, in_doubt=False))
+    assert LeaseState.parse(lease.encode()) == expected
+
+
+async def one_at_42() -> tuple[GroupOffsets, FlowWindow]:
+    """A window that holds its lease, with its topic-partition at 42, and what the target keeps."""
+    target = GroupOffsets()
+    first = window(await next_start())
+    assert await acquired(first, target)
+    (partition,) = first._served.partitions
+    partition.start, partition.acked = None, 42
+    return target, first
+
+
+def test_positions_that_a_sleeper_has_covered_are_written_again_and_the_successor_looks_at_the_target():
+    async def scene() -> None:
+        target, first = await one_at_42()
+        number = first._window.number
+        await first._commit(target)  # type: ignore[arg-type]
+        old = LeaseState(number - 4, 7, is_released=False).encode()
+        target.offsets |= {("A.t", 0): (7, ""), (PLAN.lease_topic, lease_key(0, first._window.lane)): old}
+        await first._look(target, Replicator())  # type: ignore[arg-type]
+        await first._commit(target)  # type: ignore[arg-type]
+        assert target.offsets["A.t", 0][0] == 42
+        assert target.lease(lane=0) == LeaseState(number, 7, is_released=False)
+        target.says_ready(number + 1)
+        await first._release(target)  # type: ignore[arg-type]
+        second = window(number + 1)
+        assert await second._lease.acquire(seen_by(target).target, second._term, lambda: asyncio.sleep(0, True))
+        assert second._lease.predecessor.outcome.is_unclean
+
+    asyncio.run(scene())
+
+
+class Replicator:
+    """One that is told of what was looked at."""
+
+    def lease_confirmed(self) -> None: ...
+
+    def follow(self, paused: object) -> None: ...
+
+
+def test_a_window_that_counted_as_dead_writes_no_position_and_no_lease():
+    async def scene() -> None:
+        target, first = await one_at_42()
+        number = first._window.number
+        successors = {
+            ("A.t", 0): (99, ""),
+            (PLAN.lease_topic, lease_key(0, 1)): LeaseState(number + 1, 7, is_released=True).encode(),
+        }
+        target.offsets |= successors
+        first._term = LeaseTerm()  # it slept: the last confirmation is of long ago
+        before = dict(target.offsets)
+        await first._hand_over(seen_by(target), Replicator())  # type: ignore[arg-type]
+        assert target.offsets == before
+
+    asyncio.run(scene())
