@@ -642,7 +642,7 @@ BY_NAME = {spec.name: spec for spec in CATALOGUE}
 
 
 def series_names(spec: MetricSpec) -> tuple[str, ...]:
-    """Return the names that the family's series have: a histogram has three."""
+    """Return the names that the family's series have: a classic histogram has three, a native one its own."""
     if spec.kind == "histogram":
-        return tuple(f"{spec.name}_{part}" for part in ("bucket", "count", "sum"))
+        return (spec.name, *(f"{spec.name}_{part}" for part in ("bucket", "count", "sum")))
     return (spec.name,)

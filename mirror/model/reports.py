@@ -6,6 +6,7 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 
 from metrics.catalogue import RECORD_SECONDS
+from metrics.native import Counts
 
 BOUNDS_MS = tuple(bound * 1000 for bound in RECORD_SECONDS)
 HIDDEN = "the source does not show its topic, which was deleted, or this client may not DESCRIBE it"
@@ -20,9 +21,9 @@ SCHEMA = (
     "window_id bigint, slot int, duration_ms double, "
     "records bigint, bytes bigint, position bigint, last_timestamp_ms double, "
     "age_ms double, age_min_ms double, age_max_ms double, age_sum_ms double, "
-    "age_counts array<bigint>, "
+    "age_counts array<bigint>, age_native array<bigint>, "  # native: buckets and counts in turn (metrics.native)
     "latency_ms double, latency_min_ms double, latency_max_ms double, latency_sum_ms double, "
-    "latency_counts array<bigint>, "
+    "latency_counts array<bigint>, latency_native array<bigint>, "
     "lost bigint, rewinds bigint, reason string, "
     "lease_wait_ms double, takeovers bigint"  # of the slot: in one row of each window, null and 0 in the others
 )
@@ -32,7 +33,7 @@ SCHEMA = (
 class Spread:
     """Last, smallest, largest and summed value of a measure in ms; `last` is None before the first one.
 
-    `counts` are the values between BOUNDS_MS, the last count those above all of them.
+    `counts` are the values between BOUNDS_MS, the last count those above all of them; `native` the same by metrics.native.
     """
 
     last: float | None = None
@@ -40,6 +41,7 @@ class Spread:
     high: float = field(default=float("-inf"))
     total: float = 0.0
     counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS_MS) + 1))
+    native: Counts = field(default_factory=Counts)
 
     def add(self, low: float, high: float, total: float, count: int) -> None:
         """Take in one batch: its smallest, largest and summed value; the smallest belongs to the newest record."""
@@ -47,6 +49,7 @@ class Spread:
         self.low = min(self.low, low)
         self.high = max(self.high, high)
         self.total += total
+        self.native.add(low / 1000, high / 1000, count)
         first, last = bisect_left(BOUNDS_MS, low), bisect_left(BOUNDS_MS, high)
         if first == last:
             self.counts[first] += count
@@ -58,11 +61,11 @@ class Spread:
             below = upto
         self.counts[last] += count - below
 
-    def columns(self) -> tuple[float | None, float | None, float | None, float, list[int]]:
-        """Return (last, min, max, sum, counts); the first three are None when nothing was measured."""
+    def columns(self) -> tuple[float | None, float | None, float | None, float, list[int], list[int]]:
+        """Return (last, min, max, sum, counts, native); the first three are None when nothing was measured."""
         if self.last is None:
-            return None, None, None, 0.0, self.counts
-        return self.last, self.low, self.high, self.total, self.counts
+            return None, None, None, 0.0, self.counts, []
+        return self.last, self.low, self.high, self.total, self.counts, self.native.flat()
 
 
 @dataclass(slots=True)

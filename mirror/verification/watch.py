@@ -12,8 +12,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from metrics.exporter import PortTakenError, serve
-from metrics.exposition import exposition
 from metrics.recorder import Recorder
+from metrics.scrape import answer
 from mirror.config.properties import Entry
 from mirror.config.settings import Flow, Settings
 from mirror.config.values import host_port
@@ -98,7 +98,9 @@ def watch(settings: Settings, flow: Flow, asked: Namespace, stop: threading.Even
             host, port = host_port(Entry(key="--metrics-listen", value=asked.metrics_listen, where="option"))
             address = stack.enter_context(
                 serve(
-                    lambda: exposition(recorder.snapshot(), max_series=settings.mirror.metrics_max_series),
+                    lambda wanted: answer(
+                        wanted, recorder.snapshot(), recorder.began(), max_series=settings.mirror.metrics_max_series
+                    ),
                     host,
                     port,
                     is_ready=lambda: True,

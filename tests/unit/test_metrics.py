@@ -12,6 +12,7 @@ from metrics.catalogue import CATALOGUE, RECORD_SECONDS
 from metrics.exporter import PortTakenError, serve
 from metrics.exposition import exposition
 from metrics.listener import MirrorQueryListener, reports
+from metrics.native import bucket_of
 from metrics.recorder import Recorder
 from mirror.lag.live_table import lag_table
 from mirror.model.reports import SCHEMA, Spread
@@ -29,7 +30,8 @@ def counts(**at):
 
 def report(topic="a.t", partition=0, *, records=4, reason="", turn=(None, 0)):
     values = ("a", "b", topic, "t", partition, 5, 0, 2000.0, records, 400, 10, 99.0,
-              1.0, 1.0, 3.0, 8.0, counts(b0=records), 2.0, 2.0, 4.0, 12.0, counts(b0=records), 0, 0, reason, *turn)  # fmt: skip
+              1.0, 1.0, 3.0, 8.0, counts(b0=records), [bucket_of(0.002), records],
+              2.0, 2.0, 4.0, 12.0, counts(b0=records), [bucket_of(0.003), records], 0, 0, reason, *turn)  # fmt: skip
     return dict(zip(COLUMNS, values, strict=True))
 
 
@@ -59,7 +61,9 @@ def test_each_series_is_independent():
 def test_an_idle_window_leaves_a_gap_in_the_window_values_and_keeps_the_last():
     recorder = Recorder()
     recorder.reports([report()], now_s=1.0)
-    unmeasured = [c for c in COLUMNS if c.startswith(("age_", "latency_")) and not c.endswith(("sum_ms", "counts"))]
+    unmeasured = [
+        c for c in COLUMNS if c.startswith(("age_", "latency_")) and not c.endswith(("sum_ms", "counts", "native"))
+    ]
     idle = report(records=0) | dict.fromkeys(unmeasured)
     recorder.reports([idle], now_s=2.0)
     labels = ("a", "b", "a.t", "0")
@@ -133,7 +137,7 @@ def test_the_listener_takes_in_the_phases_of_a_batch_and_counts_its_events():
 
 def test_spread_keeps_last_lowest_highest_and_sum():
     spread = Spread()
-    assert spread.columns() == (None, None, None, 0.0, counts())
+    assert spread.columns() == (None, None, None, 0.0, counts(), [])
     spread.add(5, 9, 14, 2)
     spread.add(-2, 3, 1, 2)
     assert spread.columns()[:4] == (-2, -2, 9, 15)
@@ -191,7 +195,7 @@ def test_names_are_unique_and_end_as_their_kind_wants():
 
 def test_metrics_and_readiness_over_http():
     is_ready = False
-    with serve(lambda: "up 1\n", "127.0.0.1", 0, is_ready=lambda: is_ready) as port:
+    with serve(lambda _: b"up 1\n", "127.0.0.1", 0, is_ready=lambda: is_ready) as port:
         with pytest.raises(urllib.error.HTTPError, match="503") as refused:
             urllib.request.urlopen(f"http://127.0.0.1:{port}/ready")
         refused.value.close()
@@ -205,13 +209,13 @@ def test_metrics_and_readiness_over_http():
         with urllib.request.urlopen(asked) as answer:
             assert gzip.decompress(answer.read()) == b"up 1\n"
         with pytest.raises(PortTakenError, match=rf"127\.0\.0\.1:{port}"), serve(
-            str, "127.0.0.1", port, is_ready=lambda: True
+            lambda _: b"", "127.0.0.1", port, is_ready=lambda: True
         ):  # fmt: skip
             pass
 
 
 def test_a_scrape_that_fails_says_so_and_logs_why(caplog):
-    def broken():
+    def broken(_):
         raise ValueError("no text today")
 
     with serve(broken, "127.0.0.1", 0, is_ready=lambda: True) as port:
