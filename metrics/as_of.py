@@ -94,7 +94,7 @@ def _measure_time_lag(families: Mapping[str, Series], now_s: float) -> None:
     for flow in {*fresh, *(labels[:2] for labels in families[UNTIL])}:
         fresh[flow] = 0.0
     for labels, until_s in families[UNTIL].items():
-        waits_s = 0.0 if lag.get(labels) == 0 else max(0.0, now_s - until_s)
+        waits_s = 0.0 if lag.get(labels) == 0 else now_s - until_s
         lag_seconds[labels] = waits_s
         fresh[labels[:2]] += waits_s <= FRESH_S and status.get(labels) != Status.UNKNOWN
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from metrics.history import History
-from metrics.verdict import KNOWN_POLLS, LONG_AGO_S, Sample, Verdict, judge
+from metrics.verdict import KNOWN_POLLS, LONG_AGO_S, Sample, Verdict, judge, written_by_s
 from mirror.config.settings import Cluster, Flow, Settings
 from mirror.errors import ClusterUnavailable
 from mirror.flows.topics import flow_plan, matched
@@ -125,7 +125,9 @@ class Inspector:
             offset, end = known.offsets.get(place), logs.ends.get(place)
             key = _key(flow.name, source.alias, assigned.remote_topic, assigned.partition, is_flow=True)
             verdict, rate, level_in_s = self._judged(key, offset, end, poll.now_s, known.read_s)
-            waits_s = max(0.0, poll.now_s - timestamps[place] / 1000) if place in timestamps else None
+            waits_s = None
+            if place in timestamps:
+                waits_s = poll.now_s - written_by_s(timestamps[place] / 1000, self._history.of(key))
             rows.append(
                 LagRow(
                     group=flow.name,

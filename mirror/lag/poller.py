@@ -18,7 +18,7 @@ from metrics.cap import Labels
 from metrics.headroom import Retention, headroom
 from metrics.history import History
 from metrics.recorder import Recorder
-from metrics.verdict import KNOWN_POLLS, LONG_AGO_S, Sample, Status, judge
+from metrics.verdict import KNOWN_POLLS, LONG_AGO_S, Sample, Status, judge, written_by_s
 from mirror.errors import ClusterUnavailable
 from mirror.kafka.admin import Admin
 from mirror.lag import log_bounds
@@ -225,7 +225,9 @@ class Poller:
         nearest: dict[Labels, float | None] = {labels[key][:3]: None for key in known}
         for key in known:
             where = labels[key]
-            until_s = timestamps[key] / 1000 if key in timestamps else self._recorder.value(UNTIL, where)
+            until_s = self._recorder.value(UNTIL, where)
+            if key in timestamps:
+                until_s = written_by_s(timestamps[key] / 1000, self._history.of(where), before_s=until_s)
             if key not in lagging and seen_s > LONG_AGO_S:
                 until_s = seen_s
             if until_s is None:
