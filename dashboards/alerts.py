@@ -409,8 +409,19 @@ def of_upkeep() -> list[Alert]:
             expr=f"max by ({BY_FLOW}) ({metric('clock_skew_seconds')}) > {CLOCK_SKEW_S}",
             lasts="10m",
             severity="warning",
-            summary="Records have timestamps of the future: lag in seconds, ages and latencies are too small.",
+            summary="Records have timestamps of the future: their ages and latencies are too small.",
             description=f"{THE_FLOW}: timestamps are {{{{ $value | humanizeDuration }}}} ahead of the mirror's clock.",
+        ),
+        Alert(
+            name="KafkaMirrorClusterClockSkew",
+            expr=f"max by ({BY_FLOW}, cluster) (abs({metric('cluster_clock_skew_seconds')})) > {CLOCK_SKEW_S}",
+            lasts="10m",
+            severity="warning",
+            summary="A cluster's clock and the mirror's differ: lag in seconds, ages and retention are not what they seem.",
+            description=(
+                f"{THE_FLOW}: the clock of {{{{ $labels.cluster }}}}'s controller and the mirror's are "
+                "{{ $value | humanizeDuration }} apart."
+            ),
         ),
         Alert(
             name="KafkaMirrorVerifyStale",

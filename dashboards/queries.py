@@ -378,6 +378,16 @@ def slots() -> str:
     return f"max by (source, target) ({of('slots')})"
 
 
+def cluster_clocks() -> str:
+    """How far each cluster's clock is ahead of each process' own; below 0, behind."""
+    return f"max by (source, target, cluster, instance) ({of('cluster_clock_skew_seconds')})"
+
+
+def future_timestamps() -> str:
+    """How far records' timestamps were ahead of the clock of the process that read them."""
+    return f"max by (source, target) ({of('clock_skew_seconds')})"
+
+
 def conflicts() -> str:
     """1 while processes of a flow have different settings."""
     return f"max by (source, target) ({of('settings_conflict')})"

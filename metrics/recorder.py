@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from metrics import leaving, native
-from metrics.as_of import UNTIL, Horizon, as_of
+from metrics.as_of import CLOCK, UNTIL, Horizon, as_of
 from metrics.cap import Labels, Value
 from metrics.catalogue import BY_NAME, CATALOGUE, FLOW, OPERATORS_PAUSE, PARTITION, SLOT
 from metrics.store import Store
@@ -40,14 +40,15 @@ class Recorder(Store):
         self._horizon = horizon or Horizon()
         self._ends_s: dict[Labels, float] = {}  # by topic-partition: when its log end was read
         self._judged_s: dict[Labels, float] = {}  # by flow: when its verdicts were made
+        self._clocks_s: dict[Labels, float] = {}  # by flow and cluster: when its clock was read
 
     def snapshot(self, *, now_s: float | None = None) -> dict[str, dict[Labels, Value]]:
         """Return what is known at `now_s` (epoch seconds, by default the present): every family's series by its name."""
         with self._lock:
-            ends_s, judged_s = dict(self._ends_s), dict(self._judged_s)
+            read_s = {"ends_s": dict(self._ends_s), "judged_s": dict(self._judged_s), "clocks_s": dict(self._clocks_s)}
             copied = copy(self._series)
         at_s = time.time() if now_s is None else now_s
-        as_of(copied, now_s=at_s, ends_s=ends_s, judged_s=judged_s, horizon=self._horizon)
+        as_of(copied, now_s=at_s, **read_s, horizon=self._horizon)
         return copied
 
     # --- what is to come ---------------------------------------------------------------------------------------
@@ -253,6 +254,14 @@ class Recorder(Store):
         """Take in whether a cluster answered for a flow."""
         with self._lock:
             self._set("kafka_mirror_cluster_up", (*flow, alias), 1.0 if is_up else 0.0)
+
+    def cluster_clock(self, flow: Labels, alias: str, skew_s: float | None, *, now_s: float) -> None:
+        """Take in how far a cluster's clock is ahead of this machine's, None where that is not known."""
+        with self._lock:
+            self._series[CLOCK].pop((*flow, alias), None)
+            if skew_s is not None:
+                self._clocks_s[*flow, alias] = now_s
+                self._set(CLOCK, (*flow, alias), skew_s)
 
     # --- what a comparison finds -----------------------------------------------------------------------------
 

@@ -45,6 +45,7 @@ def moving(lag: str, copied: str = "0+600x180", produced: str = "0+600x180") -> 
 SLOT = '{source="a",target="b",slot="0"}'
 GROUP = '{source="a",target="b",group="g"}'
 CLUSTER = '{source="a",target="b",cluster="a"}'
+CLOCK_OF_A = f"{K}cluster_clock_skew_seconds{CLUSTER}"
 DAY_OF_BLIPS = " ".join(["0x1 100x97"] * 16)  # none fresh in two minutes of every hundred
 
 
@@ -209,6 +210,15 @@ SCENES = [
      {f"{K}takeovers_total{SLOT}": "0x5 0+1x30", f"{K}cluster_up{CLUSTER}": "1x5 0x3 1x60"}, 12, False),
     ("KafkaMirrorClockSkew", "a producer's clock is a minute ahead", {f"{K}clock_skew_seconds{SLOT}": "60x30"}, 20, True),
     ("KafkaMirrorClockSkew", "a tenth of a second", {f"{K}clock_skew_seconds{SLOT}": "0.1x30"}, 20, False),
+    ("KafkaMirrorClusterClockSkew", "the target is a minute behind", {CLOCK_OF_A: "-60x30"}, 20, True),
+    ("KafkaMirrorClusterClockSkew", "the source is ahead, and was set right", {CLOCK_OF_A: "60x20 0x60"}, 15, True),
+    ("KafkaMirrorClusterClockSkew", "the source was ahead, and was set right", {CLOCK_OF_A: "60x20 0x60"}, 22, False),
+    ("KafkaMirrorClusterClockSkew", "half a second", {CLOCK_OF_A: "0.5x30"}, 20, False),
+    ("KafkaMirrorClusterClockSkew", "set right within minutes", {CLOCK_OF_A: "0x5 -60x5 0x30"}, 14, False),
+    ("KafkaMirrorClusterClockSkew", "not known any more", {CLOCK_OF_A: "60x5 _x60"}, 20, False),
+    ("KafkaMirrorClusterClockSkew", "one process of two is on a machine that is off",
+     {CLOCK_OF_A: "0x30", CLOCK_OF_A.replace("}", ',instance="2"}'): "-30x30"}, 20, True),
+    ("KafkaMirrorClockSkew", "and the producer's clock was set right", {f"{K}clock_skew_seconds{SLOT}": "60x20 0x60"}, 22, False),
     ("KafkaMirrorVerifyStale", "no round any more", {f"{K}last_verify_timestamp_seconds{FLOW}": "0x90"}, 80, True),
     ("KafkaMirrorVerifyStale", "a round a minute", {f"{K}last_verify_timestamp_seconds{FLOW}": "0+60x90"}, 80, False),
     ("KafkaMirrorSettingsDiffer", "for an hour", {f"{K}settings_conflict{FLOW}": "1x60"}, 30, True),
@@ -301,7 +311,7 @@ def test_the_alertmanager_example_silences_by_alerts_that_exist():
         "KafkaMirrorRecordsLost", "KafkaMirrorListenerErrors", "KafkaMirrorOffsetRewind", "KafkaMirrorSeriesLimitReached",
         "KafkaMirrorGroupCannotFailOver", "KafkaMirrorConfigDrift", "KafkaMirrorSettingsDiffer",
         "KafkaMirrorVerifyDiffers", "KafkaMirrorVerifyStale", "KafkaMirrorCrashLoop",
-        "KafkaMirrorLaneFlapping", "KafkaMirrorClockSkew",
+        "KafkaMirrorLaneFlapping", "KafkaMirrorClockSkew", "KafkaMirrorClusterClockSkew",
     }  # fmt: skip
 
 
