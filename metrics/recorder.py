@@ -79,6 +79,9 @@ class Recorder(Store):
                 for name in names:
                     for labels in places:
                         self._begin(name, labels)
+            for topic in {labels[:3] for labels in partitions}:
+                for name in _HISTOGRAMS.values():
+                    self._histogram(name, topic)
 
     # --- what the stream reports -----------------------------------------------------------------------------
 

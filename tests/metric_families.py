@@ -11,9 +11,14 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, ti
 
 Field = descriptor_pb2.FieldDescriptorProto
 _SCALARS = {
-    "double": Field.TYPE_DOUBLE, "uint64": Field.TYPE_UINT64, "uint32": Field.TYPE_UINT32, "sint32": Field.TYPE_SINT32,
-    "sint64": Field.TYPE_SINT64, "int32": Field.TYPE_INT32, "string": Field.TYPE_STRING,
-}  # fmt: skip
+    "double": Field.TYPE_DOUBLE,
+    "uint64": Field.TYPE_UINT64,
+    "uint32": Field.TYPE_UINT32,
+    "sint32": Field.TYPE_SINT32,
+    "sint64": Field.TYPE_SINT64,
+    "int32": Field.TYPE_INT32,
+    "string": Field.TYPE_STRING,
+}
 # name: number, type; "[]" for a repeated field
 _MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
     "LabelPair": {"name": (1, "string"), "value": (2, "string")},
@@ -24,17 +29,27 @@ _MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
     "Bucket": {"cumulative_count": (1, "uint64"), "upper_bound": (2, "double"), "exemplar": (3, "Exemplar")},
     "BucketSpan": {"offset": (1, "sint32"), "length": (2, "uint32")},
     "Histogram": {
-        "sample_count": (1, "uint64"), "sample_sum": (2, "double"), "bucket": (3, "Bucket[]"), "schema": (5, "sint32"),
-        "zero_threshold": (6, "double"), "zero_count": (7, "uint64"), "negative_span": (9, "BucketSpan[]"),
-        "negative_delta": (10, "sint64[]"), "positive_span": (12, "BucketSpan[]"), "positive_delta": (13, "sint64[]"),
+        "sample_count": (1, "uint64"),
+        "sample_sum": (2, "double"),
+        "bucket": (3, "Bucket[]"),
+        "schema": (5, "sint32"),
+        "zero_threshold": (6, "double"),
+        "zero_count": (7, "uint64"),
+        "negative_span": (9, "BucketSpan[]"),
+        "negative_delta": (10, "sint64[]"),
+        "positive_span": (12, "BucketSpan[]"),
+        "positive_delta": (13, "sint64[]"),
         "created_timestamp": (15, "Timestamp"),
     },
     "Metric": {
-        "label": (1, "LabelPair[]"), "gauge": (2, "Gauge"), "counter": (3, "Counter"), "untyped": (5, "Untyped"),
+        "label": (1, "LabelPair[]"),
+        "gauge": (2, "Gauge"),
+        "counter": (3, "Counter"),
+        "untyped": (5, "Untyped"),
         "histogram": (7, "Histogram"),
     },
     "MetricFamily": {"name": (1, "string"), "help": (2, "string"), "type": (3, "int32"), "metric": (4, "Metric[]")},
-}  # fmt: skip
+}
 
 
 def _family_class() -> Any:

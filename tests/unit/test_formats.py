@@ -26,11 +26,16 @@ OPEN = "application/openmetrics-text"
         ("application/json", TEXT),  # nothing that we have: the text, as every exporter does
         # Prometheus 2.42, without and with native histograms
         (f"{OPEN};version=1.0.0,{OPEN};version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1", OPENMETRICS),
-        (f"{MESSAGES},{OPEN};version=1.0.0;q=0.8,{OPEN};version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
-         PROTOBUF),
+        (
+            f"{MESSAGES},{OPEN};version=1.0.0;q=0.8,{OPEN};version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+            PROTOBUF,
+        ),
         # Prometheus 3
-        (f"{OPEN};version=1.0.0;escaping=allow-utf-8;q=0.6,{OPEN};version=0.0.1;q=0.5,"
-         "text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2", OPENMETRICS),
+        (
+            f"{OPEN};version=1.0.0;escaping=allow-utf-8;q=0.6,{OPEN};version=0.0.1;q=0.5,"
+            "text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
+            OPENMETRICS,
+        ),
         (f"{MESSAGES};q=0.2,text/plain;version=0.0.4;q=0.5,{OPEN};version=1.0.0;q=0.3", TEXT),
         (f"{OPEN};version=1.0.0;q=0.1,*/*;q=0.5", TEXT),
         (f"{OPEN};q=0,text/plain;q=0.1", TEXT),
@@ -46,7 +51,7 @@ OPEN = "application/openmetrics-text"
         (f"{OPEN};q=7", TEXT),
         (",;,=", TEXT),
     ],
-)  # fmt: skip
+)
 def test_the_accept_header_decides(accept, wanted):
     assert negotiated(accept) is wanted
 

@@ -155,6 +155,14 @@ def test_a_batch_is_spread_evenly_over_the_buckets_between_its_first_and_last_va
     assert sum(spread.counts) == 104
 
 
+def test_histograms_of_what_is_served_begin_at_0():
+    """The first window's records are an increase, too."""
+    recorder = Recorder()
+    recorder.serves(("a", "b"), [("a", "b", "a.t", "0"), ("a", "b", "a.t", "1")], expected=2, slots=(0,))
+    for name in ("replication_latency", "record_age"):
+        assert recorder.snapshot()[f"kafka_mirror_{name}_seconds"] == {("a", "b", "a.t"): Histogram(counts())}
+
+
 def test_a_topics_histogram_adds_up_its_partitions():
     recorder = Recorder()
     recorder.reports([report()], now_s=1.0)

@@ -155,8 +155,10 @@ def test_promtool_takes_the_text(tmp_path):
     file.write_text("\n".join([*lines, ""]))
     said = subprocess.run(
         ["promtool", "tsdb", "create-blocks-from", "openmetrics", str(file), str(tmp_path / "data")],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert said.returncode == 0, said.stderr
 
 
