@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 
 from mirror.checkpoints.plan import CheckpointPlan, CheckpointReport
 from mirror.checkpoints.rules import State, Translated, moved, translated
-from mirror.config.clients import aiokafka_options
+from mirror.config.clients import client_options
 from mirror.flows.offset_maps import FlowMaps
+from mirror.kafka.errors import ErrorCode, KafkaError, is_code
 from mirror.kafka.groups import HIDDEN, MIRRORED, Group, Groups, is_idle, warn_of_hidden
 from mirror.kafka.internal_topics import ends as log_ends
 from mirror.kafka.internal_topics import read_checkpoints, starts, write, writer
-from mirror.kafka.protocol import KafkaError
 from mirror.kafka.target import Target
 from mirror.model.flow_plan import Key, is_own_group
 from mirror.model.mm2_records import Checkpoint, OffsetSync
@@ -124,7 +124,7 @@ class FlowCheckpoints:
             return []
         self.forgot_at_s = time.monotonic()
         places = [(p.topic, p.partition) for p in self.plan.flow.partitions]
-        return self.maps.forget_before(await starts(aiokafka_options(self.plan.source_client), places))
+        return self.maps.forget_before(await starts(client_options(self.plan.source_client), places))
 
     def _follows(self, group: str) -> bool:
         is_wanted = self.plan.settings.groups.matches(group) and not is_own_group(group)
@@ -163,7 +163,7 @@ class FlowCheckpoints:
     async def _read_written(self) -> dict[tuple[str, Key], Checkpoint]:
         """Read the checkpoints topic, as MirrorMaker does at its start: what it has need not be written again."""
         topic = self.plan.checkpoints_topic
-        checkpoints, foreign = await read_checkpoints(aiokafka_options(self.plan.target_client), topic)
+        checkpoints, foreign = await read_checkpoints(client_options(self.plan.target_client), topic)
         if foreign:
             log.warning("%s: a record in %s is no checkpoint: it %s; skipped", self.plan.flow.name, topic, foreign[0])
         self.foreign += len(foreign)
@@ -190,9 +190,7 @@ class FlowCheckpoints:
         there = {
             g.name: g for g in await Groups(self.plan.flow.target, self.plan.target_client).fetched(found.__contains__)
         }
-        ends = await log_ends(
-            aiokafka_options(self.plan.target_client), {p for places in found.values() for p in places}
-        )
+        ends = await log_ends(client_options(self.plan.target_client), {p for places in found.values() for p in places})
         for name, places in found.items():
             group = there.get(name, Group(name, ""))
             wanted = {}
@@ -217,7 +215,7 @@ class FlowCheckpoints:
         try:
             await target.commit(group, wanted)
         except KafkaError as error:
-            came_alive = type(error).__name__ == "UnknownMemberIdError"
+            came_alive = is_code(error, ErrorCode.unknown_member_id)
             if not came_alive:
                 log.warning(
                     "%s: offsets of group %s cannot be set on %s: %r",

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from mirror.commands.options import add_file, describe
-from mirror.config.clients import aiokafka_options
+from mirror.config.clients import client_options
 from mirror.config.load import load
 from mirror.config.settings import Flow, Settings
 from mirror.errors import ClusterUnavailable, SettingsError
@@ -160,7 +160,7 @@ def _last_checkpoints(flow: Flow, group: str) -> list[tuple[Place, Place]]:
     """Return where a group stood, and goes on, by the checkpoints on the target: all there is while the source is gone."""
 
     topic = flow.policy.checkpoints_topic(flow.source.alias)
-    checkpoints, _ = _read(flow, read_checkpoints(aiokafka_options(flow.target_admin), topic))
+    checkpoints, _ = _read(flow, read_checkpoints(client_options(flow.target_admin), topic))
     found = {(c.topic, c.partition): c for c in checkpoints if c.group == group}
     return [
         (

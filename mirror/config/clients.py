@@ -1,14 +1,16 @@
-"""Translate Java client properties into what aiokafka and confluent-kafka take. Files are read only when asked."""
+"""Translate Java client properties into what our client and confluent-kafka take. Files are read only when asked."""
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from mirror.config import sasl
 from mirror.config.client_values import ClientError, choice, integer, text
 from mirror.config.properties import shown
+from mirror.config.sasl import Login
 from mirror.config.stores import STORE_KEYS, pem, ssl_context
 from mirror.config.values import JAVA_BLANKS, broker_addresses
 
@@ -42,7 +44,22 @@ _MAPPED: dict[Role, frozenset[str]] = {
     "admin": COMMON_KEYS,
 }
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+CLIENT_ID = "kafka-mirror"  # in the brokers' logs and quotas, where the file names none
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientOptions:
+    """How to connect to a cluster (mirror.kafka.client). Times are in seconds."""
+
+    bootstrap: tuple[str, ...]  # "host:port"
+    client_id: str = CLIENT_ID
+    request_timeout_s: float = 30.0
+    metadata_max_age_s: float = 300.0
+    retry_backoff_s: float = 0.1
+    idle_s: float | None = 540.0  # after which an idle connection is closed; None: never
+    tls: ssl.SSLContext | None = field(default=None, repr=False)
+    login: Login | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +102,7 @@ def is_mapped(role: Role, key: str, value: str) -> bool:
 
 def check(role: Role, java: Mapping[str, str]) -> None:
     """Raise ClientError if the properties cannot be turned into a client; reads the stores it names."""
-    aiokafka_options(java)
+    client_options(java)
     if role == "consumer":
         fetch_options(java)
     elif role == "producer":
@@ -94,29 +111,24 @@ def check(role: Role, java: Mapping[str, str]) -> None:
         confluent_options(java)
 
 
-def aiokafka_options(java: Mapping[str, str]) -> dict[str, Any]:
-    """Return keyword arguments for aiokafka.AIOKafkaClient. Holds an SSLContext: call it where the client lives.
+def client_options(java: Mapping[str, str]) -> ClientOptions:
+    """Return how our own client connects. Holds an SSLContext: call it where the client lives.
 
     Raises:
         ClientError: A property cannot be honoured.
     """
     protocol = _protocol(java)
     idle_ms = _time_ms(java, "connections.max.idle.ms")
-    options: dict[str, Any] = {
-        "bootstrap_servers": _bootstrap(java),
-        "request_timeout_ms": _time_ms(java, "request.timeout.ms"),
-        "metadata_max_age_ms": _time_ms(java, "metadata.max.age.ms"),
-        "retry_backoff_ms": _time_ms(java, "retry.backoff.ms"),
-        "connections_max_idle_ms": None if idle_ms < 0 else idle_ms,
-        "security_protocol": protocol,
-    }
-    if client_id := text(java, "client.id"):
-        options["client_id"] = client_id
-    if protocol.endswith("SSL"):
-        options["ssl_context"] = ssl_context(java, checks_host=_checks_host(java))
-    if protocol.startswith("SASL"):
-        options |= sasl.aiokafka_options(java)
-    return options
+    return ClientOptions(
+        bootstrap=_bootstrap(java),
+        client_id=text(java, "client.id") or CLIENT_ID,
+        request_timeout_s=_time_ms(java, "request.timeout.ms") / 1000,
+        metadata_max_age_s=_time_ms(java, "metadata.max.age.ms") / 1000,
+        retry_backoff_s=_time_ms(java, "retry.backoff.ms") / 1000,
+        idle_s=None if idle_ms < 0 else idle_ms / 1000,
+        tls=ssl_context(java, checks_host=_checks_host(java)) if protocol.endswith("SSL") else None,
+        login=sasl.login(java) if protocol.startswith("SASL") else None,
+    )
 
 
 def confluent_options(java: Mapping[str, str]) -> dict[str, Any]:
@@ -184,13 +196,13 @@ def _time_ms(java: Mapping[str, str], key: str) -> int:
     return integer(java, key, default, least=least)
 
 
-def _bootstrap(java: Mapping[str, str]) -> list[str]:
+def _bootstrap(java: Mapping[str, str]) -> tuple[str, ...]:
     key = "bootstrap.servers"
     value = text(java, key)
     if not value:
         raise ClientError(key, 'is not set. Write "host:port,host:port".')
     try:
-        return list(broker_addresses(value))
+        return tuple(broker_addresses(value))
     except ValueError as error:
         found = shown(java, key, str(error))
         raise ClientError(key, f'{found} is not host:port. Write "host:port,host:port".') from None

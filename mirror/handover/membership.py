@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from mirror.config.clients import aiokafka_options, confluent_options
+from mirror.config.clients import client_options, confluent_options
 from mirror.config.settings import Flow
 from mirror.errors import ClusterUnavailable
 from mirror.handover.lease import NETWORK
@@ -111,7 +111,7 @@ class Membership:
         try:
             async with asyncio.timeout(STEP_S):
                 if self._target is None:
-                    self._target = await GroupOffsets.connected(aiokafka_options(self._flow.target_admin))
+                    self._target = await GroupOffsets.connected(client_options(self._flow.target_admin))
                 await step(self._target)
             self._told.discard("target")
         except (*NETWORK, ClusterUnavailable) as error:

@@ -11,9 +11,10 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mirror.config.clients import aiokafka_options, fetch_options
-from mirror.kafka.fetcher import Source
-from mirror.kafka.protocol import KafkaError
+from mirror.config.clients import client_options, fetch_options
+from mirror.kafka.errors import ErrorCode, KafkaError
+from mirror.kafka.fetch_session import From
+from mirror.kafka.fetcher import FetchLimits, Source
 from mirror.model import record_batches
 from mirror.model.flow_plan import FlowPlan, Key
 from mirror.model.record_batches import Batch
@@ -38,7 +39,7 @@ class FirstUnreplicated:
 
     def __init__(self, plan: FlowPlan) -> None:
         self._name = plan.name
-        self._options = aiokafka_options(plan.consumer)
+        self._options = client_options(plan.consumer)
         self._isolation_level = fetch_options(plan.consumer).isolation_level
         self._known: dict[Key, _Known] = {}
         self._loop = asyncio.new_event_loop()
@@ -97,21 +98,12 @@ class FirstUnreplicated:
 
     async def _fetch(self, source: Source, leader: int, keys: list[Key], lagging: Mapping[Key, int]) -> int:
         """Read what one request brings; return its bytes."""
-        wanted: dict[str, list[tuple[int, int, int]]] = {}
-        for topic, partition in keys:
-            wanted.setdefault(topic, []).append((partition, lagging[topic, partition], PARTITION_BYTES))
-        fetched = await source.fetch(
-            leader,
-            wanted,
-            max_wait_ms=0,
-            min_bytes=0,
-            max_bytes=FETCH_PARTITIONS * PARTITION_BYTES,
-            isolation_level=self._isolation_level,
-            cold=False,
-        )
+        wanted = {key: From(lagging[key], PARTITION_BYTES) for key in keys}
+        limits = FetchLimits(0, 0, FETCH_PARTITIONS * PARTITION_BYTES, self._isolation_level)
+        fetched = await source.read(leader, wanted, limits)
         for part in fetched:
             key = (part.topic, part.partition)
-            timestamp = None if part.error else first_timestamp(part.records, lagging[key])
+            timestamp = None if part.error is not ErrorCode.none else first_timestamp(part.records, lagging[key])
             if timestamp is not None:
                 self._known[key] = _Known(lagging[key], timestamp)
         return sum(len(part.records) for part in fetched)

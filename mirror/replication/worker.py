@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 import uvloop
 
-from mirror.kafka.protocol import log_loop_error
 from mirror.model.flow_plan import FlowPlan, Window
 from mirror.replication.partition import Partition
 from mirror.replication.window import Served, serve
@@ -27,7 +26,6 @@ def serve_slot(window: Window, flows: tuple[FlowPlan, ...]) -> Iterator[tuple[ob
         gc.collect()
         gc.freeze()  # what is loaded stays: the collector after each task need not look at it
         loop = _loops[os.getpid()] = uvloop.new_event_loop()
-        loop.set_exception_handler(log_loop_error)
     started = time.time()
     served = loop.run_until_complete(_serve_all(window, flows))
     duration_ms = (time.time() - max(started, window.start_ms / 1000)) * 1000

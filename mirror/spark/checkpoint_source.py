@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
 from mirror.checkpoints.flow import FlowCheckpoints
 from mirror.checkpoints.plan import SCHEMA, CheckpointPlan, CheckpointReport
-from mirror.kafka.protocol import KafkaError
+from mirror.kafka.errors import KafkaError
 from mirror.runtime.logs import hang_up_quietly, in_words, log_to_stderr, once
 from mirror.spark.plan_file import read_plan
 

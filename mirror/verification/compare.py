@@ -9,16 +9,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from mirror.config.clients import aiokafka_options, fetch_options
+from mirror.config.clients import client_options, fetch_options
 from mirror.config.settings import Flow, Settings
 from mirror.flows.offset_maps import FlowMaps
 from mirror.flows.selection import chosen
 from mirror.flows.topics import present_plan
 from mirror.kafka.admin import Admin
+from mirror.kafka.errors import KafkaError
 from mirror.kafka.fetcher import Source
 from mirror.kafka.internal_topics import answered
 from mirror.kafka.log_reader import TooMuchError, read_batches
-from mirror.kafka.protocol import KafkaError
 from mirror.model.flow_plan import FlowPlan, Key
 from mirror.model.record_batches import CorruptBatch
 from mirror.runtime.java import cache_folder, java
@@ -100,7 +100,7 @@ class _Check:
         return iter(asyncio.run(self._all(list(pieces))))
 
     async def _all(self, pieces: list[Piece]) -> list[tuple[Piece, Finding]]:
-        source, target = Source(aiokafka_options(self._source)), Source(aiokafka_options(self._target))
+        source, target = Source(client_options(self._source)), Source(client_options(self._target))
         isolation = fetch_options(self._source).isolation_level
         try:
             await source.open({piece.topic for piece in pieces})

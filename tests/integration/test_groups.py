@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AclOperation, ResourceType
 
-from mirror.config.clients import aiokafka_options
+from mirror.config.clients import client_options
 from mirror.embedded.broker import Broker
 from mirror.errors import ClusterUnavailable
 from mirror.kafka.group_offsets import GroupOffsets, patiently
@@ -31,7 +31,7 @@ OFFSETS = {place: (offset, "m" * 2_000) for place, offset in EXPECTED.items()}
 
 
 async def commit(client: dict[str, str], group: str, times: int) -> None:
-    offsets = await GroupOffsets.connected(aiokafka_options(client))
+    offsets = await GroupOffsets.connected(client_options(client))
     try:
         for _ in range(times):
             await patiently(lambda: offsets.commit(group, OFFSETS))
@@ -52,7 +52,7 @@ def test_a_group_whose_coordinator_loads_has_the_offsets_it_had(tmp_path, caplog
 
         def first() -> tuple[object]:  # a tuple is true, no offsets are not
             try:
-                return (asyncio.run(committed(aiokafka_options(client), "g")),)
+                return (asyncio.run(committed(client_options(client), "g")),)
             except (KafkaError, OSError) as error:
                 raise AssertionError(repr(error)) from error
 
@@ -137,7 +137,7 @@ def test_positions_that_a_transaction_is_about_to_change_are_waited_for(backup, 
     """Without that a broker tells those of the transaction before, and a window that begins there repeats its records."""
     create(backup, topic, 2)
     group, place, other = f"g-{topic}", (topic, 0), (topic, 1)
-    client = aiokafka_options({"bootstrap.servers": backup.bootstrap})
+    client = client_options({"bootstrap.servers": backup.bootstrap})
 
     async def scene() -> None:
         writes = Target(client, request_bytes=1 << 20, transactional_id=f"id-{topic}")

@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from metrics.catalogue import CATALOGUE
-from mirror.config.clients import aiokafka_options
+from mirror.config.clients import client_options
 from mirror.kafka.group_offsets import GroupOffsets, patiently
 from mirror.kafka.groups import Groups
 from tests.integration.appliance import RunningAppliance
@@ -32,7 +32,7 @@ def escaped(key: str) -> str:
 
 async def stand(cluster, topic: str, offset: int) -> None:
     """Commit an offset of each group; librdkafka ends the process at a group of no name, which brokers have all the same."""
-    offsets = await GroupOffsets.connected(aiokafka_options({"bootstrap.servers": cluster.bootstrap}))
+    offsets = await GroupOffsets.connected(client_options({"bootstrap.servers": cluster.bootstrap}))
     try:
         for group in GROUPS:
             await patiently(lambda group=group: offsets.commit(group, {(topic, 0): (offset, "")}))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from mirror.config.clients import aiokafka_options
+from mirror.config.clients import client_options
 from mirror.kafka.admin import Admin
 from mirror.kafka.fetcher import Source
 from mirror.kafka.target import Target
@@ -88,7 +88,7 @@ def test_both_clients_get_in(primary, party, topic, kind):
 
 
 async def round_trip(java: dict[str, str], topic: str) -> list[bytes]:
-    source, target = Source(aiokafka_options(java)), Target(aiokafka_options(java), request_bytes=1 << 20)
+    source, target = Source(client_options(java)), Target(client_options(java), request_bytes=1 << 20)
     try:
         await target.open([topic])
         await asyncio.gather(

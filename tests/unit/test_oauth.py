@@ -7,9 +7,9 @@ import json
 import time
 
 import pytest
-from aiokafka.abc import AbstractTokenProvider
 
 from mirror.config import clients, oauth
+from mirror.config.oauth import Tokens
 from tests.token_endpoint import TokenEndpoint, unsigned
 from tests.unit.test_clients import refused_by_key_without_secrets
 
@@ -42,10 +42,10 @@ def given(endpoint, secret="hunter2", scope="", extensions=None):
     "url", ["https://idp.example/t", "http://127.0.0.1:1/t", "http://localhost/t", "http://[::1]/t"]
 )
 def test_both_clients_get_one_provider(url):
-    made = clients.aiokafka_options(java(url))
-    provider = made["sasl_oauth_token_provider"]
-    assert made["sasl_mechanism"] == "OAUTHBEARER"
-    assert isinstance(provider, AbstractTokenProvider)
+    made = clients.client_options(java(url))
+    provider = made.login.tokens
+    assert made.login.mechanism == "OAUTHBEARER"
+    assert isinstance(provider, Tokens)
     confluent = clients.confluent_options(java(url))
     assert confluent["oauth_cb"].__self__ is provider
     assert confluent["sasl.mechanism"] == "OAUTHBEARER"
@@ -54,7 +54,7 @@ def test_both_clients_get_one_provider(url):
 @pytest.mark.parametrize("package", ["oauthbearer", "oauthbearer.secured"])
 def test_kafkas_own_handler_is_accepted(package):
     handler = f"org.apache.kafka.common.security.{package}.OAuthBearerLoginCallbackHandler"
-    clients.aiokafka_options(java(sasl_login_callback_handler_class=handler))
+    clients.client_options(java(sasl_login_callback_handler_class=handler))
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_an_answer_without_a_token_is_a_refusal(endpoint, body):
 
 def test_extensions_of_the_login_reach_both_clients(endpoint):
     made = java(endpoint.url, 'clientId="me" clientSecret="hunter2" scope="all" extension_logicalCluster="lkc 1"')
-    assert clients.aiokafka_options(made)["sasl_oauth_token_provider"].extensions() == {"logicalCluster": "lkc 1"}
+    assert clients.client_options(made).login.tokens.extensions() == {"logicalCluster": "lkc 1"}
     assert clients.confluent_options(made)["oauth_cb"]("")[3] == {"logicalCluster": "lkc 1"}
     assert endpoint.asked == [{"grant_type": ["client_credentials"], "scope": ["all"]}]
 

@@ -2,11 +2,11 @@
 
 import struct
 
-import google_crc32c
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
+from aiokafka.record.util import calc_crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -61,7 +61,7 @@ def test_a_whole_batch_crosses_with_its_records_untouched(records, codec, base):
     sent = record_batches.stamped(record_batches.whole(batch, None).data, 7, 3, 11, transactional=False)
     header = record_batches.HEADER.unpack_from(sent)
     assert (header[0], header[2], header[9:12]) == (0, -1, (7, 3, 11))
-    assert header[4] == google_crc32c.value(sent[21:])
+    assert header[4] == calc_crc32c(sent[21:])
     assert records_of(sent) == records
 
 
@@ -72,7 +72,7 @@ def test_another_codec_changes_no_record(records, before, after):
     sent = record_batches.stamped(record_batches.whole(batch, after).data, 1, 0, 0, transactional=False)
     assert records_of(sent) == records
     (again,) = record_batches.batches(sent)
-    assert again.codec == after
+    assert again.codec == after or (before == 0 and len(sent) == len(batch.data)), "plain where that is smaller"
 
 
 @settings(max_examples=60)
@@ -96,7 +96,7 @@ def test_rebatching_keeps_every_record_behind_the_position_in_order(groups, posi
 def test_a_compacted_batch_cannot_go_whole_and_is_rebatched_without_its_gap():
     data = bytearray(build([(1, b"a", b"1", []), (2, b"b", b"2", [])], base=10))
     struct.pack_into(">i", data, 23, 5)  # lastOffsetDelta: records behind these two were compacted away
-    struct.pack_into(">I", data, 17, google_crc32c.value(bytes(data[21:])))
+    struct.pack_into(">I", data, 17, calc_crc32c(bytes(data[21:])))
     (batch,) = record_batches.batches(bytes(data))
     assert not batch.goes_whole(10)
     (out,) = record_batches.rebatch([batch], 10, codec=None, max_bytes=1 << 20)
@@ -131,7 +131,7 @@ def control(base, producer, kind):
         build([(1, struct.pack(">HH", 0, kind), b"\0" * 6, [])], base=base, transactional=1, producer=producer)
     )
     struct.pack_into(">h", data, 21, 0x30)
-    struct.pack_into(">I", data, 17, google_crc32c.value(bytes(data[21:])))
+    struct.pack_into(">I", data, 17, calc_crc32c(bytes(data[21:])))
     return bytes(data)
 
 

@@ -74,7 +74,7 @@ def test_stores_are_read_as_what_they_are_whatever_java_type_is_written(made, su
     assert found.chain == client.pem + middle.pem
     assert found.trusted == {"jks": root.pem, "p12": root.pem + middle.pem}[suffix]
     assert found.password is None
-    context = clients.aiokafka_options(given)["ssl_context"]
+    context = clients.client_options(given).tls
     assert (context.check_hostname, context.verify_mode) == (True, ssl.CERT_REQUIRED)
     AdminClient(clients.confluent_options(given))
 
@@ -116,7 +116,7 @@ def test_the_password_of_a_jks_key_is_the_stores_unless_it_has_its_own(made, tmp
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_refused_in_one_line_without_secrets(made, changes, key, named):
-    for translate in (clients.aiokafka_options, clients.confluent_options):
+    for translate in (clients.client_options, clients.confluent_options):
         with pytest.raises(ClientError) as caught:
             translate(java(made[0], **changes))
         assert caught.value.key == key
@@ -138,7 +138,7 @@ def test_a_key_is_never_in_a_file(made, monkeypatch):
     if not hasattr(os, "memfd_create"):
         pytest.skip("Linux only")
     monkeypatch.setattr(tempfile, "NamedTemporaryFile", None)
-    clients.aiokafka_options(java(made[0]))
+    clients.client_options(java(made[0]))
 
 
 def test_where_there_is_no_memory_file_the_owner_alone_may_read_it_and_it_is_removed(made, monkeypatch, tmp_path):
@@ -147,7 +147,7 @@ def test_where_there_is_no_memory_file_the_owner_alone_may_read_it_and_it_is_rem
     with stores._as_file("secret") as path:
         assert os.stat(path).st_mode & 0o777 == 0o600  # noqa: PTH116
     assert list(tmp_path.iterdir()) == []
-    clients.aiokafka_options(java(made[0]))
+    clients.client_options(java(made[0]))
     assert list(tmp_path.iterdir()) == []
 
 
