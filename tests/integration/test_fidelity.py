@@ -9,13 +9,15 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from aiokafka.errors import for_code
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from metrics.verdict import Status
+from mirror.config.clients import client_options
 from mirror.embedded import jars
-from mirror.kafka.fetcher import Source
+from mirror.kafka.errors import ErrorCode
+from mirror.kafka.fetch_session import From
+from mirror.kafka.fetcher import FetchLimits, Source
 from mirror.model.record_batches import CODECS, Batch, batches
 from mirror.runtime.java import java
 from tests.integration.appliance import RunningAppliance
@@ -56,17 +58,15 @@ def stored(cluster, topic: str, partition: int = 0) -> list[Batch]:
     """Read a topic-partition's batches as the broker keeps them."""
 
     async def read() -> list[Batch]:
-        source = Source({"bootstrap_servers": cluster.bootstrap})
+        source = Source(client_options({"bootstrap.servers": cluster.bootstrap}))
         try:
             await source.open([topic])
             node, at, found = source.leader(topic, partition), 0, []
             end = end_offset(cluster, topic, partition)
             while at < end:
-                wanted = {topic: [(partition, at, 1 << 20)]}
-                (part,) = await source.fetch(
-                    node, wanted, max_wait_ms=500, min_bytes=1, max_bytes=1 << 22, isolation_level=0, cold=False
-                )
-                assert not part.error, for_code(part.error)
+                wanted = {(topic, partition): From(at, 1 << 20)}
+                (part,) = await source.read(node, wanted, FetchLimits(500, 1, 1 << 22, 0))
+                assert part.error is ErrorCode.none
                 found += list(batches(part.records))
                 at = found[-1].last_offset + 1
             return found
@@ -261,11 +261,11 @@ def test_a_record_too_large_for_the_target_stops_its_partition_alone_and_goes_on
     [
         (
             "primary->backup", (b"k", b"of 2100", [], 4_102_444_800_000), {}, {"message_timestamp_after_max_ms": str(2**63 - 1)},
-            "InvalidTimestampError. Widen its message.timestamp.before.max.ms and message.timestamp.after.max.ms.",
+            "INVALID_TIMESTAMP. Widen its message.timestamp.before.max.ms and message.timestamp.after.max.ms.",
         ),
         (
             "backup->primary", (None, b"no key", [], START_MS), {"cleanup_policy": "compact"}, {"cleanup_policy": "delete"},
-            "InvalidRecordError. Where it is compacted it takes no record without a key: change its cleanup.policy.",
+            "INVALID_RECORD. Where it is compacted it takes no record without a key: change its cleanup.policy.",
         ),
     ],
     ids=["a time beyond the target's limits", "no key for a compacted topic, in transactions"],

@@ -13,10 +13,10 @@ from confluent_kafka.admin import AclOperation, ResourceType
 from mirror.config.clients import client_options
 from mirror.embedded.broker import Broker
 from mirror.errors import ClusterUnavailable
+from mirror.kafka.errors import KafkaError
 from mirror.kafka.group_offsets import GroupOffsets, patiently
 from mirror.kafka.groups import HIDDEN, UNKNOWN, Groups, is_idle, warn_of_hidden
 from mirror.kafka.internal_topics import committed
-from mirror.kafka.protocol import KafkaError
 from mirror.kafka.target import Target
 from mirror.model.record_batches import of_values
 from tests.integration.acls import GUARDED, deny
