@@ -20,3 +20,8 @@ def message_of(request: Request) -> Any:
 def answer_module(api: int, version: int) -> Any:
     """Return kio's module of a version's answer."""
     return load_payload_module(api, version, EntityType.response)
+
+
+def request_module(api: int, version: int) -> Any:
+    """Return kio's module of a version's request."""
+    return load_payload_module(api, version, EntityType.request)

@@ -102,7 +102,7 @@ class Source:
         delta = session.next(wanted)
         is_answered = False
         try:
-            answer = await self._client.ask(node, _fetch(delta, limits), purpose)
+            answer = await self._client.ask(node, fetch_request(delta, limits), purpose)
             is_answered = True
         finally:
             if not is_answered:
@@ -115,14 +115,14 @@ class Source:
             session.reset()
             raise BrokerError(code, f"fetch from broker {node}")
         session.answered(getattr(answer, "session_id", 0))
-        return _parts(answer, wanted)
+        return parts_of(answer, wanted)
 
     async def read(self, node: int, wanted: Mapping[Key, From], limits: FetchLimits) -> list[Fetched]:
         """Fetch once, outside of any session; return a part for each topic-partition that is wanted."""
         has_ids = all(one.topic_id is not None for one in wanted.values())
-        answer = await self._client.ask(node, _fetch(Delta(0, NO_SESSION, wanted, {}, {}, has_ids), limits))
+        answer = await self._client.ask(node, fetch_request(Delta(0, NO_SESSION, wanted, {}, {}, has_ids), limits))
         check(getattr(answer, "error_code", ErrorCode.none), f"fetch from broker {node}")
-        return _parts(answer, wanted)
+        return parts_of(answer, wanted)
 
     async def offsets(
         self,
@@ -180,7 +180,8 @@ class Source:
         return found
 
 
-def _parts(answer: Any, wanted: Mapping[Key, From]) -> list[Fetched]:
+def parts_of(answer: Any, wanted: Mapping[Key, From]) -> list[Fetched]:
+    """Return what an answer has of each topic-partition, by the topics' names."""
     names = {at.topic_id: topic for (topic, _), at in wanted.items()}
     return [
         _fetched(topic, part)
@@ -203,7 +204,9 @@ def _fetched(topic: str, part: Any) -> Fetched:
     )
 
 
-def _fetch(delta: Delta, limits: FetchLimits) -> Request:
+def fetch_request(delta: Delta, limits: FetchLimits) -> Request:
+    """Return the request that names a delta."""
+
     def build(module: ModuleType, version: int) -> Any:
         has_ids = version > _NAMES
         wanted: dict[Any, list[Any]] = defaultdict(list)
