@@ -175,6 +175,10 @@ class Client:
         lowest, highest = (await self._connected(node, purpose)).spoken.get(api, (0, -1))
         return lowest <= version <= highest
 
+    async def feature(self, node: int, name: str, purpose: Purpose = Purpose.DATA) -> int:
+        """Return the level of a feature that the cluster has finalized (KIP-584), 0 where it has none."""
+        return (await self._connected(node, purpose)).features.get(name, 0)
+
     async def ask_any(self, request: Request) -> Any:
         """Return the answer of any broker."""
         for node in self._nodes():

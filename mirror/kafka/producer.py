@@ -106,6 +106,9 @@ class Client(Protocol):
     def forget_coordinator(self, kind: Any, key: str) -> None:
         """Have the next call look up who coordinates."""
 
+    async def feature(self, node: int, name: str, purpose: Purpose = ...) -> int:
+        """Return the level of a feature that the cluster has finalized, 0 where it has none; raises KafkaError."""
+
 
 @dataclass(slots=True, eq=False)
 class _Delivery:
@@ -147,6 +150,7 @@ class Producer:
     transactional_id: str | None = None
     # True where a batch that may be in the log can be undone: then it is not retried without end
     gives_up_uncertain = False
+    produce_versions = (3, 11)  # of Produce requests; 12 is 11 in the second version of transactions
 
     def __init__(self, client: Client, *, request_bytes: int, request_timeout_ms: int, retry_s: float) -> None:
         """Make a producer that sends nothing yet.
@@ -277,7 +281,7 @@ class Producer:
         try:
             answer = await self._client.ask(
                 lane.node,
-                _produce(self.transactional_id, batches, answer_ms),
+                _produce(self.transactional_id, batches, answer_ms, self.produce_versions),
                 Purpose.RETRY if lane.is_again else Purpose.DATA,
                 within_s=answer_ms / 1000 + SILENT_S + size / SLOWEST_LINK,
             )
@@ -402,7 +406,12 @@ def _name(where: Key) -> str:
     return f"{where[0]}-{where[1]}"
 
 
-def _produce(transactional_id: str | None, batches: Iterable[tuple[Key, bytearray]], answer_ms: int) -> Request:
+def _produce(
+    transactional_id: str | None,
+    batches: Iterable[tuple[Key, bytearray]],
+    answer_ms: int,
+    versions: tuple[int, int],
+) -> Request:
     def build(module: ModuleType, _: int) -> Any:
         topics: dict[str, list[Any]] = defaultdict(list)
         for (topic, partition), data in batches:
@@ -416,4 +425,4 @@ def _produce(transactional_id: str | None, batches: Iterable[tuple[Key, bytearra
             ),
         )
 
-    return Request(0, 3, 11, build)
+    return Request(0, *versions, build)

@@ -1,4 +1,9 @@
-"""The requests of a transactional producer."""
+"""The requests of a transactional producer, in both versions of Kafka's transaction protocol.
+
+In the first, which brokers from 0.11 on speak, topic-partitions and the group enter a transaction by requests of their own. In
+the second (KIP-890, `transaction.version` 2, Kafka 4.0) they enter with what is written to them, and each transaction has an
+epoch of its own: what comes late of an earlier one is refused.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +71,9 @@ def add_offsets(who: ProducerState, group: str) -> Request:
     return Request(25, 0, 3, lambda module, _: module.AddOffsetsToTxnRequest(**who.fields(), group_id=group))
 
 
-def commit_offsets(who: ProducerState, group: str, offsets: Mapping[Key, tuple[int, str]]) -> Request:
+def commit_offsets(
+    who: ProducerState, group: str, offsets: Mapping[Key, tuple[int, str]], *, is_second: bool = False
+) -> Request:
     """Return the request that commits (offset, metadata) of a group's topic-partitions in a transaction."""
 
     def build(module: ModuleType, _: int) -> Any:
@@ -90,12 +97,16 @@ def commit_offsets(who: ProducerState, group: str, offsets: Mapping[Key, tuple[i
             ),
         )
 
-    return Request(28, 0, 3, build)
+    return Request(28, 5, 5, build) if is_second else Request(28, 0, 3, build)
 
 
-def end_transaction(who: ProducerState, *, is_committed: bool) -> Request:
-    """Return the request that commits or aborts a transaction."""
-    return Request(26, 0, 3, lambda module, _: module.EndTxnRequest(**who.fields(), committed=is_committed))
+def end_transaction(who: ProducerState, *, is_committed: bool, is_second: bool = False) -> Request:
+    """Return the request that commits or aborts a transaction. In the second version its answer has the next epoch."""
+
+    def build(module: ModuleType, _: int) -> Any:
+        return module.EndTxnRequest(**who.fields(), committed=is_committed)
+
+    return Request(26, 5, 5, build) if is_second else Request(26, 0, 3, build)
 
 
 def added(answer: Any) -> list[tuple[Key, ErrorCode]]:

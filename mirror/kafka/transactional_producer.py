@@ -1,7 +1,7 @@
 """Send prepared batches in transactions, and commit a group's offsets with them.
 
-The first version of Kafka's transaction protocol, which brokers from 0.11 to 4.x speak: each topic-partition is added to the
-transaction before its first batch, the group before its offsets, and EndTxn commits or aborts all of it.
+Both versions of Kafka's transaction protocol (mirror.kafka.transaction_requests): in the first each topic-partition is added to
+the transaction before its first batch, and the group before its offsets. EndTxn commits or aborts all of it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from mirror.kafka import transaction_requests as requests
 from mirror.kafka.client import Coordinates, Purpose
-from mirror.kafka.errors import SILENCES, BrokerError, ErrorCode, KafkaError, check
+from mirror.kafka.errors import SILENCES, BrokerError, ErrorCode, KafkaError, check, is_code
 from mirror.kafka.group_offsets import in_parts
 from mirror.kafka.messages import Request
 from mirror.kafka.producer import Producer, ProducerClosedError, _Delivery
@@ -25,7 +25,7 @@ from mirror.model.record_batches import Outgoing
 log = logging.getLogger("mirror")
 
 # The broker still writes the markers of the transaction before: it takes milliseconds.
-MARKERS_S = 0.02
+MARKERS_S = 0.005
 # After so long one of its topic-partitions takes no marker. That transaction is decided, but its id is of no use until then.
 STUCK_S = 2.0
 SPARES = 10
@@ -35,6 +35,8 @@ Rotated = Callable[[int], Awaitable[None]]
 
 _COORDINATOR_MOVED = (ErrorCode.coordinator_not_available, ErrorCode.not_coordinator)
 _COME_AGAIN = (*_COORDINATOR_MOVED, ErrorCode.coordinator_load_in_progress, ErrorCode.concurrent_transactions)
+_FEATURE, _SECOND = "transaction.version", 2
+_IN_SECOND = (12, 12)  # versions of Produce requests
 _FENCED = (ErrorCode.invalid_producer_epoch, ErrorCode.producer_fenced)
 
 
@@ -74,6 +76,10 @@ class TransactionalProducer(Producer):
         self._adding: asyncio.Task[None] | None = None
         self._has_group = False
         self._is_uncertain = False  # a batch of the open transaction has no outcome: it can only be aborted
+        self._is_second = False  # which version of the protocol the cluster speaks
+        self._held_up: list[_Delivery] = []  # wait for the transaction before to end, or for another id
+        self._rotating: asyncio.Task[None] | None = None
+        self._held_up_s = 0.0
 
     async def open(self, spare: int = 0, rotated: Rotated | None = None) -> None:
         """Become the one that may write by this transactional id: an earlier one's open transaction is aborted.
@@ -88,6 +94,7 @@ class TransactionalProducer(Producer):
         """
         self._spare, self._rotated = spare, rotated
         self._state = TransactionState.NONE
+        await self._agree()
         try:
             await self._identify(self._named(spare))
         except StuckError:
@@ -95,6 +102,17 @@ class TransactionalProducer(Producer):
         if spare:
             # Who was in use before that may come back when what it waits for has ended.
             self._fencing = self._loop.create_task(self._fence(self._named((spare - 1) % SPARES)))
+
+    async def _agree(self) -> None:
+        """Find out which version of the protocol to speak."""
+        try:
+            node = await self._client.coordinator(Coordinates.TRANSACTION, self._named(self._spare))
+            level = await self._client.feature(node, _FEATURE, Purpose.COORDINATION)
+        except KafkaError as error:
+            log.debug("%s: its coordinator does not tell which transactions it has: %s", self.transactional_id, error)
+            return  # the one of before, which any broker speaks at first
+        self._is_second = level >= _SECOND
+        self.produce_versions = _IN_SECOND if self._is_second else Producer.produce_versions
 
     def _named(self, spare: int) -> str:
         return f"{self._base_id}.spare-{spare}" if spare else self._base_id
@@ -161,7 +179,7 @@ class TransactionalProducer(Producer):
     async def abort(self) -> None:
         """Take back what was sent since the transaction began, whatever came of it; raises KafkaError."""
         await self._end()
-        if self._is_uncertain:
+        if self._is_uncertain and not (self._is_second and (self._added or self._has_group)):
             # Sequence numbers are not known either then. A new epoch begins with 0, and ends the transaction of the old one.
             self._is_uncertain = False
             try:
@@ -169,6 +187,7 @@ class TransactionalProducer(Producer):
             except StuckError:
                 await self._rotate()
         elif self._added or self._has_group:
+            self._is_uncertain = False  # the second version ends a transaction by a new epoch anyway
             await self._ended(is_committed=False)
         self._state = TransactionState.NONE
 
@@ -180,7 +199,7 @@ class TransactionalProducer(Producer):
     def close(self) -> None:
         """As of a Producer."""
         super().close()
-        for task in (self._adding, self._fencing):
+        for task in (self._adding, self._fencing, self._rotating):
             if task is not None:
                 task.cancel()
 
@@ -201,6 +220,8 @@ class TransactionalProducer(Producer):
 
     def _enter(self, delivery: _Delivery, leader: int) -> None:
         """Add the topic-partition to the transaction first. It has a leader, which must take the marker that ends it."""
+        if self._is_second:
+            self._added.add(delivery.where)
         if delivery.where in self._added:
             super()._enter(delivery, leader)
             return
@@ -250,15 +271,56 @@ class TransactionalProducer(Producer):
         else:
             self._refused(delivery, error)
 
+    # --- in the second version a transaction that does not end is met by its successor's batches ------------------
+
+    def _put_off(self, delivery: _Delivery, error: KafkaError) -> None:
+        if self._is_second and is_code(error, ErrorCode.concurrent_transactions) and not self.is_closed:
+            self._hold_up(delivery)
+        else:
+            super()._put_off(delivery, error)
+
+    def _hold_up(self, delivery: _Delivery) -> None:
+        """Try a batch again in milliseconds, or by another id where the transaction before does not end.
+
+        No batch of this transaction can have been appended before that one has ended.
+        """
+        now_s = self._loop.time()
+        if now_s - self._held_up_s > 2 * STUCK_S:
+            self._held_up_s = now_s  # the first one of a while
+        if self._rotating is not None or now_s - self._held_up_s > STUCK_S:
+            self._held_up.append(delivery)
+            if self._rotating is None:
+                self._rotating = self._loop.create_task(self._rotate_held_up())
+            return
+        self._loop.call_later(MARKERS_S, self._again, delivery)
+
+    async def _rotate_held_up(self) -> None:
+        failure: KafkaError | None = None
+        try:
+            await self._rotate()
+        except KafkaError as error:
+            failure = error
+        self._rotating = None
+        self._held_up_s = 0.0
+        held_up, self._held_up = self._held_up, []
+        for delivery in held_up:
+            if failure is not None:
+                self._refused(delivery, failure)
+            else:
+                delivery.sequence = -1  # those of the new id begin with 0
+                self._again(delivery)
+
     # --- the coordinators -----------------------------------------------------------------------------------------
 
     async def _commit_offsets(self, group: str, offsets: Mapping[Key, tuple[int, str]]) -> None:
+        if self._is_second:
+            self._has_group = True
         if not self._has_group:
             answer = await self._asked(requests.add_offsets(self._who, group), _own_code)
             check(answer.error_code, group)
             self._has_group = True
         answer = await self._asked(
-            requests.commit_offsets(self._who, group, offsets),
+            requests.commit_offsets(self._who, group, offsets, is_second=self._is_second),
             lambda found: _codes(requests.committed(found)),
             kind=Coordinates.GROUP,
             key=group,
@@ -268,8 +330,11 @@ class TransactionalProducer(Producer):
             check(code, f"{topic}-{partition}")
 
     async def _ended(self, *, is_committed: bool) -> None:
-        answer = await self._asked(requests.end_transaction(self._who, is_committed=is_committed), _own_code)
+        request = requests.end_transaction(self._who, is_committed=is_committed, is_second=self._is_second)
+        answer = await self._asked(request, _own_code)
         check(answer.error_code, self.transactional_id)
+        if self._is_second:
+            self._identified(answer)
 
     async def _asked(
         self,

@@ -33,7 +33,8 @@ def batch(*values: str) -> Outgoing:
 class Cluster:
     """A coordinator and the logs of one broker, as a client of them; its attributes say what it refuses."""
 
-    def __init__(self) -> None:
+    def __init__(self, version: int = 1) -> None:
+        self.version = version  # of the transaction protocol
         self.metadata = SimpleNamespace(leader=lambda _, part: None if part in self.leaderless else 1)
         self.leaderless: set[int] = set()
         self.answers: dict[int, ErrorCode] = {}  # by partition: the error of a produce request
@@ -53,6 +54,9 @@ class Cluster:
         return 1
 
     def forget_coordinator(self, kind: Coordinates, key: str) -> None: ...
+
+    async def feature(self, node: int, name: str, purpose: Purpose = Purpose.DATA) -> int:
+        return {"transaction.version": self.version}[name]
 
     async def ask(
         self, node: int, request: Request, purpose: Purpose = Purpose.DATA, *, within_s: float | None = None
@@ -107,15 +111,23 @@ class Cluster:
         code = self._code(name, request.producer_epoch)
         if code is OK:
             self.ended.append((name, request.committed, self.open.pop(name, set())))
-        return SimpleNamespace(error_code=code)
+            if self.version == 2:
+                self.epochs[name] += 1
+        return SimpleNamespace(error_code=code, producer_id=hash(name) % 1000, producer_epoch=self.epochs[name])
 
     def ProduceRequest(self, request: Any) -> Any:  # noqa: N802
         answers = []
         for topic in request.topic_data:
             for part in topic.partition_data:
                 where = (topic.name, part.index)
-                assert where in self.open[request.transactional_id], "it did not enter the transaction"
-                code = self.answers.get(part.index, OK)
+                code = self.answers.get(part.index, DENIED if topic.name in self.denied else OK)
+                if self.version == 2:
+                    known = self._code(request.transactional_id, HEADER.unpack_from(part.records)[-3])
+                    code = known if known is not OK else code
+                    if code in (OK, TIMED_OUT):
+                        self.open[request.transactional_id].add(where)
+                else:
+                    assert where in self.open[request.transactional_id], "it did not enter the transaction"
                 if code in (OK, TIMED_OUT):
                     self.logs[where].append(HEADER.unpack_from(part.records)[-2])
                 answer = SimpleNamespace(index=part.index, error_code=code, base_offset=0)
@@ -146,9 +158,15 @@ async def opened(cluster: Cluster) -> TransactionalProducer:
     return producer
 
 
-def test_batches_and_offsets_are_committed_together_and_an_empty_transaction_costs_nothing():
+@pytest.fixture(params=[1, 2])
+def version(request) -> int:
+    """Of the transaction protocol."""
+    return request.param
+
+
+def test_batches_and_offsets_are_committed_together_and_an_empty_transaction_costs_nothing(version):
     async def run():
-        cluster = Cluster()
+        cluster = Cluster(version)
         producer = await opened(cluster)
         await producer.commit("g", {})
         assert cluster.ended == []
@@ -161,14 +179,16 @@ def test_batches_and_offsets_are_committed_together_and_an_empty_transaction_cos
         await producer.send(batch("c"), "t", 0)
         await producer.abort()
         assert cluster.ended[1:] == [(ID, False, {("t", 0)})]
-        assert cluster.logs["t", 0] == [0, 2]
+        assert cluster.logs["t", 0] == [0, 2 if version == 1 else 0], (
+            "in the second version each transaction has an epoch"
+        )
 
     asyncio.run(run())
 
 
-def test_nothing_is_sent_outside_of_a_transaction():
+def test_nothing_is_sent_outside_of_a_transaction(version):
     async def run():
-        producer = await opened(Cluster())
+        producer = await opened(Cluster(version))
         await producer.abort()
         with pytest.raises(TransactionStateError, match="no transaction"):
             producer.send(batch("a"), "t", 0)
@@ -176,9 +196,9 @@ def test_nothing_is_sent_outside_of_a_transaction():
     asyncio.run(run())
 
 
-def test_a_topic_that_is_denied_keeps_no_other_out_and_costs_no_transaction():
+def test_a_topic_that_is_denied_keeps_no_other_out_and_costs_no_transaction(version):
     async def run():
-        cluster = Cluster()
+        cluster = Cluster(version)
         cluster.denied = {"secret"}
         producer = await opened(cluster)
         sent = [producer.send(batch("a"), topic, 0) for topic in ("t", "secret", "u")]
@@ -192,9 +212,9 @@ def test_a_topic_that_is_denied_keeps_no_other_out_and_costs_no_transaction():
 
 
 @pytest.mark.parametrize("why", ["no leader", "too few replicas"])
-def test_what_takes_no_writes_is_left_out_and_without_a_leader_it_does_not_even_enter(why):
+def test_what_takes_no_writes_is_left_out_and_without_a_leader_it_does_not_even_enter(why, version):
     async def run():
-        cluster = Cluster()
+        cluster = Cluster(version)
         if why == "no leader":
             cluster.leaderless = {1}
         else:
@@ -205,14 +225,14 @@ def test_what_takes_no_writes_is_left_out_and_without_a_leader_it_does_not_even_
         with pytest.raises(NotAppendedError):
             await sent[1]
         await producer.commit("g", {("t", 0): (1, "")})
-        assert cluster.ended == [(ID, True, {("t", 0)} if why == "no leader" else {("t", 0), ("t", 1)})]
+        assert cluster.ended == [(ID, True, {("t", 0)} if why == "no leader" or version == 2 else {("t", 0), ("t", 1)})]
 
     asyncio.run(run())
 
 
-def test_a_batch_without_an_outcome_ends_its_transaction_by_a_new_epoch_that_counts_anew():
+def test_a_batch_without_an_outcome_ends_its_transaction_by_a_new_epoch_that_counts_anew(version):
     async def run():
-        cluster = Cluster()
+        cluster = Cluster(version)
         cluster.answers = {1: TIMED_OUT}
         producer = await opened(cluster)
         sent = [producer.send(batch("a"), "t", part) for part in (0, 1)]
@@ -220,7 +240,7 @@ def test_a_batch_without_an_outcome_ends_its_transaction_by_a_new_epoch_that_cou
         with pytest.raises(UncertainError):
             await sent[1]
         await producer.abort()
-        assert cluster.ended == []
+        assert cluster.ended == ([] if version == 1 else [(ID, False, {("t", 0), ("t", 1)})])
         assert cluster.epochs[ID] == 1
         producer.begin()
         cluster.answers = {}
@@ -232,11 +252,11 @@ def test_a_batch_without_an_outcome_ends_its_transaction_by_a_new_epoch_that_cou
     asyncio.run(run())
 
 
-def test_a_batch_whose_replicas_do_not_answer_is_undone_when_the_cluster_has_decided_and_not_before():
+def test_a_batch_whose_replicas_do_not_answer_is_undone_when_the_cluster_has_decided_and_not_before(version):
     """A marker that is appended before would wait for the dead replica, and every other marker of that broker behind it."""
 
     async def run():
-        cluster = Cluster()
+        cluster = Cluster(version)
         cluster.answers = {0: TIMED_OUT}
         producer = await opened(cluster)
         sent = producer.send(batch("a"), "t", 0)
@@ -249,9 +269,9 @@ def test_a_batch_whose_replicas_do_not_answer_is_undone_when_the_cluster_has_dec
     asyncio.run(run())
 
 
-def test_a_transaction_with_a_batch_without_an_outcome_cannot_be_committed():
+def test_a_transaction_with_a_batch_without_an_outcome_cannot_be_committed(version):
     async def run():
-        cluster = Cluster()
+        cluster = Cluster(version)
         cluster.answers = {0: TIMED_OUT}
         producer = await opened(cluster)
         producer.send(batch("a"), "t", 0)
@@ -262,9 +282,9 @@ def test_a_transaction_with_a_batch_without_an_outcome_cannot_be_committed():
     asyncio.run(run())
 
 
-def test_where_a_transaction_does_not_end_the_next_one_has_a_spare_id_which_is_told_before():
+def test_where_a_transaction_does_not_end_the_next_one_has_a_spare_id_which_is_told_before(version):
     async def run():
-        cluster, told = Cluster(), []
+        cluster, told = Cluster(version), []
 
         async def rotated(spare: int) -> None:
             assert ID + f".spare-{spare}" not in cluster.epochs
@@ -284,7 +304,7 @@ def test_where_a_transaction_does_not_end_the_next_one_has_a_spare_id_which_is_t
         # A successor begins with that id, and fences the one before as soon as that has ended.
         successor = made(cluster)
         await successor.open(2, rotated)
-        assert cluster.epochs[f"{ID}.spare-2"] == 1
+        assert cluster.epochs[f"{ID}.spare-2"] == version
         cluster.stuck.clear()
         await asyncio.sleep(0.05)
         assert cluster.epochs[f"{ID}.spare-1"] == 0
@@ -296,9 +316,9 @@ def test_where_a_transaction_does_not_end_the_next_one_has_a_spare_id_which_is_t
     asyncio.run(run())
 
 
-def test_without_anybody_to_tell_a_transaction_that_does_not_end_is_an_error():
+def test_without_anybody_to_tell_a_transaction_that_does_not_end_is_an_error(version):
     async def run():
-        cluster = Cluster()
+        cluster = Cluster(version)
         cluster.stuck = {ID}
         with pytest.raises(StuckError):
             await made(cluster).open()
