@@ -13,7 +13,7 @@ import struct
 from collections import deque
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from mirror import __version__
 from mirror.config.clients import ClientOptions
@@ -118,7 +118,11 @@ class Connection(asyncio.BufferedProtocol):
         asked = _Asked(self._correlation, request.api, version, answer, self.used_s + within_s)
         self._asked.append(asked)
         self._watch(asked.due_s)
-        self._transport.write(frame)
+        try:
+            self._transport.write(frame)
+        except RuntimeError as error:  # uvloop's word for a transport that closed just now
+            self.close()
+            raise NotConnectedError(f"connection to {self._name} closed") from error
         return await answer
 
     def close(self, why: KafkaError | None = None) -> None:
@@ -140,8 +144,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's does not derive from it
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail what is under way."""

@@ -26,7 +26,12 @@ _SESSION_LOST = (
 
 
 class Fetched(NamedTuple):
-    """What one fetch brought for one topic-partition; `aborted` holds (producer id, first offset)."""
+    """What one fetch brought for one topic-partition.
+
+    Attributes:
+        aborted: (producer id, first offset) of aborted transactions.
+        refusal: All that the broker says where there is an error.
+    """
 
     topic: str
     partition: int
@@ -35,6 +40,7 @@ class Fetched(NamedTuple):
     log_start: int
     aborted: list[tuple[int, int]]
     records: bytes
+    refusal: Any = None
 
 
 class FetchLimits(NamedTuple):
@@ -115,7 +121,12 @@ class Source:
             session.reset()
             raise BrokerError(code, f"fetch from broker {node}")
         session.answered(getattr(answer, "session_id", 0))
-        return parts_of(answer, wanted)
+        parts = parts_of(answer, wanted)
+        for part in parts:
+            if part.error is not ErrorCode.none:
+                endpoints = getattr(answer, "node_endpoints", ())
+                self._client.metadata.heed(part.topic, part.partition, part.refusal, endpoints)
+        return parts
 
     async def read(self, node: int, wanted: Mapping[Key, From], limits: FetchLimits) -> list[Fetched]:
         """Fetch once, outside of any session; return a part for each topic-partition that is wanted."""
@@ -201,6 +212,7 @@ def _fetched(topic: str, part: Any) -> Fetched:
         getattr(part, "log_start_offset", -1),
         aborted,
         part.records or b"",
+        None if part.error_code is ErrorCode.none else part,
     )
 
 

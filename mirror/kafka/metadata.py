@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import ModuleType
@@ -131,14 +131,22 @@ class Metadata:
             state.partitions[part.partition_index] = before if before is not None and is_older else found
         return state
 
-    def moved(self, topic: str, partition: int, leader: int, epoch: int, brokers: Mapping[int, Broker]) -> bool:
-        """Take in the new leader that a broker's refusal names (KIP-951); return whether that is news."""
+    def heed(self, topic: str, partition: int, refusal: Any, endpoints: Iterable[Any]) -> None:
+        """Take in the new leader that a refusal to fetch or to append names, where it names one (KIP-951).
+
+        Args:
+            topic: The topic.
+            partition: The partition.
+            refusal: Its part of the answer, with `current_leader` in newer versions.
+            endpoints: Where the brokers are that the answer names.
+        """
+        named = getattr(refusal, "current_leader", None)
         before = self._state(topic, partition)
-        if before is None or leader == NO_NODE or epoch <= before.epoch:
-            return False
-        self.brokers |= brokers
-        self.topics[topic].partitions[partition] = before._replace(leader=leader, epoch=epoch)
-        return leader in self.brokers
+        if named is None or before is None or named.leader_id == NO_NODE or named.leader_epoch <= before.epoch:
+            return
+        self.brokers |= {one.node_id: Broker(one.host, one.port, one.rack) for one in endpoints}
+        if named.leader_id in self.brokers:
+            self.topics[topic].partitions[partition] = before._replace(leader=named.leader_id, epoch=named.leader_epoch)
 
 
 def request_for(topics: Iterable[str] | None) -> Request:

@@ -57,6 +57,9 @@ _PERHAPS_APPENDED = (
 )
 
 
+_MOVED = (ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch)
+
+
 class NotAppendedError(KafkaError):
     """The target does not append a batch now, and has no trace of it; `why` is the last reason."""
 
@@ -82,6 +85,9 @@ class Leaders(Protocol):
 
     def leader(self, topic: str, partition: int) -> int | None:
         """Return the node id of the leader, None while there is none."""
+
+    def heed(self, topic: str, partition: int, refusal: Any, endpoints: Iterable[Any]) -> None:
+        """Take in the new leader that a refusal names."""
 
 
 class Client(Protocol):
@@ -324,13 +330,13 @@ class Producer:
     # --- outcomes -------------------------------------------------------------------------------------------------
 
     def _answered(self, deliveries: Iterable[_Delivery], answer: Any) -> None:
-        answers = {
-            (topic.name, part.index): (part.error_code, part.base_offset)
-            for topic in answer.responses
-            for part in topic.partition_responses
-        }
+        answers = {(topic.name, part.index): part for topic in answer.responses for part in topic.partition_responses}
         for delivery in deliveries:
-            code, base = answers.get(delivery.where, (ErrorCode.request_timed_out, NO_OFFSET))
+            part = answers.get(delivery.where)
+            code = part.error_code if part is not None else ErrorCode.request_timed_out
+            base = part.base_offset if part is not None else NO_OFFSET
+            if code in _MOVED:
+                self._client.metadata.heed(*delivery.where, part, getattr(answer, "node_endpoints", ()))
             if code is ErrorCode.none:
                 self._appended(delivery, base)
             elif code is ErrorCode.duplicate_sequence_number:

@@ -94,11 +94,11 @@ class TransactionalProducer(Producer):
         """
         self._spare, self._rotated = spare, rotated
         self._state = TransactionState.NONE
-        await self._agree()
         try:
             await self._identify(self._named(spare))
         except StuckError:
             await self._rotate()
+        await self._agree()
         if spare:
             # Who was in use before that may come back when what it waits for has ended.
             self._fencing = self._loop.create_task(self._fence(self._named((spare - 1) % SPARES)))
@@ -110,7 +110,7 @@ class TransactionalProducer(Producer):
             level = await self._client.feature(node, _FEATURE, Purpose.COORDINATION)
         except KafkaError as error:
             log.debug("%s: its coordinator does not tell which transactions it has: %s", self.transactional_id, error)
-            return  # the one of before, which any broker speaks at first
+            return  # the first one, which every broker speaks
         self._is_second = level >= _SECOND
         self.produce_versions = _IN_SECOND if self._is_second else Producer.produce_versions
 

@@ -139,7 +139,7 @@ class Fetching:
                 )
                 failures = 0
                 self._told.clear()
-                await self._take(fetched, wanted)
+                await self._take(node, fetched, wanted)
                 self._firsts[node] += sum(1 for part in fetched if part.records)
             except KafkaError as error:
                 failures += 1
@@ -178,7 +178,7 @@ class Fetching:
         first = self._firsts[node] % max(1, len(everyone))
         return chain(islice(everyone, first, None), islice(everyone, first))
 
-    async def _take(self, fetched: list[Fetched], asked: Mapping[Key, From]) -> None:
+    async def _take(self, node: int, fetched: list[Fetched], asked: Mapping[Key, From]) -> None:
         """Queue what a fetch brought."""
         now = self._loop.time()
         for part in fetched:
@@ -188,7 +188,7 @@ class Fetching:
             if partition is None or partition.position != asked[key].offset or not partition.is_placed:
                 continue
             if part.error is not ErrorCode.none:
-                await self._refused(partition, part.error)
+                await self._refused(node, partition, part.error)
             elif part.high_watermark < partition.high_watermark:
                 self._on_doubt(partition)  # a log that has grown shorter, if it is not a new leader's first answer
             else:
@@ -212,17 +212,23 @@ class Fetching:
             if not partition.in_flight:
                 self._on_batches(partition)
 
-    async def _refused(self, partition: Partition, code: ErrorCode) -> None:
+    async def _refused(self, node: int, partition: Partition, code: ErrorCode) -> None:
         error = fetch_error(code)
         if error is FetchError.OUT_OF_RANGE:
             await self._out_of_range(partition)
         elif error is FetchError.UNKNOWN_TOPIC:
             self._on_doubt(partition)
+        elif error is FetchError.PASSING and self._has_moved(node, partition):
+            self.follow_leaders()
         elif error is FetchError.PASSING:
             partition.retried(self._loop.time() + RETRY_S)
             await self.refresh()
         else:
             self._pauses.back_off(partition, f"the source refuses the fetch: {name_of(code)}")
+
+    def _has_moved(self, node: int, partition: Partition) -> bool:
+        """Tell whether another leader is known: a refusal names it, on newer brokers."""
+        return self._source.leader(partition.assigned.topic, partition.assigned.partition) not in (None, node)
 
     async def _out_of_range(self, partition: Partition) -> None:
         """Go on where the log begins, where retention deleted the position; doubt the topic, where the log ends before it."""

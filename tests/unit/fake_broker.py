@@ -76,7 +76,7 @@ class FakeBroker:
                 answer = await self._answered(await reader.readexactly(size))
                 if answer is not None:
                     writer.write(struct.pack(">i", len(answer)) + answer)
-        except (asyncio.IncompleteReadError, OSError):
+        except (asyncio.IncompleteReadError, OSError, RuntimeError):  # uvloop's word for what is closed
             writer.transport.abort()
 
     async def _answered(self, frame: bytes) -> bytes | None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import gc
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from datetime import timedelta
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import uvloop
 
 from mirror.config.clients import ClientOptions
 from mirror.config.sasl import Login
@@ -50,11 +52,18 @@ def options(broker: FakeBroker, **changes: Any) -> ClientOptions:
     return ClientOptions(**{**given, **changes})
 
 
-def played(scene: Scene, *, broker: FakeBroker | None = None, **changes: Any) -> None:
+def on_both_loops(run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run it on asyncio's loop, and on the one that workers have."""
+    asyncio.run(asyncio.wait_for(run(), 20))
+    uvloop.run(asyncio.wait_for(run(), 20))
+    gc.collect()  # what nobody retrieved would be logged now
+
+
+def played(scene: Scene, *, broker: Callable[[], FakeBroker] = FakeBroker, **changes: Any) -> None:
     """Play a scene with a broker and a client of it that is open."""
 
     async def run() -> None:
-        async with broker or FakeBroker() as server:
+        async with broker() as server:
             server.handlers.setdefault(INIT, producer_id)
             client = await Client.opened(options(server, **changes))
             try:
@@ -62,8 +71,7 @@ def played(scene: Scene, *, broker: FakeBroker | None = None, **changes: Any) ->
             finally:
                 await client.close()
 
-    asyncio.run(asyncio.wait_for(run(), 20))
-    gc.collect()  # what nobody retrieved would be logged now
+    on_both_loops(run)
 
 
 def test_requests_under_way_are_answered_in_their_order_over_one_connection(caplog):
@@ -95,24 +103,24 @@ def test_the_highest_version_that_both_speak_is_spoken_and_one_that_neither_does
         with pytest.raises(UnsupportedError, match=r"versions 0 to 2 of API 22, expected 3 to 4"):
             await client.ask(1, Request(INIT, 3, 4, init_producer_id(None, 0).build))
 
-    played(scene, broker=FakeBroker(spoken={INIT: (0, 2)}))
+    played(scene, broker=lambda: FakeBroker(spoken={INIT: (0, 2)}))
 
 
 def test_a_broker_that_is_too_old_for_the_question_of_versions_says_which_it_has():
-    old = FakeBroker()
-
-    def refuses(request: Any, version: int) -> Any:
-        if version:
+    class Old(FakeBroker):
+        def _versions(self, request: Any, version: int) -> Any:
+            if not version:
+                return super()._versions(request, version)
             answer = answer_kinds(18, 0)
-            keys = tuple(answer.ApiVersion(api_key=k, min_version=a, max_version=b) for k, (a, b) in old.spoken.items())
+            keys = tuple(
+                answer.ApiVersion(api_key=k, min_version=a, max_version=b) for k, (a, b) in self.spoken.items()
+            )
             return answer.ApiVersionsResponse(error_code=ErrorCode.unsupported_version, api_keys=keys)
-        return old._versions(request, version)
 
     async def scene(server: FakeBroker, client: Client) -> None:
         assert (await client.ask(1, init_producer_id(None, 0))).producer_id == 7
 
-    old.handlers[18] = refuses
-    played(scene, broker=old)
+    played(scene, broker=Old)
 
 
 def test_what_was_not_sent_and_what_may_have_been_done_are_told_apart(caplog):
@@ -253,7 +261,7 @@ def test_a_refused_login_says_so_and_never_the_password():
                 await Client.opened(options(server, login=Login("PLAIN", "me", "hunter2")))
             assert "hunter2" not in str(found.value)
 
-    asyncio.run(run())
+    on_both_loops(run)
 
 
 def test_another_connection_takes_over_before_a_login_runs_out_and_no_request_is_lost():
@@ -282,7 +290,7 @@ def test_another_connection_takes_over_before_a_login_runs_out_and_no_request_is
             finally:
                 await client.close()
 
-    asyncio.run(run())
+    on_both_loops(run)
 
 
 def test_metadata_name_topics_without_having_them_created_and_tell_what_is_not_there():
@@ -339,7 +347,7 @@ def test_nobody_answers_is_told_with_the_reason_of_the_last_address():
         with pytest.raises(NotConnectedError, match=r"no broker answers: 127\.0\.0\.1:1: .*(refused|failed)"):
             await Client.opened(ClientOptions(bootstrap=("127.0.0.1:1",)))
 
-    asyncio.run(run())
+    on_both_loops(run)
 
 
 def test_a_coordinator_is_looked_up_once_until_it_is_forgotten():
@@ -413,10 +421,18 @@ def test_what_is_older_than_what_is_known_of_a_leader_changes_nothing():
     metadata.update(answer(1, 5))
     metadata.update(answer(2, 4))
     assert metadata.leader("t", 0) == 1
-    assert metadata.moved("t", 0, 2, 6, {})
+
+    def refusal(leader: int, epoch: int) -> Any:
+        return SimpleNamespace(current_leader=SimpleNamespace(leader_id=leader, leader_epoch=epoch))
+
+    metadata.heed("t", 0, refusal(2, 6), [])
     metadata.update(answer(1, 5))
     assert (metadata.leader("t", 0), metadata.epoch("t", 0)) == (2, 6)
-    assert not metadata.moved("t", 0, 1, 5, {})
+    for said in (refusal(1, 5), refusal(-1, 9), refusal(3, 9), SimpleNamespace()):
+        metadata.heed("t", 0, said, [])
+        assert metadata.leader("t", 0) == 2, "older, none, unknown, or not told"
+    metadata.heed("t", 0, refusal(3, 9), [SimpleNamespace(node_id=3, host="h", port=3, rack=None)])
+    assert metadata.leader("t", 0) == 3
     metadata.update(answer(1, 0, "AAAAAAAAAAAAAAAAAAAAAg"))  # another topic of that name: its epochs are its own
     assert metadata.topics["t"].partitions[0] == PartitionState(1, 0, 1)
     assert id_text(metadata.topic_id("t")) == "AAAAAAAAAAAAAAAAAAAAAg"
