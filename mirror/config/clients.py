@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from mirror.config.properties import shown
 from mirror.config.sasl import Login
 from mirror.config.stores import STORE_KEYS, pem, ssl_context
 from mirror.config.values import JAVA_BLANKS, broker_addresses
+from mirror.model.codecs import LEVELS
 
 Role = Literal["consumer", "producer", "admin"]
 
@@ -40,7 +42,9 @@ _MAPPED: dict[Role, frozenset[str]] = {
         "isolation.level",
         "auto.offset.reset",
     },
-    "producer": COMMON_KEYS | {"acks", "compression.type", "batch.size", "max.request.size", "transaction.timeout.ms"},
+    "producer": COMMON_KEYS
+    | {"acks", "compression.type", "batch.size", "max.request.size", "transaction.timeout.ms"}
+    | {f"compression.{codec}.level" for codec in LEVELS},
     "admin": COMMON_KEYS,
 }
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -79,6 +83,7 @@ class ProduceOptions:
     """How to write the target. Writes always wait for all in-sync replicas."""
 
     compression: str | None  # None keeps the codec each batch has; "none" sends uncompressed
+    level: int | None = None  # of `compression`; None for Kafka's default
     batch_size: int  # bytes
     max_request_size: int  # bytes of a request; a batch that is larger goes alone, unless it is larger than:
     largest_batch: int | None  # bytes: a given max.request.size; None: the target's own limits decide
@@ -182,13 +187,27 @@ def produce_options(java: Mapping[str, str]) -> ProduceOptions:
     if acks is not None and acks not in ("all", "-1"):
         found = shown(java, "acks", acks)
         raise ClientError("acks", f"{found} found, expected all. A mirror must not lose records; leave the key out.")
+    compression = choice(java, "compression.type", "none", _CODECS) if "compression.type" in java else None
+    levels = {codec: _level(java, codec) for codec in LEVELS}
     return ProduceOptions(
-        compression=choice(java, "compression.type", "none", _CODECS) if "compression.type" in java else None,
+        compression=compression,
+        level=levels.get(compression or ""),
         batch_size=integer(java, "batch.size", DEFAULT_BATCH_BYTES, least=1),
         max_request_size=(request_bytes := integer(java, "max.request.size", 1 << 20, least=1)),
         largest_batch=request_bytes if "max.request.size" in java else None,
         transaction_timeout_ms=integer(java, "transaction.timeout.ms", 60_000, least=1),
     )
+
+
+def _level(java: Mapping[str, str], codec: str) -> int | None:
+    key, levels = f"compression.{codec}.level", LEVELS[codec]
+    value = text(java, key)
+    if value is None:
+        return None
+    if re.fullmatch(r"[+-]?[0-9]{1,9}", value) is None or int(value) not in levels:
+        expected = f"expected {levels.start} to {levels.stop - 1}"
+        raise ClientError(key, f"{shown(java, key, value)} found, {expected}. Correct it or leave the key out.")
+    return int(value)
 
 
 def _time_ms(java: Mapping[str, str], key: str) -> int:

@@ -112,14 +112,14 @@ class Connection(asyncio.BufferedProtocol):
             raise NotConnectedError(f"connection to {self._name} closed")
         version = messages.agreed(request, self.spoken)
         self._correlation = (self._correlation + 1) % _CORRELATIONS
-        frame = messages.encoded(request, version, self._correlation, self._client_id)
+        pieces = messages.encoded(request, version, self._correlation, self._client_id)
         answer: asyncio.Future[Any] = self._loop.create_future()
         self.used_s = self._loop.time()
         asked = _Asked(self._correlation, request.api, version, answer, self.used_s + within_s)
         self._asked.append(asked)
         self._watch(asked.due_s)
         try:
-            self._transport.write(frame)
+            self._transport.writelines(pieces)
         except RuntimeError as error:  # uvloop's word for a transport that closed just now
             self.close()
             raise NotConnectedError(f"connection to {self._name} closed") from error

@@ -10,10 +10,11 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from mirror.config.clients import ClientOptions
+from mirror.kafka import packing
 from mirror.kafka.client import Client, Purpose
 from mirror.kafka.errors import BrokerError, ErrorCode, KafkaError, NoAnswerError, check
 from mirror.kafka.fetch_session import NO_SESSION, Delta, FetchSession, From, Key
-from mirror.kafka.messages import Request, make
+from mirror.kafka.messages import Bytes, Request, make
 from mirror.kafka.metadata import id_text
 
 _CONSUMER, _DEBUGGER = -1, -2  # replica ids of clients: to the latter a broker shows all of its log
@@ -219,22 +220,33 @@ def _fetched(topic: str, part: Any) -> Fetched:
 def fetch_request(delta: Delta, limits: FetchLimits) -> Request:
     """Return the request that names a delta."""
 
-    def build(module: ModuleType, version: int) -> Any:
-        has_ids = version > _NAMES
-        wanted: dict[Any, list[Any]] = defaultdict(list)
+    def topics(*, has_ids: bool) -> tuple[dict[Any, list[tuple[int, int, int, int]]], dict[Any, list[int]]]:
+        wanted: dict[Any, list[tuple[int, int, int, int]]] = defaultdict(list)
         for (topic, partition), at in delta.wanted.items():
-            wanted[at.topic_id if has_ids else topic].append(
-                make(
-                    module.FetchPartition,
-                    partition=partition,
-                    current_leader_epoch=at.epoch,
-                    fetch_offset=at.offset,
-                    partition_max_bytes=at.max_bytes,
-                )
-            )
+            wanted[at.topic_id if has_ids else topic].append((partition, at.epoch, at.offset, at.max_bytes))
         forgotten: dict[Any, list[int]] = defaultdict(list)
-        for (topic, partition), at in ({**delta.forgotten, **(delta.replaced if has_ids else {})}).items():
+        for (topic, partition), at in {**delta.forgotten, **(delta.replaced if has_ids else {})}.items():
             forgotten[at.topic_id if has_ids else topic].append(partition)
+        return wanted, forgotten
+
+    def packs(version: int) -> list[Bytes] | None:
+        if version not in packing.FETCH_IDS and version not in packing.FETCH_NAMES:
+            return None
+        wanted, forgotten = topics(has_ids=version in packing.FETCH_IDS)
+        return packing.fetch(
+            version,
+            max_wait_ms=limits.max_wait_ms,
+            min_bytes=limits.min_bytes,
+            max_bytes=limits.max_bytes,
+            isolation_level=limits.isolation_level,
+            session=(delta.session_id, delta.epoch),
+            wanted=wanted,
+            forgotten=forgotten,
+            rack="",
+        )
+
+    def build(module: ModuleType, version: int) -> Any:
+        wanted, forgotten = topics(has_ids=version > _NAMES)
         return make(
             module.FetchRequest,
             replica_id=_CONSUMER,
@@ -245,7 +257,21 @@ def fetch_request(delta: Delta, limits: FetchLimits) -> Request:
             session_id=delta.session_id,
             session_epoch=delta.epoch,
             topics=tuple(
-                make(module.FetchTopic, topic=topic, topic_id=topic, partitions=tuple(partitions))
+                make(
+                    module.FetchTopic,
+                    topic=topic,
+                    topic_id=topic,
+                    partitions=tuple(
+                        make(
+                            module.FetchPartition,
+                            partition=partition,
+                            current_leader_epoch=epoch,
+                            fetch_offset=offset,
+                            partition_max_bytes=most,
+                        )
+                        for partition, epoch, offset, most in partitions
+                    ),
+                )
                 for topic, partitions in wanted.items()
             ),
             # The message has this field from version 7 on; its class, only where somebody needs it.
@@ -253,9 +279,11 @@ def fetch_request(delta: Delta, limits: FetchLimits) -> Request:
                 make(module.ForgottenTopic, topic=topic, topic_id=topic, partitions=tuple(partitions))
                 for topic, partitions in forgotten.items()
             ),
+            rack_id="",
         )
 
-    return Request(1, 4, _IDS if delta.has_ids else _NAMES, build, waits_s=limits.max_wait_ms / 1000)
+    waits_s = limits.max_wait_ms / 1000
+    return Request(1, 4, _IDS if delta.has_ids else _NAMES, build, waits_s=waits_s, packs=packs)
 
 
 def _list_offsets(replica: int, isolation_level: int, topics: Mapping[str, list[tuple[int, int]]]) -> Request:

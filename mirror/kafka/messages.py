@@ -23,6 +23,7 @@ from kio.static.constants import EntityType
 from mirror.kafka.errors import MalformedError, UnsupportedError
 
 Message = TypeVar("Message")
+Bytes = bytes | memoryview
 
 _HEAD = struct.Struct(">ihhih")  # size, API key, version, correlation id, length of the client id
 _SIZE_BYTES = _ID_BYTES = 4
@@ -42,6 +43,7 @@ class Request:
         highest: Last version that this client speaks.
         build: Makes the message from kio's module of a version (see `make`).
         waits_s: How long the broker may hold the answer back, by the request's own wish.
+        packs: Writes the message of some versions itself (mirror.kafka.packing); None for the others.
     """
 
     api: int
@@ -49,6 +51,7 @@ class Request:
     highest: int
     build: Callable[[ModuleType, int], Any]
     waits_s: float = 0.0
+    packs: Callable[[int], list[Bytes] | None] | None = None
 
 
 def make(kind: type[Message], /, **values: Any) -> Message:
@@ -105,15 +108,22 @@ def agreed(request: Request, spoken: Mapping[int, tuple[int, int]]) -> int:
     return version
 
 
-def encoded(request: Request, version: int, correlation: int, client_id: bytes) -> bytes:
-    """Return a request's frame."""
+def encoded(request: Request, version: int, correlation: int, client_id: bytes) -> list[Bytes]:
+    """Return a request's frame, in pieces."""
+    packed = request.packs(version) if request.packs is not None else None
+    if packed is not None:
+        return [_head(request, version, correlation, client_id, _NO_TAGS, sum(map(len, packed))), *packed]
     message = request.build(_requests(request.api, version), version)
     body = BytesIO()
     _writer(type(message))(body, message)  # type: ignore[arg-type]
     payload = body.getbuffer()
     tags = _NO_TAGS if message.__flexible__ else b""
-    size = _HEAD.size - _SIZE_BYTES + len(client_id) + len(tags) + len(payload)
-    return b"".join((_HEAD.pack(size, request.api, version, correlation, len(client_id)), client_id, tags, payload))
+    return [_head(request, version, correlation, client_id, tags, len(payload)) + payload]
+
+
+def _head(request: Request, version: int, correlation: int, client_id: bytes, tags: bytes, size: int) -> bytes:
+    size += _HEAD.size - _SIZE_BYTES + len(client_id) + len(tags)
+    return _HEAD.pack(size, request.api, version, correlation, len(client_id)) + client_id + tags
 
 
 def decoded(api: int, version: int, frame: memoryview | bytes) -> Any:

@@ -16,6 +16,7 @@ from datetime import timedelta
 from types import ModuleType
 from typing import Any, NamedTuple, Protocol
 
+from mirror.kafka import packing
 from mirror.kafka.client import Purpose
 from mirror.kafka.errors import (
     BrokerError,
@@ -26,7 +27,7 @@ from mirror.kafka.errors import (
     check,
     is_code,
 )
-from mirror.kafka.messages import Request
+from mirror.kafka.messages import Bytes, Request
 from mirror.kafka.transaction_requests import init_producer_id
 from mirror.model.flow_plan import Key
 from mirror.model.record_batches import Outgoing, stamped
@@ -287,7 +288,7 @@ class Producer:
         try:
             answer = await self._client.ask(
                 lane.node,
-                _produce(self.transactional_id, batches, answer_ms, self.produce_versions),
+                produce_request(self.transactional_id, batches, answer_ms, self.produce_versions),
                 Purpose.RETRY if lane.is_again else Purpose.DATA,
                 within_s=answer_ms / 1000 + SILENT_S + size / SLOWEST_LINK,
             )
@@ -314,8 +315,8 @@ class Producer:
         if size > LEAST_REQUEST_BYTES:
             self._request_bytes = max(LEAST_REQUEST_BYTES, min(self._request_bytes, size // 2))
 
-    def _numbered(self, delivery: _Delivery) -> bytearray:
-        """Return a batch as it goes over the wire: the very same bytes each time."""
+    def _numbered(self, delivery: _Delivery) -> tuple[Bytes, ...]:
+        """Return a batch as it goes over the wire, in pieces: the very same bytes each time."""
         if delivery.sequence < 0:
             delivery.sequence = self._sequences[delivery.where]
             self._sequences[delivery.where] = (delivery.sequence + delivery.outgoing.count) % _SEQUENCES
@@ -412,23 +413,37 @@ def _name(where: Key) -> str:
     return f"{where[0]}-{where[1]}"
 
 
-def _produce(
+def produce_request(
     transactional_id: str | None,
-    batches: Iterable[tuple[Key, bytearray]],
+    batches: Iterable[tuple[Key, tuple[Bytes, ...]]],
     answer_ms: int,
     versions: tuple[int, int],
 ) -> Request:
+    """Return the request to append batches, each in pieces, in one of these versions of it."""
+    topics: dict[str, list[tuple[int, tuple[Bytes, ...]]]] = defaultdict(list)
+    for (topic, partition), pieces in batches:
+        topics[topic].append((partition, pieces))
+
+    def packs(version: int) -> list[Bytes] | None:
+        if version not in packing.PRODUCE_NAMES:
+            return None
+        return packing.produce(transactional_id, ALL_REPLICAS, answer_ms, topics)
+
     def build(module: ModuleType, _: int) -> Any:
-        topics: dict[str, list[Any]] = defaultdict(list)
-        for (topic, partition), data in batches:
-            topics[topic].append(module.PartitionProduceData(index=partition, records=data))
         return module.ProduceRequest(
             transactional_id=transactional_id,
             acks=ALL_REPLICAS,
             timeout=timedelta(milliseconds=answer_ms),
             topic_data=tuple(
-                module.TopicProduceData(name=topic, partition_data=tuple(data)) for topic, data in topics.items()
+                module.TopicProduceData(
+                    name=topic,
+                    partition_data=tuple(
+                        module.PartitionProduceData(index=partition, records=b"".join(pieces))
+                        for partition, pieces in partitions
+                    ),
+                )
+                for topic, partitions in topics.items()
             ),
         )
 
-    return Request(0, *versions, build)
+    return Request(0, *versions, build, packs=packs)

@@ -14,7 +14,7 @@ import cramjam
 
 CODECS = MappingProxyType({"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4})
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
-LEVELS = MappingProxyType({GZIP: range(1, 10), LZ4: range(1, 18), ZSTD: range(-131_072, 23)})
+LEVELS = MappingProxyType({"gzip": range(1, 10), "lz4": range(1, 18), "zstd": range(-131_072, 23)})  # that may be set
 DEFAULT_LEVELS = MappingProxyType({GZIP: 6, LZ4: 9, ZSTD: 3})
 _FAST_LZ4 = 0
 

@@ -166,17 +166,19 @@ def _transcoded(batch: Batch, codec: int, level: int | None) -> bytes | memoryvi
     return bytes(header) + packed
 
 
-def stamped(data: bytes | memoryview, producer_id: int, epoch: int, sequence: int, *, transactional: bool) -> bytearray:
-    """Return the batch as our producer sends it: its ids and sequence in the header, a new CRC."""
-    out = bytearray(data)
-    (attributes,) = _ATTRIBUTES.unpack_from(out, _CRC_FROM)
+def stamped(
+    data: bytes | memoryview, producer_id: int, epoch: int, sequence: int, *, transactional: bool
+) -> tuple[bytes, memoryview]:
+    """Return the batch as our producer sends it: a header with its ids, sequence and CRC, and the records as they are."""
+    header, records_section = bytearray(data[:HEADER_SIZE]), memoryview(data)[HEADER_SIZE:]
+    (attributes,) = _ATTRIBUTES.unpack_from(header, _CRC_FROM)
     attributes = attributes | _TRANSACTIONAL if transactional else attributes & ~_TRANSACTIONAL
-    struct.pack_into(">q", out, 0, 0)  # the broker assigns offsets and refuses any other base
-    struct.pack_into(">i", out, 12, -1)
-    _ATTRIBUTES.pack_into(out, _CRC_FROM, attributes)
-    _PRODUCER.pack_into(out, 43, producer_id, epoch, sequence)
-    _CRC.pack_into(out, 17, crc32c(memoryview(out)[_CRC_FROM:]))
-    return out
+    struct.pack_into(">q", header, 0, 0)  # the broker assigns offsets and refuses any other base
+    struct.pack_into(">i", header, 12, -1)
+    _ATTRIBUTES.pack_into(header, _CRC_FROM, attributes)
+    _PRODUCER.pack_into(header, 43, producer_id, epoch, sequence)
+    _CRC.pack_into(header, 17, crc32c(records_section, crc32c(header[_CRC_FROM:])))
+    return bytes(header), records_section
 
 
 def rebatch(

@@ -282,6 +282,11 @@ def test_produce_defaults_and_values():
         compression="zstd", batch_size=7, max_request_size=8, largest_batch=8, transaction_timeout_ms=9
     )
     assert clients.produce_options({"acks": "all", "compression.type": "none"}).compression == "none"
+    levels = {"compression.lz4.level": "12", "compression.zstd.level": "-5"}
+    for codec, level in (("lz4", 12), ("zstd", -5), ("gzip", None), ("snappy", None)):
+        assert clients.produce_options({"compression.type": codec, **levels}).level == level
+    with pytest.raises(ClientError, match='"18" found, expected 1 to 17'):
+        clients.produce_options({"compression.lz4.level": "18"})
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def fetched(sizes: list[int], *, start: int, value: int = 10, is_control: bool =
         packer = Packer(CODECS["none"], 1 << 30)
         for n in range(size):
             packer.append(0, body_of(b"k%d" % n, b"v" * value), n)
-        data = bytearray(stamped(packer.build().data, -1, -1, -1, transactional=False))
+        data = bytearray(b"".join(stamped(packer.build().data, -1, -1, -1, transactional=False)))
         struct.pack_into(">q", data, 0, start)
         (batch,) = batches(bytes(data))
         found.append(replace(batch, attributes=batch.attributes | (CONTROL if is_control else 0)))

@@ -41,7 +41,7 @@ def packed(records: Sequence[Record], sizes: Sequence[int], codec: int = 0) -> l
         packer = Packer(codec, 1 << 30)
         for record in part:
             packer.append(record.timestamp, body_of(record.key, record.value, record.headers), record.offset)
-        data = bytearray(stamped(packer.build().data, -1, -1, -1, transactional=False))
+        data = bytearray(b"".join(stamped(packer.build().data, -1, -1, -1, transactional=False)))
         struct.pack_into(">q", data, 0, part[0].offset)
         found += batches(bytes(data))
         at += size
