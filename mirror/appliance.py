@@ -8,15 +8,16 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from importlib.metadata import version
 from typing import Any
 
 from metrics.exporter import PortTakenError, serve
 from metrics.exposition import exposition
-from metrics.listener import MirrorQueryListener, Take
+from metrics.listener import MirrorQueryListener, Stream
 from metrics.recorder import Recorder
+from metrics.reports import CheckpointReport, WindowReport
 from mirror import __version__
 from mirror.config.digest import digest
 from mirror.config.settings import Settings
@@ -102,7 +103,7 @@ class Appliance:
             spark = session(mirror.spark, archive, tasks=mirror.lanes * mirror.slots + SPARE_TASKS)
             stack.callback(close, spark, archive)
             self._on_signals()  # after Spark, which installs a handler of its own
-            spark.streams.addListener(MirrorQueryListener(self.recorder, takes=self._takes()))
+            spark.streams.addListener(MirrorQueryListener(self.recorder, streams=self._streams()))
             lanes = Lanes(
                 spark,
                 self._folder,
@@ -231,13 +232,16 @@ class Appliance:
         """Tell whether this process writes a flow's heartbeats; those of flows that nobody replicates everybody writes."""
         return all(state.leads for state in self.flows if state.name == flow)
 
-    def _takes(self) -> dict[str, Take]:
-        """Return who takes in the rows of which stream."""
-        return {OBSERVED: self._reported, OBSERVED_CHECKPOINTS: self.recorder.checkpoints}
+    def _streams(self) -> dict[str, Stream[Any]]:
+        """Return what each stream's rows are, and who takes them in."""
+        return {
+            OBSERVED: Stream(WindowReport, self._reported),
+            OBSERVED_CHECKPOINTS: Stream(CheckpointReport, self.recorder.checkpoints),
+        }
 
-    def _reported(self, rows: Sequence[Mapping[str, Any]], *, now_s: float) -> None:
+    def _reported(self, rows: Sequence[WindowReport], *, now_s: float) -> None:
         self.recorder.reports(rows, now_s=now_s)
-        odd = {(row["source"], row["target"]) for row in rows if row["rewinds"] or row["reason"].endswith(OF_TOPICS)}
+        odd = {(row.source, row.target) for row in rows if row.rewinds or row.reason.endswith(OF_TOPICS)}
         for state in self.flows:
             if state.name in odd:
                 # A topic was replaced or is gone, which may be for a moment.

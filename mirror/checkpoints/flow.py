@@ -8,7 +8,8 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mirror.checkpoints.plan import CheckpointPlan, CheckpointReport
+from metrics.reports import CheckpointReport
+from mirror.checkpoints.plan import CheckpointPlan
 from mirror.checkpoints.rules import State, Translated, moved, translated
 from mirror.config.clients import aiokafka_options
 from mirror.flows.offset_maps import FlowMaps
@@ -104,15 +105,16 @@ class FlowCheckpoints:
         self.foreign = self.maps.foreign = 0
         return [own] + [
             CheckpointReport(
-                plan.flow.source,
-                plan.flow.target,
-                group,
-                *place,
-                at.upstream,
-                at.downstream,
-                at.state,
-                _reread(before.get((group, place)), at),
-                acked_ms - began_ms if (group, place) in changed else None,
+                source=plan.flow.source,
+                target=plan.flow.target,
+                group=group,
+                topic=place[0],
+                partition=place[1],
+                upstream=at.upstream,
+                downstream=at.downstream,
+                state=at.state,
+                reread=_reread(before.get((group, place)), at),
+                latency_ms=acked_ms - began_ms if (group, place) in changed else None,
             )
             for group, places in found.items()
             for place, at in places.items()

@@ -13,8 +13,9 @@ from pathlib import Path
 
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
+from metrics.reports import CheckpointReport, schema_of
 from mirror.checkpoints.flow import FlowCheckpoints
-from mirror.checkpoints.plan import SCHEMA, CheckpointPlan, CheckpointReport
+from mirror.checkpoints.plan import CheckpointPlan
 from mirror.kafka.protocol import KafkaError
 from mirror.runtime.logs import hang_up_quietly, in_words, log_to_stderr, once
 from mirror.spark.plan_file import read_plan
@@ -35,7 +36,7 @@ class CheckpointSource(DataSource):
 
     def schema(self) -> str:
         """One row per group, topic and partition."""
-        return SCHEMA
+        return schema_of(CheckpointReport)
 
     def simpleStreamReader(self, schema: object) -> SimpleDataSourceStreamReader:  # noqa: N802 - Spark's name
         """Return the reader."""
@@ -57,17 +58,17 @@ class CheckpointReader(SimpleDataSourceStreamReader):
         """Return round 0."""
         return {"round": 0}
 
-    def read(self, start: dict[str, int]) -> tuple[Iterator[tuple[object, ...]], dict[str, int]]:
+    def read(self, start: dict[str, int]) -> tuple[Iterator[CheckpointReport], dict[str, int]]:
         """Do a round; return its reports."""
         plans = [plan for plan in read_plan(self._plan).checkpoints if self._is_due(plan)]
         if not plans:
             return iter([]), start
         reports = asyncio.run(self._round(plans))
-        return iter([tuple(report) for report in reports]), {"round": start["round"] + 1}
+        return iter(reports), {"round": start["round"] + 1}
 
     def readBetweenOffsets(  # noqa: N802
         self, start: dict[str, int], end: dict[str, int]
-    ) -> Iterator[tuple[object, ...]]:
+    ) -> Iterator[CheckpointReport]:
         """Return nothing: a round that was lost is not repeated, the next one is about the same offsets."""
         return iter([])
 

@@ -25,6 +25,7 @@ from app.watch import Watch
 from dashboards.recording import recording
 from metrics.exporter import serve
 from metrics.recorder import Recorder
+from metrics.reports import CheckpointReport
 from metrics.verdict import Sample, Status
 from mirror.config.settings import Mirror, Settings
 from mirror.lag.rows import LagRow, Snapshot
@@ -188,10 +189,9 @@ def test_the_groups_page_says_what_a_fail_over_would_mean(monkeypatch):
 
 def test_the_groups_page_shows_what_the_checkpoints_say(monkeypatch):
     recorder = Recorder()
-    row = {"source": "a", "target": "b", "group": None, "failure": None, "latency_ms": None, "foreign": 0}
-    about = {"topic": "a.t", "upstream": 5, "downstream": 5, "latency_ms": 3.0}
+    row = CheckpointReport("a", "b", foreign=0)
     rows = [
-        {**row, **about, "group": group, "partition": partition, "state": state, "reread": reread}
+        CheckpointReport("a", "b", group, "a.t", partition, 5, 5, state, reread, latency_ms=3.0)
         for group, partition, state, reread in (
             ("shop", 0, "synced", 7),
             ("shop", 1, "active", 2),
