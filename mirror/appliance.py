@@ -28,7 +28,8 @@ from mirror.flows.upkeep import BEGIN_AGAIN_S, Upkeep
 from mirror.handover.membership import Membership, Memberships
 from mirror.lag.accounts import Accounts
 from mirror.lag.failover_metric import answer_failover
-from mirror.lag.poller import Poller, horizon_of
+from mirror.lag.judgement import horizon_of
+from mirror.lag.poller import Poller
 from mirror.lag.polling import Polling
 from mirror.model.reports import OF_TOPICS
 from mirror.model.slot_ownership import Layout

@@ -16,7 +16,7 @@ from mirror.flows.selection import chosen, flow_named
 from mirror.flows.stored_positions import Position, read_positions, write_positions
 from mirror.flows.topics import ensure_remote, flow_plan, matched
 from mirror.kafka.admin import Admin
-from mirror.lag.log_bounds import bounds
+from mirror.lag.cluster_offsets import log_bounds
 from mirror.model.flow_plan import Assigned, FlowPlan, Key
 from mirror.model.paused_topics import Paused
 from mirror.model.position_metadata import PositionMetadata
@@ -165,7 +165,7 @@ def moment(text: str) -> int:
 def _wanted(source: Admin, chosen: Sequence[Assigned], to: str, plan: FlowPlan) -> dict[Key, int]:
     """Return the position of each chosen topic-partition; an offset outside of a log is refused."""
     places = [(p.topic, p.partition) for p in chosen]
-    logs = bounds(plan, source)
+    logs = log_bounds(plan, source)
     if to in ("earliest", "latest"):
         return {place: (logs.starts if to == "earliest" else logs.ends)[place] for place in places}
     if not re.fullmatch(r"[0-9]+", to):
@@ -188,7 +188,7 @@ def _wanted(source: Admin, chosen: Sequence[Assigned], to: str, plan: FlowPlan) 
 
 
 def _text(plan: FlowPlan, chosen: Sequence[Assigned], found: Mapping[Key, Position], source: Admin) -> str:
-    logs = bounds(plan, source)
+    logs = log_bounds(plan, source)
     pattern = _known(found, plan).pattern()
     rows = [COLUMNS]
     for p in chosen:

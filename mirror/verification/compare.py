@@ -19,6 +19,7 @@ from mirror.kafka.fetcher import Source
 from mirror.kafka.internal_topics import answered
 from mirror.kafka.log_reader import TooMuchError, read_batches
 from mirror.kafka.protocol import KafkaError
+from mirror.lag.cluster_offsets import log_starts
 from mirror.model.flow_plan import FlowPlan, Key
 from mirror.model.record_batches import CorruptBatch
 from mirror.runtime.java import cache_folder, java
@@ -48,8 +49,8 @@ def scope_of(flow: Flow, asked: Namespace) -> tuple[FlowPlan, Scope]:
     return plan, Scope(
         places,
         maps.maps,
-        source.start_offsets([(p.topic, p.partition) for p in places]),
-        target.start_offsets([(p.remote_topic, p.partition) for p in places]),
+        log_starts(source, [(p.topic, p.partition) for p in places]),
+        log_starts(target, [(p.remote_topic, p.partition) for p in places]),
         asked.last if asked.every is None else None,
         frozenset(
             topic

@@ -13,7 +13,7 @@ from metrics.verdict import Status
 from mirror.commands.failover_check import text
 from mirror.lag.failover import Answer, Facts, Told, facts_of, judged, worst
 from mirror.lag.failover_metric import answer_failover
-from mirror.lag.poller import horizon_of
+from mirror.lag.judgement import horizon_of
 from mirror.lag.rows import LagRow, Snapshot
 from mirror.lag.served_metrics import told
 
