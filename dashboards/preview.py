@@ -29,8 +29,15 @@ LINES = (
     "#b877d9",
     "#705da0",
 )  # Grafana's classic palette
-NAMED = {"green": "#73bf69", "yellow": "#fade2a", "orange": "#ff9830", "red": "#f2495c", "purple": "#b877d9",
-         "dark-red": "#c4162a", "blue": "#5794f2"}  # fmt: skip
+NAMED = {
+    "green": "#73bf69",
+    "yellow": "#fade2a",
+    "orange": "#ff9830",
+    "red": "#f2495c",
+    "purple": "#b877d9",
+    "dark-red": "#c4162a",
+    "blue": "#5794f2",
+}
 SHOWN_IN_LEGEND = 8
 STYLE = """
 body { font: 14px/1.4 Inter, system-ui, sans-serif; margin: 1rem; color: #ccccdc; background: #111217; }

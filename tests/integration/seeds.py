@@ -167,11 +167,13 @@ def record_the_past(data: Path, file: Path, *, now_s: float) -> None:
         rules = data.with_name(f"level-{number}.yml")
         rules.write_text(yaml.safe_dump({"groups": [{"name": "past", "rules": made}]}))
         with prometheus_server.running(file, data) as server:
-            subprocess.run(
-                ["promtool", "tsdb", "create-blocks-from", "rules", "--url", server.url, "--eval-interval", f"{STEP_S}s",
-                 "--start", f"{now_s - LENGTH_S:.0f}", "--end", f"{now_s:.0f}", "--output-dir", str(data), str(rules)],
-                check=True, capture_output=True,
-            )  # fmt: skip
+            command = [
+                *("promtool", "tsdb", "create-blocks-from", "rules"),
+                *("--url", server.url, "--eval-interval", f"{STEP_S}s"),
+                *("--start", f"{now_s - LENGTH_S:.0f}", "--end", f"{now_s:.0f}"),
+                *("--output-dir", str(data), str(rules)),
+            ]
+            subprocess.run(command, check=True, capture_output=True)
 
 
 def _levels(rules: dict[str, str]) -> Iterator[dict[str, str]]:

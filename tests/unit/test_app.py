@@ -39,9 +39,19 @@ def flow(
     topic="orders", number=0, *, offset=10, end=10, waits=0.0, status=Status.OK, reason="everything is replicated"
 ):
     return LagRow(
-        group="a->b", cluster="a", topic=topic, partition=number, offset=offset, log_end=end, is_flow=True,
-        remote_topic=f"a.{topic}", lag_seconds=waits, status=status, reason=reason, owner="127.0.0.1:9404",
-    )  # fmt: skip
+        group="a->b",
+        cluster="a",
+        topic=topic,
+        partition=number,
+        offset=offset,
+        log_end=end,
+        is_flow=True,
+        remote_topic=f"a.{topic}",
+        lag_seconds=waits,
+        status=status,
+        reason=reason,
+        owner="127.0.0.1:9404",
+    )
 
 
 def consumer(group="shop", topic="orders", number=0, *, offset=8, end=10, cluster="a"):
@@ -133,8 +143,9 @@ def test_a_poll_that_fails_is_told_and_logged(monkeypatch, caplog):
     watch = Watch(Broken(HEALTHY), every_s=3600)
     snapshot = watch.latest()
     assert watch.trouble(snapshot, time.time()) == [
-        "The last poll failed: RuntimeError. The log has the reason.", "The clusters have not answered yet.",
-    ]  # fmt: skip
+        "The last poll failed: RuntimeError. The log has the reason.",
+        "The clusters have not answered yet.",
+    ]
     assert "secret detail" in caplog.text
 
 
@@ -251,17 +262,31 @@ def test_the_past_is_read_from_series_that_the_rules_record():
 
 def test_incidents_are_listed_the_newest_first():
     def fired(name, *times, **labels):
-        return {"metric": {"__name__": "ALERTS", "alertname": name, "severity": "critical", "instance": "x", **labels},
-                "values": [[at, "1"] for at in times]}  # fmt: skip
+        return {
+            "metric": {"__name__": "ALERTS", "alertname": name, "severity": "critical", "instance": "x", **labels},
+            "values": [[at, "1"] for at in times],
+        }
 
     series = [fired("KafkaMirrorStalled", 0, 60, 120, topic="a.t"), fired("KafkaMirrorDown", 600)]
     frame = incident_table(series, 60)
     assert frame.to_dict("records") == [
-        {"Alert": "KafkaMirrorDown", "Severity": "critical", "About": "", "First": "1970-01-01 00:10 UTC",
-         "Last": "1970-01-01 00:10 UTC", "Minutes firing": 1.0},
-        {"Alert": "KafkaMirrorStalled", "Severity": "critical", "About": "topic=a.t", "First": "1970-01-01 00:00 UTC",
-         "Last": "1970-01-01 00:02 UTC", "Minutes firing": 3.0},
-    ]  # fmt: skip
+        {
+            "Alert": "KafkaMirrorDown",
+            "Severity": "critical",
+            "About": "",
+            "First": "1970-01-01 00:10 UTC",
+            "Last": "1970-01-01 00:10 UTC",
+            "Minutes firing": 1.0,
+        },
+        {
+            "Alert": "KafkaMirrorStalled",
+            "Severity": "critical",
+            "About": "topic=a.t",
+            "First": "1970-01-01 00:00 UTC",
+            "Last": "1970-01-01 00:02 UTC",
+            "Minutes firing": 3.0,
+        },
+    ]
     assert incident_table([], 60).empty
 
 

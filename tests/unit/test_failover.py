@@ -87,16 +87,29 @@ def test_groups_of_which_nobody_tells_are_no_go():
 
 
 @given(
-    source_up=st.booleans(), target_up=st.booleans(), partitions=st.integers(0, 3), unknown=st.integers(0, 3),
-    missing=st.integers(0, 3), age_s=st.floats(0, 200), groups=st.none() | st.just({}) | st.just({"g": {"refused": 1}}),
-    differences=st.none() | st.integers(0, 2), unserved=st.none() | st.integers(0, 2),
-)  # fmt: skip
+    source_up=st.booleans(),
+    target_up=st.booleans(),
+    partitions=st.integers(0, 3),
+    unknown=st.integers(0, 3),
+    missing=st.integers(0, 3),
+    age_s=st.floats(0, 200),
+    groups=st.none() | st.just({}) | st.just({"g": {"refused": 1}}),
+    differences=st.none() | st.integers(0, 2),
+    unserved=st.none() | st.integers(0, 2),
+)
 def test_go_needs_everything_to_be_known_and_well_and_every_other_answer_has_a_reason(**facts):
     found = judged(Facts(flow="a->b", **facts))
     is_well = (
-        facts["source_up"] and facts["target_up"] and facts["partitions"] and not facts["unknown"] and not facts["missing"]
-        and facts["age_s"] <= 60 and facts["groups"] == {} and not facts["differences"] and not facts["unserved"]
-    )  # fmt: skip
+        facts["source_up"]
+        and facts["target_up"]
+        and facts["partitions"]
+        and not facts["unknown"]
+        and not facts["missing"]
+        and facts["age_s"] <= 60
+        and facts["groups"] == {}
+        and not facts["differences"]
+        and not facts["unserved"]
+    )
     assert (found.answer is Answer.GO) == bool(is_well)
     assert bool(found.vetoes) == (found.answer is Answer.NO)
     assert found.answer is Answer.GO or found.vetoes or found.costs or found.unknowns
@@ -105,9 +118,17 @@ def test_go_needs_everything_to_be_known_and_well_and_every_other_answer_has_a_r
 def test_facts_come_from_rows_and_from_what_the_appliance_tells():
     def row(partition, offset, end, status=Status.OK, **more):
         return LagRow(
-            group="a->b", cluster="a", topic="t", partition=partition, offset=offset, log_end=end, is_flow=True,
-            remote_topic="a.t", status=status, **more,
-        )  # fmt: skip
+            group="a->b",
+            cluster="a",
+            topic="t",
+            partition=partition,
+            offset=offset,
+            log_end=end,
+            is_flow=True,
+            remote_topic="a.t",
+            status=status,
+            **more,
+        )
 
     exposition = "".join(
         f"kafka_mirror_{line}\n"

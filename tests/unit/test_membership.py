@@ -68,9 +68,15 @@ class Process:
         self.fenced = 0
         self.is_ready = True
         self.member = Membership(
-            flow, PLAN, layout, run_id=run_id, gone=gone, settings=settings, on_first_claim=self._fence,
+            flow,
+            PLAN,
+            layout,
+            run_id=run_id,
+            gone=gone,
+            settings=settings,
+            on_first_claim=self._fence,
             is_ready=lambda: self.is_ready,
-        )  # fmt: skip
+        )
 
     def _fence(self) -> None:
         self.fenced += 1

@@ -172,8 +172,9 @@ def test_the_listener_takes_in_the_phases_of_a_batch_and_counts_its_events():
     listener.onQueryIdle(SimpleNamespace())
     phases = recorder.snapshot()["kafka_mirror_batch_duration_seconds"]
     assert {key: histogram.total for key, histogram in phases.items()} == {
-        ("lane-0", "addBatch"): 10.1, ("lane-0", "walCommit"): 0.012,
-    }  # fmt: skip
+        ("lane-0", "addBatch"): 10.1,
+        ("lane-0", "walCommit"): 0.012,
+    }
     assert 'kafka_mirror_batch_duration_seconds_bucket{le="12.5",phase="addBatch",query="lane-0"} 1' in text(recorder)
     assert 'kafka_mirror_batch_duration_seconds_bucket{le="10.0",phase="addBatch",query="lane-0"} 0' in text(recorder)
     assert recorder.value("kafka_mirror_listener_events_total", ("progress",)) == 1
@@ -253,9 +254,10 @@ def test_metrics_and_readiness_over_http():
         asked = urllib.request.Request(f"http://127.0.0.1:{port}/metrics", headers={"Accept-Encoding": "gzip"})
         with urllib.request.urlopen(asked) as answer:
             assert gzip.decompress(answer.read()) == b"up 1\n"
-        with pytest.raises(PortTakenError, match=rf"127\.0\.0\.1:{port}"), serve(
-            str, "127.0.0.1", port, is_ready=lambda: True
-        ):  # fmt: skip
+        with (
+            pytest.raises(PortTakenError, match=rf"127\.0\.0\.1:{port}"),
+            serve(str, "127.0.0.1", port, is_ready=lambda: True),
+        ):
             pass
 
 

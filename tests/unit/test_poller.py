@@ -107,9 +107,12 @@ def test_a_poll_fills_offsets_lag_status_and_clusters(recorder, tmp_path):
         for name in ("source_start_offset", "source_end_offset", "replicated_offset", "lag_records", "partition_status")
     }
     assert found == {
-        "source_start_offset": 3, "source_end_offset": 10, "replicated_offset": 7, "lag_records": 3,
+        "source_start_offset": 3,
+        "source_end_offset": 10,
+        "replicated_offset": 7,
+        "lag_records": 3,
         "partition_status": Status.UNKNOWN,
-    }  # fmt: skip
+    }
     assert recorder.value("kafka_mirror_partitions", ("a", "b", "unknown")) == 1
     assert recorder.value("kafka_mirror_partitions", ("a", "b", "ok")) == 0
     assert [recorder.value("kafka_mirror_cluster_up", ("a", "b", cluster)) for cluster in "ab"] == [1, 1]
