@@ -22,9 +22,6 @@ RECORD_SECONDS = (
 )
 PHASE_SECONDS = (0.005, 0.02, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 12.5, 15.0, 30.0, 60.0)
 
-# The reason in a report of a topic-partition that an operator has paused.
-OPERATORS_PAUSE = "paused by its operator (kafka-mirror positions resume)"
-
 Fold = Literal["", "sum", "max", "min"]
 
 

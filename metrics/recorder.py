@@ -13,7 +13,7 @@ from typing import Any
 
 from metrics.as_of import UNTIL, Horizon, as_of
 from metrics.cap import Histogram, Labels, Value
-from metrics.catalogue import BY_NAME, CATALOGUE, FLOW, OPERATORS_PAUSE, PARTITION, SLOT
+from metrics.catalogue import BY_NAME, CATALOGUE, FLOW, PARTITION, SLOT
 from metrics.reports import CheckpointReport, Measured, WindowReport
 
 LATE_S = 1.0  # a lease acquired this long after a window's start is a late hand-over
@@ -108,9 +108,10 @@ class Recorder:
             self._add("kafka_mirror_offset_rewinds_total", labels, row.rewinds)
             self._set("kafka_mirror_record_rate", labels, row.records / seconds)
             self._set("kafka_mirror_byte_rate", labels, row.bytes / seconds)
-            is_wanted = row.reason == OPERATORS_PAUSE
-            self._set("kafka_mirror_partition_paused", labels, 1.0 if row.reason and not is_wanted else 0.0)
-            self._set("kafka_mirror_partition_paused_by_operator", labels, 1.0 if is_wanted else 0.0)
+            self._set(
+                "kafka_mirror_partition_paused", labels, 1.0 if row.reason and not row.is_paused_by_operator else 0.0
+            )
+            self._set("kafka_mirror_partition_paused_by_operator", labels, 1.0 if row.is_paused_by_operator else 0.0)
             self._set("kafka_mirror_last_progress_timestamp_seconds", labels[:2], now_s)
             if row.last_timestamp_ms is not None:
                 self._set("kafka_mirror_last_record_timestamp_seconds", labels, row.last_timestamp_ms / 1000)

@@ -15,6 +15,7 @@ _SPARK_TYPES = {
     int | None: "bigint",
     float: "double",
     float | None: "double",
+    bool: "boolean",
     list[int]: "array<bigint>",
 }
 
@@ -57,6 +58,7 @@ class WindowReport(NamedTuple):
     lost: int  # source offsets that were deleted before they were replicated
     rewinds: int
     reason: str  # why the topic-partition is paused; "" where it is not
+    is_paused_by_operator: bool
     lease_wait_ms: float | None = None  # of the slot: in one row of each window, None in the others
     takeovers: int = 0  # of the slot, likewise; 0 in the others
 

@@ -45,7 +45,7 @@ class FlowCheckpoints:
     forgot_at_s: float = float("-inf")
     along: dict[Key, Key] = field(default_factory=dict)  # the remote topic-partition of each one of the source
     home: dict[Key, Key] = field(default_factory=dict)  # the target's own, of each that came from there to the source
-    hidden: set[str] = field(default_factory=set)  # groups of whom it was said that they may not be read
+    hidden: set[str] = field(default_factory=set)  # groups that may not be read, as logged
     foreign: int = 0
     refused_syncs: str = ""
 

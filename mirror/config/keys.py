@@ -117,7 +117,7 @@ class OffsetSyncSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatSettings:
-    """Whether the flow beats on its target, how often, and whether it mirrors the source's heartbeats."""
+    """Whether the flow writes heartbeats to its target, how often, and whether it mirrors the source's."""
 
     enabled: bool
     interval_s: float

@@ -75,7 +75,7 @@ class Membership:
         self._on_first_claim: Callable[[], None] | None = on_first_claim
         self._is_ready = is_ready
         self._assigned: set[int] = set()
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         self._target: GroupOffsets | None = None
 
     @property
@@ -95,27 +95,27 @@ class Membership:
                     due_s = now_s + 2 * RECONCILE_S  # this process slept: first hear whether it is still a member
                 looked_s = now_s
                 if now_s >= due_s:
-                    await self._told_target(self._reconcile)
+                    await self._with_target(self._reconcile)
                     due_s = now_s + RECONCILE_S
                 await _wait(stop, LOOK_S)
-            await self._told_target(self._leave)
+            await self._with_target(self._leave)
             if consumer is not None:
                 threading.Thread(target=consumer.close, daemon=True).start()  # which a dead cluster holds up
             while not end.is_set():
-                await self._told_target(self._leave)
+                await self._with_target(self._leave)
                 await _wait(end, RECONCILE_S)
         finally:
             await self._close()
 
-    async def _told_target(self, step: Callable[[GroupOffsets], Awaitable[None]]) -> None:
+    async def _with_target(self, step: Callable[[GroupOffsets], Awaitable[None]]) -> None:
         try:
             async with asyncio.timeout(STEP_S):
                 if self._target is None:
                     self._target = await GroupOffsets.connected(aiokafka_options(self._flow.target_admin))
                 await step(self._target)
-            self._told.discard("target")
+            self._logged.discard("target")
         except (*NETWORK, ClusterUnavailable) as error:
-            self._tell("target", "the owners of the slots cannot be written: %s", in_words(error))
+            self._warn_once("target", "the owners of the slots cannot be written: %s", in_words(error))
             await self._close()
 
     async def _close(self) -> None:
@@ -124,9 +124,9 @@ class Membership:
             with contextlib.suppress(*NETWORK):
                 await target.close()
 
-    def _tell(self, what: str, text: str, *args: object) -> None:
-        if what not in self._told:
-            self._told.add(what)
+    def _warn_once(self, what: str, text: str, *args: object) -> None:
+        if what not in self._logged:
+            self._logged.add(what)
             log.warning("%s: " + text, self.name, *args)
 
     # --- the group ----------------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ class Membership:
         try:
             consumer = Consumer(options, logger=quiet_logger())
         except KafkaException as error:
-            self._tell("group", "group %s cannot be joined: %s", self._members, error)
+            self._warn_once("group", "group %s cannot be joined: %s", self._members, error)
             return None
         consumer.subscribe([self._topic], on_assign=self._was_given, on_revoke=self._was_taken, on_lost=self._was_taken)
         return consumer
@@ -155,14 +155,14 @@ class Membership:
         consumer = consumer or self._joined()
         message = consumer.poll(0) if consumer is not None else None
         if message is not None and (error := message.error()) is not None:
-            self._tell("group", "group %s: %s", self._members, error.str())
+            self._warn_once("group", "group %s: %s", self._members, error.str())
         return consumer
 
     def _was_given(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         consumer.incremental_assign(places)
         consumer.pause(places)  # nobody writes there: not even asked for
         self._assigned |= {place.partition for place in places}
-        self._told.discard("group")
+        self._logged.discard("group")
 
     def _was_taken(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         self._assigned -= {place.partition for place in places}
@@ -237,13 +237,13 @@ class Membership:
         """Tell whether no process works that deals topic-partitions out in another way: they would be replicated twice."""
         other = Layout.parse(at[1]) if at is not None else None
         if other is None or other == self.layout:
-            self._told.discard("layout")
+            self._logged.discard("layout")
             return True
         places = [(self._lease_topic, owner_key(slot)) for slot in range(other.slots)]
         found = await target.committed(self._group, places)
         if any(self._works(Owner.parse(at)) for at in found.values()):
             self.has_conflict = True
-            self._tell(
+            self._warn_once(
                 "layout",
                 "waits for processes that run it with %s; this one has %s. Give all the same values; "
                 "in a rolling restart it goes on when the last of them has stopped",
@@ -265,12 +265,12 @@ class Membership:
         self.processes = len({*live, self._run_id})
         self.has_conflict = any(settings != self._settings for settings in live.values())
         if self.has_conflict:
-            self._tell(
+            self._warn_once(
                 "settings",
                 "another process runs it with other settings; compare what kafka-mirror explain prints there and here",
             )
         else:
-            self._told.discard("settings")
+            self._logged.discard("settings")
 
 
 def _described(layout: Layout) -> str:

@@ -17,7 +17,7 @@ from mirror.model.flow_plan import Assigned, FlowPlan, Key
 
 
 class FlowRows:
-    """Knows one flow from poll to poll: its topic-partitions and positions, as its clusters told them last."""
+    """Knows one flow from poll to poll: its topic-partitions and positions, as its clusters described them last."""
 
     def __init__(
         self, flow: Flow, source: Admin, target: Admin, target_groups: Groups, history: History, judge: RowJudge
@@ -79,7 +79,7 @@ class FlowRows:
         return self._plan
 
     def _without_source(self, poll: BoundedPoll) -> list[LagRow]:
-        """Return rows while the source has never told its topics: of earlier polls, else of positions on the target."""
+        """Return rows while the source's topics are not known: of earlier polls, else of positions on the target."""
         ends = (self._flow.source.alias, self._flow.target.alias)
         known = {
             (key[2], int(key[3])): self._history.of(key)[-1].position

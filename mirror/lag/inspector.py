@@ -1,7 +1,7 @@
 """Poll the clusters of a settings file for everything that the lag inspector shows. Works with the appliance down.
 
 A cluster that does not answer costs seconds once a poll, and no row: rows are judged again by what is known, and what is not
-known is told as unknown.
+known is shown as unknown.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class FlowOffsets:
 
     Attributes:
         positions: From the target, or what was known of them before.
-        is_target_read: Whether the target told them for this poll.
+        is_target_read: Whether the target answered this poll with them.
         logs: The source's logs; None where it did not answer.
         of: Where each topic-partition of the flow stands.
     """

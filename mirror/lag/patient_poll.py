@@ -71,7 +71,7 @@ class PatientPoll:
     ) -> tuple[Answer, float] | None:
         """Return a cluster's answer and when it was asked for; None while there is none."""
         try:
-            answer = question.asked(ask, within_s=PATIENCE_S)
+            answer = question.ask(ask, within_s=PATIENCE_S)
         except ClusterUnavailable as error:
             self.failures.append(error)
             self._on_answer(cluster.alias, False)

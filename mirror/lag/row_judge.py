@@ -11,7 +11,7 @@ from mirror.lag.rows import LagRow, pace
 
 
 class RowJudge:
-    """Judges rows by their polls. A rate is told only of rows whose offset and log end were read now."""
+    """Judges rows by their polls. Only rows whose offset and log end were read now have a rate."""
 
     def __init__(self, judge: Judge, history: History) -> None:
         self._judge = judge

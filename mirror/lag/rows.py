@@ -70,7 +70,7 @@ def pace(samples: Sequence[Sample]) -> tuple[float | None, float | None]:
     return max(0.0, copied), level_in_s
 
 
-def chosen(
+def selected(
     rows: Iterable[LagRow], *, groups: Sequence[str] = (), topics: Sequence[str] = (), only_lagging: bool = False
 ) -> list[LagRow]:
     """Return the rows of these groups and topics (all when none is named; a topic by either of its names)."""

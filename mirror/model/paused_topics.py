@@ -6,11 +6,10 @@ import json
 import re
 from typing import NamedTuple
 
-from metrics.catalogue import OPERATORS_PAUSE
 from mirror.policy.filters import RegexError, compile_list
 
 MOST = 3_500  # brokers refuse metadata above 4,096 characters by default
-REASON = OPERATORS_PAUSE
+REASON = "paused by its operator (kafka-mirror positions resume)"
 
 
 class Paused(NamedTuple):

@@ -83,6 +83,7 @@ def _report(
         lost=tally.lost,
         rewinds=tally.rewinds,
         reason=partition.reason,
+        is_paused_by_operator=partition.is_paused_by_operator,
         lease_wait_ms=lease_wait_ms,
         takeovers=takeovers,
     )

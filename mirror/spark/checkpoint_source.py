@@ -50,7 +50,7 @@ class CheckpointReader(SimpleDataSourceStreamReader):
         self._plan = Path(options["plan"])
         self._flows: dict[str, FlowCheckpoints] = {}
         self._due_s: dict[str, float] = {}
-        self._told: set[str] = set()  # flows of which it was said that they have no checkpoints
+        self._logged: set[str] = set()  # flows without checkpoints, as logged
         log_to_stderr()
         hang_up_quietly()
 
@@ -94,9 +94,9 @@ class CheckpointReader(SimpleDataSourceStreamReader):
             reports = await asyncio.wait_for(flow.checkpoint(), WITHIN_S)
         except (KafkaError, OSError, TimeoutError) as error:
             failure = in_words(error)
-            log.log(once(self._told, plan.flow.name), "%s: no checkpoints: %s", plan.flow.name, failure)
+            log.log(once(self._logged, plan.flow.name), "%s: no checkpoints: %s", plan.flow.name, failure)
             return [CheckpointReport(plan.flow.source, plan.flow.target, failure=failure)]
-        if plan.flow.name in self._told:
-            self._told.discard(plan.flow.name)
+        if plan.flow.name in self._logged:
+            self._logged.discard(plan.flow.name)
             log.info("%s: checkpoints are written again", plan.flow.name)
         return reports

@@ -90,7 +90,7 @@ def one_page(name: str) -> None:
 def opened(monkeypatch, snapshot: Snapshot, page: str = "", **own) -> AppTest:
     """A page over one snapshot; `own` are settings `mirror.*` of the file."""
     watch = Watch(Polls(snapshot), every_s=3600)
-    settings = Settings(flows=(), beats=(), mirror=Mirror(**own), ignored=(), ignored_why={})
+    settings = Settings(flows=(), heartbeat_flows=(), mirror=Mirror(**own), ignored=(), ignored_why={})
     for user in (session, partition):
         monkeypatch.setattr(user, "watch", lambda: watch)
     for user in (session, partition, groups, health, incidents):

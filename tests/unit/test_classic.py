@@ -51,7 +51,7 @@ def test_each_consumer_file_is_a_flow_that_keeps_names(asked):
     assert not any(
         [first.checkpoints.enabled, first.heartbeats.enabled, first.sync_configs.enabled, first.sync_acls.enabled]
     )
-    assert settings.beats == ()
+    assert settings.heartbeat_flows == ()
     assert settings.mirror.slots == 1
 
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from metrics.recorder import Recorder
 from metrics.verdict import Status
 from mirror.commands.failover_check import text
-from mirror.lag.failover import Answer, Facts, Told, facts_of, judged, worst
+from mirror.lag.failover import Answer, Facts, ServedFacts, facts_of, judged, worst
 from mirror.lag.failover_metric import answer_failover
 from mirror.lag.judgement import horizon_of
 from mirror.lag.rows import LagRow, Snapshot
-from mirror.lag.served_metrics import told
+from mirror.lag.served_metrics import served_facts
 
 WELL = Facts(
     flow="a->b", source_up=True, target_up=True, partitions=3, groups={"g": {"synced": 3}}, reread={"g": 0}, unserved=0
@@ -141,19 +141,19 @@ def test_facts_come_from_rows_and_from_what_the_appliance_tells():
             'processes{source="a",target="b"} 1.0',
         )
     )
-    said = told(exposition, "a", "b")
-    assert said == Told(groups={"g": {"no_map": 2}}, reread={"g": 5}, differences=None, unserved=1)
-    assert told("", "a", "b") == Told(groups=None, reread={}, differences=None, unserved=None)
-    assert told(exposition.replace("processes", "x"), "a", "b").unserved is None
+    served = served_facts(exposition, "a", "b")
+    assert served == ServedFacts(groups={"g": {"no_map": 2}}, reread={"g": 5}, differences=None, unserved=1)
+    assert served_facts("", "a", "b") == ServedFacts(groups=None, reread={}, differences=None, unserved=None)
+    assert served_facts(exposition.replace("processes", "x"), "a", "b").unserved is None
     rows = (
         row(0, 5, 9, lag_seconds=4.0, level_in_s=2.0),
         row(1, 5, None, Status.UNKNOWN),
         row(2, 9, 9, lag_seconds=0.0),
     )
     snapshot = Snapshot(time_s=1.0, rows=rows, clusters=(("a", True), ("b", True)))
-    found = facts_of("a->b", snapshot, source="a", target="b", told=said)
+    found = facts_of("a->b", snapshot, source="a", target="b", served=served)
     assert (found.partitions, found.unknown, found.missing, found.waits_s, found.level_in_s) == (3, 1, 4, 4.0, 2.0)
-    assert facts_of("a->b", snapshot, source="a", target="c", told=None).target_up is False
+    assert facts_of("a->b", snapshot, source="a", target="c", served=None).target_up is False
 
 
 def test_the_worst_flow_is_the_answer_for_all():

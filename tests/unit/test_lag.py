@@ -9,7 +9,7 @@ import json
 import pytest
 
 from metrics.verdict import Sample, Status
-from mirror.lag.rows import LagRow, Snapshot, chosen, pace
+from mirror.lag.rows import LagRow, Snapshot, pace, selected
 from mirror.lag.text import checker_text, csv_text, duration, json_text, wide_text
 
 FLOW = LagRow(
@@ -92,7 +92,7 @@ def test_lag_is_never_negative():
     ],
 )
 def test_rows_are_chosen_by_group_topic_and_lag(asked, rows):
-    assert chosen([FLOW, NEW, LEVEL], **asked) == rows
+    assert selected([FLOW, NEW, LEVEL], **asked) == rows
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def counts(**at):
     return [at.get(f"b{bucket}", 0) for bucket in range(BUCKETS)]
 
 
-def report(topic="a.t", partition=0, *, records=4, reason="", turn=(None, 0)):
+def report(topic="a.t", partition=0, *, records=4, reason="", is_paused_by_operator=False, turn=(None, 0)):
     lease_wait_ms, takeovers = turn
     return WindowReport(
         source="a",
@@ -54,6 +54,7 @@ def report(topic="a.t", partition=0, *, records=4, reason="", turn=(None, 0)):
         lost=0,
         rewinds=0,
         reason=reason,
+        is_paused_by_operator=is_paused_by_operator,
         lease_wait_ms=lease_wait_ms,
         takeovers=takeovers,
     )
