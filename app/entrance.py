@@ -1,4 +1,4 @@
-"""What `streamlit run` starts: the pages, with the login of the mirror's settings. FILE is the last argument."""
+"""Show the pages that `streamlit run` starts, with the login of the mirror's settings. FILE is the last argument."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every page shares: the watch over the clusters, the refresh that a viewer chose, banners. The rim to Streamlit."""
+"""Share what every page needs: the watch over the clusters, the refresh interval, banners. The rim to Streamlit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows and snapshots as the pages show them. No Streamlit, no clock, no Kafka."""
+"""Turn rows and snapshots into the tables of the pages. No Streamlit, no clock, no Kafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One poller for all viewers, whatever their number: pages read the latest snapshot and never ask Kafka themselves."""
+"""Poll once for all viewers, whatever their number: pages read the latest snapshot and never ask Kafka themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Alerting rules. Pure. Every alert tells a person something to do; docs/runbook.md has a section of its name.
+"""Define the alerting rules. Pure. Every alert tells a person something to do; docs/runbook.md has a section of its name.
 
 An alert is about a flow, a topic, a group or a process, never about one topic-partition: a page for each of ten thousand wakes
 nobody up for the right reason.

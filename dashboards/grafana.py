@@ -1,4 +1,4 @@
-"""Boards as Grafana reads them, by grafanalib; the only module that knows either. Pure.
+"""Turn boards into Grafana's JSON, by grafanalib; the only module that knows either. Pure.
 
 grafanalib writes a schema of 2017 around panels of today: its nulls and dead keys are cleaned away, and what it has no class
 for (heatmaps and status histories of today) are panels of ours in its frame.

@@ -1,4 +1,4 @@
-"""The questions that boards ask Prometheus, as named functions over the catalogue. Pure.
+"""Name the queries that boards ask Prometheus, as functions over the catalogue. Pure.
 
 `$job`, `$source`, `$target`, `$topic`, `$partition`, `$group` and `$instance` are the boards' variables; `metric` refuses a name
 that the catalogue lacks.

@@ -1,4 +1,4 @@
-"""Recording rules: what boards and alerts ask, by flow and by topic, evaluated once. Pure.
+"""Define the recording rules: what boards and alerts ask, by flow and by topic, evaluated once. Pure.
 
 Levels have no `instance`: a process more or less, or one that has just started, changes no sum and no share.
 """

@@ -1,4 +1,4 @@
-"""A bound on what one scrape can bring: partitions fold into their topics, and topics give way. Pure.
+"""Bound what one scrape can bring: partitions fold into their topics, and topics give way. Pure.
 
 A tenant who creates ten thousand topics must not exhaust the memory of the Prometheus that watches everybody.
 """

@@ -1,4 +1,4 @@
-"""Every metric family: name, type, labels, unit, help. Exposition, docs, boards, rules and tests all read this list.
+"""List every metric family: name, type, labels, unit, help. Exposition, docs, boards, rules and tests all read this list.
 
 Its order is the order of importance: under a cap on series the families of topic-partitions fold into one series per
 topic from the last to the first (metrics.cap).

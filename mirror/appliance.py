@@ -1,4 +1,4 @@
-"""The appliance, top to bottom: settings, clusters, topics, Spark, metrics, until a signal."""
+"""Run the appliance, top to bottom: settings, clusters, topics, Spark, metrics, until a signal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One flow's checkpoints: read the source's groups, translate, write, and move the target's groups where asked to."""
+"""Make one flow's checkpoints: read the source's groups, translate, write, and move the target's groups if asked to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MirrorMaker 1's command line: consumer files and a producer file become the settings of flows that keep topic names."""
+"""`kafka-mirror classic`: make flows that keep topic names from MirrorMaker 1's consumer and producer files."""
 
 from __future__ import annotations
 

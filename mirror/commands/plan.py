@@ -1,4 +1,4 @@
-"""What a settings file would replicate, as text: flows, topics, remote names, partitions, start positions."""
+"""`kafka-mirror plan`: print what a settings file would replicate: flows, topics, partitions, start positions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kafka-mirror positions show|set|reset|pause|resume`: a flow's positions, where they are to be, and which topics rest."""
+"""`kafka-mirror positions show|set|reset|pause|resume`: show or set a flow's positions; pause or resume topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kafka-mirror translate`: where on one cluster an offset, or a whole group, of another cluster is. Reads only."""
+"""`kafka-mirror translate`: find on one cluster an offset, or a whole group, of another cluster. Reads only."""
 
 from __future__ import annotations
 

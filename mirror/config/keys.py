@@ -1,4 +1,4 @@
-"""The keys of one flow: which there are, and how each is read, with MirrorMaker's defaults where a file is silent."""
+"""Read the keys of one flow, with MirrorMaker's defaults where a file is silent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One flow as the driver sees it: its clusters, its topics on both, and what is replicated now."""
+"""Keep one flow as the driver sees it: its clusters, its topics on both, and what is replicated now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a command was asked about: one enabled flow by its name, and the topic-partitions of it that were named."""
+"""Select what a command names: one enabled flow, and topic-partitions of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which slots of a flow this process serves: processes that run the same flow share them as members of a consumer group.
+"""Share the slots of a flow: processes that run the same flow are members of a consumer group.
 
 The group's assignment says which slots a process is to serve; it says so in turn with an offset per slot (`owner_key`), which
 is what tasks look at, wherever they run. A process that is gone loses its slots when its session ends.

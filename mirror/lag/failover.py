@@ -1,4 +1,4 @@
-"""May the readers of a flow's source go to its target now, and what would that cost? Pure: facts in, an answer with reasons out.
+"""Judge whether readers of a flow's source may go to its target now, and what that would cost. Pure.
 
 The page, the terminal and the metric all ask here. That the source is down is a reason to go; that the target is down is a veto.
 """

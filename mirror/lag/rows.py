@@ -1,4 +1,4 @@
-"""What the lag inspector and `kafka-mirror lag` show: rows, and the snapshot they come in. Pure."""
+"""Hold what the lag inspector and `kafka-mirror lag` show: rows, and the snapshot they come in. Pure."""
 
 from __future__ import annotations
 

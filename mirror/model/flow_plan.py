@@ -1,4 +1,4 @@
-"""What is replicated by whom and when: assignments of slots, and the arithmetic of windows. Pure."""
+"""Define what is replicated by whom and when: assignments of slots, and the arithmetic of windows. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics that an operator told a running flow to leave alone: a list of patterns, the metadata of an offset on the target."""
+"""Keep the topics that an operator paused: a list of patterns, as the metadata of an offset on the target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which window may write in a slot: leases as group offsets with metadata, and what they tell the next window. Pure."""
+"""Define leases: which window may write in a slot, as group offsets with metadata. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who serves which slot: the keys and the metadata of the group offsets that say so. Pure."""
+"""Define the group offsets, and their metadata, that say who serves which slot. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of remote topics, and which topics a flow must leave alone. Pure."""
+"""Name remote topics, and tell which topics a flow must leave alone. Pure."""
 
 from __future__ import annotations
 

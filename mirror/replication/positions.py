@@ -1,4 +1,4 @@
-"""What a window writes down of its topic-partitions: positions with the tails of their offset maps, and the map's topic."""
+"""Collect the positions that a window commits, with the tails of their offset maps, and the map's topic."""
 
 from __future__ import annotations
 

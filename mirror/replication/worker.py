@@ -1,4 +1,4 @@
-"""Inside a worker process: serve one slot's window of every flow, and report."""
+"""Serve one slot's window of every flow inside a worker process, and report."""
 
 from __future__ import annotations
 

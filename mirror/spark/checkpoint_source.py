@@ -1,4 +1,4 @@
-"""The Spark data source `kafka-checkpoints`: a micro-batch is one round of checkpoints, a row a group's topic-partition.
+"""Define the Spark data source `kafka-checkpoints`: a micro-batch is a round of checkpoints, a row a group's topic-partition.
 
 A simple stream reader on purpose: it works in one process that stays, which keeps the offset maps it has read.
 """

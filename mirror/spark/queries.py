@@ -1,4 +1,4 @@
-"""Spark: the session, and the streaming queries that are the lanes."""
+"""Start Spark: the session, and the streaming queries that are the lanes."""
 
 from __future__ import annotations
 

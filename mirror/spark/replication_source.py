@@ -1,4 +1,4 @@
-"""The Spark data source `kafka-replication`: a micro-batch is a window, a task is a slot, a row is a report."""
+"""Define the Spark data source `kafka-replication`: a micro-batch is a window, a task is a slot, a row is a report."""
 
 from __future__ import annotations
 
