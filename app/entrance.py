@@ -12,7 +12,7 @@ from streamlit.starlette import App
 from metrics.http_access import CHALLENGE, REFUSAL, HttpAccess
 from mirror.config.load import load
 
-_OPEN = "/_stcore/health"  # for whoever starts us; it tells nothing
+_OPEN = "/_stcore/health"  # for the process that starts us; it shows nothing
 
 
 class Login:

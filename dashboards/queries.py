@@ -344,7 +344,7 @@ def band(short: str, part: str, where: str = PARTITION) -> str:
 
 
 def paused(where: str = TOPIC) -> str:
-    """Topic-partitions that rest after an error."""
+    """Topic-partitions that are paused after an error."""
     return f"sum({of('partition_paused', where)})"
 
 

@@ -43,7 +43,7 @@ Series = dict[Labels, Any]
 
 @dataclass(frozen=True, slots=True)
 class Horizon:
-    """How old what may be to be said: answers of clusters, and a flow's last report. For ever by default."""
+    """How old answers of clusters, and a flow's last report, may be to be served. Without limit by default."""
 
     known_s: float = float("inf")
     silence_s: float = float("inf")

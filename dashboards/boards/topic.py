@@ -28,7 +28,7 @@ def _now() -> Row:
             stat(
                 "Records waiting", "Not yet on the target.", q.lag_records_total(q.PARTITION), "short", ((None, INFO),)
             ),
-            stat("Paused", "Topic-partitions that rest after an error.", q.paused(), "short", none_wanted()),
+            stat("Paused", "Topic-partitions that are paused after an error.", q.paused(), "short", none_wanted()),
             stat(
                 "Lost",
                 "Records that retention deleted before they were copied, in the time shown.",

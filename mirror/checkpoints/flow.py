@@ -181,14 +181,14 @@ class FlowCheckpoints:
         return True
 
     def _recall_moves(self, found: dict[str, dict[Key, Translated]]) -> None:
-        """Between two rounds that move groups, what became of them is what the last one found."""
+        """Take over what the last round that moved groups found, in the rounds between two of them."""
         for group, places in found.items():
             for place, at in places.items():
                 if at.state == State.TRANSLATED:
                     places[place] = at._replace(state=self.moved.get((group, place), at.state))
 
     async def _move(self, target: Target, found: dict[str, dict[Key, Translated]]) -> None:
-        """Move idle groups of the target to where the source's stand, and note for each topic-partition what became of it."""
+        """Move idle groups of the target to where the source's stand, and keep for each topic-partition what became of it."""
         there = {
             g.name: g for g in await Groups(self.plan.flow.target, self.plan.target_client).fetched(found.__contains__)
         }

@@ -78,7 +78,7 @@ def sources(path: Path, options: Mapping[str, str] | None = None) -> Sources:
 
 
 def gathered(path: Path, entries: Iterable[Entry], options: Mapping[str, str] | None = None) -> Sources:
-    """Take entries that were read already, and options; `path` is where the entries are said to come from."""
+    """Take entries that were read already, and options; `path` names their file in errors."""
     given = (Entry(key=key, value=value, where="option") for key, value in (options or {}).items())
     written = (*entries, *given)
     counting = resolve(last_wins(written), os.environ)

@@ -28,7 +28,7 @@ _ON_GONE = {
 }
 _ON_REPLACED = {
     OnRecreated.RESTART: "it is filled from the source's start",
-    OnRecreated.STOP: "it rests until its position is set (kafka-mirror positions)",
+    OnRecreated.STOP: "it is paused until its position is set (kafka-mirror positions)",
     OnRecreated.CONTINUE: "what comes is replicated",
 }
 

@@ -1,7 +1,7 @@
 """Share the slots of a flow: processes that run the same flow are members of a consumer group.
 
-The group's assignment says which slots a process is to serve; it says so in turn with an offset per slot (`owner_key`), which
-is what tasks look at, wherever they run. A process that is gone loses its slots when its session ends.
+The group's assignment says which slots a process is to serve; the process commits an offset per slot (`owner_key`), which tasks
+read, wherever they run. A process that is gone loses its slots when its session ends.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ LOOK_S = 0.5
 RECONCILE_S = 1.0
 STEP_S = 10.0
 POLLED_MS = 15_000  # and so long at most the broker waits, when members change, for one that has died just then
-SAY_AGAIN_MS = 5_000
-SILENT_MS = 20_000  # who has not said for so long that it works is gone
+RENEW_MS = 5_000
+SILENT_MS = 20_000  # an owner that was not renewed for so long is gone
 CLOSE_S = 2.0
 
 Offsets = Mapping[Key, tuple[int, str]]
@@ -84,7 +84,7 @@ class Membership:
         return self.owned is not None and 0 in self.owned
 
     async def live(self, stop: asyncio.Event, end: asyncio.Event) -> None:
-        """Take part until `stop` is set, then say that this run stops until `end` is set."""
+        """Take part until `stop` is set; then commit that this run stops, until `end` is set."""
         due_s = looked_s = time.monotonic()
         consumer = self._joined()
         try:
@@ -187,9 +187,9 @@ class Membership:
         return {slot: Owner.parse(found[place]) for slot, place in enumerate(owners) if place in found}, found
 
     async def _claim(self, target: GroupOffsets, known: Mapping[int, Owner], layout: tuple[int, str] | None) -> None:
-        """Say of each slot that is ours that it is; at the start also of those that earlier runs of this folder had.
+        """Commit the owner of each slot that is ours; at the start also of those that earlier runs of this folder had.
 
-        Nobody would serve a slot that is taken from a process that works before this one can.
+        A slot is not taken from a process that works before this one can: nobody would serve it.
         """
         inherited = {slot for slot, owner in known.items() if owner.run_id in self._gone}
         wanted = {slot for slot in self._assigned if slot < self.layout.slots} | inherited
@@ -200,7 +200,7 @@ class Membership:
             await asyncio.to_thread(self._on_first_claim)
             self._on_first_claim = None
         now_ms = int(time.time() * 1000)
-        fresh = {slot for slot in kept if now_ms < known[slot].said_ms + SAY_AGAIN_MS}
+        fresh = {slot for slot in kept if now_ms < known[slot].renewed_ms + RENEW_MS}
         offsets: dict[Key, tuple[int, str]] = {}
         for slot in (wanted | kept) - fresh:
             since_ms = known[slot].since_ms if slot in kept else now_ms
@@ -234,7 +234,7 @@ class Membership:
     # --- others -------------------------------------------------------------------------------------------------
 
     async def _may_work(self, target: GroupOffsets, at: tuple[int, str] | None) -> bool:
-        """Tell whether no process works that deals topic-partitions out in another way: they would be replicated twice."""
+        """Tell whether no process works that assigns topic-partitions to slots otherwise: they would be replicated twice."""
         other = Layout.parse(at[1]) if at is not None else None
         if other is None or other == self.layout:
             self._logged.discard("layout")
@@ -255,9 +255,9 @@ class Membership:
         return True
 
     def _works(self, owner: Owner) -> bool:
-        """Tell whether another process has said of late that it serves a slot."""
+        """Tell whether another process serves a slot: its owner was renewed lately."""
         is_other = owner.run_id not in {0, self._run_id, *self._gone}
-        return is_other and time.time() * 1000 < owner.said_ms + SILENT_MS
+        return is_other and time.time() * 1000 < owner.renewed_ms + SILENT_MS
 
     def _compare(self, known: Mapping[int, Owner]) -> None:
         others = {owner.run_id: owner.settings for owner in known.values() if owner.run_id not in (0, self._run_id)}
@@ -326,7 +326,7 @@ class Memberships(threading.Thread):
         self._loop.call_soon_threadsafe(self._leaving.set)
 
     def end(self) -> None:
-        """Be done."""
+        """End all memberships."""
         if self.ident is not None:
             self._loop.call_soon_threadsafe(self._ending.set)
             self.join(CLOSE_S)

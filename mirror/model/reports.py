@@ -12,8 +12,8 @@ BOUNDS_MS = tuple(bound * 1000 for bound in RECORD_SECONDS)
 HIDDEN = "the source does not show its topic, which was deleted, or this client may not DESCRIBE it"
 ABSENT = "is not there on the target"
 AWAITS = "its last batch may still come into the target's log"
-RESTS = "it rests until its position is set (kafka-mirror positions)"
-FORGOTTEN = "the position went with it, and it rests until that is put back"
+RESTS = "it is paused until its position is set (kafka-mirror positions)"
+FORGOTTEN = "the position went with it, and it is paused until that is put back"
 # Ends of the reasons for a pause that have to do with the topics: those are looked at again.
 OF_TOPICS = (HIDDEN, ABSENT, RESTS, FORGOTTEN)
 

@@ -42,7 +42,7 @@ class LeaseState(NamedTuple):
     outcome: WindowOutcome = WindowOutcome()
 
     def encode(self) -> tuple[int, str]:
-        """Return it as offset and metadata. How a window ended is only told when it has."""
+        """Return it as offset and metadata. How a window ended is part of it only when it has."""
         spare, decides_ms = self.outcome.spare, self.outcome.decides_ms
         marks = {
             _UNCLEAN: self.is_released and self.outcome.is_unclean,

@@ -28,23 +28,23 @@ class Layout(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """Which run is to serve a slot (0: none), since when and when it last said so (epoch ms), a digest of its flow's settings."""
+    """The run that is to serve a slot (0: none), since when, when it was last renewed (epoch ms), a digest of its settings."""
 
     run_id: int
     since_ms: int = 0
-    said_ms: int = 0
+    renewed_ms: int = 0
     settings: str = ""
 
     def encode(self) -> tuple[int, str]:
         """Return it as offset and metadata."""
-        return self.run_id, f"{self.since_ms} {self.said_ms} {self.settings}"
+        return self.run_id, f"{self.since_ms} {self.renewed_ms} {self.settings}"
 
     @classmethod
     def parse(cls, at: tuple[int, str]) -> Owner:
         """Decode `encode()`; malformed metadata yields only the run."""
         since, _, rest = at[1].partition(" ")
-        said, _, settings = rest.partition(" ")
-        return cls(at[0], int(since), int(said), settings) if since.isdigit() and said.isdigit() else cls(at[0])
+        renewed, _, settings = rest.partition(" ")
+        return cls(at[0], int(since), int(renewed), settings) if since.isdigit() and renewed.isdigit() else cls(at[0])
 
 
 _STOPS_KEPT = 8
