@@ -90,6 +90,17 @@ def test_each_series_is_independent():
     assert f"kafka_mirror_partition_paused{{{place.format('a.t', 0)}}} 0.0" in lines
 
 
+def test_what_an_operator_paused_is_not_counted_as_paused_by_an_error():
+    recorder = Recorder()
+    recorder.reports([report(reason="too large")], now_s=1.0)
+    recorder.reports([report(partition=1, reason="by hand", is_paused_by_operator=True)], now_s=1.0)
+    paused, by_operator = (
+        [recorder.value(f"kafka_mirror_{name}", ("a", "b", "a.t", partition)) for partition in "01"]
+        for name in ("partition_paused", "partition_paused_by_operator")
+    )
+    assert (paused, by_operator) == ([1.0, 0.0], [0.0, 1.0])
+
+
 def test_an_idle_window_leaves_a_gap_in_the_window_values_and_keeps_the_last():
     recorder = Recorder()
     recorder.reports([report()], now_s=1.0)
