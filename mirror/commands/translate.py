@@ -6,7 +6,7 @@ import json
 import sys
 from argparse import ArgumentParser, Namespace
 from collections import deque
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -20,7 +20,8 @@ from mirror.flows.topics import Matched, flow_plan, matched
 from mirror.kafka.admin import Admin
 from mirror.kafka.groups import Groups
 from mirror.kafka.internal_topics import answered, read_checkpoints
-from mirror.model.flow_plan import FlowPlan, Key
+from mirror.lag.cluster_offsets import group_offsets
+from mirror.model.flow_plan import FlowPlan
 from mirror.runtime.text_columns import aligned
 
 COLUMNS = ("topic", "partition", "offset", "is there", "partition", "offset")
@@ -221,8 +222,7 @@ def _group(flows: Iterable[Flow], alias: str, group: str) -> list[Place]:
         for flow in flows
         if alias in (flow.source.alias, flow.target.alias)
     )
-    found = Groups(alias, client).one(group)
-    offsets: Mapping[Key, int] = found.offsets if found is not None else {}
+    offsets = group_offsets(group, Groups(alias, client))
     if not offsets:
         raise SettingsError(
             f'translate: group "{group}" has no offsets on {alias}. "kafka-mirror lag" lists its groups.'

@@ -1,6 +1,7 @@
 """Read offsets from clusters: positions of flows, offsets of consumer groups, and where logs begin and end.
 
-The driver, the inspector and the commands read them here and nowhere else, so that they mean the same everywhere.
+The poller, the inspector and the commands read them here and nowhere else, so that they mean the same everywhere. Positions
+with their metadata are read by mirror.flows.stored_positions.
 """
 
 from __future__ import annotations
