@@ -35,7 +35,7 @@ class Family:
     series: Mapping[Labels, Value] = field(default_factory=dict)
 
     def size(self) -> int:
-        """Lines that this family takes in an exposition."""
+        """Return how many lines this family takes in an exposition."""
         return len(self.series) * (len(self.spec.bounds) + 3 if self.spec.kind == "histogram" else 1)
 
 

@@ -38,7 +38,7 @@ class MirrorQueryListener(StreamingQueryListener):
     """Feeds the reports that a micro-batch observed. Spark swallows a listener's exceptions, so they are counted."""
 
     def __init__(self, recorder: Recorder, *, streams: Mapping[str, Stream[Any]]) -> None:
-        """`streams`: by the name that Spark observes their rows under."""
+        """Feed `streams`, by the name that Spark observes their rows under."""
         self._recorder = recorder
         self._streams = streams
         self._names: dict[str, str] = {}  # of queries by id: the event of an end has no name

@@ -19,7 +19,7 @@ class GroupRows:
     """Knows one cluster's rows from poll to poll: while it does not answer, the last ones are judged again."""
 
     def __init__(self, cluster: Admin, groups: Groups, judge: RowJudge, hidden: set[str]) -> None:
-        """`hidden` holds the groups that may not be read, as logged."""
+        """Make rows of one cluster's groups; `hidden` holds those that may not be read, as logged."""
         self._cluster = cluster
         self._groups = groups
         self._judge = judge

@@ -37,7 +37,7 @@ class PatientPoll:
     def __init__(
         self, questions: Questions, source: Admin, target: Admin, *, on_answer: Callable[[str, bool], None]
     ) -> None:
-        """`on_answer` takes the alias of a cluster, and whether it answered."""
+        """Ask on behalf of one poll; `on_answer` gets the alias of a cluster, and whether it answered."""
         self._questions = questions
         self._source = source
         self._target = target

@@ -61,27 +61,27 @@ def with_stop(run_id: int, stops: tuple[int, str] | None) -> tuple[int, str]:
 
 
 def stop_key() -> int:
-    """Partition of the lease topic whose metadata are the ids of runs that shall stop."""
+    """Return the partition of the lease topic whose metadata are the ids of runs that shall stop."""
     return 0
 
 
 def layout_key() -> int:
-    """Partition of the lease topic whose metadata is the `Layout` of the processes that work."""
+    """Return the partition of the lease topic whose metadata is the `Layout` of the processes that work."""
     return 1
 
 
 def owner_key(slot: int) -> int:
-    """Partition of the lease topic whose offset is the run that is to serve a slot, 0 for none; metadata: of which settings."""
+    """Return the partition of the lease topic whose offset is the run that is to serve a slot, and its metadata an `Owner`."""
     return _KEYS_OF_A_FLOW + _KEYS_OF_A_SLOT * slot
 
 
 def ready_key(slot: int) -> int:
-    """Partition of the lease topic on which a slot's successor says that it is ready."""
+    """Return the partition of the lease topic on which a slot's successor says that it is ready."""
     return owner_key(slot) + 1
 
 
 def lease_key(slot: int, lane: int) -> int:
-    """Partition of the lease topic that keeps a lane's `LeaseState` of a slot; no lane writes another's."""
+    """Return the partition of the lease topic that keeps a lane's `LeaseState` of a slot; no lane writes another's."""
     return owner_key(slot) + 2 + lane
 
 

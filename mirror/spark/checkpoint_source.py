@@ -35,7 +35,7 @@ class CheckpointSource(DataSource):
         return NAME
 
     def schema(self) -> str:
-        """One row per group, topic and partition."""
+        """Return the columns of a row; there is one per group, topic and partition."""
         return schema_of(CheckpointReport)
 
     def simpleStreamReader(self, schema: object) -> SimpleDataSourceStreamReader:  # noqa: N802 - Spark's name

@@ -233,7 +233,7 @@ def _started(writer: DataStreamWriter, location: Path) -> Any:
 
 
 def _reason(error: Exception) -> str:
-    """What the JVM says of an error, as long as it can be asked."""
+    """Return what the JVM says of an error, as long as it can be asked."""
     try:
         return _first_line(error.java_exception.toString() if isinstance(error, Py4JJavaError) else error)
     except (Py4JError, OSError):

@@ -36,7 +36,7 @@ class ReplicationSource(DataSource):
         return NAME
 
     def schema(self) -> str:
-        """One row per topic-partition and window."""
+        """Return the columns of a row; there is one per topic-partition and window."""
         return schema_of(WindowReport)
 
     def streamReader(self, schema: object) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
