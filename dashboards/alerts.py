@@ -1,4 +1,4 @@
-"""Alerting rules. Pure. Every alert tells a person something to do; docs/runbook.md has a section of its name.
+"""Define the alerting rules. Pure. Every alert tells a person something to do; docs/runbook.md has a section of its name.
 
 An alert is about a flow, a topic, a group or a process, never about one topic-partition: a page for each of ten thousand wakes
 nobody up for the right reason.
@@ -326,7 +326,7 @@ def of_delays(monitoring: Monitoring) -> list[Alert]:
             expr=f"sum by ({BY_TOPIC}) ({metric('partition_paused')}) > 0",
             lasts="5m",
             severity="warning",
-            summary="Topic-partitions rest after an error; the others flow.",
+            summary="Topic-partitions are paused after an error; the others flow.",
             description=(
                 f"{THE_TOPIC}: {{{{ $value | humanize }}}} topic-partitions are tried again with growing pauses; "
                 "the log has the reason."
@@ -503,7 +503,7 @@ def of_changes(monitoring: Monitoring) -> list[Alert]:
             lasts="0m",
             keeps="30m",
             severity="info",
-            summary="A position moved because the source's log was truncated or its topic made anew.",
+            summary="A position moved because the source's log was truncated or its topic created again.",
             description=f"{THE_TOPIC}.",
         ),
         # Not a warning: where synchronization is off, somebody has chosen it.

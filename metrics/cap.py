@@ -1,4 +1,4 @@
-"""A bound on what one scrape can bring: partitions fold into their topics, and topics give way. Pure.
+"""Bound what one scrape can bring: partitions fold into their topics, and topics give way. Pure.
 
 A tenant who creates ten thousand topics must not exhaust the memory of the Prometheus that watches everybody.
 """
@@ -35,7 +35,7 @@ class Family:
     series: Mapping[Labels, Value] = field(default_factory=dict)
 
     def size(self) -> int:
-        """Lines that this family takes in an exposition."""
+        """Return how many lines this family takes in an exposition."""
         return len(self.series) * (len(self.spec.bounds) + 3 if self.spec.kind == "histogram" else 1)
 
 

@@ -1,4 +1,4 @@
-"""One flow's checkpoints: read the source's groups, translate, write, and move the target's groups where asked to."""
+"""Make one flow's checkpoints: read the source's groups, translate, write, and move the target's groups if asked to."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mirror.checkpoints.plan import CheckpointPlan, CheckpointReport
+from metrics.reports import CheckpointReport
+from mirror.checkpoints.plan import CheckpointPlan
 from mirror.checkpoints.rules import State, Translated, moved, translated
 from mirror.config.clients import client_options
 from mirror.flows.offset_maps import FlowMaps
@@ -44,7 +45,7 @@ class FlowCheckpoints:
     forgot_at_s: float = float("-inf")
     along: dict[Key, Key] = field(default_factory=dict)  # the remote topic-partition of each one of the source
     home: dict[Key, Key] = field(default_factory=dict)  # the target's own, of each that came from there to the source
-    hidden: set[str] = field(default_factory=set)  # groups of whom it was said that they may not be read
+    hidden: set[str] = field(default_factory=set)  # groups that may not be read, as logged
     foreign: int = 0
     refused_syncs: str = ""
 
@@ -104,15 +105,16 @@ class FlowCheckpoints:
         self.foreign = self.maps.foreign = 0
         return [own] + [
             CheckpointReport(
-                plan.flow.source,
-                plan.flow.target,
-                group,
-                *place,
-                at.upstream,
-                at.downstream,
-                at.state,
-                _reread(before.get((group, place)), at),
-                acked_ms - began_ms if (group, place) in changed else None,
+                source=plan.flow.source,
+                target=plan.flow.target,
+                group=group,
+                topic=place[0],
+                partition=place[1],
+                upstream=at.upstream,
+                downstream=at.downstream,
+                state=at.state,
+                reread=_reread(before.get((group, place)), at),
+                latency_ms=acked_ms - began_ms if (group, place) in changed else None,
             )
             for group, places in found.items()
             for place, at in places.items()
@@ -179,14 +181,14 @@ class FlowCheckpoints:
         return True
 
     def _recall_moves(self, found: dict[str, dict[Key, Translated]]) -> None:
-        """Between two rounds that move groups, what became of them is what the last one found."""
+        """Take over what the last round that moved groups found, in the rounds between two of them."""
         for group, places in found.items():
             for place, at in places.items():
                 if at.state == State.TRANSLATED:
                     places[place] = at._replace(state=self.moved.get((group, place), at.state))
 
     async def _move(self, target: Target, found: dict[str, dict[Key, Translated]]) -> None:
-        """Move idle groups of the target to where the source's stand, and note for each topic-partition what became of it."""
+        """Move idle groups of the target to where the source's stand, and keep for each topic-partition what became of it."""
         there = {
             g.name: g for g in await Groups(self.plan.flow.target, self.plan.target_client).fetched(found.__contains__)
         }

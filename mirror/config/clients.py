@@ -236,7 +236,7 @@ def _protocol(java: Mapping[str, str]) -> str:
 
 
 def _checks_host(java: Mapping[str, str]) -> bool:
-    """Java's default is https; an empty value switches the host name check off."""
+    """Tell whether the host name is checked: Java's default is https; an empty value switches it off."""
     key = "ssl.endpoint.identification.algorithm"
     value = text(java, key)
     if value is not None and value.lower() not in ("https", ""):

@@ -1,4 +1,4 @@
-"""A flow's positions, outside of its windows: read, set, and taken over from a MirrorMaker 2 that ran before.
+"""Give a flow its first positions: those that it has, or those of a MirrorMaker 2 that ran before.
 
 A position is an offset of the flow's group on the target, keyed by remote topic and partition; its metadata is the source
 topic's id and the tail of the offset map (mirror.model.offset_map_tail).

@@ -1,4 +1,4 @@
-"""When was the first record written that is not replicated? Read from the source itself: exact, not interpolated.
+"""Find when the first unreplicated record was written. Read from the source itself: exact, not interpolated.
 
 One fetch per leader brings the batches at the replicated offsets of those that lag; headers suffice unless a position lies
 inside a batch. What a poll may cost is bounded: where many partitions lag they take turns, the longest unread first.

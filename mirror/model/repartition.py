@@ -1,4 +1,4 @@
-"""Records for a topic that has another number of partitions on the target: placed as Kafka's default partitioner would. Pure.
+"""Place records for a topic of another number of partitions as Kafka's default partitioner would. Pure.
 
 A key's records stay in order: all of one key go to one partition, and a round is acknowledged whole before the next is sent.
 """

@@ -1,4 +1,4 @@
-"""The state of one topic-partition inside a window: its position, what was read of it, its identity and its pause."""
+"""Hold the state of one topic-partition inside a window: its position, what was read of it, its identity and its pause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a slot and flow holds in memory, and in which batches it goes on: whole where it can, repacked where it must."""
+"""Hold what a slot and flow has read, within bounds, and pack it into batches: whole if possible, else repacked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the driver and its workers write their log: to standard error, one line an event."""
+"""Write the log of the driver and its workers: to standard error, one line an event."""
 
 from __future__ import annotations
 

@@ -260,16 +260,22 @@ def test_a_record_too_large_for_the_target_stops_its_partition_alone_and_goes_on
     ("flow", "refused", "theirs", "mended", "said"),
     [
         (
-            "primary->backup", (b"k", b"of 2100", [], 4_102_444_800_000), {}, {"message_timestamp_after_max_ms": str(2**63 - 1)},
+            "primary->backup",
+            (b"k", b"of 2100", [], 4_102_444_800_000),
+            {},
+            {"message_timestamp_after_max_ms": str(2**63 - 1)},
             "INVALID_TIMESTAMP. Widen its message.timestamp.before.max.ms and message.timestamp.after.max.ms.",
         ),
         (
-            "backup->primary", (None, b"no key", [], START_MS), {"cleanup_policy": "compact"}, {"cleanup_policy": "delete"},
+            "backup->primary",
+            (None, b"no key", [], START_MS),
+            {"cleanup_policy": "compact"},
+            {"cleanup_policy": "delete"},
             "INVALID_RECORD. Where it is compacted it takes no record without a key: change its cleanup.policy.",
         ),
     ],
     ids=["a time beyond the target's limits", "no key for a compacted topic, in transactions"],
-)  # fmt: skip
+)
 def test_a_record_that_the_target_refuses_is_named_alone_in_its_batch_and_goes_when_mended(
     request, mirror, topic, flow, refused, theirs, mended, said
 ):

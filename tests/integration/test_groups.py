@@ -82,8 +82,15 @@ def test_a_group_whose_coordinator_loads_has_the_offsets_it_had(tmp_path, caplog
 
 def reading(cluster, topic: str, group: str, protocol: str) -> Consumer:
     """Return a reader of a topic that has read its first record, and committed that."""
-    reader = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group, "group.protocol": protocol,
-                       "client.id": "reader", "auto.offset.reset": "earliest"})  # fmt: skip
+    reader = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": group,
+            "group.protocol": protocol,
+            "client.id": "reader",
+            "auto.offset.reset": "earliest",
+        }
+    )
     reader.subscribe([topic])
     try:
         message = eventually(lambda: reader.poll(1), within_s=60, because="the group reads")
@@ -125,8 +132,9 @@ def test_a_group_of_the_newer_protocol_whose_topics_may_not_be_seen_counts_as_in
             groups = Groups("guarded", {"bootstrap.servers": broker.bootstrap})
             group = eventually(
                 lambda: (found := groups.one("g")) and found.state == UNKNOWN and found,
-                within_s=30, because="its members are not told",
-            )  # fmt: skip
+                within_s=30,
+                because="its members are not told",
+            )
             assert not is_idle(group.state)
             assert group.owners == {}
         finally:

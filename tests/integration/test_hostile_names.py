@@ -91,8 +91,11 @@ def test_an_alias_and_groups_of_any_name_are_served_and_shown_as_they_are(primar
                     shown[label].add(value)
         table = subprocess.run(
             [sys.executable, "-m", "mirror.cli", "lag", running.file, "--topic", f"{topic},primary.{topic}"],
-            env=running.environment, capture_output=True, text=True, check=True,
-        ).stdout  # fmt: skip
+            env=running.environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
         assert running.stop()[0] == 0
     assert differences(primary, backup, topic, f"primary.{topic}") == []
     assert set(GROUPS) <= set(checkpoints(backup, f"primary.{topic}"))

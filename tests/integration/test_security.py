@@ -157,9 +157,12 @@ def test_a_flow_between_secured_clusters_keeps_every_record_and_every_secret(pri
     for partition in (0, 1):
         write(primary, topic, rows(50, start=partition), partition)
     appliance = RunningAppliance(
-        tmp_path, primary=primary.at("BOTH"), backup=backup.at("MUTUAL"), topics=topic,
+        tmp_path,
+        primary=primary.at("BOTH"),
+        backup=backup.at("MUTUAL"),
+        topics=topic,
         extra=everything + USUAL + lines(primary=both(party), backup=party.mutual("p12")),
-    )  # fmt: skip
+    )
     appliance.command.insert(appliance.command.index("run"), "--verbose")
     with appliance:
         for partition in (0, 1):
@@ -188,9 +191,12 @@ def test_the_inspector_tells_no_page_and_no_browser_a_secret(primary, backup, pa
     for folder, login in (("in", both(party)), ("out", both(party, password=canary("wrong")))):
         (tmp_path / folder).mkdir()
         file = RunningAppliance(
-            tmp_path / folder, primary=primary.at("BOTH"), backup=backup.at("MUTUAL"), topics=topic,
+            tmp_path / folder,
+            primary=primary.at("BOTH"),
+            backup=backup.at("MUTUAL"),
+            topics=topic,
             extra=USUAL + lines(primary=login, backup=party.mutual("p12")),
-        ).file  # fmt: skip
+        ).file
         sent: list[str] = []
         with serving(file, tmp_path / folder / "app.log") as address, launched() as browser:
             page = browser.new_page()
@@ -243,9 +249,12 @@ def test_tokens_serve_every_process_and_are_renewed_while_records_flow(primary, 
     party.endpoint.life_s = 6
     try:
         with RunningAppliance(
-            tmp_path, primary=primary.at("TOKEN"), backup=backup.at("LOGIN"), topics=topic,
+            tmp_path,
+            primary=primary.at("TOKEN"),
+            backup=backup.at("LOGIN"),
+            topics=topic,
             extra=lines(primary=party.token(), backup=party.plain()),
-        ) as appliance:  # fmt: skip
+        ) as appliance:
             before = len(party.endpoint.asked)
             with load(primary, topic):
                 eventually(

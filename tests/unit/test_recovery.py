@@ -75,8 +75,8 @@ def test_one_record_that_differs_is_no_match(values, sizes):
 
 
 def test_more_on_the_target_than_on_the_source_is_no_match():
-    assert matched(packed(numbered([b"a"], start=0), [1]), packed(numbered([b"a", b"b"], start=0), [1]),
-                   source_from=0, target_from=0) is None  # fmt: skip
+    source, target = packed(numbered([b"a"], start=0), [1]), packed(numbered([b"a", b"b"], start=0), [1])
+    assert matched(source, target, source_from=0, target_from=0) is None
 
 
 def test_batches_that_begin_before_are_cut_and_gaps_of_the_source_are_kept():

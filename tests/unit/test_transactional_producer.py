@@ -147,8 +147,13 @@ def impatient(monkeypatch):
 
 def made(cluster: Cluster) -> TransactionalProducer:
     return TransactionalProducer(
-        cluster, request_bytes=1 << 20, request_timeout_ms=1000, retry_s=0.001, transactional_id=ID, transaction_timeout_ms=60_000
-    )  # fmt: skip
+        cluster,
+        request_bytes=1 << 20,
+        request_timeout_ms=1000,
+        retry_s=0.001,
+        transactional_id=ID,
+        transaction_timeout_ms=60_000,
+    )
 
 
 async def opened(cluster: Cluster) -> TransactionalProducer:

@@ -78,10 +78,15 @@ def begun(*, fails: bool = False) -> tuple[InTransactions, Sending, Partition, a
     partition = Partition(Assigned("t", "a.t", 0, "id"), position=100, acked=100)
     target, packing = Target(fails=fails), Packing(PRODUCE)
     made = InTransactions(
-        "a->b", target, [partition], packing=packing,
+        "a->b",
+        target,
+        [partition],
+        packing=packing,
         pauses=Pauses("a->b", target, [partition], packing, tries_all=False),
-        commits=PositionCommits(partition), group="g", longest_s=LONGEST_S,
-    )  # fmt: skip
+        commits=PositionCommits(partition),
+        group="g",
+        longest_s=LONGEST_S,
+    )
     sending, stop = Sending(), asyncio.Event()
     made.begin(sending, stop)
     return made, sending, partition, stop
