@@ -5,20 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from datetime import timedelta
 from types import ModuleType
 from typing import Any, NamedTuple
 
 from mirror.config.clients import ClientOptions
-from mirror.kafka import packing
 from mirror.kafka.client import Client, Purpose
 from mirror.kafka.errors import BrokerError, ErrorCode, KafkaError, NoAnswerError, check
+from mirror.kafka.fetch_request import FetchLimits, fetch_request
 from mirror.kafka.fetch_session import NO_SESSION, Delta, FetchSession, From, Key
-from mirror.kafka.messages import Bytes, Request, make
+from mirror.kafka.messages import Request, make
 from mirror.kafka.metadata import id_text
 
 _CONSUMER, _DEBUGGER = -1, -2  # replica ids of clients: to the latter a broker shows all of its log
-_NAMES, _IDS = 12, 17  # last version of a fetch that names topics, and that knows them by their ids
 _SESSION_LOST = (
     ErrorCode.fetch_session_id_not_found,
     ErrorCode.invalid_fetch_session_epoch,
@@ -42,15 +40,6 @@ class Fetched(NamedTuple):
     aborted: list[tuple[int, int]]
     records: bytes
     refusal: Any = None
-
-
-class FetchLimits(NamedTuple):
-    """How long a broker may wait for how much, and what it may show (Kafka's consumer settings)."""
-
-    max_wait_ms: int
-    min_bytes: int
-    max_bytes: int
-    isolation_level: int
 
 
 class Source:
@@ -215,75 +204,6 @@ def _fetched(topic: str, part: Any) -> Fetched:
         part.records or b"",
         None if part.error_code is ErrorCode.none else part,
     )
-
-
-def fetch_request(delta: Delta, limits: FetchLimits) -> Request:
-    """Return the request that names a delta."""
-
-    def topics(*, has_ids: bool) -> tuple[dict[Any, list[tuple[int, int, int, int]]], dict[Any, list[int]]]:
-        wanted: dict[Any, list[tuple[int, int, int, int]]] = defaultdict(list)
-        for (topic, partition), at in delta.wanted.items():
-            wanted[at.topic_id if has_ids else topic].append((partition, at.epoch, at.offset, at.max_bytes))
-        forgotten: dict[Any, list[int]] = defaultdict(list)
-        for (topic, partition), at in {**delta.forgotten, **(delta.replaced if has_ids else {})}.items():
-            forgotten[at.topic_id if has_ids else topic].append(partition)
-        return wanted, forgotten
-
-    def packs(version: int) -> list[Bytes] | None:
-        if version not in packing.FETCH_IDS and version not in packing.FETCH_NAMES:
-            return None
-        wanted, forgotten = topics(has_ids=version in packing.FETCH_IDS)
-        return packing.fetch(
-            version,
-            max_wait_ms=limits.max_wait_ms,
-            min_bytes=limits.min_bytes,
-            max_bytes=limits.max_bytes,
-            isolation_level=limits.isolation_level,
-            session=(delta.session_id, delta.epoch),
-            wanted=wanted,
-            forgotten=forgotten,
-            rack="",
-        )
-
-    def build(module: ModuleType, version: int) -> Any:
-        wanted, forgotten = topics(has_ids=version > _NAMES)
-        return make(
-            module.FetchRequest,
-            replica_id=_CONSUMER,
-            max_wait=timedelta(milliseconds=limits.max_wait_ms),
-            min_bytes=limits.min_bytes,
-            max_bytes=limits.max_bytes,
-            isolation_level=limits.isolation_level,
-            session_id=delta.session_id,
-            session_epoch=delta.epoch,
-            topics=tuple(
-                make(
-                    module.FetchTopic,
-                    topic=topic,
-                    topic_id=topic,
-                    partitions=tuple(
-                        make(
-                            module.FetchPartition,
-                            partition=partition,
-                            current_leader_epoch=epoch,
-                            fetch_offset=offset,
-                            partition_max_bytes=most,
-                        )
-                        for partition, epoch, offset, most in partitions
-                    ),
-                )
-                for topic, partitions in wanted.items()
-            ),
-            # The message has this field from version 7 on; its class, only where somebody needs it.
-            forgotten_topics_data=tuple(
-                make(module.ForgottenTopic, topic=topic, topic_id=topic, partitions=tuple(partitions))
-                for topic, partitions in forgotten.items()
-            ),
-            rack_id="",
-        )
-
-    waits_s = limits.max_wait_ms / 1000
-    return Request(1, 4, _IDS if delta.has_ids else _NAMES, build, waits_s=waits_s, packs=packs)
 
 
 def _list_offsets(replica: int, isolation_level: int, topics: Mapping[str, list[tuple[int, int]]]) -> Request:

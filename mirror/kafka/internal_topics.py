@@ -11,8 +11,9 @@ from mirror.config.clients import ClientOptions, client_options
 from mirror.errors import ClusterUnavailable
 from mirror.kafka.client import Client
 from mirror.kafka.errors import BrokerError, ErrorCode, KafkaError, check
+from mirror.kafka.fetch_request import FetchLimits
 from mirror.kafka.fetch_session import From
-from mirror.kafka.fetcher import Fetched, FetchLimits, Source
+from mirror.kafka.fetcher import Fetched, Source
 from mirror.kafka.group_offsets import GroupOffsets, patiently
 from mirror.kafka.protocol import EARLIEST, LATEST
 from mirror.kafka.target import Target

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from mirror.kafka.errors import BrokerError, ErrorCode, check
+from mirror.kafka.fetch_request import FetchLimits
 from mirror.kafka.fetch_session import From
-from mirror.kafka.fetcher import FetchLimits, Source
+from mirror.kafka.fetcher import Source
 from mirror.model import record_batches
 from mirror.model.flow_plan import Key
 from mirror.model.record_batches import Batch

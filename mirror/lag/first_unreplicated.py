@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 from mirror.config.clients import client_options, fetch_options
 from mirror.kafka.errors import ErrorCode, KafkaError
+from mirror.kafka.fetch_request import FetchLimits
 from mirror.kafka.fetch_session import From
-from mirror.kafka.fetcher import FetchLimits, Source
+from mirror.kafka.fetcher import Source
 from mirror.model import record_batches
 from mirror.model.flow_plan import FlowPlan, Key
 from mirror.model.record_batches import Batch

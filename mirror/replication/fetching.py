@@ -12,8 +12,9 @@ from mirror.config.clients import FetchOptions
 from mirror.kafka.client import Purpose
 from mirror.kafka.errors import ErrorCode, KafkaError, name_of
 from mirror.kafka.fetch_errors import FetchError, fetch_error
+from mirror.kafka.fetch_request import FetchLimits
 from mirror.kafka.fetch_session import From
-from mirror.kafka.fetcher import Fetched, FetchLimits, Source
+from mirror.kafka.fetcher import Fetched, Source
 from mirror.kafka.protocol import EARLIEST, LATEST
 from mirror.model import record_batches
 from mirror.model.flow_plan import Key

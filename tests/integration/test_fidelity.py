@@ -16,8 +16,9 @@ from metrics.verdict import Status
 from mirror.config.clients import client_options
 from mirror.embedded import jars
 from mirror.kafka.errors import ErrorCode
+from mirror.kafka.fetch_request import FetchLimits
 from mirror.kafka.fetch_session import From
-from mirror.kafka.fetcher import FetchLimits, Source
+from mirror.kafka.fetcher import Source
 from mirror.model.record_batches import CODECS, Batch, batches
 from mirror.runtime.java import java
 from tests.integration.appliance import RunningAppliance

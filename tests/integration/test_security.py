@@ -17,8 +17,9 @@ import pytest
 
 from mirror.config.clients import client_options
 from mirror.kafka.admin import Admin
+from mirror.kafka.fetch_request import FetchLimits
 from mirror.kafka.fetch_session import From
-from mirror.kafka.fetcher import FetchLimits, Source
+from mirror.kafka.fetcher import Source
 from mirror.kafka.target import Target
 from mirror.model.record_batches import of_values, records
 from tests.integration.appliance import RunningAppliance, descendants

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirror.kafka.errors import ErrorCode
+from mirror.kafka.fetch_request import FetchLimits, fetch_request
 from mirror.kafka.fetch_session import Delta, FetchSession, From, Key
-from mirror.kafka.fetcher import Fetched, FetchLimits, fetch_request, parts_of
+from mirror.kafka.fetcher import Fetched, parts_of
 from tests import wire
 
 IDS = [uuid.UUID(int=n) for n in range(1, 4)]

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirror.kafka import packing
+from mirror.kafka.fetch_request import FetchLimits, fetch_request
 from mirror.kafka.fetch_session import Delta, From
-from mirror.kafka.fetcher import FetchLimits, fetch_request
 from mirror.kafka.messages import encoded
 from mirror.kafka.packing import uvarint
 from mirror.kafka.producer import produce_request
