@@ -69,7 +69,7 @@ class Source:
         return self._client.metadata.has(topic, partition)
 
     def topic_id(self, topic: str) -> str:
-        """Return a topic's id as Kafka's tools print it, "" where none is known."""
+        """Return a topic's id as librdkafka prints it, "" where none is known."""
         return id_text(self._client.metadata.topic_id(topic))
 
     def leader(self, topic: str, partition: int) -> int | None:

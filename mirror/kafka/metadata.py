@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -47,15 +47,15 @@ class TopicState:
 
 
 def id_text(topic_id: uuid.UUID | None) -> str:
-    """Return a topic's id as Kafka's tools print it, "" where there is none."""
-    return "" if topic_id is None else urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode()
+    """Return a topic's id as librdkafka prints it, which positions have, "" where there is none."""
+    return "" if topic_id is None else b64encode(topic_id.bytes).rstrip(b"=").decode()
 
 
 @lru_cache(maxsize=1 << 14)
 def id_of(text: str) -> uuid.UUID | None:
     """Read `id_text` back; None where the text is no id."""
     try:
-        return uuid.UUID(bytes=urlsafe_b64decode(text + "=="))
+        return uuid.UUID(bytes=b64decode(text + "=="))
     except ValueError:
         return None
 

@@ -229,7 +229,7 @@ def test_a_record_too_large_for_the_target_stops_its_partition_alone_and_goes_on
         because="the partition with the large record is paused",
     )
     assert end_offset(backup, remote, 0) == 5
-    assert f"{topic}-0 paused: the target refuses source offset 5 and on: MessageSizeTooLarge" in mirror.log.read_text()
+    assert f"{topic}-0 paused: the target refuses source offset 5 and on: MESSAGE_TOO_LARGE" in mirror.log.read_text()
     write(primary, topic, rows(20, start=50), partition=1)
     await_replicated(mirror, primary, topic, remote, 1)
     eventually(

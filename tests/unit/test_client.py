@@ -11,6 +11,7 @@ from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
+import confluent_kafka
 import pytest
 import uvloop
 
@@ -437,6 +438,7 @@ def test_what_is_older_than_what_is_known_of_a_leader_changes_nothing():
     assert metadata.topics["t"].partitions[0] == PartitionState(1, 0, 1)
     assert id_text(metadata.topic_id("t")) == "AAAAAAAAAAAAAAAAAAAAAg"
     assert id_of("no id") is None
+    assert str(confluent_kafka.Uuid(1 << 62 | 0x3E, -2)) == id_text(id_of("QAAAAAAAAD7//////////g")), "as librdkafka"
 
 
 def test_every_topic_is_asked_for_where_none_is_named():
