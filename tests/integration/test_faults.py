@@ -99,7 +99,7 @@ def test_a_topic_that_is_denied_rests_alone_with_the_reason_until_it_is_granted(
                 within_s=30,
                 because="the denied topic rests",
             )
-            assert "TopicAuthorizationFailed" in running.log.read_text()
+            assert "TOPIC_AUTHORIZATION_FAILED" in running.log.read_text()
             grant()
             await_replicated(running, source, topic, f"primary.{topic}", within_s=90)
             for each in (topic, other):
