@@ -1,4 +1,4 @@
-"""Charts that a screen reader is told of in one sentence: the marks of Streamlit's own have no name."""
+"""Draw charts that a screen reader reads as one sentence: the marks of Streamlit's own have no name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `streamlit run` starts: the pages, with the login of the mirror's settings. FILE is the last argument."""
+"""Show the pages that `streamlit run` starts, with the login of the mirror's settings. FILE is the last argument."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streamlit.starlette import App
 from metrics.http_access import CHALLENGE, REFUSAL, HttpAccess
 from mirror.config.load import load
 
-_OPEN = "/_stcore/health"  # for whoever starts us; it tells nothing
+_OPEN = "/_stcore/health"  # for the process that starts us; it shows nothing
 
 
 class Login:

@@ -11,7 +11,7 @@ from app.session import exposition, live, plain, settings
 from app.tables import at_least, failovers, readiness_table
 from mirror.lag.failover import Answer, FailOver, facts_of, judged
 from mirror.lag.rows import Snapshot
-from mirror.lag.served_metrics import told
+from mirror.lag.served_metrics import served_facts
 from mirror.lag.text import duration
 
 
@@ -70,8 +70,8 @@ def _answers(snapshot: Snapshot) -> list[FailOver]:
     answers = []
     for flow, source in flows.items():
         target = flow.removeprefix(f"{source}->")
-        said = told(text, source, target) if text is not None else None
-        answers.append(judged(facts_of(flow, snapshot, source=source, target=target, told=said)))
+        served = served_facts(text, source, target) if text is not None else None
+        answers.append(judged(facts_of(flow, snapshot, source=source, target=target, served=served)))
     return sorted(answers, key=lambda each: (each.answer, each.flow))
 
 

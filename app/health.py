@@ -18,10 +18,10 @@ def page() -> None:
 def _draw(_: Snapshot) -> None:
     address = settings().mirror.metrics_address
     try:
-        told = exposition(address)
+        text = exposition(address)
     except OSError as error:
         st.warning(f"The appliance does not answer at {plain(address)} ({plain(str(error))}). Lag is read without it.")
         return
     st.dataframe(
-        health_table(told), hide_index=True, alt="What the appliance says of itself, with the meaning of each number"
+        health_table(text), hide_index=True, alt="What the appliance says of itself, with the meaning of each number"
     )

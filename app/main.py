@@ -1,4 +1,4 @@
-"""The lag inspector's pages. Started by `kafka-mirror app FILE`, which hands FILE over as the last argument."""
+"""Join the lag inspector's pages. Started by `kafka-mirror app FILE`, which hands FILE over as the last argument."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every page shares: the watch over the clusters, the refresh that a viewer chose, banners. The rim to Streamlit."""
+"""Share what every page needs: the watch over the clusters, the refresh interval, banners. The rim to Streamlit."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def watch() -> Watch:
 
 
 def live(draw: Callable[[Snapshot], None]) -> None:
-    """Draw with the newest snapshot now and again at the chosen interval; only this part of the page is drawn anew."""
+    """Draw with the newest snapshot now and again at the chosen interval; only this part of the page is drawn again."""
     every = REFRESH[st.session_state.get("refresh") or "5 s"]
 
     def drawn() -> None:

@@ -1,4 +1,4 @@
-"""Rows and snapshots as the pages show them. No Streamlit, no clock, no Kafka."""
+"""Turn rows and snapshots into the tables of the pages. No Streamlit, no clock, no Kafka."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pandas as pd
 from metrics.catalogue import CATALOGUE
 from metrics.objective import FRESH_S
 from metrics.verdict import Sample, Status
-from mirror.lag.rows import LagRow, Snapshot, chosen
+from mirror.lag.rows import LagRow, Snapshot, selected
 from mirror.lag.served_metrics import samples
 from mirror.lag.text import duration, level_in
 
@@ -122,7 +122,7 @@ def narrowed(
     flow = f"{source}->{target}" if source and target else ""
     return [
         row
-        for row in chosen(
+        for row in selected(
             rows, groups=[group] if group else [], topics=[topic] if topic else [], only_lagging=only_lagging
         )
         if (not flow or row.group == flow)

@@ -1,4 +1,4 @@
-"""One poller for all viewers, whatever their number: pages read the latest snapshot and never ask Kafka themselves."""
+"""Poll once for all viewers, whatever their number: pages read the latest snapshot and never ask Kafka themselves."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Polled(Protocol):
         """Return what is there now."""
 
     def window(self, row: LagRow) -> list[Sample]:
-        """Return the polls that a row's verdict rests on."""
+        """Return the polls that a row's verdict is made from."""
 
 
 class Watch:
@@ -53,14 +53,14 @@ class Watch:
         return self._latest or Snapshot(time_s=time.time(), rows=(), problems=("The clusters have not answered yet.",))
 
     def window(self, row: LagRow) -> list[Sample]:
-        """Return the polls that a row's verdict rests on, oldest first."""
+        """Return the polls that a row's verdict is made from, oldest first."""
         return self._polled.window(row)
 
     def trouble(self, snapshot: Snapshot, now_s: float) -> list[str]:
         """Return sentences on what a viewer must know before trusting the numbers."""
-        said = [self._failure] if self._failure else []
-        said += snapshot.problems
+        sentences = [self._failure] if self._failure else []
+        sentences += snapshot.problems
         age_s = now_s - snapshot.time_s
         if age_s > STALE_INTERVALS * self.every_s + 5:
-            said.append(f"These numbers are {age_s:.0f} s old: the poll hangs, or a cluster answers slowly.")
-        return said
+            sentences.append(f"These numbers are {age_s:.0f} s old: the poll hangs, or a cluster answers slowly.")
+        return sentences

@@ -1,4 +1,4 @@
-"""Alerting rules. Pure. Every alert tells a person something to do; docs/runbook.md has a section of its name.
+"""Define the alerting rules. Pure. Every alert tells a person something to do; docs/runbook.md has a section of its name.
 
 An alert is about a flow, a topic, a group or a process, never about one topic-partition: a page for each of ten thousand wakes
 nobody up for the right reason.
@@ -113,6 +113,7 @@ def alerts(monitoring: Monitoring = DEFAULT) -> list[Alert]:
         *of_losses(monitoring),
         *of_delays(monitoring),
         *of_budgets(),
+        *of_timing(),
         *of_upkeep(),
         *of_groups(),
         *of_monitoring(),
@@ -326,7 +327,7 @@ def of_delays(monitoring: Monitoring) -> list[Alert]:
             expr=f"sum by ({BY_TOPIC}) ({metric('partition_paused')}) > 0",
             lasts="5m",
             severity="warning",
-            summary="Topic-partitions rest after an error; the others flow.",
+            summary="Topic-partitions are paused after an error; the others flow.",
             description=(
                 f"{THE_TOPIC}: {{{{ $value | humanize }}}} topic-partitions are tried again with growing pauses; "
                 "the log has the reason."
@@ -387,8 +388,8 @@ def of_budgets() -> list[Alert]:
     ]
 
 
-def of_upkeep() -> list[Alert]:
-    """Return the alerts about hand-overs, clocks, comparisons, settings and heartbeats."""
+def of_timing() -> list[Alert]:
+    """Return the alerts about hand-overs that are late and clocks that differ."""
     return [
         Alert(
             name="KafkaMirrorHandoversFail",
@@ -423,6 +424,12 @@ def of_upkeep() -> list[Alert]:
                 "{{ $value | humanizeDuration }} apart."
             ),
         ),
+    ]
+
+
+def of_upkeep() -> list[Alert]:
+    """Return the alerts about comparisons, settings and heartbeats."""
+    return [
         Alert(
             name="KafkaMirrorVerifyStale",
             expr=f"time() - max by ({BY_FLOW}) ({metric('last_verify_timestamp_seconds')}) > 3600",
@@ -514,7 +521,7 @@ def of_changes(monitoring: Monitoring) -> list[Alert]:
             lasts="0m",
             keeps="30m",
             severity="info",
-            summary="A position moved because the source's log was truncated or its topic made anew.",
+            summary="A position moved because the source's log was truncated or its topic created again.",
             description=f"{THE_TOPIC}.",
         ),
         # Not a warning: where synchronization is off, somebody has chosen it.

@@ -1,4 +1,4 @@
-"""Boards as Grafana reads them, by grafanalib; the only module that knows either. Pure.
+"""Turn boards into Grafana's JSON, by grafanalib; the only module that knows either. Pure.
 
 grafanalib writes a schema of 2017 around panels of today: its nulls and dead keys are cleaned away, and what it has no class
 for (heatmaps and status histories of today) are panels of ours in its frame.
@@ -22,15 +22,25 @@ SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 TAG = "kafka-mirror"
 INSPECTOR = "http://localhost:8501"
 LABELS = ("source", "target", "group", "topic", "partition")  # a table's first columns
-_COLOURS = {Status.OK: "green", Status.WARN: "yellow", Status.UNKNOWN: "orange", Status.STOP: "red",
-            Status.STALL: "red", Status.REWIND: "purple", Status.LOST: "dark-red"}  # fmt: skip
+_COLOURS = {
+    Status.OK: "green",
+    Status.WARN: "yellow",
+    Status.UNKNOWN: "orange",
+    Status.STOP: "red",
+    Status.STALL: "red",
+    Status.REWIND: "purple",
+    Status.LOST: "dark-red",
+}
 assert set(_COLOURS) == set(Status)
 STATUSES = {status.value: (status.name, color) for status, color in _COLOURS.items()}
-_DEAD = frozenset((
-    "rows", "sharedCrosshair", "style", "hideControls", "gnetId", "step", "intervalFactor", "metric", "target", "hide",
-    "interval", "maxDataPoints", "error", "cacheTimeout", "timeFrom", "timeShift", "transparent", "repeat", "span",
-    "iteration", "__inputs", "version", "time_options",
-))  # fmt: skip
+# Keys that grafanalib writes and Grafana 10 does not read.
+_DEAD = frozenset(
+    (
+        *("rows", "sharedCrosshair", "style", "hideControls", "gnetId", "step", "intervalFactor", "metric", "target"),
+        *("hide", "interval", "maxDataPoints", "error", "cacheTimeout", "timeFrom", "timeShift", "transparent"),
+        *("repeat", "span", "iteration", "__inputs", "version", "time_options"),
+    )
+)
 _BY_NAME = frozenset(("excludeByName", "indexByName", "renameByName"))  # whose keys are labels, such as `target`
 _DEAD_IN_PANELS = frozenset(("editable", "hideTimeOverride", "color", "columns", "fontSize", "mappings"))
 _VARIABLES = {
@@ -248,10 +258,14 @@ def _table(panel: Panel, common: dict[str, Any]) -> core.Table:
         filterable=True,
         transformations=[{"id": "merge", "options": {}}, {"id": "organize", "options": organize}],
         sortBy=[core.TableSortByField(displayName=panel.queries[0].column, desc=True)],
-        overrides=[*units, _linked("topic", "Board of this topic", _topic_url()),
-                   _linked("partition", "Lag inspector", _inspector_url()), _worded_status()],
+        overrides=[
+            *units,
+            _linked("topic", "Board of this topic", _topic_url()),
+            _linked("partition", "Lag inspector", _inspector_url()),
+            _worded_status(),
+        ],
         extraJson={"fieldConfig": {"defaults": {"custom": {"align": "auto"}}}},
-    )  # fmt: skip
+    )
 
 
 def _with_unit(query: Query) -> dict[str, Any]:
@@ -352,9 +366,13 @@ def _templates(board: Board) -> list[dict[str, Any]]:
     datasource = {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus", "hide": 0}
     names = ("job", "source", "target", *board.variables)
     inspector = {
-        "name": "inspector", "label": "Lag inspector", "type": "textbox", "query": INSPECTOR, "hide": 2,
+        "name": "inspector",
+        "label": "Lag inspector",
+        "type": "textbox",
+        "query": INSPECTOR,
+        "hide": 2,
         "current": {"text": INSPECTOR, "value": INSPECTOR},
-    }  # fmt: skip
+    }
     return [datasource, *(_variable(name, has_all=name not in board.chosen) for name in names), inspector]
 
 

@@ -1,4 +1,4 @@
-"""Rules, scrape targets and boards as Kubernetes objects: for the Prometheus operator, and for Grafana's sidecar. Pure."""
+"""Turn rules, scrape targets and boards into Kubernetes objects: for the Prometheus operator and Grafana's sidecar. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/metrics.md, from the catalogue. Pure."""
+"""Write docs/metrics.md from the catalogue. Pure."""
 
 from __future__ import annotations
 

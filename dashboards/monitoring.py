@@ -1,4 +1,4 @@
-"""What a team sets about the rules: which targets are the mirror's, what is too late, where links lead."""
+"""Hold what a team sets about the rules: which targets are the mirror's, what is too late, where links lead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a board consists of, in our own words; dashboards/grafana.py turns it into Grafana's. Pure."""
+"""Describe boards in our own words; dashboards/grafana.py turns them into Grafana's. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A page that shows the boards without a Grafana: drawn from a real Prometheus' answers, and marked as a preview.
+"""Draw a page of the boards without a Grafana, from a real Prometheus' answers, and marked as a preview.
 
 For people who want to see a board before they install anything, and for us: an empty panel, a bad legend or a unit that
 does not suit shows here. Colours, thresholds, units and axes are Grafana's; what one can click on there, one cannot here.
@@ -29,8 +29,15 @@ LINES = (
     "#b877d9",
     "#705da0",
 )  # Grafana's classic palette
-NAMED = {"green": "#73bf69", "yellow": "#fade2a", "orange": "#ff9830", "red": "#f2495c", "purple": "#b877d9",
-         "dark-red": "#c4162a", "blue": "#5794f2"}  # fmt: skip
+NAMED = {
+    "green": "#73bf69",
+    "yellow": "#fade2a",
+    "orange": "#ff9830",
+    "red": "#f2495c",
+    "purple": "#b877d9",
+    "dark-red": "#c4162a",
+    "blue": "#5794f2",
+}
 SHOWN_IN_LEGEND = 8
 STYLE = """
 body { font: 14px/1.4 Inter, system-ui, sans-serif; margin: 1rem; color: #ccccdc; background: #111217; }

@@ -1,4 +1,4 @@
-"""The questions that boards ask Prometheus, as named functions over the catalogue. Pure.
+"""Name the queries that boards ask Prometheus, as functions over the catalogue. Pure.
 
 `$job`, `$source`, `$target`, `$topic`, `$partition`, `$group` and `$instance` are the boards' variables; `metric` refuses a name
 that the catalogue lacks.
@@ -334,7 +334,7 @@ def band(short: str, part: str, where: str = PARTITION) -> str:
 
 
 def paused(where: str = TOPIC) -> str:
-    """Topic-partitions that rest after an error."""
+    """Topic-partitions that are paused after an error."""
     return f"sum({of('partition_paused', where)})"
 
 

@@ -1,4 +1,4 @@
-"""Recording rules: what boards and alerts ask, by flow and by topic, evaluated once. Pure.
+"""Define the recording rules: what boards and alerts ask, by flow and by topic, evaluated once. Pure.
 
 Levels have no `instance`: a process more or less, or one that has just started, changes no sum and no share.
 """
@@ -60,7 +60,7 @@ def recording() -> dict[str, str]:
         PRODUCED: f"sum by ({BY_TOPIC}) (clamp_min(deriv({metric('source_end_offset')}[5m]), 0))",
         LAG: f"sum by ({BY_TOPIC}) ({metric('lag_records')})",
         UNTIL: f"min by ({BY_TOPIC}) (max by ({BY_TOPIC}, partition) ({metric('replicated_until_timestamp_seconds')}))",
-        # Where nobody tells of the flow any more, from what was told last: it grows through the death of who measured it.
+        # Where no process serves the flow's series any more, from the last ones: the lag grows also when who measured it is dead.
         LAG_SECONDS: (
             f"max by ({BY_TOPIC}) (min by ({BY_TOPIC}, partition) ({lag_seconds}))\n"
             f"or (time() - last_over_time({UNTIL}[1h]) unless on ({BY_FLOW}) {expected})"
@@ -71,7 +71,7 @@ def recording() -> dict[str, str]:
         FLOW_LAG: f"sum by ({BY_FLOW}) ({LAG})",
         FLOW_LAG_SECONDS: f"max by ({BY_FLOW}) ({LAG_SECONDS})",
         STATUSES: f"sum by ({BY_FLOW}, status) ({metric('partitions')})",
-        # The objective: what was expected, also while nobody tells of it, and what is known to be fresh.
+        # The objective: what was expected, also while no process serves it, and what is known to be fresh.
         EXPECTED: f"max by ({BY_FLOW}) ({expected})\nor max by ({BY_FLOW}) (last_over_time({expected}[1d]))",
         GOOD: (
             f"(sum by ({BY_FLOW}) ({metric('fresh_partitions')}) < {EXPECTED})\n"
@@ -79,9 +79,9 @@ def recording() -> dict[str, str]:
             f"or 0 * {EXPECTED}"
         ),
         FRESH: f"{GOOD} / ({EXPECTED} > 0)",
-        # Where nobody tells of a flow, its verdict is UNKNOWN.
+        # The verdict of a flow of which no process serves series is UNKNOWN.
         WORST: f"max by ({BY_FLOW}) ({metric('partition_status')})\nor (0 * {EXPECTED} + {Status.UNKNOWN.value})",
-        # What verify found is another process' to tell; and where nobody tells, the answer is NO.
+        # Another process serves what verify found; where none serves anything, the answer is NO.
         FAILOVER: (
             f"min by ({BY_FLOW}) ({metric('failover_answer')})\n"
             f"unless on ({BY_FLOW}) (sum by ({BY_FLOW}) (increase({metric('verify_differences_total')}[1d])) > 0)\n"

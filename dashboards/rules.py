@@ -1,4 +1,4 @@
-"""The rules file that Prometheus reads: recording and alerting rules. Pure: `rules()` is what the YAML holds."""
+"""Make the rules file that Prometheus reads: recording and alerting rules. Pure: `rules()` is what the YAML holds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of all that was recorded may be said now: a number that nobody has measured lately is left out, or is unknown. Pure.
+"""Leave out of a snapshot what nobody has measured lately, or make it unknown. Pure.
 
 A scrape must not serve values of minutes ago as if they were of now: the thread that polls may hang, a cluster may be silent, a
 stream may have ended.
@@ -48,7 +48,7 @@ Series = dict[Labels, Any]
 
 @dataclass(frozen=True, slots=True)
 class Horizon:
-    """How old what may be to be said: answers of clusters, and a flow's last report. For ever by default."""
+    """How old answers of clusters, and a flow's last report, may be to be served. Without limit by default."""
 
     known_s: float = float("inf")
     silence_s: float = float("inf")

@@ -1,4 +1,4 @@
-"""A bound on what one scrape can bring: partitions fold into their topics, and topics give way. Pure.
+"""Bound what one scrape can bring: partitions fold into their topics, and topics give way. Pure.
 
 A tenant who creates ten thousand topics must not exhaust the memory of the Prometheus that watches everybody.
 """
@@ -14,6 +14,7 @@ from metrics import native
 from metrics.catalogue import CATALOGUE, PARTITION, MetricSpec
 
 Labels = tuple[str, ...]
+Pairs = tuple[tuple[str, str], ...]  # names of labels and their values
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class Exemplar:
     """One value that a histogram has counted, in seconds; its labels say which, `at_s` when it was reported (epoch)."""
 
     value: float
-    labels: tuple[tuple[str, str], ...]
+    labels: Pairs
     at_s: float
 
 
@@ -44,7 +45,7 @@ class Histogram:
         self.total += total
         native.add(self.native, more)
 
-    def exemplify(self, value: float, labels: tuple[tuple[str, str], ...], at_s: float) -> None:
+    def exemplify(self, value: float, labels: Pairs, at_s: float) -> None:
         """Show a value as an example, unless a larger one was reported at the same time."""
         last = self.exemplar
         if last is None or last.at_s < at_s or last.value < value:
@@ -67,7 +68,7 @@ class Family:
     series: Mapping[Labels, Value] = field(default_factory=dict)
 
     def size(self) -> int:
-        """Lines that this family takes in an exposition."""
+        """Return how many lines this family takes in an exposition."""
         return len(self.series) * (len(self.spec.bounds) + 3 if self.spec.kind == "histogram" else 1)
 
 

@@ -1,4 +1,4 @@
-"""Every metric family: name, type, labels, unit, help. Exposition, docs, boards, rules and tests all read this list.
+"""List every metric family: name, type, labels, unit, help. Exposition, docs, boards, rules and tests all read this list.
 
 Its order is the order of importance: under a cap on series the families of topic-partitions fold into one series per
 topic from the last to the first (metrics.cap).
@@ -21,9 +21,6 @@ RECORD_SECONDS = (
     *(1.0, 2.5, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0),
 )
 PHASE_SECONDS = (0.005, 0.02, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 12.5, 15.0, 30.0, 60.0)
-
-# The reason in a report of a topic-partition that an operator has paused.
-OPERATORS_PAUSE = "paused by its operator (kafka-mirror positions resume)"
 
 Fold = Literal["", "sum", "max", "min"]
 

@@ -1,4 +1,4 @@
-"""HTTP: `/metrics` for Prometheus and `/ready` for a supervisor. On loopback by default."""
+"""Serve HTTP: `/metrics` for Prometheus and `/ready` for a supervisor. On loopback by default."""
 
 from __future__ import annotations
 

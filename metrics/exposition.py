@@ -1,4 +1,4 @@
-"""The text that Prometheus reads (format 0.0.4), written straight from the series; what other formats share with it.
+"""Write the text that Prometheus reads (format 0.0.4), straight from the series; share what other formats have in common.
 
 Not by prometheus-client, whose writer took 2 s of CPU per scrape at 140,000 series, in the process that also drives
 Spark; a test reads our text with its parser. What concerns our own process (CPU, memory, file handles) is its collectors'.

@@ -1,4 +1,4 @@
-"""How long will the source keep the first record that is not replicated? Pure."""
+"""Estimate how long the source will keep the first record that is not replicated. Pure."""
 
 from __future__ import annotations
 

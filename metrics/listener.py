@@ -1,11 +1,12 @@
-"""Spark's progress events into the recorder. Thin: parse, record, count its own failures."""
+"""Give what Spark's progress events observe to the recorder. Thin: parse, record, count its own failures."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
@@ -14,20 +15,32 @@ from metrics.recorder import Recorder
 log = logging.getLogger("mirror")
 
 
-class Take(Protocol):
+Report = TypeVar("Report")
+Taken = TypeVar("Taken", contravariant=True)
+
+
+class Take(Protocol[Taken]):
     """Takes in the rows of a stream's micro-batch."""
 
-    def __call__(self, rows: Sequence[Mapping[str, Any]], *, now_s: float) -> None:
+    def __call__(self, rows: Sequence[Taken], *, now_s: float) -> None:
         """Take them in; `now_s` is when they arrived, epoch seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stream(Generic[Report]):
+    """Name the record of a stream's rows (metrics.reports), and who takes them in."""
+
+    record: Callable[..., Report]
+    take: Take[Report]
 
 
 class MirrorQueryListener(StreamingQueryListener):
     """Feeds the reports that a micro-batch observed. Spark swallows a listener's exceptions, so they are counted."""
 
-    def __init__(self, recorder: Recorder, *, takes: Mapping[str, Take]) -> None:
-        """Give each stream's rows to whom they are for, by the name that they were observed under."""
+    def __init__(self, recorder: Recorder, *, streams: Mapping[str, Stream[Any]]) -> None:
+        """Feed `streams`, by the name that Spark observes their rows under."""
         self._recorder = recorder
-        self._takes = takes
+        self._streams = streams
         self._names: dict[str, str] = {}  # of queries by id: the event of an end has no name
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name
@@ -40,9 +53,9 @@ class MirrorQueryListener(StreamingQueryListener):
         """Record the reports of one window, and what Spark took for it."""
         self._count("progress")
         try:
-            for name, take in self._takes.items():
-                if rows := reports(event.progress.observedMetrics, name):
-                    take(rows, now_s=time.time())
+            for name, stream in self._streams.items():
+                if rows := reports(event.progress.observedMetrics, name, stream.record):
+                    stream.take(rows, now_s=time.time())
             for phase, took_ms in event.progress.durationMs.items():
                 self._recorder.phase(event.progress.name, phase, took_ms / 1000)
         except Exception:
@@ -62,7 +75,7 @@ class MirrorQueryListener(StreamingQueryListener):
         self._recorder.count("kafka_mirror_listener_events_total", (event,))
 
 
-def reports(observed: Mapping[str, Any], name: str) -> Sequence[Mapping[str, Any]]:
-    """Return the rows that one progress event observed under a name."""
-    row = observed.get(name)
-    return [report.asDict() for report in row["reports"]] if row is not None else []
+def reports(observed: Mapping[str, Any], name: str, record: Callable[..., Report]) -> list[Report]:
+    """Return the rows that one progress event observed under a name, as records."""
+    found = observed.get(name)
+    return [record(**row.asDict()) for row in found["reports"]] if found is not None else []

@@ -12,8 +12,9 @@ from typing import Any
 
 from metrics import leaving, native
 from metrics.as_of import CLOCK, UNTIL, Horizon, as_of
-from metrics.cap import Labels, Value
-from metrics.catalogue import BY_NAME, CATALOGUE, FLOW, OPERATORS_PAUSE, PARTITION, SLOT
+from metrics.cap import Labels, Pairs, Value
+from metrics.catalogue import BY_NAME, CATALOGUE, FLOW, PARTITION, SLOT
+from metrics.reports import CheckpointReport, Measured, WindowReport
 from metrics.store import Store
 
 LATE_S = 1.0  # a lease acquired this long after a window's start is a late hand-over
@@ -85,95 +86,96 @@ class Recorder(Store):
 
     # --- what the stream reports -----------------------------------------------------------------------------
 
-    def reports(self, rows: Sequence[Mapping[str, Any]], *, now_s: float) -> None:
-        """Take in replication reports (columns: mirror.model.reports.SCHEMA)."""
+    def reports(self, rows: Sequence[WindowReport], *, now_s: float) -> None:
+        """Take in replication reports."""
         for row in rows:
             self._report(row, now_s)
         self._clocks(rows)
 
-    def _clocks(self, rows: Sequence[Mapping[str, Any]]) -> None:
+    def _clocks(self, rows: Sequence[WindowReport]) -> None:
         with self._lock:
             for slot, seconds in clock_skews(rows).items():
                 self._set("kafka_mirror_clock_skew_seconds", slot, seconds)
 
-    def _report(self, row: Mapping[str, Any], now_s: float) -> None:
-        labels = (row["source"], row["target"], row["topic"], str(row["partition"]))
-        seconds = max(row["duration_ms"], 1.0) / 1000
+    def _report(self, row: WindowReport, now_s: float) -> None:
+        labels = (row.source, row.target, row.topic, str(row.partition))
+        seconds = max(row.duration_ms, 1.0) / 1000
         with self._lock:
-            self._add("kafka_mirror_record_count_total", labels, row["records"])
-            self._add("kafka_mirror_byte_count_total", labels, row["bytes"])
-            self._add("kafka_mirror_records_lost_total", labels, row["lost"])
-            self._add("kafka_mirror_offset_rewinds_total", labels, row["rewinds"])
-            self._set("kafka_mirror_record_rate", labels, row["records"] / seconds)
-            self._set("kafka_mirror_byte_rate", labels, row["bytes"] / seconds)
-            is_wanted = row["reason"] == OPERATORS_PAUSE
-            self._set("kafka_mirror_partition_paused", labels, 1.0 if row["reason"] and not is_wanted else 0.0)
-            self._set("kafka_mirror_partition_paused_by_operator", labels, 1.0 if is_wanted else 0.0)
+            self._add("kafka_mirror_record_count_total", labels, row.records)
+            self._add("kafka_mirror_byte_count_total", labels, row.bytes)
+            self._add("kafka_mirror_records_lost_total", labels, row.lost)
+            self._add("kafka_mirror_offset_rewinds_total", labels, row.rewinds)
+            self._set("kafka_mirror_record_rate", labels, row.records / seconds)
+            self._set("kafka_mirror_byte_rate", labels, row.bytes / seconds)
+            self._set(
+                "kafka_mirror_partition_paused", labels, 1.0 if row.reason and not row.is_paused_by_operator else 0.0
+            )
+            self._set("kafka_mirror_partition_paused_by_operator", labels, 1.0 if row.is_paused_by_operator else 0.0)
             self._set("kafka_mirror_last_progress_timestamp_seconds", labels[:2], now_s)
-            if row["last_timestamp_ms"] is not None:
-                self._set("kafka_mirror_last_record_timestamp_seconds", labels, row["last_timestamp_ms"] / 1000)
-            for column, name in _SPREADS.items():
-                self._spread(name, labels, row, column)
-            for column, name in _HISTOGRAMS.items():
-                self._distribution(name, labels[:3], row, column, now_s)
-            if row["lease_wait_ms"] is not None:  # one row of each slot and window tells of the lease
-                self._lease((*labels[:2], str(row["slot"])), row)
+            if row.last_timestamp_ms is not None:
+                self._set("kafka_mirror_last_record_timestamp_seconds", labels, row.last_timestamp_ms / 1000)
+            where = (("partition", str(row.partition)), ("window", str(row.window_id)))
+            for measure, measured in (("age", row.age), ("latency", row.latency)):
+                self._spread(_SPREADS[measure], labels, measured, row.records)
+                self._distribution(_HISTOGRAMS[measure], labels[:3], measured, where, now_s)
+            if row.lease_wait_ms is not None:  # one row of each slot and window tells of the lease
+                self._lease((*labels[:2], str(row.slot)), row.lease_wait_ms, row.takeovers)
 
-    def _spread(self, name: str, labels: Labels, row: Mapping[str, Any], column: str) -> None:
-        if row[f"{column}_ms"] is None:  # an idle window measured nothing: a gap says so, the last value stays
+    def _spread(self, name: str, labels: Labels, measured: Measured, records: int) -> None:
+        if measured.last_ms is None or measured.min_ms is None or measured.max_ms is None:
+            # An idle window measured nothing: a gap says so, the last value stays.
             for part in ("min", "max", "avg"):
                 self._series[f"{name}_{part}"].pop(labels, None)
             return
-        self._set(name, labels, row[f"{column}_ms"])
-        self._set(f"{name}_min", labels, row[f"{column}_min_ms"])
-        self._set(f"{name}_max", labels, row[f"{column}_max_ms"])
-        self._set(f"{name}_avg", labels, row[f"{column}_sum_ms"] / row["records"])
+        self._set(name, labels, measured.last_ms)
+        self._set(f"{name}_min", labels, measured.min_ms)
+        self._set(f"{name}_max", labels, measured.max_ms)
+        self._set(f"{name}_avg", labels, measured.sum_ms / records)
 
-    def _distribution(self, name: str, labels: Labels, row: Mapping[str, Any], column: str, now_s: float) -> None:
+    def _distribution(self, name: str, labels: Labels, measured: Measured, where: Pairs, now_s: float) -> None:
         histogram = self._histogram(name, labels)
-        histogram.add(row[f"{column}_counts"], row[f"{column}_sum_ms"] / 1000, row[f"{column}_native"])
-        if row[f"{column}_max_ms"] is not None:
-            where = (("partition", str(row["partition"])), ("window", str(row["window_id"])))
-            histogram.exemplify(row[f"{column}_max_ms"] / 1000, where, now_s)
+        histogram.add(measured.counts, measured.sum_ms / 1000, measured.native)
+        if measured.max_ms is not None:
+            histogram.exemplify(measured.max_ms / 1000, where, now_s)
 
-    def _lease(self, slot: Labels, row: Mapping[str, Any]) -> None:
+    def _lease(self, slot: Labels, wait_ms: float, takeovers: int) -> None:
+        is_late = takeovers == 0 and wait_ms > LATE_S * 1000
         self._add("kafka_mirror_windows_total", slot, 1)
-        self._add("kafka_mirror_takeovers_total", slot, row["takeovers"])
-        late = row["takeovers"] == 0 and row["lease_wait_ms"] > LATE_S * 1000
-        self._add("kafka_mirror_late_handovers_total", slot, 1 if late else 0)
-        self._set("kafka_mirror_turn_wait_seconds", slot, row["lease_wait_ms"] / 1000)
+        self._add("kafka_mirror_takeovers_total", slot, takeovers)
+        self._add("kafka_mirror_late_handovers_total", slot, 1 if is_late else 0)
+        self._set("kafka_mirror_turn_wait_seconds", slot, wait_ms / 1000)
 
-    def checkpoints(self, rows: Sequence[Mapping[str, Any]], *, now_s: float) -> None:
-        """Take in a round of checkpoints (columns: mirror.checkpoints.plan.SCHEMA).
+    def checkpoints(self, rows: Sequence[CheckpointReport], *, now_s: float) -> None:
+        """Take in a round of checkpoints.
 
         Each flow of the round has a row of its own, without a group, and with the reason when the round failed.
         """
-        done = [(row["source"], row["target"]) for row in rows if row["group"] is None and row["failure"] is None]
+        done = [(row.source, row.target) for row in rows if row.group is None and row.failure is None]
         with self._lock:
             for row in rows:
-                if row["failure"] is not None:
-                    self._add("kafka_mirror_checkpoint_errors_total", (row["source"], row["target"]), 1)
+                if row.failure is not None:
+                    self._add("kafka_mirror_checkpoint_errors_total", (row.source, row.target), 1)
             for flow in done:
-                self._flow_checkpoints(flow, [row for row in rows if (row["source"], row["target"]) == flow], now_s)
+                self._flow_checkpoints(flow, [row for row in rows if (row.source, row.target) == flow], now_s)
 
-    def _flow_checkpoints(self, flow: Labels, rows: Sequence[Mapping[str, Any]], now_s: float) -> None:
+    def _flow_checkpoints(self, flow: Labels, rows: Sequence[CheckpointReport], now_s: float) -> None:
         """Replace what is known of a flow's groups: one that is gone leaves no series behind."""
         latency = {key: value for key, value in self._series[_CHECKPOINT_LATENCY].items() if key[:2] == flow}
         for name in _GROUP_FAMILIES:
             for labels in [labels for labels in self._series[name] if labels[:2] == flow]:
                 del self._series[name][labels]
         self._add("kafka_mirror_checkpoint_errors_total", flow, 0)
-        self._add("kafka_mirror_checkpoints_total", flow, sum(row["latency_ms"] is not None for row in rows))
+        self._add("kafka_mirror_checkpoints_total", flow, sum(row.latency_ms is not None for row in rows))
         for row in rows:
-            if row["group"] is None:
-                self._add("kafka_mirror_foreign_records_total", flow, row["foreign"])
+            if row.group is None:
+                self._add("kafka_mirror_foreign_records_total", flow, row.foreign or 0)
                 continue
-            group = (*flow, row["group"])
-            place = (*group, row["topic"], str(row["partition"]))
+            group = (*flow, row.group)
+            place = (*group, str(row.topic), str(row.partition))
             self._set("kafka_mirror_last_checkpoint_timestamp_seconds", group, now_s)
-            self._add("kafka_mirror_group_partitions", (*group, row["state"]), 1)
-            self._add("kafka_mirror_failover_reread_records", group, row["reread"] or 0)
-            took_ms = row["latency_ms"] if row["latency_ms"] is not None else latency.get(place)
+            self._add("kafka_mirror_group_partitions", (*group, str(row.state)), 1)
+            self._add("kafka_mirror_failover_reread_records", group, row.reread or 0)
+            took_ms = row.latency_ms if row.latency_ms is not None else latency.get(place)
             if took_ms is not None:
                 self._set(_CHECKPOINT_LATENCY, place, took_ms)
 
@@ -315,10 +317,10 @@ def copy(series: Mapping[str, Mapping[Labels, Any]]) -> dict[str, dict[Labels, V
     return copied
 
 
-def clock_skews(rows: Sequence[Mapping[str, Any]]) -> dict[Labels, float]:
+def clock_skews(rows: Sequence[WindowReport]) -> dict[Labels, float]:
     """Return for how many seconds each slot's youngest records were read before they were written, by their timestamps."""
     ages_ms: dict[Labels, list[float]] = {}
     for row in rows:
-        if row["age_min_ms"] is not None:
-            ages_ms.setdefault((row["source"], row["target"], str(row["slot"])), []).append(row["age_min_ms"])
+        if row.age_min_ms is not None:
+            ages_ms.setdefault((row.source, row.target, str(row.slot)), []).append(row.age_min_ms)
     return {slot: max(0.0, -min(found) / 1000) for slot, found in ages_ms.items()}

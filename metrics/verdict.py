@@ -1,4 +1,4 @@
-"""Is a topic-partition broken or just busy? A verdict from a window of polls, with its reason in words.
+"""Judge whether a topic-partition is broken or just busy, from a window of polls, with the reason in words.
 
 The rules are Burrow's (core/internal/evaluator/caching.go), which need no lag threshold, with four changes: samples
 are polls at a steady interval instead of commits, so a flow is stopped when its reports end, not when its commits do; a

@@ -1,4 +1,4 @@
-"""The appliance, top to bottom: settings, clusters, topics, Spark, metrics, until a signal."""
+"""Run the appliance, top to bottom: settings, clusters, topics, Spark, metrics, until a signal."""
 
 from __future__ import annotations
 
@@ -8,27 +8,29 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from importlib.metadata import version
 from typing import Any
 
 from metrics.exporter import PortTakenError, serve
 from metrics.formats import Format
-from metrics.listener import MirrorQueryListener, Take
+from metrics.listener import MirrorQueryListener, Stream
 from metrics.recorder import Recorder
+from metrics.reports import CheckpointReport, WindowReport
 from metrics.scrape import answer
 from mirror import __version__
 from mirror.config.digest import digest
 from mirror.config.settings import Settings
 from mirror.errors import ClusterUnavailable, SettingsError, StreamTerminated
 from mirror.flows.flow import Due, FlowState, led, refuse_same_cluster, state_of
-from mirror.flows.heartbeats import Heart
+from mirror.flows.heartbeats import HeartbeatEmitter
 from mirror.flows.upkeep import BEGIN_AGAIN_S, Upkeep
 from mirror.handover.membership import Membership, Memberships
 from mirror.lag.accounts import Accounts
 from mirror.lag.failover_metric import answer_failover
-from mirror.lag.poller import Poller, horizon_of
+from mirror.lag.judgement import horizon_of
+from mirror.lag.poller import Poller
 from mirror.lag.polling import Polling
 from mirror.model.reports import OF_TOPICS
 from mirror.model.slot_ownership import Layout
@@ -62,7 +64,7 @@ class Appliance:
         self._memberships = Memberships()
         self._is_ready = False
         self._stop = threading.Event()
-        self._stop_asked_s = 0.0
+        self._stop_requested_s = 0.0
         self._is_changed = threading.Event()  # when a flow's plan is not the one in the plan file
         self._failure: Exception | None = None  # raised when every position is handed over
         horizon = horizon_of(poll_interval_s=settings.mirror.poll_interval_s, window_s=settings.mirror.window_ms / 1000)
@@ -103,18 +105,13 @@ class Appliance:
             spark = session(mirror.spark, archive, tasks=mirror.lanes * mirror.slots + SPARE_TASKS)
             stack.callback(close, spark, archive)
             self._on_signals()  # after Spark, which installs a handler of its own
-            spark.streams.addListener(MirrorQueryListener(self.recorder, takes=self._takes()))
-            lanes = Lanes(
-                spark,
-                self._folder,
-                plan=self._plans.path,
-                lanes=mirror.lanes,
-                slots=mirror.slots,
-                window_ms=mirror.window_ms,
-            )
+            spark.streams.addListener(MirrorQueryListener(self.recorder, streams=self._streams()))
+            lanes = self._lanes(spark)
             streams: list[Lanes | CheckpointStream] = [lanes, *self._checkpoint_streams(spark)]
-            heart = Heart(self._settings.beats, self._beaten, self._beats_for)
-            stack.callback(heart.stop)
+            heartbeats = HeartbeatEmitter(
+                self._settings.heartbeat_flows, self._heartbeat_acknowledged, self._emits_heartbeats
+            )
+            stack.callback(heartbeats.stop)
             polling = Polling(self.flows, self.poller, self.recorder, every_s=mirror.poll_interval_s, stop=self._stop)
             if not self._stop.is_set():
                 for stream in streams:
@@ -122,7 +119,7 @@ class Appliance:
                 polling.start()
                 for state in self.flows:
                     self._upkeep(state).start()
-                heart.start()
+                heartbeats.start()
                 self._is_ready = True
                 log.info(
                     "replicating %s; metrics on %s://%s:%d/metrics",
@@ -141,6 +138,18 @@ class Appliance:
                 stream.stop()
             if self._failure is not None:
                 raise self._failure
+
+    def _lanes(self, spark: Any) -> Lanes:
+        """Return the streaming queries that serve windows, not started yet."""
+        mirror = self._mirror
+        return Lanes(
+            spark,
+            self._folder,
+            plan=self._plans.path,
+            lanes=mirror.lanes,
+            slots=mirror.slots,
+            window_ms=mirror.window_ms,
+        )
 
     def _checkpoint_streams(self, spark: Any) -> list[CheckpointStream]:
         """Return the stream of checkpoints, none where no flow makes them."""
@@ -228,23 +237,26 @@ class Appliance:
     def _discover(self, state: FlowState) -> bool:
         return state.discover(slots=self._mirror.slots, last_position=self.poller.last_position)
 
-    def _beats_for(self, flow: tuple[str, str]) -> bool:
+    def _emits_heartbeats(self, flow: tuple[str, str]) -> bool:
         """Tell whether this process writes a flow's heartbeats; those of flows that nobody replicates everybody writes."""
         return all(state.leads for state in self.flows if state.name == flow)
 
-    def _takes(self) -> dict[str, Take]:
-        """Return who takes in the rows of which stream."""
-        return {OBSERVED: self._reported, OBSERVED_CHECKPOINTS: self.recorder.checkpoints}
+    def _streams(self) -> dict[str, Stream[Any]]:
+        """Return what each stream's rows are, and who takes them in."""
+        return {
+            OBSERVED: Stream(WindowReport, self._reported),
+            OBSERVED_CHECKPOINTS: Stream(CheckpointReport, self.recorder.checkpoints),
+        }
 
-    def _reported(self, rows: Sequence[Mapping[str, Any]], *, now_s: float) -> None:
+    def _reported(self, rows: Sequence[WindowReport], *, now_s: float) -> None:
         self.recorder.reports(rows, now_s=now_s)
-        odd = {(row["source"], row["target"]) for row in rows if row["rewinds"] or row["reason"].endswith(OF_TOPICS)}
+        odd = {(row.source, row.target) for row in rows if row.rewinds or row.reason.endswith(OF_TOPICS)}
         for state in self.flows:
             if state.name in odd:
                 # A topic was replaced or is gone, which may be for a moment.
                 state.refresh_due.is_within(LOOK_AGAIN_S)
 
-    def _beaten(self, flow: tuple[str, str]) -> None:
+    def _heartbeat_acknowledged(self, flow: tuple[str, str]) -> None:
         self.recorder.heartbeat(flow, now_s=time.time())
 
     def _scrape(self, wanted: Format) -> bytes:
@@ -267,7 +279,7 @@ class Appliance:
 
     def stop(self) -> None:
         """Ask `run` to end; safe from any thread."""
-        self._stop_asked_s = self._stop_asked_s or time.monotonic()
+        self._stop_requested_s = self._stop_requested_s or time.monotonic()
         self._stop.set()
 
     def _fail(self, error: Exception) -> None:
@@ -327,7 +339,7 @@ class Appliance:
         log.info("stopping: running windows hand over their positions")
         self._plans.write(is_stopping=True)
         self._memberships.leave()
-        asked_s = self._stop_asked_s or time.monotonic()
+        asked_s = self._stop_requested_s or time.monotonic()
         is_in_time = lanes.finish(max(LANES_END_S, asked_s + STOP_WITHIN_S - time.monotonic()))
         left_s = max(1.0, asked_s + STOP_WITHIN_S - time.monotonic())
         silent = polling.end(within_s=min(POLL_ENDS_S, left_s), once_more=is_in_time)

@@ -1,4 +1,4 @@
-"""The command line: `kafka-mirror COMMAND`, each command a file of mirror/commands."""
+"""Join the command line `kafka-mirror COMMAND`: each command is a file of mirror/commands."""
 
 from __future__ import annotations
 

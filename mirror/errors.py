@@ -1,4 +1,4 @@
-"""The errors a user can meet. Each says what was found, what was expected, where, and what to do."""
+"""Define the errors a user can meet. Each says what was found, what was expected, where, and what to do."""
 
 from __future__ import annotations
 

@@ -17,9 +17,13 @@ from mirror.embedded.prometheus_server import CONFIGURATION
 def alertmanager(folder: Path) -> Iterator[str]:
     """A real Alertmanager with the example's configuration; its address."""
     port = free_port()
-    command = ["prometheus-alertmanager", f"--config.file={CONFIGURATION / 'prometheus' / 'alertmanager.yml'}",
-               f"--storage.path={folder / 'alertmanager'}", f"--web.listen-address=127.0.0.1:{port}",
-               "--cluster.listen-address="]  # fmt: skip
+    command = [
+        "prometheus-alertmanager",
+        f"--config.file={CONFIGURATION / 'prometheus' / 'alertmanager.yml'}",
+        f"--storage.path={folder / 'alertmanager'}",
+        f"--web.listen-address=127.0.0.1:{port}",
+        "--cluster.listen-address=",
+    ]
     with (folder / "alertmanager.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
     try:

@@ -55,9 +55,12 @@ class Identity:
     def jks(self, path: Path, password: str, *, key_password: str | None = None) -> Path:
         """Write key and chain as a JKS store, by Java's own tool."""
         source = self.pkcs12(path.with_suffix(".source"), password)
-        keytool("-importkeystore", "-srckeystore", source, "-srcstoretype", "PKCS12", "-srcstorepass", password,
-                "-srcalias", "me", "-destkeystore", path, "-deststoretype", "JKS", "-deststorepass", password,
-                "-destkeypass", key_password or password)  # fmt: skip
+        keytool(
+            "-importkeystore",
+            *("-srckeystore", source, "-srcstoretype", "PKCS12", "-srcstorepass", password, "-srcalias", "me"),
+            *("-destkeystore", path, "-deststoretype", "JKS", "-deststorepass", password),
+            *("-destkeypass", key_password or password),
+        )
         source.unlink()
         return path
 
@@ -92,8 +95,10 @@ def truststore(path: Path, kind: str, password: str, *authorities: Identity) -> 
     for at, authority in enumerate(authorities):
         file = path.with_suffix(f".{at}.pem")
         file.write_text(authority.pem)
-        keytool("-importcert", "-noprompt", "-file", file, "-alias", f"ca{at}", "-keystore", path,
-                "-storetype", kind, "-storepass", password)  # fmt: skip
+        keytool(
+            *("-importcert", "-noprompt", "-file", file, "-alias", f"ca{at}"),
+            *("-keystore", path, "-storetype", kind, "-storepass", password),
+        )
         file.unlink()
     return path
 

@@ -109,8 +109,10 @@ def picture_size(browser: Browser) -> None:
 def _served(folder: Path) -> Iterator[str]:
     port, script = free_port(), folder / "page.py"
     script.write_text(SCRIPT.format(count=10_000))
-    command = [sys.executable, "-m", "streamlit", "run", str(script), "--server.headless=true", f"--server.port={port}",
-               "--server.address=127.0.0.1", "--browser.gatherUsageStats=false"]  # fmt: skip
+    command = [
+        *(sys.executable, "-m", "streamlit", "run", str(script), "--server.headless=true"),
+        *(f"--server.port={port}", "--server.address=127.0.0.1", "--browser.gatherUsageStats=false"),
+    ]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[1])}
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
     try:

@@ -1,4 +1,4 @@
-"""One flow's checkpoints: read the source's groups, translate, write, and move the target's groups where asked to."""
+"""Make one flow's checkpoints: read the source's groups, translate, write, and move the target's groups if asked to."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mirror.checkpoints.plan import CheckpointPlan, CheckpointReport
+from metrics.reports import CheckpointReport
+from mirror.checkpoints.plan import CheckpointPlan
 from mirror.checkpoints.rules import State, Translated, moved, translated
-from mirror.config.clients import aiokafka_options
+from mirror.config.clients import client_options
 from mirror.flows.offset_maps import FlowMaps
+from mirror.kafka.errors import ErrorCode, KafkaError, is_code
 from mirror.kafka.groups import HIDDEN, MIRRORED, Group, Groups, is_idle, warn_of_hidden
 from mirror.kafka.internal_topics import ends as log_ends
 from mirror.kafka.internal_topics import read_checkpoints, starts, write, writer
-from mirror.kafka.protocol import KafkaError
 from mirror.kafka.target import Target
 from mirror.model.flow_plan import Key, is_own_group
 from mirror.model.mm2_records import Checkpoint, OffsetSync
@@ -44,7 +45,7 @@ class FlowCheckpoints:
     forgot_at_s: float = float("-inf")
     along: dict[Key, Key] = field(default_factory=dict)  # the remote topic-partition of each one of the source
     home: dict[Key, Key] = field(default_factory=dict)  # the target's own, of each that came from there to the source
-    hidden: set[str] = field(default_factory=set)  # groups of whom it was said that they may not be read
+    hidden: set[str] = field(default_factory=set)  # groups that may not be read, as logged
     foreign: int = 0
     refused_syncs: str = ""
 
@@ -104,15 +105,16 @@ class FlowCheckpoints:
         self.foreign = self.maps.foreign = 0
         return [own] + [
             CheckpointReport(
-                plan.flow.source,
-                plan.flow.target,
-                group,
-                *place,
-                at.upstream,
-                at.downstream,
-                at.state,
-                _reread(before.get((group, place)), at),
-                acked_ms - began_ms if (group, place) in changed else None,
+                source=plan.flow.source,
+                target=plan.flow.target,
+                group=group,
+                topic=place[0],
+                partition=place[1],
+                upstream=at.upstream,
+                downstream=at.downstream,
+                state=at.state,
+                reread=_reread(before.get((group, place)), at),
+                latency_ms=acked_ms - began_ms if (group, place) in changed else None,
             )
             for group, places in found.items()
             for place, at in places.items()
@@ -124,7 +126,7 @@ class FlowCheckpoints:
             return []
         self.forgot_at_s = time.monotonic()
         places = [(p.topic, p.partition) for p in self.plan.flow.partitions]
-        return self.maps.forget_before(await starts(aiokafka_options(self.plan.source_client), places))
+        return self.maps.forget_before(await starts(client_options(self.plan.source_client), places))
 
     def _follows(self, group: str) -> bool:
         is_wanted = self.plan.settings.groups.matches(group) and not is_own_group(group)
@@ -163,7 +165,7 @@ class FlowCheckpoints:
     async def _read_written(self) -> dict[tuple[str, Key], Checkpoint]:
         """Read the checkpoints topic, as MirrorMaker does at its start: what it has need not be written again."""
         topic = self.plan.checkpoints_topic
-        checkpoints, foreign = await read_checkpoints(aiokafka_options(self.plan.target_client), topic)
+        checkpoints, foreign = await read_checkpoints(client_options(self.plan.target_client), topic)
         if foreign:
             log.warning("%s: a record in %s is no checkpoint: it %s; skipped", self.plan.flow.name, topic, foreign[0])
         self.foreign += len(foreign)
@@ -179,20 +181,18 @@ class FlowCheckpoints:
         return True
 
     def _recall_moves(self, found: dict[str, dict[Key, Translated]]) -> None:
-        """Between two rounds that move groups, what became of them is what the last one found."""
+        """Take over what the last round that moved groups found, in the rounds between two of them."""
         for group, places in found.items():
             for place, at in places.items():
                 if at.state == State.TRANSLATED:
                     places[place] = at._replace(state=self.moved.get((group, place), at.state))
 
     async def _move(self, target: Target, found: dict[str, dict[Key, Translated]]) -> None:
-        """Move idle groups of the target to where the source's stand, and note for each topic-partition what became of it."""
+        """Move idle groups of the target to where the source's stand, and keep for each topic-partition what became of it."""
         there = {
             g.name: g for g in await Groups(self.plan.flow.target, self.plan.target_client).fetched(found.__contains__)
         }
-        ends = await log_ends(
-            aiokafka_options(self.plan.target_client), {p for places in found.values() for p in places}
-        )
+        ends = await log_ends(client_options(self.plan.target_client), {p for places in found.values() for p in places})
         for name, places in found.items():
             group = there.get(name, Group(name, ""))
             wanted = {}
@@ -217,7 +217,7 @@ class FlowCheckpoints:
         try:
             await target.commit(group, wanted)
         except KafkaError as error:
-            came_alive = type(error).__name__ == "UnknownMemberIdError"
+            came_alive = is_code(error, ErrorCode.unknown_member_id)
             if not came_alive:
                 log.warning(
                     "%s: offsets of group %s cannot be set on %s: %r",

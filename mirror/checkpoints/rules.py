@@ -1,4 +1,4 @@
-"""What is said and done about a group's offset on one topic-partition. Pure."""
+"""Translate a group's offset on one topic-partition, and decide what becomes of it. Pure."""
 
 from __future__ import annotations
 

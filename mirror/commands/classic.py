@@ -1,4 +1,4 @@
-"""MirrorMaker 1's command line: consumer files and a producer file become the settings of flows that keep topic names."""
+"""`kafka-mirror classic`: make flows that keep topic names from MirrorMaker 1's consumer and producer files."""
 
 from __future__ import annotations
 
@@ -103,20 +103,20 @@ def run(parsed: Namespace) -> int:
     return 0
 
 
-def classic_settings(asked: Namespace, options: Mapping[str, str]) -> Settings:
+def classic_settings(args: Namespace, options: Mapping[str, str]) -> Settings:
     """Return the settings of one flow per consumer file; `options` are the appliance's own.
 
     Raises:
         SettingsError: an option or a file cannot be honoured.
     """
-    include, exclude = _filters(asked)
-    if asked.message_handler:
+    include, exclude = _filters(args)
+    if args.message_handler:
         raise SettingsError(
-            f'--message.handler: "{asked.message_handler}" is a Java class that would change records; they cross as they '
+            f'--message.handler: "{args.message_handler}" is a Java class that would change records; they cross as they '
             "are here. Leave it out, or transform behind the mirror."
         )
     entries: dict[str, Entry] = {}
-    aliases = _aliases(asked.consumer_configs)
+    aliases = _aliases(args.consumer_configs)
     groups = {}
     for alias, path in aliases.items():
         theirs = last_wins(_known(read(path)))
@@ -124,13 +124,13 @@ def classic_settings(asked: Namespace, options: Mapping[str, str]) -> Settings:
         entries |= _scoped(theirs, alias, "consumer")
         if "auto.offset.reset" not in theirs:  # a consumer's own default, where MirrorMaker 2 has the other
             entries |= _given({f"{alias}.consumer.auto.offset.reset": "latest"})
-    entries |= _scoped(last_wins(_known(read(asked.producer_config))), TARGET, "producer")
-    flow = {"topics": include, "topics.exclude": exclude, "tasks.max": str(asked.num_streams), **_FIXED}
+    entries |= _scoped(last_wins(_known(read(args.producer_config))), TARGET, "producer")
+    flow = {"topics": include, "topics.exclude": exclude, "tasks.max": str(args.num_streams), **_FIXED}
     fixed = {"clusters": ",".join([*aliases, TARGET]), **flow} | {
         f"{alias}->{TARGET}.enabled": "true" for alias in aliases
     }
     entries |= _given(fixed)
-    settings = checked(gathered(asked.producer_config, entries.values(), options))
+    settings = checked(gathered(args.producer_config, entries.values(), options))
     flows = tuple(
         replace(
             flow, grows_topics=False, source_group=group.value.strip() if (group := groups[flow.source.alias]) else ""
@@ -146,16 +146,16 @@ def java_patterns(text: str) -> str:
     return ",".join(".*" if part == "*" else part for part in pattern.split(","))
 
 
-def needless_options(asked: Namespace) -> Iterator[str]:
+def needless_options(args: Namespace) -> Iterator[str]:
     """Yield a line for each option that was given and has nothing to do here."""
     for option, why in NEEDLESS.items():
-        if getattr(asked, option.replace(".", "_")) is not None:
+        if getattr(args, option.replace(".", "_")) is not None:
             yield f"--{option} has no effect: {why}"
 
 
-def _filters(asked: Namespace) -> tuple[str, str]:
+def _filters(args: Namespace) -> tuple[str, str]:
     """Return the patterns to include and those to exclude."""
-    given = {name: text for name in ("include", "whitelist", "blacklist") if (text := getattr(asked, name)) is not None}
+    given = {name: text for name in ("include", "whitelist", "blacklist") if (text := getattr(args, name)) is not None}
     if len(given) != 1:
         found = " and ".join(f"--{name}" for name in given) or "none of them"
         raise SettingsError(

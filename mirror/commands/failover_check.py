@@ -12,9 +12,9 @@ from mirror.commands.options import add_file, describe
 from mirror.config.load import load
 from mirror.config.settings import Settings
 from mirror.errors import SettingsError
-from mirror.lag.failover import Answer, FailOver, Told, facts_of, judged, worst
+from mirror.lag.failover import Answer, FailOver, ServedFacts, facts_of, judged, worst
 from mirror.lag.inspector import Inspector
-from mirror.lag.served_metrics import told
+from mirror.lag.served_metrics import served_facts
 from mirror.lag.text import duration
 
 EXIT = {Answer.GO: 0, Answer.GO_WITH_LOSS: 1, Answer.NO: 5}
@@ -73,7 +73,7 @@ def failover_check(settings: Settings, flow: str, *, as_json: bool) -> int:
                 snapshot,
                 source=each.source.alias,
                 target=each.target.alias,
-                told=_told(settings, each.source.alias, each.target.alias),
+                served=_served(settings, each.source.alias, each.target.alias),
             )
         )
         for each in settings.flows
@@ -102,12 +102,12 @@ def text(answers: Sequence[FailOver], *, coloured: bool = False) -> str:
     return "\n".join([*lines, ""])
 
 
-def _told(settings: Settings, source: str, target: str) -> Told | None:
+def _served(settings: Settings, source: str, target: str) -> ServedFacts | None:
     try:
         exposition = settings.mirror.http.read(settings.mirror.metrics_address, "/metrics", timeout_s=TOLD_S)
     except OSError:
         return None
-    return told(exposition, source, target)
+    return served_facts(exposition, source, target)
 
 
 def _plain(each: FailOver) -> dict[str, object]:

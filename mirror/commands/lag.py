@@ -12,7 +12,7 @@ from mirror.config.load import load
 from mirror.config.settings import Settings
 from mirror.errors import EXIT_CLUSTER
 from mirror.lag.inspector import Inspector
-from mirror.lag.rows import LagRow, Snapshot, chosen
+from mirror.lag.rows import LagRow, Snapshot, selected
 from mirror.lag.text import checker_text, csv_text, json_text, wide_text
 from mirror.runtime.text_columns import one_line
 
@@ -64,33 +64,33 @@ def run(parsed: Namespace) -> int:
     return lag(load(parsed.file, targets=parsed.clusters), parsed)
 
 
-def lag(settings: Settings, asked: Namespace) -> int:
-    """Print what `asked` (the command line) wants to see; return the exit code."""
+def lag(settings: Settings, args: Namespace) -> int:
+    """Print the rows that the command line selects; return the exit code."""
     inspector = Inspector(settings)
     try:
         while True:
             snapshot = inspector.poll()
-            rows = chosen(snapshot.rows, groups=asked.group, topics=asked.topic, only_lagging=asked.only_lagging)
-            if asked.watch:
+            rows = selected(snapshot.rows, groups=args.group, topics=args.topic, only_lagging=args.only_lagging)
+            if args.watch:
                 print(CLEAR if sys.stdout.isatty() else "", time.strftime("%H:%M:%S"), sep="")
-            print(_text(snapshot, rows, asked), end="", flush=True)
+            print(_text(snapshot, rows, args), end="", flush=True)
             for problem in snapshot.problems:
                 print(f"kafka-mirror: {problem}", file=sys.stderr)
-            if not asked.watch:
-                return _exit_code(snapshot, rows, asked.fail_over_lag)
-            time.sleep(asked.watch)
+            if not args.watch:
+                return _exit_code(snapshot, rows, args.fail_over_lag)
+            time.sleep(args.watch)
     except KeyboardInterrupt:
         return 0
     finally:
         inspector.close()
 
 
-def _text(snapshot: Snapshot, rows: Sequence[LagRow], asked: Namespace) -> str:
-    if asked.json:
+def _text(snapshot: Snapshot, rows: Sequence[LagRow], args: Namespace) -> str:
+    if args.json:
         return json_text(snapshot, rows)
-    if asked.csv:
+    if args.csv:
         return csv_text(rows)
-    return wide_text(rows) if asked.wide else checker_text(rows)
+    return wide_text(rows) if args.wide else checker_text(rows)
 
 
 def _exit_code(snapshot: Snapshot, rows: Sequence[LagRow], limit: int | None) -> int:

@@ -1,4 +1,4 @@
-"""The demo: two embedded clusters, a load, the appliance between them, a live table, and a verdict."""
+"""Run the demo: two embedded clusters, a load, the appliance between them, a live table, and a verdict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options that several commands have in common. Imports nothing but the standard library: `--help` answers at once."""
+"""Declare options that several commands share. Imports nothing but the standard library: `--help` answers at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a settings file would replicate, as text: flows, topics, remote names, partitions, start positions."""
+"""`kafka-mirror plan`: print what a settings file would replicate: flows, topics, partitions, start positions."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from mirror.commands.options import add_file, add_own_settings, add_targets, des
 from mirror.config.settings import Settings
 from mirror.flows.flow import FlowState, check
 from mirror.flows.sync import acl_changes, config_changes
+from mirror.lag.cluster_offsets import positions_by_remote
 from mirror.model.flow_plan import FlowPlan
 from mirror.policy.topic_acls import ANY_TOPIC
 from mirror.policy.topic_configs import Change, described
@@ -47,7 +48,7 @@ def _flow_text(state: FlowState) -> str:
         source=flow.source.alias, target=flow.target.alias, tasks_max=1, consumer={}, producer={}, partitions=()
     ).group
     wanted = [(topic.remote, number) for topic in state.topics for number in range(topic.source.partitions)]
-    positions = state.target.committed(group, wanted)
+    positions = positions_by_remote(group, state.target, wanted)
     lines = [f"{flow.name}: {len(state.topics)} topics, positions in group {group} on {flow.target.alias}"]
     changes: dict[str, list[Change]] = {}
     if flow.sync_configs.enabled:

@@ -1,4 +1,4 @@
-"""`kafka-mirror positions show|set|reset|pause|resume`: a flow's positions, where they are to be, and which topics rest."""
+"""`kafka-mirror positions show|set|reset|pause|resume`: show or set a flow's positions; pause or resume topics."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from mirror.commands.options import add_file, add_flow, describe
 from mirror.config.load import load
 from mirror.config.settings import Settings
 from mirror.errors import SettingsError
-from mirror.flows.selection import chosen, flow_named
+from mirror.flows.selection import flow_named, selected
 from mirror.flows.stored_positions import Position, read_positions, write_positions
 from mirror.flows.topics import ensure_remote, flow_plan, matched
 from mirror.kafka.admin import Admin
-from mirror.lag.log_bounds import bounds
+from mirror.lag.cluster_offsets import log_bounds
 from mirror.model.flow_plan import Assigned, FlowPlan, Key
 from mirror.model.paused_topics import Paused
 from mirror.model.position_metadata import PositionMetadata
@@ -48,8 +48,8 @@ ACTIONS = {
     "show": "print positions",
     "set": "set them",
     "reset": "replicate from the begin again",
-    "pause": "let topics rest, also while the flow runs",
-    "resume": "let them go on",
+    "pause": "pause topics, also while the flow runs",
+    "resume": "resume them",
 }
 
 
@@ -77,60 +77,60 @@ def run(parsed: Namespace) -> int:
     return positions(load(parsed.file), parsed)
 
 
-def positions(settings: Settings, asked: Namespace) -> int:
-    """Do what `asked` (the command line) says; return 0.
+def positions(settings: Settings, args: Namespace) -> int:
+    """Show, set or reset positions, or pause or resume topics; return 0.
 
     Raises:
-        SettingsError: the flow is unknown or runs, or what was asked for is no position.
+        SettingsError: the flow is unknown or runs, or `--to` is no position.
         ClusterUnavailable: a cluster did not answer.
     """
-    flow = flow_named(settings, asked.flow, command="positions")
+    flow = flow_named(settings, args.flow, command="positions")
     source, target = Admin(flow.source.alias, flow.source_admin), Admin(flow.target.alias, flow.target_admin)
     topics, on_target = matched(flow, source.topics()), target.topics()
     remote = {name: topic.partitions for name, topic in on_target.items()}
-    if asked.action in ("set", "reset"):
+    if args.action in ("set", "reset"):
         remote = ensure_remote(flow, topics, on_target, source, target)  # a position is kept for a topic that exists
     plan = flow_plan(flow, topics, remote)
-    places = chosen(plan.partitions, asked.topic, asked.partition, flow=flow.name, command="positions")
+    places = selected(plan.partitions, args.topic, args.partition, flow=flow.name, command="positions")
     found = read_positions(flow, plan.group)
-    if asked.action in ("pause", "resume"):
-        paused = _paused(found, plan, asked)
+    if args.action in ("pause", "resume"):
+        paused = _paused(found, plan, args)
         write_positions(flow, plan.group, {plan.paused_key: Position(len(paused.patterns), paused.text())})
         found[plan.paused_key] = Position(0, paused.text())
-    if asked.action in ("show", "pause", "resume"):
+    if args.action in ("show", "pause", "resume"):
         print(_text(plan, places, found, source))
         return 0
     if (
         is_running(found, plan.lease_topic, window_ms=settings.mirror.window_ms, now_ms=time.time() * 1000)
-        and not asked.force
+        and not args.force
     ):
         raise SettingsError(
             f"positions: {flow.name} runs, and would write its own positions over yours. Stop it first; after a crash wait "
             f"{settings.mirror.window_ms / 1000 + DEAD_AFTER_S:.0f} seconds. --force does it all the same."
         )
-    wanted = _wanted(source, places, "earliest" if asked.action == "reset" else asked.to, plan)
+    wanted = _wanted(source, places, "earliest" if args.action == "reset" else args.to, plan)
     changed = {}
     for assigned in places:
         place = (assigned.remote_topic, assigned.partition)
         tail = PositionMetadata.parse(found[place].metadata).tail if place in found else ""
-        note = PositionMetadata(assigned.topic_id, tail)
-        changed[place] = Position(wanted[assigned.topic, assigned.partition], str(note))
+        metadata = PositionMetadata(assigned.topic_id, tail)
+        changed[place] = Position(wanted[assigned.topic, assigned.partition], str(metadata))
     write_positions(flow, plan.group, changed)
     print(_text(plan, places, {**found, **changed}, source))
     return 0
 
 
-def _paused(found: Mapping[Key, Position], plan: FlowPlan, asked: Namespace) -> Paused:
-    """Return what is to rest from now on."""
+def _paused(found: Mapping[Key, Position], plan: FlowPlan, args: Namespace) -> Paused:
+    """Return the patterns of topics that are paused from now on."""
     known = _known(found, plan).patterns
-    if asked.action == "pause":
-        paused = Paused(tuple(dict.fromkeys([*known, *(asked.topic.split(",") if asked.topic else [".*"])])))
+    if args.action == "pause":
+        paused = Paused(tuple(dict.fromkeys([*known, *(args.topic.split(",") if args.topic else [".*"])])))
         try:
             paused.text()
         except ValueError as error:
             raise SettingsError(f"positions: {error}. Write one pattern that takes them all.") from None
         return paused
-    gone = asked.topic.split(",") if asked.topic else known
+    gone = args.topic.split(",") if args.topic else known
     for pattern in gone:
         if pattern not in known:
             are = ", ".join(known) or "nothing"
@@ -162,10 +162,10 @@ def moment(text: str) -> int:
     return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
-def _wanted(source: Admin, chosen: Sequence[Assigned], to: str, plan: FlowPlan) -> dict[Key, int]:
-    """Return the position of each chosen topic-partition; an offset outside of a log is refused."""
-    places = [(p.topic, p.partition) for p in chosen]
-    logs = bounds(plan, source)
+def _wanted(source: Admin, partitions: Sequence[Assigned], to: str, plan: FlowPlan) -> dict[Key, int]:
+    """Return the position of each topic-partition; an offset outside of a log is refused."""
+    places = [(p.topic, p.partition) for p in partitions]
+    logs = log_bounds(plan, source)
     if to in ("earliest", "latest"):
         return {place: (logs.starts if to == "earliest" else logs.ends)[place] for place in places}
     if not re.fullmatch(r"[0-9]+", to):
@@ -187,11 +187,11 @@ def _wanted(source: Admin, chosen: Sequence[Assigned], to: str, plan: FlowPlan) 
     return dict.fromkeys(places, int(to))
 
 
-def _text(plan: FlowPlan, chosen: Sequence[Assigned], found: Mapping[Key, Position], source: Admin) -> str:
-    logs = bounds(plan, source)
+def _text(plan: FlowPlan, partitions: Sequence[Assigned], found: Mapping[Key, Position], source: Admin) -> str:
+    logs = log_bounds(plan, source)
     pattern = _known(found, plan).pattern()
     rows = [COLUMNS]
-    for p in chosen:
+    for p in partitions:
         at = found.get((p.remote_topic, p.partition))
         first, end = logs.starts.get((p.topic, p.partition)), logs.ends.get((p.topic, p.partition))
         lag = None if at is None or end is None else end - at.offset

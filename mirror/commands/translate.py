@@ -1,4 +1,4 @@
-"""`kafka-mirror translate`: where on one cluster an offset, or a whole group, of another cluster is. Reads only."""
+"""`kafka-mirror translate`: find on one cluster an offset, or a whole group, of another cluster. Reads only."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import json
 import sys
 from argparse import ArgumentParser, Namespace
 from collections import deque
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from mirror.commands.options import add_file, describe
-from mirror.config.clients import aiokafka_options
+from mirror.config.clients import client_options
 from mirror.config.load import load
 from mirror.config.settings import Flow, Settings
 from mirror.errors import ClusterUnavailable, SettingsError
@@ -20,7 +20,8 @@ from mirror.flows.topics import Matched, flow_plan, matched
 from mirror.kafka.admin import Admin
 from mirror.kafka.groups import Groups
 from mirror.kafka.internal_topics import answered, read_checkpoints
-from mirror.model.flow_plan import FlowPlan, Key
+from mirror.lag.cluster_offsets import group_offsets
+from mirror.model.flow_plan import FlowPlan
 from mirror.runtime.text_columns import aligned
 
 COLUMNS = ("topic", "partition", "offset", "is there", "partition", "offset")
@@ -119,32 +120,32 @@ def across(plan: FlowPlan, maps: FlowMaps, places: Sequence[Place], *, is_back: 
     return found
 
 
-def translate(settings: Settings, asked: Namespace) -> int:
-    """Print what `asked` (the command line) wants to know; return 0, or 1 when nothing could be translated."""
-    start, arrow, end = asked.pair.partition("->")
+def translate(settings: Settings, args: Namespace) -> int:
+    """Print translated offsets; return 0, or 1 when nothing could be translated."""
+    start, arrow, end = args.pair.partition("->")
     aliases = {alias for flow in settings.flows for alias in (flow.source.alias, flow.target.alias)}
     if not arrow or start == end or not {start, end} <= aliases:
         raise SettingsError(
-            f'translate: "{asked.pair}" names no two clusters; expected A->B of {", ".join(sorted(aliases))}.'
+            f'translate: "{args.pair}" names no two clusters; expected A->B of {", ".join(sorted(aliases))}.'
         )
-    if bool(asked.group) == bool(asked.topic) or (asked.topic and asked.offset is None):
+    if bool(args.group) == bool(args.topic) or (args.topic and args.offset is None):
         raise SettingsError("translate: say either --group NAME, or --topic NAME --partition N --offset N.")
     way = route(settings.flows, start, end)
     try:
         places = (
-            _group(settings.flows, start, asked.group)
-            if asked.group
-            else [Place(asked.topic, asked.partition, asked.offset)]
+            _group(settings.flows, start, args.group)
+            if args.group
+            else [Place(args.topic, args.partition, args.offset)]
         )
     except ClusterUnavailable as error:
         along = way[0].along
         if len(way) > 1 or along is None:
             raise
         print(f"kafka-mirror: {error} What follows is the group's last checkpoints.", file=sys.stderr)
-        pairs = _last_checkpoints(along, asked.group)
+        pairs = _last_checkpoints(along, args.group)
     else:
         pairs = _pairs(way, places)
-    print((_json if asked.json else _text)(pairs))
+    print((_json if args.json else _text)(pairs))
     return 0 if any(there.offset is not None for _, there in pairs) else NOTHING_FOUND
 
 
@@ -160,7 +161,7 @@ def _last_checkpoints(flow: Flow, group: str) -> list[tuple[Place, Place]]:
     """Return where a group stood, and goes on, by the checkpoints on the target: all there is while the source is gone."""
 
     topic = flow.policy.checkpoints_topic(flow.source.alias)
-    checkpoints, _ = _read(flow, read_checkpoints(aiokafka_options(flow.target_admin), topic))
+    checkpoints, _ = _read(flow, read_checkpoints(client_options(flow.target_admin), topic))
     found = {(c.topic, c.partition): c for c in checkpoints if c.group == group}
     return [
         (
@@ -221,8 +222,7 @@ def _group(flows: Iterable[Flow], alias: str, group: str) -> list[Place]:
         for flow in flows
         if alias in (flow.source.alias, flow.target.alias)
     )
-    found = Groups(alias, client).one(group)
-    offsets: Mapping[Key, int] = found.offsets if found is not None else {}
+    offsets = group_offsets(group, Groups(alias, client))
     if not offsets:
         raise SettingsError(
             f'translate: group "{group}" has no offsets on {alias}. "kafka-mirror lag" lists its groups.'

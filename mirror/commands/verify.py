@@ -64,19 +64,19 @@ def run(parsed: Namespace) -> int:
     return verify(load(parsed.file), parsed)
 
 
-def verify(settings: Settings, asked: Namespace) -> int:
-    """Compare what `asked` (the command line) names; print a table; return 0 when all is equal, else 1.
+def verify(settings: Settings, args: Namespace) -> int:
+    """Compare the topics that the command line names; print a table; return 0 when all is equal, else 1.
 
     Raises:
         SettingsError: the flow is unknown, or it replicates no such topic.
         ClusterUnavailable: a cluster did not answer.
     """
-    flow = flow_named(settings, asked.flow, command="verify")
-    if asked.every is not None:
+    flow = flow_named(settings, args.flow, command="verify")
+    if args.every is not None:
         stop = threading.Event()
         on_signals({signal.SIGTERM: stop.set, signal.SIGINT: stop.set})
-        return watch(settings, flow, asked, stop)
-    plan, scope = scope_of(flow, asked)
+        return watch(settings, flow, args, stop)
+    plan, scope = scope_of(flow, args)
     pieces = list(scope.pieces())
     records = sum(piece.records for piece in pieces)
     print(f"comparing {records:,} records of {len(scope.partitions)} topic-partitions ...", file=sys.stderr, flush=True)

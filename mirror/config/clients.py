@@ -1,16 +1,20 @@
-"""Translate Java client properties into what aiokafka and confluent-kafka take. Files are read only when asked."""
+"""Translate Java client properties into what our client and confluent-kafka take. Files are read only when asked."""
 
 from __future__ import annotations
 
+import re
+import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from mirror.config import sasl
 from mirror.config.client_values import ClientError, choice, integer, text
 from mirror.config.properties import shown
+from mirror.config.sasl import Login
 from mirror.config.stores import STORE_KEYS, pem, ssl_context
 from mirror.config.values import JAVA_BLANKS, broker_addresses
+from mirror.model.codecs import LEVELS
 
 Role = Literal["consumer", "producer", "admin"]
 
@@ -38,11 +42,28 @@ _MAPPED: dict[Role, frozenset[str]] = {
         "isolation.level",
         "auto.offset.reset",
     },
-    "producer": COMMON_KEYS | {"acks", "compression.type", "batch.size", "max.request.size", "transaction.timeout.ms"},
+    "producer": COMMON_KEYS
+    | {"acks", "compression.type", "batch.size", "max.request.size", "transaction.timeout.ms"}
+    | {f"compression.{codec}.level" for codec in LEVELS},
     "admin": COMMON_KEYS,
 }
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+CLIENT_ID = "kafka-mirror"  # in the brokers' logs and quotas, where the file names none
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientOptions:
+    """How to connect to a cluster (mirror.kafka.client). Times are in seconds."""
+
+    bootstrap: tuple[str, ...]  # "host:port"
+    client_id: str = CLIENT_ID
+    request_timeout_s: float = 30.0
+    metadata_max_age_s: float = 300.0
+    retry_backoff_s: float = 0.1
+    idle_s: float | None = 540.0  # after which an idle connection is closed; None: never
+    tls: ssl.SSLContext | None = field(default=None, repr=False)
+    login: Login | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +83,7 @@ class ProduceOptions:
     """How to write the target. Writes always wait for all in-sync replicas."""
 
     compression: str | None  # None keeps the codec each batch has; "none" sends uncompressed
+    level: int | None = None  # of `compression`; None for Kafka's default
     batch_size: int  # bytes
     max_request_size: int  # bytes of a request; a batch that is larger goes alone, unless it is larger than:
     largest_batch: int | None  # bytes: a given max.request.size; None: the target's own limits decide
@@ -85,7 +107,7 @@ def is_mapped(role: Role, key: str, value: str) -> bool:
 
 def check(role: Role, java: Mapping[str, str]) -> None:
     """Raise ClientError if the properties cannot be turned into a client; reads the stores it names."""
-    aiokafka_options(java)
+    client_options(java)
     if role == "consumer":
         fetch_options(java)
     elif role == "producer":
@@ -94,29 +116,24 @@ def check(role: Role, java: Mapping[str, str]) -> None:
         confluent_options(java)
 
 
-def aiokafka_options(java: Mapping[str, str]) -> dict[str, Any]:
-    """Return keyword arguments for aiokafka.AIOKafkaClient. Holds an SSLContext: call it where the client lives.
+def client_options(java: Mapping[str, str]) -> ClientOptions:
+    """Return how our own client connects. Holds an SSLContext: call it where the client lives.
 
     Raises:
         ClientError: A property cannot be honoured.
     """
     protocol = _protocol(java)
     idle_ms = _time_ms(java, "connections.max.idle.ms")
-    options: dict[str, Any] = {
-        "bootstrap_servers": _bootstrap(java),
-        "request_timeout_ms": _time_ms(java, "request.timeout.ms"),
-        "metadata_max_age_ms": _time_ms(java, "metadata.max.age.ms"),
-        "retry_backoff_ms": _time_ms(java, "retry.backoff.ms"),
-        "connections_max_idle_ms": None if idle_ms < 0 else idle_ms,
-        "security_protocol": protocol,
-    }
-    if client_id := text(java, "client.id"):
-        options["client_id"] = client_id
-    if protocol.endswith("SSL"):
-        options["ssl_context"] = ssl_context(java, checks_host=_checks_host(java))
-    if protocol.startswith("SASL"):
-        options |= sasl.aiokafka_options(java)
-    return options
+    return ClientOptions(
+        bootstrap=_bootstrap(java),
+        client_id=text(java, "client.id") or CLIENT_ID,
+        request_timeout_s=_time_ms(java, "request.timeout.ms") / 1000,
+        metadata_max_age_s=_time_ms(java, "metadata.max.age.ms") / 1000,
+        retry_backoff_s=_time_ms(java, "retry.backoff.ms") / 1000,
+        idle_s=None if idle_ms < 0 else idle_ms / 1000,
+        tls=ssl_context(java, checks_host=_checks_host(java)) if protocol.endswith("SSL") else None,
+        login=sasl.login(java) if protocol.startswith("SASL") else None,
+    )
 
 
 def confluent_options(java: Mapping[str, str]) -> dict[str, Any]:
@@ -170,8 +187,11 @@ def produce_options(java: Mapping[str, str]) -> ProduceOptions:
     if acks is not None and acks not in ("all", "-1"):
         found = shown(java, "acks", acks)
         raise ClientError("acks", f"{found} found, expected all. A mirror must not lose records; leave the key out.")
+    compression = choice(java, "compression.type", "none", _CODECS) if "compression.type" in java else None
+    levels = {codec: _level(java, codec) for codec in LEVELS}
     return ProduceOptions(
-        compression=choice(java, "compression.type", "none", _CODECS) if "compression.type" in java else None,
+        compression=compression,
+        level=levels.get(compression or ""),
         batch_size=integer(java, "batch.size", DEFAULT_BATCH_BYTES, least=1),
         max_request_size=(request_bytes := integer(java, "max.request.size", 1 << 20, least=1)),
         largest_batch=request_bytes if "max.request.size" in java else None,
@@ -179,18 +199,29 @@ def produce_options(java: Mapping[str, str]) -> ProduceOptions:
     )
 
 
+def _level(java: Mapping[str, str], codec: str) -> int | None:
+    key, levels = f"compression.{codec}.level", LEVELS[codec]
+    value = text(java, key)
+    if value is None:
+        return None
+    if re.fullmatch(r"[+-]?[0-9]{1,9}", value) is None or int(value) not in levels:
+        expected = f"expected {levels.start} to {levels.stop - 1}"
+        raise ClientError(key, f"{shown(java, key, value)} found, {expected}. Correct it or leave the key out.")
+    return int(value)
+
+
 def _time_ms(java: Mapping[str, str], key: str) -> int:
     default, least = _TIMES_MS[key]
     return integer(java, key, default, least=least)
 
 
-def _bootstrap(java: Mapping[str, str]) -> list[str]:
+def _bootstrap(java: Mapping[str, str]) -> tuple[str, ...]:
     key = "bootstrap.servers"
     value = text(java, key)
     if not value:
         raise ClientError(key, 'is not set. Write "host:port,host:port".')
     try:
-        return list(broker_addresses(value))
+        return tuple(broker_addresses(value))
     except ValueError as error:
         found = shown(java, key, str(error))
         raise ClientError(key, f'{found} is not host:port. Write "host:port,host:port".') from None
@@ -205,7 +236,7 @@ def _protocol(java: Mapping[str, str]) -> str:
 
 
 def _checks_host(java: Mapping[str, str]) -> bool:
-    """Java's default is https; an empty value switches the host name check off."""
+    """Tell whether the host name is checked: Java's default is https; an empty value switches it off."""
     key = "ssl.endpoint.identification.algorithm"
     value = text(java, key)
     if value is not None and value.lower() not in ("https", ""):

@@ -1,4 +1,4 @@
-"""A digest of a flow's settings, by which processes that share it see whether theirs are the same. Holds no secret."""
+"""Digest a flow's settings, so that processes that share it see whether theirs are the same. Holds no secret."""
 
 from __future__ import annotations
 

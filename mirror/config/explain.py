@@ -1,4 +1,4 @@
-"""What a settings file comes to: every effective value, where it is from, what it overrides. Shows no secret."""
+"""Explain a settings file: every effective value, where it is from, what it overrides. Shows no secret."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The keys of one flow: which there are, and how each is read, with MirrorMaker's defaults where a file is silent."""
+"""Read the keys of one flow, with MirrorMaker's defaults where a file is silent."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class OffsetSyncSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatSettings:
-    """Whether the flow beats on its target, how often, and whether it mirrors the source's heartbeats."""
+    """Whether the flow writes heartbeats to its target, how often, and whether it mirrors the source's."""
 
     enabled: bool
     interval_s: float

@@ -16,7 +16,7 @@ from mirror.config.keys import OFFSETS_TOPIC_KEY, Keys, refuse_removed
 from mirror.config.layers import Assigned, Layer, Layers, Pair, assign, effective, merged, unhonoured
 from mirror.config.properties import DEFAULT, Entry, Properties, default_layer, last_wins, read
 from mirror.config.providers import resolve
-from mirror.config.settings import Beat, Cluster, Flow, Mirror, Settings
+from mirror.config.settings import Cluster, Flow, HeartbeatFlow, Mirror, Settings
 from mirror.config.values import refusal
 from mirror.errors import SettingsError
 
@@ -78,7 +78,7 @@ def sources(path: Path, options: Mapping[str, str] | None = None) -> Sources:
 
 
 def gathered(path: Path, entries: Iterable[Entry], options: Mapping[str, str] | None = None) -> Sources:
-    """Take entries that were read already, and options; `path` is where the entries are said to come from."""
+    """Take entries that were read already, and options; `path` names their file in errors."""
     given = (Entry(key=key, value=value, where="option") for key, value in (options or {}).items())
     written = (*entries, *given)
     counting = resolve(last_wins(written), os.environ)
@@ -108,11 +108,13 @@ def checked(given: Sources, *, targets: Sequence[str] = ()) -> Settings:
             f"{path}: no enabled flow writes to {', '.join(targets)}; enabled are {', '.join(f.name for f in flows)}. "
             "Ask for another cluster or enable a flow."
         )
-    beating = tuple(permutations(aliases, 2)) if mirror.heartbeats_all_pairs else enabled
-    beats = (_beat(found, Pair(*pair)) for pair in beating if not targets or pair[1] in targets)
+    pairs = tuple(permutations(aliases, 2)) if mirror.heartbeats_all_pairs else enabled
+    heartbeat_flows = (_heartbeat_flow(found, Pair(*pair)) for pair in pairs if not targets or pair[1] in targets)
     named = tuple(key for key in given.entries if key in ignored)
     why = Properties((key, ignored[key]) for key in named if ignored[key])
-    return Settings(flows=kept, beats=tuple(filter(None, beats)), mirror=mirror, ignored=named, ignored_why=why)
+    return Settings(
+        flows=kept, heartbeat_flows=tuple(filter(None, heartbeat_flows)), mirror=mirror, ignored=named, ignored_why=why
+    )
 
 
 def _aliases(entries: Mapping[str, Entry], path: Path) -> tuple[str, ...]:
@@ -146,8 +148,8 @@ def _enabled(found: Assigned, aliases: Sequence[str], path: Path) -> tuple[Pair,
         entry = own.get("enabled") or found.top.get("enabled")
         if entry is None or not values.boolean(entry):
             continue
-        beats = own.get("emit.heartbeats.enabled") or found.top.get("emit.heartbeats.enabled")
-        if "enabled" in own or beats is None or values.boolean(beats):
+        heartbeats = own.get("emit.heartbeats.enabled") or found.top.get("emit.heartbeats.enabled")
+        if "enabled" in own or heartbeats is None or values.boolean(heartbeats):
             enabled.append(pair)
     if not enabled:
         advice = f'Write "{aliases[0]}->{aliases[1]}.enabled = true"' if len(aliases) > 1 else "Name a second cluster"
@@ -203,13 +205,13 @@ def _flow(found: Assigned, pair: Pair, clusters: Mapping[str, Cluster], mirror: 
     )
 
 
-def _beat(found: Assigned, pair: Pair) -> Beat | None:
+def _heartbeat_flow(found: Assigned, pair: Pair) -> HeartbeatFlow | None:
     """Return the heartbeats of a pair, None where they are switched off."""
     keys = Keys(merged(found.flow(pair)))
     heartbeats = keys.heartbeats()
     if not heartbeats.enabled:
         return None
-    return Beat(
+    return HeartbeatFlow(
         source=pair.source,
         target=pair.target,
         topic=keys.policy(pair.source).heartbeats_topic(),

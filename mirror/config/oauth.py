@@ -16,8 +16,6 @@ from http.client import HTTPException
 from typing import Any, cast
 from urllib.parse import urlencode, urlsplit
 
-from aiokafka.abc import AbstractTokenProvider
-
 WITHIN_S = 10.0  # to connect, and again for each part of an answer
 AGAIN_S = 2.0  # after a refusal: who connects in a hurry must not lock the client out
 RENEWED_AT = 0.75  # of a token's life; librdkafka asks for a new one at 0.8
@@ -39,7 +37,7 @@ class Token:
     renew_s: float
 
 
-class Tokens(AbstractTokenProvider):  # type: ignore[misc]
+class Tokens:
     """The tokens of one client at one endpoint; safe from any thread."""
 
     def __init__(self, url: str, client_id: str, client_secret: str, scope: str, extensions: dict[str, str]) -> None:
@@ -72,11 +70,11 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]
             raise NoToken(str(self._refused))
 
     async def token(self) -> str:
-        """Return the token's text, for aiokafka; the loop goes on while the endpoint is asked."""
+        """Return the token's text, for our own client; the loop goes on while the endpoint is asked."""
         return (await asyncio.to_thread(self.current)).value
 
     def extensions(self) -> dict[str, str]:
-        """Return the SASL extensions that go with each token, for aiokafka."""
+        """Return the SASL extensions that go with each token, for our own client."""
         return dict(self._extensions)
 
     def for_librdkafka(self, _: str) -> tuple[str, float, str, dict[str, str]]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from mirror.config.client_values import ClientError, text
@@ -46,42 +46,58 @@ _MODULES = {
 }
 
 
+class Tokens(Protocol):
+    """Where OAuth's tokens come from (mirror.config.oauth)."""
+
+    async def token(self) -> str:
+        """Return a token that holds."""
+
+    def extensions(self) -> dict[str, str]:
+        """Return the SASL extensions that go with each token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """How a client logs in: with a name and a password, or with tokens."""
+
+    mechanism: str
+    username: str = ""
+    password: str = field(default="", repr=False)
+    tokens: Tokens | None = field(default=None, repr=False)
+
+
 @dataclass(frozen=True, slots=True)
 class _Login:
     mechanism: str
     options: Mapping[str, str] = field(repr=False)
 
 
-def aiokafka_options(java: Mapping[str, str]) -> dict[str, Any]:
-    """Return aiokafka's keyword arguments for SASL.
+def login(java: Mapping[str, str]) -> Login:
+    """Return how our own client logs in.
 
     Raises:
         ClientError: A property cannot be honoured.
     """
-    login = _login(java)
-    if login.mechanism == _OAUTH:
-        return {"sasl_mechanism": _OAUTH, "sasl_oauth_token_provider": _tokens(java, login)}
-    return {
-        "sasl_mechanism": login.mechanism,
-        "sasl_plain_username": login.options["username"],
-        "sasl_plain_password": login.options["password"],
-    }
+    found = _login(java)
+    if found.mechanism == _OAUTH:
+        return Login(_OAUTH, tokens=_tokens(java, found))
+    return Login(found.mechanism, found.options["username"], found.options["password"])
 
 
 def confluent_options(java: Mapping[str, str]) -> dict[str, Any]:
     """Return librdkafka's configuration for SASL; same errors."""
-    login = _login(java)
-    if login.mechanism == _OAUTH:
-        return {"sasl.mechanism": _OAUTH, "oauth_cb": _tokens(java, login).for_librdkafka}
+    found = _login(java)
+    if found.mechanism == _OAUTH:
+        return {"sasl.mechanism": _OAUTH, "oauth_cb": _tokens(java, found).for_librdkafka}
     return {
-        "sasl.mechanism": login.mechanism,
-        "sasl.username": login.options["username"],
-        "sasl.password": login.options["password"],
+        "sasl.mechanism": found.mechanism,
+        "sasl.username": found.options["username"],
+        "sasl.password": found.options["password"],
     }
 
 
 def _tokens(java: Mapping[str, str], login: _Login) -> Any:
-    from mirror.config.oauth import tokens  # loads aiokafka, which most commands do not need
+    from mirror.config.oauth import tokens  # loads an HTTP client, which most commands do not need
 
     extensions = {key: value for key, value in login.options.items() if key.startswith(_EXTENSION)}
     if not all(value.isascii() and value.isprintable() for value in extensions.values()):

@@ -95,7 +95,7 @@ class Mirror:
     slots: int = 1  # load() puts the number of processors here unless the file says otherwise
     poll_interval_s: float = 5.0
     source_group_enabled: bool = True  # commit positions to a group on the source too, for every lag tool
-    heartbeats_all_pairs: bool = False  # beat for flows that are not enabled too, as MirrorMaker does
+    heartbeats_all_pairs: bool = False  # write heartbeats for flows that are not enabled too, as MirrorMaker does
     spark: Mapping[str, str] = Properties()  # mirror.spark.X as spark.X
 
     def __post_init__(self) -> None:
@@ -112,7 +112,7 @@ class Mirror:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beat:
+class HeartbeatFlow:
     """Heartbeats of one pair of clusters, written to the target; `client` are Java properties."""
 
     source: str
@@ -123,7 +123,7 @@ class Beat:
     client: Properties
 
     def __repr__(self) -> str:
-        return f"Beat({self.source}->{self.target}: {self.client})"
+        return f"HeartbeatFlow({self.source}->{self.target}: {self.client})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +131,7 @@ class Settings:
     """A checked configuration."""
 
     flows: tuple[Flow, ...]
-    beats: tuple[Beat, ...]
+    heartbeat_flows: tuple[HeartbeatFlow, ...]
     mirror: Mirror
     ignored: tuple[str, ...]  # full keys that change nothing, in file order; for one warning
     ignored_why: Mapping[str, str]  # key -> reason, for those of `ignored` that have one

@@ -125,7 +125,7 @@ def _trusted(java: Mapping[str, str]) -> str | None:
 
 
 def _java_type(java: Mapping[str, str], kind: Kind) -> str | None:
-    """Return what a Java store is said to be, None for PEM and where no store is named."""
+    """Return the declared type of a Java store, None for PEM and where no store is named."""
     location = text(java, f"{kind}.location")
     inline = [key for key in _INLINE[kind] if text(java, key)]
     if not location and not inline:

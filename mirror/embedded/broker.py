@@ -1,4 +1,4 @@
-"""One real Kafka broker as a child process: KRaft, one node, loopback, its data in one folder."""
+"""Run one real Kafka broker as a child process: KRaft, one node, loopback, its data in one folder."""
 
 from __future__ import annotations
 

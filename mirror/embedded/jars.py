@@ -39,7 +39,7 @@ def resolve(progress: Progress = print, *, version: str = KAFKA_VERSION) -> Path
     """Return the folder with all jars, fetching them from Maven Central the first time.
 
     Args:
-        progress: Receives one sentence per step; nothing is said when the jars are in the cache.
+        progress: Receives one sentence per step; none when the jars are in the cache.
         version: Kafka's. Of another one than KAFKA_VERSION only what a broker needs.
 
     Raises:

@@ -226,8 +226,8 @@ def demo_record(topic: DemoTopic, number: int) -> DemoRecord:
         value = None if number % TOMBSTONE_EVERY == TOMBSTONE_EVERY - 1 else value
     elif short == "audit":
         headers = [("source", b"demo")]
-    spread = number if key is None else zlib.crc32(key)
-    return DemoRecord(partition=spread % topic.partitions, key=key, value=value, headers=headers)
+    placed_by = number if key is None else zlib.crc32(key)
+    return DemoRecord(partition=placed_by % topic.partitions, key=key, value=value, headers=headers)
 
 
 def create(client: Mapping[str, Any], topics: list[DemoTopic], replication_factor: int = 1) -> None:

@@ -1,4 +1,4 @@
-"""A real Prometheus on a free loopback port, with the very configuration and rules that docker-compose.yml mounts."""
+"""Run a real Prometheus on a free loopback port, with the configuration and rules that docker-compose.yml mounts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One flow as the driver sees it: its clusters, its topics on both, and what is replicated now."""
+"""Keep one flow as the driver sees it: its clusters, its topics on both, and what is replicated now."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ON_GONE = {
 }
 _ON_REPLACED = {
     OnRecreated.RESTART: "it is filled from the source's start",
-    OnRecreated.STOP: "it rests until its position is set (kafka-mirror positions)",
+    OnRecreated.STOP: "it is paused until its position is set (kafka-mirror positions)",
     OnRecreated.CONTINUE: "what comes is replicated",
 }
 
@@ -67,7 +67,7 @@ class FlowState:
     refresh_due: Due = field(default_factory=Due)
     configs_due: Due = field(default_factory=Due)
     acls_due: Due = field(default_factory=Due)
-    told_gone: set[str] = field(default_factory=set)  # remote topics that were deleted, logged already
+    logged_gone: set[str] = field(default_factory=set)  # remote topics that were deleted, logged already
     slots_before: int = 0  # that the flow's lease topic was made for when it was first looked at
     membership: Membership | None = None
     acl_objections: set[str] = field(default_factory=set)  # those of the last time, logged already
@@ -136,9 +136,9 @@ class FlowState:
         """Return the remote topics that were replicated into and are not on the target any more; say what becomes of them."""
         known = {p.remote_topic for p in self.plan.partitions} if self.plan is not None else set()
         gone = {name for name in known if name not in on_target}
-        for name in gone - self.told_gone:
+        for name in gone - self.logged_gone:
             log.error("%s: %s was deleted on the target: %s", self.flow.name, name, _ON_GONE[self.flow.on_recreated])
-        self.told_gone = gone
+        self.logged_gone = gone
         return gone
 
     def _replaced(self, on_target: Mapping[str, Topic]) -> set[str]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from mirror.config.clients import aiokafka_options
+from mirror.config.clients import ClientOptions, client_options
 from mirror.kafka.internal_topics import committed, read_topic
 from mirror.model.flow_plan import FlowPlan, Key
 from mirror.model.offset_map import OffsetMap
 from mirror.model.offset_map_tail import MapRecord, Tail
 from mirror.model.position_metadata import PositionMetadata
+from mirror.model.records import Record
 
 log = logging.getLogger("mirror")
 
@@ -36,7 +36,7 @@ class FlowMaps:
 
     async def refresh(self, target: Mapping[str, str]) -> None:
         """Read what came since the last time. `target` holds the Java properties of a client of the target."""
-        options = aiokafka_options(target)
+        options = client_options(target)
         async for record in self._new_records(options):
             decoded = MapRecord.decode(record.key, record.value)
             if decoded is not None and (first := decoded.runs.first) and (last := decoded.runs.last):
@@ -91,7 +91,7 @@ class FlowMaps:
                 del records[begin]
         return gone
 
-    async def _new_records(self, options: Mapping[str, Any]):  # type: ignore[no-untyped-def]
+    async def _new_records(self, options: ClientOptions) -> AsyncIterator[Record]:
         async for offset, record in read_topic(options, self.flow.offset_map_topic, self._next):
             if offset < self._next:  # the topic was deleted and created again
                 self.maps.clear()

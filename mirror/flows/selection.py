@@ -1,4 +1,4 @@
-"""What a command was asked about: one enabled flow by its name, and the topic-partitions of it that were named."""
+"""Select what a command names: one enabled flow, and topic-partitions of it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def flow_named(settings: Settings, name: str, *, command: str) -> Flow:
     raise SettingsError(f'{command}: "{name}" is no enabled flow; expected one of {known}.')
 
 
-def chosen(
+def selected(
     partitions: Iterable[Assigned], topics: str | None, partition: int | None = None, *, flow: str, command: str
 ) -> list[Assigned]:
     """Return the topic-partitions whose topic is in a Java pattern list, and of that number; None means all.

@@ -1,4 +1,4 @@
-"""A flow's positions, outside of its windows: read, set, and taken over from a MirrorMaker 2 that ran before.
+"""Give a flow its first positions: those that it has, or those of a MirrorMaker 2 that ran before.
 
 A position is an offset of the flow's group on the target, keyed by remote topic and partition; its metadata is the source
 topic's id and the tail of the offset map (mirror.model.offset_map_tail).
@@ -9,15 +9,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from mirror.config.clients import aiokafka_options
+from mirror.config.clients import client_options
 from mirror.config.settings import Flow
 from mirror.errors import ClusterUnavailable, SettingsError
 from mirror.flows.offset_maps import FlowMaps
 from mirror.flows.stored_positions import Position, answer_of_target, read_positions, write_positions
 from mirror.flows.takeover import refuse_running, take_over, take_over_group
+from mirror.kafka.errors import KafkaError
 from mirror.kafka.groups import Groups
 from mirror.kafka.internal_topics import REQUEST_BYTES, ends
-from mirror.kafka.protocol import KafkaError
 from mirror.kafka.target import Target
 from mirror.model.flow_plan import Assigned, FlowPlan, Key
 from mirror.model.offset_map import OffsetMap
@@ -120,7 +120,7 @@ def fence_unused(flow: Flow, plan: FlowPlan, *, slots: int, slots_before: int) -
     async def fence() -> None:
         for slot in sorted(set(range(slots_before)) - used):
             name = plan.transactional_id(slot)
-            target = Target(aiokafka_options(flow.producer), request_bytes=REQUEST_BYTES, transactional_id=name)
+            target = Target(client_options(flow.producer), request_bytes=REQUEST_BYTES, transactional_id=name)
             try:
                 await target.open(())
                 await target.fence()
@@ -132,7 +132,7 @@ def fence_unused(flow: Flow, plan: FlowPlan, *, slots: int, slots_before: int) -
 
 async def _from_map(flow: Flow, plan: FlowPlan, unplaced: Mapping[Key, Assigned]) -> dict[Key, Position]:
     """Return the positions that the offset map tells, of topic-partitions whose target still has what the map says it has."""
-    maps, target = FlowMaps(plan), aiokafka_options(flow.target_admin)
+    maps, target = FlowMaps(plan), client_options(flow.target_admin)
     await maps.refresh(flow.target_admin)
     last_runs = {
         key: last for key, offsets in maps.maps.items() if key in unplaced and (last := offsets.last) is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from mirror.config.clients import aiokafka_options
+from mirror.config.clients import client_options
 from mirror.config.settings import Flow
 from mirror.kafka.group_offsets import patiently
 from mirror.kafka.internal_topics import answered, committed, write, writer
@@ -25,7 +25,7 @@ class Position(NamedTuple):
 
 def read_positions(flow: Flow, group: str) -> dict[Key, Position]:
     """Return every offset of the flow's group on the target, its leases included; raises ClusterUnavailable."""
-    found = answer_of_target(flow, committed(aiokafka_options(flow.target_admin), group))
+    found = answer_of_target(flow, committed(client_options(flow.target_admin), group))
     return {place: Position(*at) for place, at in found.items() if at[0] >= 0}
 
 

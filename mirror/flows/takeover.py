@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from mirror.config.clients import aiokafka_options
+from mirror.config.clients import client_options
 from mirror.config.settings import Flow
 from mirror.errors import SettingsError
 from mirror.flows.stored_positions import Position, answer_of_target, write_positions, write_with_maps
@@ -85,7 +85,7 @@ def take_over(flow: Flow, plan: FlowPlan, unplaced: Collection[Key]) -> int:
 
 
 async def _left_behind(flow: Flow) -> TakenOver:
-    target, source = aiokafka_options(flow.target_admin), aiokafka_options(flow.source_admin)
+    target, source = client_options(flow.target_admin), client_options(flow.source_admin)
     found = TakenOver()
     for partition in await partitions_of(target, flow.connect_offsets_topic):
         async for _, record in read_topic(target, flow.connect_offsets_topic, 0, partition):

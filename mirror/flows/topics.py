@@ -1,4 +1,4 @@
-"""Which topics a flow replicates, and that their remote topics exist with enough partitions."""
+"""Match the topics that a flow replicates, and see that their remote topics exist with enough partitions."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum
 
+from mirror.kafka.errors import KafkaError
 from mirror.kafka.group_offsets import GroupOffsets
-from mirror.kafka.protocol import KafkaError
 from mirror.model.flow_plan import FlowPlan, Key, Window
 from mirror.model.slot_lease import GRACE_S, LeaseState, Predecessor, WindowOutcome, predecessor_of
 from mirror.model.slot_ownership import COMMIT_S, Owner, is_stopped, lease_key, owner_key, ready_key, stop_key

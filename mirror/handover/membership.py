@@ -1,7 +1,7 @@
-"""Which slots of a flow this process serves: processes that run the same flow share them as members of a consumer group.
+"""Share the slots of a flow: processes that run the same flow are members of a consumer group.
 
-The group's assignment says which slots a process is to serve; it says so in turn with an offset per slot (`owner_key`), which
-is what tasks look at, wherever they run. A process that is gone loses its slots when its session ends.
+The group's assignment says which slots a process is to serve; the process commits an offset per slot (`owner_key`), which tasks
+read, wherever they run. A process that is gone loses its slots when its session ends.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from mirror.config.clients import aiokafka_options, confluent_options
+from mirror.config.clients import client_options, confluent_options
 from mirror.config.settings import Flow
 from mirror.errors import ClusterUnavailable
 from mirror.handover.lease import NETWORK
@@ -32,8 +32,8 @@ LOOK_S = 0.5
 RECONCILE_S = 1.0
 STEP_S = 10.0
 POLLED_MS = 15_000  # and so long at most the broker waits, when members change, for one that has died just then
-SAY_AGAIN_MS = 5_000
-SILENT_MS = 20_000  # who has not said for so long that it works is gone
+RENEW_MS = 5_000
+SILENT_MS = 20_000  # an owner that was not renewed for so long is gone
 CLOSE_S = 2.0
 
 Offsets = Mapping[Key, tuple[int, str]]
@@ -75,7 +75,7 @@ class Membership:
         self._on_first_claim: Callable[[], None] | None = on_first_claim
         self._is_ready = is_ready
         self._assigned: set[int] = set()
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         self._target: GroupOffsets | None = None
 
     @property
@@ -84,7 +84,7 @@ class Membership:
         return self.owned is not None and 0 in self.owned
 
     async def live(self, stop: asyncio.Event, end: asyncio.Event) -> None:
-        """Take part until `stop` is set, then say that this run stops until `end` is set."""
+        """Take part until `stop` is set; then commit that this run stops, until `end` is set."""
         due_s = looked_s = time.monotonic()
         consumer = self._joined()
         try:
@@ -95,27 +95,27 @@ class Membership:
                     due_s = now_s + 2 * RECONCILE_S  # this process slept: first hear whether it is still a member
                 looked_s = now_s
                 if now_s >= due_s:
-                    await self._told_target(self._reconcile)
+                    await self._with_target(self._reconcile)
                     due_s = now_s + RECONCILE_S
                 await _wait(stop, LOOK_S)
-            await self._told_target(self._leave)
+            await self._with_target(self._leave)
             if consumer is not None:
                 threading.Thread(target=consumer.close, daemon=True).start()  # which a dead cluster holds up
             while not end.is_set():
-                await self._told_target(self._leave)
+                await self._with_target(self._leave)
                 await _wait(end, RECONCILE_S)
         finally:
             await self._close()
 
-    async def _told_target(self, step: Callable[[GroupOffsets], Awaitable[None]]) -> None:
+    async def _with_target(self, step: Callable[[GroupOffsets], Awaitable[None]]) -> None:
         try:
             async with asyncio.timeout(STEP_S):
                 if self._target is None:
-                    self._target = await GroupOffsets.connected(aiokafka_options(self._flow.target_admin))
+                    self._target = await GroupOffsets.connected(client_options(self._flow.target_admin))
                 await step(self._target)
-            self._told.discard("target")
+            self._logged.discard("target")
         except (*NETWORK, ClusterUnavailable) as error:
-            self._tell("target", "the owners of the slots cannot be written: %s", in_words(error))
+            self._warn_once("target", "the owners of the slots cannot be written: %s", in_words(error))
             await self._close()
 
     async def _close(self) -> None:
@@ -124,9 +124,9 @@ class Membership:
             with contextlib.suppress(*NETWORK):
                 await target.close()
 
-    def _tell(self, what: str, text: str, *args: object) -> None:
-        if what not in self._told:
-            self._told.add(what)
+    def _warn_once(self, what: str, text: str, *args: object) -> None:
+        if what not in self._logged:
+            self._logged.add(what)
             log.warning("%s: " + text, self.name, *args)
 
     # --- the group ----------------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ class Membership:
         try:
             consumer = Consumer(options, logger=quiet_logger())
         except KafkaException as error:
-            self._tell("group", "group %s cannot be joined: %s", self._members, error)
+            self._warn_once("group", "group %s cannot be joined: %s", self._members, error)
             return None
         consumer.subscribe([self._topic], on_assign=self._was_given, on_revoke=self._was_taken, on_lost=self._was_taken)
         return consumer
@@ -155,14 +155,14 @@ class Membership:
         consumer = consumer or self._joined()
         message = consumer.poll(0) if consumer is not None else None
         if message is not None and (error := message.error()) is not None:
-            self._tell("group", "group %s: %s", self._members, error.str())
+            self._warn_once("group", "group %s: %s", self._members, error.str())
         return consumer
 
     def _was_given(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         consumer.incremental_assign(places)
         consumer.pause(places)  # nobody writes there: not even asked for
         self._assigned |= {place.partition for place in places}
-        self._told.discard("group")
+        self._logged.discard("group")
 
     def _was_taken(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         self._assigned -= {place.partition for place in places}
@@ -187,9 +187,9 @@ class Membership:
         return {slot: Owner.parse(found[place]) for slot, place in enumerate(owners) if place in found}, found
 
     async def _claim(self, target: GroupOffsets, known: Mapping[int, Owner], layout: tuple[int, str] | None) -> None:
-        """Say of each slot that is ours that it is; at the start also of those that earlier runs of this folder had.
+        """Commit the owner of each slot that is ours; at the start also of those that earlier runs of this folder had.
 
-        Nobody would serve a slot that is taken from a process that works before this one can.
+        A slot is not taken from a process that works before this one can: nobody would serve it.
         """
         inherited = {slot for slot, owner in known.items() if owner.run_id in self._gone}
         wanted = {slot for slot in self._assigned if slot < self.layout.slots} | inherited
@@ -200,7 +200,7 @@ class Membership:
             await asyncio.to_thread(self._on_first_claim)
             self._on_first_claim = None
         now_ms = int(time.time() * 1000)
-        fresh = {slot for slot in kept if now_ms < known[slot].said_ms + SAY_AGAIN_MS}
+        fresh = {slot for slot in kept if now_ms < known[slot].renewed_ms + RENEW_MS}
         offsets: dict[Key, tuple[int, str]] = {}
         for slot in (wanted | kept) - fresh:
             since_ms = known[slot].since_ms if slot in kept else now_ms
@@ -234,16 +234,16 @@ class Membership:
     # --- others -------------------------------------------------------------------------------------------------
 
     async def _may_work(self, target: GroupOffsets, at: tuple[int, str] | None) -> bool:
-        """Tell whether no process works that deals topic-partitions out in another way: they would be replicated twice."""
+        """Tell whether no process works that assigns topic-partitions to slots otherwise: they would be replicated twice."""
         other = Layout.parse(at[1]) if at is not None else None
         if other is None or other == self.layout:
-            self._told.discard("layout")
+            self._logged.discard("layout")
             return True
         places = [(self._lease_topic, owner_key(slot)) for slot in range(other.slots)]
         found = await target.committed(self._group, places)
         if any(self._works(Owner.parse(at)) for at in found.values()):
             self.has_conflict = True
-            self._tell(
+            self._warn_once(
                 "layout",
                 "waits for processes that run it with %s; this one has %s. Give all the same values; "
                 "in a rolling restart it goes on when the last of them has stopped",
@@ -255,9 +255,9 @@ class Membership:
         return True
 
     def _works(self, owner: Owner) -> bool:
-        """Tell whether another process has said of late that it serves a slot."""
+        """Tell whether another process serves a slot: its owner was renewed lately."""
         is_other = owner.run_id not in {0, self._run_id, *self._gone}
-        return is_other and time.time() * 1000 < owner.said_ms + SILENT_MS
+        return is_other and time.time() * 1000 < owner.renewed_ms + SILENT_MS
 
     def _compare(self, known: Mapping[int, Owner]) -> None:
         others = {owner.run_id: owner.settings for owner in known.values() if owner.run_id not in (0, self._run_id)}
@@ -265,12 +265,12 @@ class Membership:
         self.processes = len({*live, self._run_id})
         self.has_conflict = any(settings != self._settings for settings in live.values())
         if self.has_conflict:
-            self._tell(
+            self._warn_once(
                 "settings",
                 "another process runs it with other settings; compare what kafka-mirror explain prints there and here",
             )
         else:
-            self._told.discard("settings")
+            self._logged.discard("settings")
 
 
 def _described(layout: Layout) -> str:
@@ -326,7 +326,7 @@ class Memberships(threading.Thread):
         self._loop.call_soon_threadsafe(self._leaving.set)
 
     def end(self) -> None:
-        """Be done."""
+        """End all memberships."""
         if self.ident is not None:
             self._loop.call_soon_threadsafe(self._ending.set)
             self.join(CLOSE_S)

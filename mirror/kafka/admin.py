@@ -20,7 +20,6 @@ from confluent_kafka.admin import (
     ConfigEntry,
     ConfigResource,
     ConfigSource,
-    ConsumerGroupDescription,
     NewPartitions,
     NewTopic,
     OffsetSpec,
@@ -52,7 +51,6 @@ _LEADER_MOVED = (
     KafkaError._NOENT,  # "no leaders found", from metadata of the time when there was none
 )
 _NOT_SHOWN = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED)
-_GROUP_NOT_SHOWN = (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,14 +250,6 @@ class Admin:
             except KafkaException as error:
                 failure = error
         return found, failure
-
-    def groups(self, names: Iterable[str], *, within_s: float = TIMEOUT_S) -> dict[str, ConsumerGroupDescription]:
-        """Return these groups by name, DEAD ones where there are none; without those that this client may not see whole."""
-        if not (asked := list(names)):
-            return {}
-        return self._shown(
-            self._clients.admin.describe_consumer_groups(asked, request_timeout=within_s), _GROUP_NOT_SHOWN
-        )
 
     def _shown(self, described: Mapping[str, Future[Found]], not_shown: Collection[int]) -> dict[str, Found]:
         """Return the answers by name, without those that have one of these codes."""

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from aiokafka import errors as kafka_errors
+from mirror.kafka.errors import BrokerError, ErrorCode
 
-_SILENCES = (kafka_errors.KafkaConnectionError, kafka_errors.RequestTimedOutError, kafka_errors.NodeNotReadyError)
+_UNKNOWN_TOPIC = (
+    ErrorCode.unknown_topic_or_partition,
+    ErrorCode.unknown_topic_id,
+    ErrorCode.inconsistent_topic_id,
+)
 
 
 class FetchError(Enum):
@@ -18,18 +22,13 @@ class FetchError(Enum):
     REFUSED = auto()  # pause it
 
 
-def fetch_error(code: int) -> tuple[FetchError, str]:
-    """Return what an error code means, and the error's name."""
-    error = kafka_errors.for_code(code)
-    if error is kafka_errors.OffsetOutOfRangeError:
-        return FetchError.OUT_OF_RANGE, error.__name__
-    if error is kafka_errors.UnknownTopicOrPartitionError:
-        return FetchError.UNKNOWN_TOPIC, error.__name__
-    if getattr(error, "invalid_metadata", False) or error.retriable:
-        return FetchError.PASSING, error.__name__
-    return FetchError.REFUSED, error.__name__
-
-
-def is_silence(error: type[BaseException]) -> bool:
-    """Tell whether an error means that a broker did not answer."""
-    return issubclass(error, _SILENCES)
+def fetch_error(code: ErrorCode) -> FetchError:
+    """Return what an error code means."""
+    if code is ErrorCode.offset_out_of_range:
+        return FetchError.OUT_OF_RANGE
+    if code in _UNKNOWN_TOPIC:
+        return FetchError.UNKNOWN_TOPIC
+    error = BrokerError(code)
+    if error.has_stale_metadata or (error.is_retriable and code is not ErrorCode.corrupt_message):
+        return FetchError.PASSING
+    return FetchError.REFUSED

@@ -1,106 +1,138 @@
-"""Read record batches from a source cluster."""
+"""Read record batches, and the bounds of logs, from a cluster."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from types import ModuleType
+from typing import Any, NamedTuple
 
-from aiokafka import errors as kafka_errors
-from aiokafka.client import AIOKafkaClient, ConnectionGroup
-from aiokafka.protocol.fetch import FetchRequest
-from aiokafka.protocol.offset import OffsetRequest
-from aiokafka.structs import TopicPartition as KafkaTopicPartition
+from mirror.config.clients import ClientOptions
+from mirror.kafka.client import Client, Purpose
+from mirror.kafka.errors import BrokerError, ErrorCode, KafkaError, NoAnswerError, check
+from mirror.kafka.fetch_request import FetchLimits, fetch_request
+from mirror.kafka.fetch_session import NO_SESSION, Delta, FetchSession, From, Key
+from mirror.kafka.messages import Request, make
+from mirror.kafka.metadata import id_text
 
-from mirror.kafka.protocol import KafkaError
-from mirror.kafka.reconnecting import abort_connections, guarded, leader_of
-
-COLD_CONNECTION = 2  # a connection of its own: a broker answers one request per connection at a time
 _CONSUMER, _DEBUGGER = -1, -2  # replica ids of clients: to the latter a broker shows all of its log
+_SESSION_LOST = (
+    ErrorCode.fetch_session_id_not_found,
+    ErrorCode.invalid_fetch_session_epoch,
+    ErrorCode.fetch_session_topic_id_error,
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Fetched:
-    """What one fetch brought for one topic-partition; `aborted` holds (producer id, first offset)."""
+class Fetched(NamedTuple):
+    """What one fetch brought for one topic-partition.
+
+    Attributes:
+        aborted: (producer id, first offset) of aborted transactions.
+        refusal: All that the broker says where there is an error.
+    """
 
     topic: str
     partition: int
-    error: int
+    error: ErrorCode
     high_watermark: int
     log_start: int
     aborted: list[tuple[int, int]]
     records: bytes
+    refusal: Any = None
 
 
 class Source:
-    """Reads record batches from the source cluster."""
+    """Reads record batches from a cluster."""
 
-    def __init__(self, options: Mapping[str, Any]) -> None:
-        self._client = guarded(AIOKafkaClient(**options))
+    def __init__(self, options: ClientOptions) -> None:
+        self._client = Client(options)
+        self._sessions: dict[tuple[int, Purpose], FetchSession] = defaultdict(FetchSession)
 
     async def open(self, topics: Iterable[str]) -> None:
         """Connect and learn the leaders of `topics`."""
-        if not self._client.cluster.brokers():
-            await self._client.bootstrap()
-        await self._client.set_topics(list(topics))
+        if self._client.metadata.brokers:
+            await self._client.follow(topics)
+        else:
+            await self._client.open(topics)
 
     async def close(self) -> None:
         """Close all connections at once: of one that is half-open the end would never come."""
-        abort_connections(self._client)
         await self._client.close()
 
     async def warm(self, nodes: Iterable[int]) -> None:
         """Open the connections the first fetches will use."""
-        for node in nodes:
-            for group in (ConnectionGroup.DEFAULT, COLD_CONNECTION):
-                await self._client.ready(node, group=group)
+        await self._client.warm(nodes, (Purpose.DATA, Purpose.IDLE_FETCH))
+
+    def knows(self, topic: str, partition: int) -> bool:
+        """Tell whether a topic-partition exists, as far as the metadata says."""
+        return self._client.metadata.has(topic, partition)
+
+    def topic_id(self, topic: str) -> str:
+        """Return a topic's id as librdkafka prints it, "" where none is known."""
+        return id_text(self._client.metadata.topic_id(topic))
 
     def leader(self, topic: str, partition: int) -> int | None:
-        """Node id of the leader, None while unknown."""
-        return leader_of(self._client.cluster, KafkaTopicPartition(topic, partition))
+        """Return the node id of the leader, None while unknown."""
+        return self._client.metadata.leader(topic, partition)
 
     async def refresh(self) -> None:
         """Ask for new metadata and wait for it."""
-        await self._client.force_metadata_update()
+        await self._client.refresh()
 
     async def fetch(
-        self,
-        node: int,
-        wanted: Mapping[str, list[tuple[int, int, int]]],
-        *,
-        max_wait_ms: int,
-        min_bytes: int,
-        max_bytes: int,
-        isolation_level: int,
-        cold: bool,
+        self, node: int, wanted: Mapping[Key, From], limits: FetchLimits, purpose: Purpose = Purpose.DATA
     ) -> list[Fetched]:
-        """Long-poll one broker for (partition, offset, max bytes) of each topic."""
-        request = FetchRequest(max_wait_ms, min_bytes, max_bytes, isolation_level, list(wanted.items()))
-        group = COLD_CONNECTION if cold else ConnectionGroup.DEFAULT
-        response = await self._client.send(node, request, group=group)
-        fetched = []
-        for topic, partitions in response.topics:
-            for part in partitions:
-                # v4: id, error, high watermark, last stable, aborted, records; v5 adds the log start, v11 a replica
-                has_start = len(part) > 6
-                fetched.append(
-                    Fetched(
-                        topic,
-                        part[0],
-                        part[1],
-                        part[2],
-                        part[4] if has_start else -1,
-                        part[5 if has_start else 4] or [],
-                        part[-1] or b"",
-                    )
-                )
-        return fetched
+        """Long-poll one broker, naming only what has changed since the last time.
+
+        Args:
+            node: The leader of all that is wanted.
+            wanted: Topic-partitions, each from an offset on.
+            limits: How long, and how much.
+            purpose: One connection, and one session, for each; a session serves one fetch at a time.
+
+        Returns:
+            What there is: topic-partitions with records or errors, and others at the broker's pleasure.
+        """
+        session = self._sessions[node, purpose]
+        delta = session.next(wanted)
+        is_answered = False
+        try:
+            answer = await self._client.ask(node, fetch_request(delta, limits), purpose)
+            is_answered = True
+        finally:
+            if not is_answered:
+                session.reset()
+        code = getattr(answer, "error_code", ErrorCode.none)
+        if code in _SESSION_LOST:
+            session.lost()
+            return []
+        if code is not ErrorCode.none:
+            session.reset()
+            raise BrokerError(code, f"fetch from broker {node}")
+        session.answered(getattr(answer, "session_id", 0))
+        parts = parts_of(answer, wanted)
+        for part in parts:
+            if part.error is not ErrorCode.none:
+                endpoints = getattr(answer, "node_endpoints", ())
+                self._client.metadata.heed(part.topic, part.partition, part.refusal, endpoints)
+        return parts
+
+    async def read(self, node: int, wanted: Mapping[Key, From], limits: FetchLimits) -> list[Fetched]:
+        """Fetch once, outside of any session; return a part for each topic-partition that is wanted."""
+        has_ids = all(one.topic_id is not None for one in wanted.values())
+        answer = await self._client.ask(node, fetch_request(Delta(0, NO_SESSION, wanted, {}, {}, has_ids), limits))
+        check(getattr(answer, "error_code", ErrorCode.none), f"fetch from broker {node}")
+        return parts_of(answer, wanted)
 
     async def offsets(
-        self, wanted: Mapping[tuple[str, int], int], *, as_replica: bool = False, within_s: float | None = None
-    ) -> dict[tuple[str, int], int | type[KafkaError]]:
+        self,
+        wanted: Mapping[Key, int],
+        *,
+        as_replica: bool = False,
+        isolation_level: int = 0,
+        within_s: float | None = None,
+    ) -> dict[Key, int | KafkaError]:
         """Return the earliest (-2) or latest (-1) offset of each topic-partition, or the error that it has instead.
 
         A broker that does not answer costs its own topic-partitions their offsets, and no others.
@@ -108,36 +140,88 @@ class Source:
         Args:
             wanted: Which of the two, by topic-partition.
             as_replica: The latest one is the end of the leader's log, which may have more than consumers are shown.
+            isolation_level: 1: the latest one is that of decided transactions.
             within_s: How long a broker may take; by default as long as for any request.
         """
-        found: dict[tuple[str, int], int | type[KafkaError]] = {}
+        found: dict[Key, int | KafkaError] = {}
         by_leader: dict[int, dict[str, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
+        metadata = self._client.metadata
         for (topic, partition), at in wanted.items():
-            node = self.leader(topic, partition)
+            node = metadata.leader(topic, partition)
             if node is None:
-                is_there = partition in (self._client.cluster.partitions_for_topic(topic) or ())
-                missing = (
-                    kafka_errors.LeaderNotAvailableError if is_there else kafka_errors.UnknownTopicOrPartitionError
-                )
-                found[topic, partition] = missing
+                is_there = metadata.has(topic, partition)
+                unknown = metadata.errors.get(topic, ErrorCode.unknown_topic_or_partition)
+                code = ErrorCode.leader_not_available if is_there else unknown
+                found[topic, partition] = BrokerError(code, f"{topic}-{partition}")
             else:
                 by_leader[node][topic].append((partition, at))
         replica = _DEBUGGER if as_replica else _CONSUMER
 
         async def ask(node: int, topics: Mapping[str, list[tuple[int, int]]]) -> None:
+            failure: KafkaError
             try:
                 async with asyncio.timeout(within_s):
-                    response = await self._client.send(node, OffsetRequest(replica, 0, list(topics.items())))
-            except (KafkaError, OSError, TimeoutError) as failure:
-                kind = (
-                    type(failure) if isinstance(failure, kafka_errors.KafkaError) else kafka_errors.KafkaConnectionError
-                )
-                found.update({(topic, partition): kind for topic, parts in topics.items() for partition, _ in parts})
+                    answer = await self._client.ask(node, _list_offsets(replica, isolation_level, topics))
+            except KafkaError as error:
+                failure = error
+            except TimeoutError:
+                failure = NoAnswerError(f"no answer from broker {node} in time")
+            else:
+                for topic in answer.topics:
+                    for part in topic.partitions:
+                        is_good = part.error_code is ErrorCode.none
+                        where = f"{topic.name}-{part.partition_index}"
+                        found[topic.name, part.partition_index] = (
+                            int(part.offset) if is_good else BrokerError(part.error_code, where)
+                        )
                 return
-            for topic, answers in response.topics:
-                for partition, code, *_, offset in answers:
-                    error = kafka_errors.for_code(code)
-                    found[topic, partition] = int(offset) if error is kafka_errors.NoError else error
+            found.update({(topic, partition): failure for topic, parts in topics.items() for partition, _ in parts})
 
         await asyncio.gather(*(ask(node, topics) for node, topics in by_leader.items()))
         return found
+
+
+def parts_of(answer: Any, wanted: Mapping[Key, From]) -> list[Fetched]:
+    """Return what an answer has of each topic-partition, by the topics' names."""
+    names = {at.topic_id: topic for (topic, _), at in wanted.items()}
+    return [
+        _fetched(topic, part)
+        for found in answer.responses
+        if (topic := names.get(found.topic_id) if hasattr(found, "topic_id") else found.topic) is not None
+        for part in found.partitions
+    ]
+
+
+def _fetched(topic: str, part: Any) -> Fetched:
+    aborted = [(one.producer_id, one.first_offset) for one in part.aborted_transactions or ()]
+    return Fetched(
+        topic,
+        part.partition_index,
+        part.error_code,
+        part.high_watermark,
+        getattr(part, "log_start_offset", -1),
+        aborted,
+        part.records or b"",
+        None if part.error_code is ErrorCode.none else part,
+    )
+
+
+def _list_offsets(replica: int, isolation_level: int, topics: Mapping[str, list[tuple[int, int]]]) -> Request:
+    def build(module: ModuleType, _: int) -> Any:
+        return make(
+            module.ListOffsetsRequest,
+            replica_id=replica,
+            isolation_level=isolation_level,
+            topics=tuple(
+                module.ListOffsetsTopic(
+                    name=topic,
+                    partitions=tuple(
+                        make(module.ListOffsetsPartition, partition_index=partition, timestamp=at)
+                        for partition, at in partitions
+                    ),
+                )
+                for topic, partitions in topics.items()
+            ),
+        )
+
+    return Request(2, 1, 7, build)

@@ -7,14 +7,13 @@ import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any, Self, TypeVar
 
-from aiokafka import errors as kafka_errors
-from aiokafka.client import AIOKafkaClient, ConnectionGroup, CoordinationType
-from aiokafka.protocol.commit import OffsetCommitRequest, OffsetFetchRequest
-
-from mirror.kafka.offset_fetch import StableOffsetFetch, UnstableOffsetCommitError
-from mirror.kafka.reconnecting import abort_connections, guarded
+from mirror.config.clients import ClientOptions
+from mirror.kafka.client import Client, Coordinates, Purpose
+from mirror.kafka.errors import BrokerError, ErrorCode, KafkaError, NoAnswerError, check
+from mirror.kafka.messages import Request, make
 
 # Brokers keep what one request commits as one batch, and refuse it whole when it is larger than message.max.bytes, 1 MiB.
 MOST_BYTES = 384 << 10
@@ -26,15 +25,15 @@ ANSWER_S = 10.0  # how long a coordinator may take by default, and so much longe
 _PER_OFFSET_S = 1 / 5_000
 _PER_BYTE_S = 1 / (64 << 10)
 _COORDINATOR_MOVES = (
-    kafka_errors.GroupCoordinatorNotAvailableError,
-    kafka_errors.GroupLoadInProgressError,
-    kafka_errors.NotCoordinatorForGroupError,
+    ErrorCode.coordinator_not_available,
+    ErrorCode.coordinator_load_in_progress,
+    ErrorCode.not_coordinator,
 )
 
 Answer = TypeVar("Answer")
 
 
-def requests(
+def in_parts(
     offsets: Mapping[tuple[str, int], tuple[int, str]],
 ) -> Iterator[dict[tuple[str, int], tuple[int, str]]]:
     """Yield (offset, metadata) per topic-partition in their order, so many at a time as a broker takes; a few come at once."""
@@ -51,14 +50,6 @@ def requests(
         yield part
 
 
-def by_topic(offsets: Mapping[tuple[str, int], tuple[int, str]]) -> list[tuple[str, list[tuple[int, int, str]]]]:
-    """Return offsets as requests have them: (partition, offset, metadata) of each topic."""
-    topics: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
-    for (topic, partition), (offset, metadata) in offsets.items():
-        topics[topic].append((partition, offset, metadata))
-    return list(topics.items())
-
-
 def size_of(place: tuple[str, int], at: tuple[int, str]) -> int:
     """Return about how many bytes an offset with its metadata takes in the coordinator's log."""
     return _BYTES_EACH + len(place[0].encode()) + len(at[1].encode())
@@ -70,45 +61,33 @@ async def patiently(request: Callable[[], Awaitable[Answer]]) -> Answer:
     while True:
         try:
             return await request()
-        except _COORDINATOR_MOVES:
-            if time.monotonic() > deadline:
+        except BrokerError as error:
+            if error.code not in _COORDINATOR_MOVES or time.monotonic() > deadline:
                 raise
             await asyncio.sleep(0.2)
 
 
-def offsets_in(response: Any, group: str) -> dict[tuple[str, int], tuple[int, str]]:
-    """Return (offset, metadata) of each topic-partition that has an offset in an OffsetFetch response.
+def offsets_in(answer: Any, group: str) -> dict[tuple[str, int], tuple[int, str]]:
+    """Return (offset, metadata) of each topic-partition that has an offset in an OffsetFetch answer.
 
     Raises:
-        KafkaError: the coordinator refuses, or one of its partitions does. A refusal lists no partitions: who does not
+        BrokerError: the coordinator refuses, or one of its partitions does. A refusal lists no partitions: who does not
             look at it takes a group whose coordinator loads for one without offsets.
     """
-    check(getattr(response, "error_code", 0), group)
+    check(getattr(answer, "error_code", ErrorCode.none), group)
     found = {}
-    for topic, partitions, *_ in response.topics:
-        for partition, offset, *_, metadata, code in map(_untagged, partitions):
-            check(code, f"{topic}-{partition}")
-            if offset >= 0:
-                found[topic, partition] = (offset, metadata or "")
+    for topic in answer.topics:
+        for part in topic.partitions:
+            check(part.error_code, f"{topic.name}-{part.partition_index}")
+            if part.committed_offset >= 0:
+                found[topic.name, part.partition_index] = (part.committed_offset, part.metadata or "")
     return found
-
-
-def _untagged(answer: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the fields of a topic-partition without the tagged fields of newer versions."""
-    return answer[:-1] if isinstance(answer[-1], dict) else answer
-
-
-def check(code: int, what: str) -> None:
-    """Raise the error that a broker's answer about something has, if any."""
-    error = kafka_errors.for_code(code)
-    if error is not kafka_errors.NoError:
-        raise error(what)
 
 
 class GroupOffsets:
     """Reads and commits on one cluster; every call raises KafkaError where the cluster does not answer or refuses."""
 
-    def __init__(self, client: AIOKafkaClient, *, answer_s: float = ANSWER_S) -> None:
+    def __init__(self, client: Client, *, answer_s: float = ANSWER_S) -> None:
         """Take a client.
 
         Args:
@@ -117,18 +96,11 @@ class GroupOffsets:
         """
         self._client = client
         self._answer_s = answer_s
-        self._coordinators: dict[str, int] = {}
 
     @classmethod
-    async def connected(cls, options: Mapping[str, Any]) -> Self:
+    async def connected(cls, options: ClientOptions) -> Self:
         """Return one with a client of its own, for `close`."""
-        client = guarded(AIOKafkaClient(**options))
-        try:
-            await client.bootstrap()
-        except BaseException:
-            await client.close()
-            raise
-        return cls(client)
+        return cls(await Client.opened(options))
 
     async def close(self) -> None:
         """Close all connections."""
@@ -139,18 +111,17 @@ class GroupOffsets:
 
         Those of topics that are gone are left out by the broker.
         """
-        for part in requests(offsets):
+        for part in in_parts(offsets):
             await self._commit(group, part)
 
     async def _commit(self, group: str, offsets: Mapping[tuple[str, int], tuple[int, str]]) -> None:
-        request = OffsetCommitRequest(group, -1, "", -1, by_topic(offsets))
         size = sum(size_of(place, at) for place, at in offsets.items())
-        response = await self._coordinated(group, request, within_s=self._answer_s + size * _PER_BYTE_S)
+        answer = await self._coordinated(group, _commit(group, offsets), within_s=self._answer_s + size * _PER_BYTE_S)
         with self._asked_anew(group):
-            for topic, partitions in response.topics:
-                for partition, code in partitions:
-                    if code != kafka_errors.UnknownTopicOrPartitionError.errno:
-                        check(code, f"{topic}-{partition}")
+            for topic in answer.topics:
+                for part in topic.partitions:
+                    if part.error_code is not ErrorCode.unknown_topic_or_partition:
+                        check(part.error_code, f"{topic.name}-{part.partition_index}")
 
     async def committed(
         self, group: str, wanted: Iterable[tuple[str, int]] | None = None, *, is_stable: bool = False
@@ -169,40 +140,76 @@ class GroupOffsets:
         topics: dict[str, list[int]] = defaultdict(list)
         for topic, partition in wanted or ():
             topics[topic].append(partition)
-        places = list(topics.items()) if wanted is not None else None
+        places = topics if wanted is not None else None
         count = sum(map(len, topics.values()))
         within_s = self._answer_s + count * _PER_OFFSET_S if wanted is not None else 3 * ANSWER_S
         deadline = time.monotonic() + within_s
         while True:
-            request = StableOffsetFetch(group, places) if is_stable else OffsetFetchRequest(group, places)
-            response = await self._coordinated(group, request, within_s=within_s)
+            answer = await self._coordinated(group, offset_fetch(group, places, is_stable=is_stable), within_s=within_s)
             with self._asked_anew(group):
                 try:
-                    return offsets_in(response, group)
-                except UnstableOffsetCommitError:
-                    if time.monotonic() > deadline:
+                    return offsets_in(answer, group)
+                except BrokerError as error:
+                    if error.code is not ErrorCode.unstable_offset_commit or time.monotonic() > deadline:
                         raise
             await asyncio.sleep(STABLE_AGAIN_S)
 
-    async def _coordinated(self, group: str, request: Any, *, within_s: float) -> Any:
+    async def _coordinated(self, group: str, request: Request, *, within_s: float) -> Any:
         with self._asked_anew(group):
             try:
                 async with asyncio.timeout(within_s):
-                    node = self._coordinators.get(group)
-                    if node is None:
-                        node = await self._client.coordinator_lookup(CoordinationType.GROUP, group)
-                        self._coordinators[group] = node
-                    return await self._client.send(node, request, group=ConnectionGroup.COORDINATION)
+                    node = await self._client.coordinator(Coordinates.GROUP, group)
+                    return await self._client.ask(node, request, Purpose.COORDINATION)
             except TimeoutError as error:
                 # The connection may be half-open, and what is on its way must not arrive later than we have given it up.
-                abort_connections(self._client, ConnectionGroup.COORDINATION)
-                raise kafka_errors.RequestTimedOutError(f"no answer within {within_s:.0f} s") from error
+                self._client.abort(purpose=Purpose.COORDINATION)
+                raise NoAnswerError(f"no answer within {within_s:.0f} s") from error
 
     @contextmanager
     def _asked_anew(self, group: str) -> Iterator[None]:
         """Let the next request ask who coordinates the group where this one fails."""
         try:
             yield
-        except kafka_errors.KafkaError:
-            self._coordinators.pop(group, None)
+        except KafkaError:
+            self._client.forget_coordinator(Coordinates.GROUP, group)
             raise
+
+
+def _commit(group: str, offsets: Mapping[tuple[str, int], tuple[int, str]]) -> Request:
+    def build(module: ModuleType, _: int) -> Any:
+        topics: dict[str, list[Any]] = defaultdict(list)
+        for (topic, partition), (offset, metadata) in offsets.items():
+            topics[topic].append(
+                make(
+                    module.OffsetCommitRequestPartition,
+                    partition_index=partition,
+                    committed_offset=offset,
+                    committed_metadata=metadata,
+                )
+            )
+        return make(
+            module.OffsetCommitRequest,
+            group_id=group,
+            member_id="",
+            topics=tuple(
+                module.OffsetCommitRequestTopic(name=topic, partitions=tuple(partitions))
+                for topic, partitions in topics.items()
+            ),
+        )
+
+    return Request(8, 2, 8, build)
+
+
+def offset_fetch(group: str, places: Mapping[str, list[int]] | None, *, is_stable: bool = False) -> Request:
+    """Return the request for a group's offsets, all of them where `places` is None; before Kafka 2.5 none can be waited for."""
+
+    def build(module: ModuleType, _: int) -> Any:
+        topics = None
+        if places is not None:
+            topics = tuple(
+                module.OffsetFetchRequestTopic(name=topic, partition_indexes=tuple(partitions))
+                for topic, partitions in places.items()
+            )
+        return make(module.OffsetFetchRequest, group_id=group, topics=topics, require_stable=is_stable)
+
+    return Request(9, 2, 7, build)

@@ -1,9 +1,7 @@
 """The consumer groups of one cluster, read only: their offsets, and who owns which topic-partition.
 
-By aiokafka's admin client: librdkafka's crashes the process on group offsets while a coordinator is not ready
-(docs/adr/0004). But not by its `list_consumer_group_offsets`, which takes a refusal for no offsets (docs/adr/0014). Groups whose
-members speak the newer protocol (KIP-848, `group.protocol=consumer`) are described by librdkafka: in the request that
-aiokafka has for it they all are dead.
+Groups whose members speak the newer protocol (KIP-848, `group.protocol=consumer`) have a request of their own: to the other one
+they all are dead. A refusal is never taken for a group without offsets (docs/adr/0014).
 """
 
 from __future__ import annotations
@@ -11,25 +9,23 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from types import ModuleType
+from typing import Any
 
-from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
-from aiokafka.errors import GroupAuthorizationFailedError, KafkaConnectionError, KafkaError
-from aiokafka.protocol.commit import OffsetFetchRequest
+from kio.schema.consumer_protocol_assignment.v0.data import ConsumerProtocolAssignment
+from kio.serial import entity_reader
+from kio.serial.errors import SerialError
 
-from mirror.config.clients import aiokafka_options
+from mirror.config.clients import client_options
 from mirror.errors import ClusterUnavailable
-from mirror.kafka.group_offsets import check, offsets_in, patiently
+from mirror.kafka.client import Client, Coordinates, Purpose
+from mirror.kafka.errors import SILENCES, BrokerError, ErrorCode, KafkaError, check
+from mirror.kafka.group_offsets import offset_fetch, offsets_in, patiently
+from mirror.kafka.messages import Request, make
 from mirror.runtime.logs import once
 
-if TYPE_CHECKING:
-    from confluent_kafka.admin import ConsumerGroupDescription
-
 WITHIN_S = 15.0
-MEMBERS_WITHIN_S = 5.0
 AT_ONCE = 16  # groups asked for at the same time
 
 CONSUMERS = ("consumer", "")  # protocol types of consumer groups, "" of those that never had members
@@ -86,7 +82,7 @@ class Groups:
         try:
             return asyncio.run(asyncio.wait_for(self.fetched(wanted, kinds=kinds), self._within_s))
         except (KafkaError, OSError, TimeoutError) as error:
-            is_silent = isinstance(error, KafkaConnectionError | OSError | TimeoutError)
+            is_silent = isinstance(error, (*SILENCES, OSError, TimeoutError))
             raise ClusterUnavailable(
                 f"cluster {self.alias}: its consumer groups cannot be read ({'no connection' if is_silent else error}). "
                 "Is it up, and may this client describe groups?",
@@ -111,76 +107,114 @@ class Groups:
         self, wanted: Callable[[str], bool] = lambda _: True, *, kinds: Collection[str] = CONSUMERS
     ) -> list[Group]:
         """Return the groups that are wanted, with their offsets, or as HIDDEN; raises what the client raises."""
-        client = AIOKafkaAdminClient(**aiokafka_options(self._java_options))
+        client = await Client.opened(client_options(self._java_options))
         try:
-            await client.start()
-            found = {name for name, kind in await patiently(client.list_consumer_groups) if kind in kinds}
+            found = {name for name, kind in await patiently(lambda: _listed(client)) if kind in kinds}
             turns = asyncio.Semaphore(AT_ONCE)
 
             async def one(name: str) -> Group:
                 async with turns:
                     return await patiently(lambda: _group(client, name))
 
-            groups = await asyncio.gather(*(one(name) for name in sorted(filter(wanted, found))))
+            return list(await asyncio.gather(*(one(name) for name in sorted(filter(wanted, found)))))
         finally:
             await client.close()
-        newer = [group.name for group in groups if group.state == DEAD]
-        described = await asyncio.to_thread(self._described, newer) if newer else {}
-        return [_as_described(group, described.get(group.name)) if group.state == DEAD else group for group in groups]
-
-    def _described(self, names: Collection[str]) -> dict[str, ConsumerGroupDescription]:
-        """Return what librdkafka tells of groups of the newer protocol, without those that this client may not see whole."""
-        from mirror.kafka.admin import Admin  # brings librdkafka, which a worker has no other use for
-
-        try:
-            with closing(Admin(self.alias, self._java_options)) as admin:
-                return admin.groups(names, within_s=MEMBERS_WITHIN_S)
-        except ClusterUnavailable as error:
-            raise KafkaConnectionError(str(error)) from error
 
 
-async def _group(client: AIOKafkaAdminClient, name: str) -> Group:
+async def _listed(client: Client) -> list[tuple[str, str]]:
+    """Return name and protocol type of every group; each broker knows those that it coordinates."""
+    answers = await asyncio.gather(*(client.ask(node, _list_groups()) for node in client.metadata.brokers))
+    for answer in answers:
+        check(answer.error_code, "its consumer groups")
+    return [(group.group_id, group.protocol_type) for answer in answers for group in answer.groups or ()]
+
+
+async def _group(client: Client, name: str) -> Group:
     try:
-        coordinator = await client.find_coordinator(name)
-        found = offsets_in(await client._send_request(OffsetFetchRequest(name, None), coordinator), name)
-        (response,) = await client.describe_consumer_groups([name], coordinator)
-        ((code, _, state, kind, _, members, *_),) = response.groups
-        check(code, name)
-    except GroupAuthorizationFailedError:
-        return Group(name, HIDDEN)
+        found = offsets_in(await _coordinated(client, name, offset_fetch(name, None)), name)
+        ((described,),) = ((await _coordinated(client, name, _describe(name))).groups,)
+        check(described.error_code, name)
+    except BrokerError as error:
+        client.forget_coordinator(Coordinates.GROUP, name)
+        if error.code is ErrorCode.group_authorization_failed:
+            return Group(name, HIDDEN)
+        raise
     offsets = {place: offset for place, (offset, _) in found.items()}
+    mirrored = {place for place, (_, metadata) in found.items() if metadata == MIRRORED}
+    group = Group(name, described.group_state, offsets, mirrored=mirrored)
+    if described.group_state == DEAD:
+        return await _of_newer_protocol(client, group)
     owners = {
-        (topic, partition): _owner(member[1], member[2])
-        for member in members
-        for topic, partitions in (_assigned(member[-1]) if kind in CONSUMERS else ())
+        (topic, partition): _owner(member.client_id, member.client_host)
+        for member in described.members
+        for topic, partitions in (_assigned(member.member_assignment) if described.protocol_type in CONSUMERS else ())
         for partition in partitions
     }
-    mirrored = {place for place, (_, metadata) in found.items() if metadata == MIRRORED}
-    return Group(name, state, offsets, owners, mirrored)
+    return replace(group, owners=owners)
 
 
-def _as_described(group: Group, found: ConsumerGroupDescription | None) -> Group:
-    """Return a group with the state and the owners that librdkafka tells."""
-    if found is None:
+async def _of_newer_protocol(client: Client, group: Group) -> Group:
+    """Return a group with the state and the owners of KIP-848's protocol; UNKNOWN where this client may not see it whole."""
+    node = await client.coordinator(Coordinates.GROUP, group.name)
+    if not await client.speaks(node, _CONSUMER_GROUP_DESCRIBE, 0, Purpose.COORDINATION):
+        return group
+    (described,) = (await client.ask(node, _describe_newer(group.name), Purpose.COORDINATION)).groups
+    if described.error_code in _NOT_SHOWN:
         return replace(group, state=UNKNOWN)
+    if described.error_code is ErrorCode.group_id_not_found:
+        return group  # it is of the older protocol, and was deleted meanwhile
+    check(described.error_code, group.name)
     owners = {
-        (place.topic, place.partition): _owner(member.client_id, member.host)
-        for member in found.members
-        for place in (member.assignment.topic_partitions if member.assignment else ())
+        (topic.topic_name, partition): _owner(member.client_id, member.client_host)
+        for member in described.members
+        for topic in member.assignment.topic_partitions
+        for partition in topic.partitions
     }
-    return replace(group, state=found.state.name.capitalize(), owners=owners)
+    return replace(group, state=described.group_state, owners=owners)
+
+
+async def _coordinated(client: Client, group: str, request: Request) -> Any:
+    node = await client.coordinator(Coordinates.GROUP, group)
+    return await client.ask(node, request, Purpose.COORDINATION)
+
+
+_CONSUMER_GROUP_DESCRIBE = 69
+_VERSION_BYTES = 2  # before an assignment
+_NOT_SHOWN = (ErrorCode.group_authorization_failed, ErrorCode.topic_authorization_failed)
+_read_assignment = entity_reader(ConsumerProtocolAssignment)
+
+
+def _list_groups() -> Request:
+    return Request(16, 0, 4, lambda module, _: module.ListGroupsRequest())
+
+
+def _describe(name: str) -> Request:
+    def build(module: ModuleType, _: int) -> Any:
+        return make(module.DescribeGroupsRequest, groups=(name,), include_authorized_operations=False)
+
+    return Request(15, 0, 5, build)
+
+
+def _describe_newer(name: str) -> Request:
+    def build(module: ModuleType, _: int) -> Any:
+        return module.ConsumerGroupDescribeRequest(group_ids=(name,), include_authorized_operations=False)
+
+    return Request(_CONSUMER_GROUP_DESCRIBE, 0, 0, build)
 
 
 def _owner(client_id: str, host: str) -> str:
     return f"{client_id}/{host.lstrip('/')}"
 
 
-def _assigned(assignment: bytes) -> list[tuple[str, list[int]]]:
+def _assigned(assignment: bytes) -> list[tuple[str, tuple[int, ...]]]:
     """Return the topics and partitions of a member; of one that has another protocol, or none yet, nothing."""
-    if not assignment:
+    if len(assignment) <= _VERSION_BYTES:
         return []
-    decoded: list[tuple[str, list[int]]] = ConsumerProtocolMemberAssignment.decode(assignment).assignment
-    return decoded
+    try:
+        found, _ = _read_assignment(assignment, _VERSION_BYTES)
+    except SerialError:
+        return []
+    return [(one.topic, one.partitions) for one in found.assigned_partitions or ()]
 
 
 _IDLE = ("Empty", "Dead", "")  # states of a group that nobody reads with

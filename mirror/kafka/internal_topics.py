@@ -7,24 +7,26 @@ from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-from aiokafka import AIOKafkaConsumer
-from aiokafka import errors as kafka_errors
-from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.structs import TopicPartition
-
-from mirror.config.clients import aiokafka_options
+from mirror.config.clients import ClientOptions, client_options
 from mirror.errors import ClusterUnavailable
-from mirror.kafka.fetcher import Source
+from mirror.kafka.client import Client
+from mirror.kafka.errors import BrokerError, ErrorCode, KafkaError, check
+from mirror.kafka.fetch_request import FetchLimits
+from mirror.kafka.fetch_session import From
+from mirror.kafka.fetcher import Fetched, Source
 from mirror.kafka.group_offsets import GroupOffsets, patiently
-from mirror.kafka.protocol import EARLIEST, LATEST, KafkaError
+from mirror.kafka.protocol import EARLIEST, LATEST
 from mirror.kafka.target import Target
+from mirror.model import record_batches
 from mirror.model.flow_plan import Key
 from mirror.model.mm2_records import Checkpoint, NotThatRecord
 from mirror.model.record_batches import of_values
+from mirror.model.records import Record
 from mirror.runtime.clock import now_ms
 from mirror.runtime.logs import in_words
 
-READ_RECORDS = 5_000
+READ_BYTES, READ_WAIT_MS = 4 << 20, 200
+COMMITTED = 1  # isolation level: records of decided transactions
 WRITE_S = 20.0
 REQUEST_BYTES = 1 << 20
 WITHIN_S = 60.0
@@ -41,27 +43,59 @@ def answered(question: Coroutine[Any, Any, Answer], *, cluster: str, what: str) 
     """
     try:
         return asyncio.run(asyncio.wait_for(question, WITHIN_S))
-    except (kafka_errors.KafkaError, OSError, TimeoutError) as error:
+    except (KafkaError, OSError, TimeoutError) as error:
         raise ClusterUnavailable(f"cluster {cluster}: {what} ({in_words(error)}).", cluster=cluster) from error
 
 
-async def read_topic(options: Mapping[str, Any], topic: str, start: int, partition: int = 0):  # type: ignore[no-untyped-def]
-    """Yield (offset, record) of a partition of a topic from `start` to its present end; nothing where there is no topic."""
-    reading = _consumer({**options, "auto_offset_reset": "earliest", "isolation_level": "read_committed"})
-    async with reading as consumer:
-        if topic not in await consumer.topics():
+async def read_topic(
+    options: ClientOptions, topic: str, start: int, partition: int = 0
+) -> AsyncIterator[tuple[int, Record]]:
+    """Yield (offset, record) of a partition of a topic from `start` to its present end; nothing where there is no topic.
+
+    It begins at the log's start where `start` is not in the log.
+    """
+    cluster, place = Source(options), (topic, partition)
+    try:
+        await cluster.open([topic])
+        if not cluster.knows(*place):
             return
-        place = TopicPartition(topic, partition)
-        consumer.assign([place])
-        (end,) = (await consumer.end_offsets([place])).values()
-        consumer.seek(place, start if start <= end else 0)
-        while await consumer.position(place) < end:
-            for records in (await consumer.getmany(place, timeout_ms=1_000, max_records=READ_RECORDS)).values():
-                for record in records:
-                    yield record.offset, record
+        first, end = await _bound(cluster, place, EARLIEST), await _bound(cluster, place, LATEST)
+        offset = start if first <= start <= end else first
+        while offset < end:
+            part = await _read(cluster, place, offset)
+            if part.error is ErrorCode.offset_out_of_range:  # deleted meanwhile
+                offset = max(offset + 1, await _bound(cluster, place, EARLIEST))
+                continue
+            check(part.error, f"{topic}-{partition}")
+            found = record_batches.batches(part.records)
+            for batch in record_batches.committed(found, part.aborted):
+                if not batch.is_control:
+                    for record in record_batches.records(batch.data):
+                        if offset <= record.offset < end:
+                            yield record.offset, record
+                offset = max(offset, batch.last_offset + 1)
+    finally:
+        await cluster.close()
 
 
-async def read_checkpoints(options: Mapping[str, Any], topic: str) -> tuple[list[Checkpoint], list[NotThatRecord]]:
+async def _read(cluster: Source, place: Key, offset: int) -> Fetched:
+    leader = cluster.leader(*place)
+    if leader is None:
+        raise BrokerError(ErrorCode.leader_not_available, f"{place[0]}-{place[1]}")
+    limits = FetchLimits(READ_WAIT_MS, 1, READ_BYTES, COMMITTED)
+    (part,) = await cluster.read(leader, {place: From(offset, READ_BYTES)}, limits)
+    return part
+
+
+async def _bound(cluster: Source, place: Key, at: int) -> int:
+    """Return where a log begins or, of decided transactions, ends."""
+    found = (await cluster.offsets({place: at}, isolation_level=COMMITTED))[place]
+    if isinstance(found, KafkaError):
+        raise found
+    return found
+
+
+async def read_checkpoints(options: ClientOptions, topic: str) -> tuple[list[Checkpoint], list[NotThatRecord]]:
     """Return the checkpoints of a topic, later ones behind those that they replace, and why other records are none."""
     found: list[Checkpoint] = []
     foreign: list[NotThatRecord] = []
@@ -73,20 +107,16 @@ async def read_checkpoints(options: Mapping[str, Any], topic: str) -> tuple[list
     return found, foreign
 
 
-async def partitions_of(options: Mapping[str, Any], topic: str) -> list[int]:
+async def partitions_of(options: ClientOptions, topic: str) -> list[int]:
     """Return a topic's partitions; none where there is no topic."""
-    client = AIOKafkaAdminClient(**options)
+    client = await Client.opened(options, [topic])
     try:
-        await client.start()
-        if topic not in await client.list_topics():
-            return []
-        (found,) = await client.describe_topics([topic])
+        return sorted(client.metadata.partitions(topic))
     finally:
         await client.close()
-    return sorted(part["partition"] for part in found["partitions"])
 
 
-async def committed(options: Mapping[str, Any], group: str) -> dict[Key, tuple[int, str]]:
+async def committed(options: ClientOptions, group: str) -> dict[Key, tuple[int, str]]:
     """Return a group's (offset, metadata) by topic-partition."""
     offsets = await GroupOffsets.connected(options)
     try:
@@ -95,17 +125,17 @@ async def committed(options: Mapping[str, Any], group: str) -> dict[Key, tuple[i
         await offsets.close()
 
 
-async def ends(options: Mapping[str, Any], places: Iterable[Key]) -> dict[Key, int]:
+async def ends(options: ClientOptions, places: Iterable[Key]) -> dict[Key, int]:
     """Return the log-end offset of each topic-partition whose leader tells; one that does not costs no other its answer."""
     return await _bounds(options, places, LATEST)
 
 
-async def starts(options: Mapping[str, Any], places: Iterable[Key]) -> dict[Key, int]:
+async def starts(options: ClientOptions, places: Iterable[Key]) -> dict[Key, int]:
     """Return the log-start offset of each topic-partition whose leader tells."""
     return await _bounds(options, places, EARLIEST)
 
 
-async def _bounds(options: Mapping[str, Any], places: Iterable[Key], at: int) -> dict[Key, int]:
+async def _bounds(options: ClientOptions, places: Iterable[Key], at: int) -> dict[Key, int]:
     wanted = dict.fromkeys(places, at)
     if not wanted:
         return {}
@@ -119,20 +149,9 @@ async def _bounds(options: Mapping[str, Any], places: Iterable[Key], at: int) ->
 
 
 @asynccontextmanager
-async def _consumer(options: Mapping[str, Any]):  # type: ignore[no-untyped-def]
-    """A connected consumer, closed at the end, and also where it could not connect."""
-    consumer = AIOKafkaConsumer(**options, enable_auto_commit=False)
-    try:
-        await consumer.start()
-        yield consumer
-    finally:
-        await consumer.stop()
-
-
-@asynccontextmanager
 async def writer(client: Mapping[str, str], topics: Iterable[str]) -> AsyncIterator[Target]:
     """Open a producer from Java properties for `topics`; closed at the end."""
-    target = Target(aiokafka_options(client), request_bytes=REQUEST_BYTES)
+    target = Target(client_options(client), request_bytes=REQUEST_BYTES)
     try:
         await target.open(topics)
         yield target

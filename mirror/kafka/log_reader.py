@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from aiokafka import errors as kafka_errors
-
+from mirror.kafka.errors import BrokerError, ErrorCode, check
+from mirror.kafka.fetch_request import FetchLimits
+from mirror.kafka.fetch_session import From
 from mirror.kafka.fetcher import Source
 from mirror.model import record_batches
 from mirror.model.flow_plan import Key
@@ -30,28 +31,20 @@ async def read_batches(log_of: Source, place: Key, start: int, records: int, iso
 
     Raises:
         TooMuchError: more than MOST_BYTES.
-        KafkaError, OSError, TimeoutError: what the client raises, or the leader refuses.
+        KafkaError: what the client raises, or the leader refuses.
     """
     found: list[Batch] = []
     offset, held, size = start, 0, 0
     while held < records:
         node = log_of.leader(*place)
         if node is None:
-            raise kafka_errors.LeaderNotAvailableError(f"{place[0]}-{place[1]}")
-        (part,) = await log_of.fetch(
-            node,
-            {place[0]: [(place[1], offset, FETCH_BYTES)]},
-            max_wait_ms=FETCH_WAIT_MS,
-            min_bytes=1,
-            max_bytes=FETCH_BYTES,
-            isolation_level=isolation_level,
-            cold=False,
-        )
-        error = kafka_errors.for_code(part.error)
-        if error not in (kafka_errors.NoError, kafka_errors.OffsetOutOfRangeError):
-            raise error(f"{place[0]}-{place[1]}")
+            raise BrokerError(ErrorCode.leader_not_available, f"{place[0]}-{place[1]}")
+        limits = FetchLimits(FETCH_WAIT_MS, 1, FETCH_BYTES, isolation_level)
+        (part,) = await log_of.read(node, {place: From(offset, FETCH_BYTES)}, limits)
+        if part.error is not ErrorCode.offset_out_of_range:
+            check(part.error, f"{place[0]}-{place[1]}")
         fresh = list(record_batches.batches(part.records))
-        if part.error or not fresh:
+        if part.error is not ErrorCode.none or not fresh:
             break
         size += len(part.records)
         if size > MOST_BYTES:

@@ -12,16 +12,24 @@ import asyncio
 from collections import defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import timedelta
+from types import ModuleType
 from typing import Any, NamedTuple, Protocol
 
-from aiokafka import errors as kafka_errors
-from aiokafka.client import ConnectionGroup
-from aiokafka.protocol.produce import ProduceRequest
-from aiokafka.protocol.transaction import InitProducerIdRequest
-from aiokafka.structs import TopicPartition
-
-from mirror.kafka.group_offsets import check
-from mirror.kafka.reconnecting import abort_connections, leader_of
+from mirror.kafka import packing
+from mirror.kafka.client import Purpose
+from mirror.kafka.errors import (
+    BrokerError,
+    ErrorCode,
+    KafkaError,
+    NotConnectedError,
+    UnsupportedError,
+    check,
+    is_code,
+)
+from mirror.kafka.messages import Bytes, Request
+from mirror.kafka.transaction_requests import init_producer_id
+from mirror.model.flow_plan import Key
 from mirror.model.record_batches import Outgoing, stamped
 
 REQUESTS_UNDER_WAY = 5  # per broker: max.in.flight.requests.per.connection of Kafka's client
@@ -31,8 +39,6 @@ LEAST_REQUEST_BYTES = 1 << 20  # no broker's socket.request.max.bytes is below
 ANSWER_MS = 2_000
 SILENT_S = 2.0  # behind that: the broker says nothing, or its connection is half-open
 SLOWEST_LINK = 64 << 10  # bytes/s
-AGAIN_CONNECTION = 3
-DEFAULT = ConnectionGroup.DEFAULT
 ID_WITHIN_S = 5.0
 TAKE_BACK_S = 2.5  # how long a batch is tried that the target certainly does not append
 # How long a cluster takes to see that a broker is gone: its broker.session.timeout.ms is 9 s by default. Until then a leader
@@ -46,48 +52,69 @@ _BATCH_OVERHEAD = 16  # of a batch in a request, without the topic's name
 
 # After these the batch may be in the log all the same.
 _PERHAPS_APPENDED = (
-    kafka_errors.RequestTimedOutError,
-    kafka_errors.NotEnoughReplicasAfterAppendError,
-    kafka_errors.KafkaStorageError,
+    ErrorCode.request_timed_out,
+    ErrorCode.not_enough_replicas_after_append,
+    ErrorCode.kafka_storage_error,
 )
 
 
-class NotAppendedError(kafka_errors.KafkaError):  # type: ignore[misc]  # aiokafka has no types
-    """The target does not append a batch now, and has no trace of it; `why` is the broker's error."""
+_MOVED = (ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch)
 
-    def __init__(self, why: kafka_errors.KafkaError) -> None:
-        super().__init__(f"{type(why).__name__}, for {TAKE_BACK_S:g} s")
+
+class NotAppendedError(KafkaError):
+    """The target does not append a batch now, and has no trace of it; `why` is the last reason."""
+
+    def __init__(self, why: KafkaError) -> None:
+        super().__init__(f"{why}, for {TAKE_BACK_S:g} s")
         self.why = why
 
 
-class UncertainError(kafka_errors.KafkaError):  # type: ignore[misc]
+class UncertainError(KafkaError):
     """The target refuses a batch that it may have since an earlier attempt; only its log can tell. `why`: the last error."""
 
     def __init__(self, why: BaseException) -> None:
-        super().__init__(repr(why))
+        super().__init__(str(why) or repr(why))
         self.why = why
 
 
-class ProducerClosedError(kafka_errors.KafkaError):  # type: ignore[misc]
+class ProducerClosedError(KafkaError):
     """The producer was closed before it was known what became of a batch."""
 
 
+class Leaders(Protocol):
+    """What a producer needs of a client's metadata."""
+
+    def leader(self, topic: str, partition: int) -> int | None:
+        """Return the node id of the leader, None while there is none."""
+
+    def heed(self, topic: str, partition: int, refusal: Any, endpoints: Iterable[Any]) -> None:
+        """Take in the new leader that a refusal names."""
+
+
 class Client(Protocol):
-    """What a producer needs of aiokafka's client."""
+    """What a producer needs of mirror.kafka.client.Client."""
 
-    cluster: Any
+    @property
+    def metadata(self) -> Leaders:
+        """What is known of the cluster."""
 
-    async def send(self, node_id: int, request: Any, *, group: int = ...) -> Any:
-        """Return the answer of a broker; raises KafkaError."""
+    async def ask(self, node: int, request: Request, purpose: Purpose = ..., *, within_s: float | None = ...) -> Any:
+        """Return a broker's answer; raises KafkaError."""
 
-    def force_metadata_update(self) -> Any:
+    async def ask_any(self, request: Request) -> Any:
+        """Return the answer of any broker; raises KafkaError."""
+
+    def refresh_soon(self) -> None:
         """Ask for new metadata."""
 
-    def get_random_node(self) -> int | None:
-        """Return a broker's id."""
-
-    async def coordinator_lookup(self, coordinator_type: int, coordinator_key: str) -> int:
+    async def coordinator(self, kind: Any, key: str) -> int:
         """Return the broker that coordinates a group or a transactional id; raises KafkaError."""
+
+    def forget_coordinator(self, kind: Any, key: str) -> None:
+        """Have the next call look up who coordinates."""
+
+    async def feature(self, node: int, name: str, purpose: Purpose = ...) -> int:
+        """Return the level of a feature that the cluster has finalized, 0 where it has none; raises KafkaError."""
 
 
 @dataclass(slots=True, eq=False)
@@ -95,7 +122,7 @@ class _Delivery:
     """A batch on its way. `sequence` is -1 until it is first sent; `may_be_there`: an attempt may have appended it."""
 
     outgoing: Outgoing
-    where: TopicPartition
+    where: Key
     future: asyncio.Future[int]
     sequence: int = -1
     began_s: float = 0.0
@@ -104,7 +131,7 @@ class _Delivery:
     @property
     def size(self) -> int:
         """Bytes in a request."""
-        return len(self.outgoing.data) + len(self.where.topic) + _BATCH_OVERHEAD
+        return len(self.outgoing.data) + len(self.where[0]) + _BATCH_OVERHEAD
 
 
 @dataclass(slots=True)
@@ -130,6 +157,7 @@ class Producer:
     transactional_id: str | None = None
     # True where a batch that may be in the log can be undone: then it is not retried without end
     gives_up_uncertain = False
+    produce_versions = (3, 11)  # of Produce requests; 12 is 11 in the second version of transactions
 
     def __init__(self, client: Client, *, request_bytes: int, request_timeout_ms: int, retry_s: float) -> None:
         """Make a producer that sends nothing yet.
@@ -146,9 +174,9 @@ class Producer:
         self._retry_s = retry_s
         self._loop = asyncio.get_running_loop()
         self._id = self._epoch = -1
-        self._sequences: dict[TopicPartition, int] = defaultdict(int)  # the next one
+        self._sequences: dict[Key, int] = defaultdict(int)  # the next one
         # Their first ones are under way, or wait for a broker.
-        self._queues: dict[TopicPartition, deque[_Delivery]] = {}
+        self._queues: dict[Key, deque[_Delivery]] = {}
         self._nodes: dict[_Lane, _Node] = defaultdict(_Node)
         self._tasks: set[asyncio.Task[None]] = set()
         self._idle = asyncio.Event()
@@ -159,15 +187,12 @@ class Producer:
         """Obtain a producer id; raises KafkaError."""
         deadline = self._loop.time() + ID_WITHIN_S
         while True:
-            node = self._client.get_random_node()
-            if node is None:
-                raise kafka_errors.NodeNotReadyError("the cluster tells of no broker")
-            response = await self._client.send(node, InitProducerIdRequest(None, 0))
+            answer = await self._client.ask_any(init_producer_id(None, 0))
             # A broker that has just started has no ids yet, and says that it loads.
-            if not kafka_errors.for_code(response.error_code).retriable or self._loop.time() > deadline:
+            if not answer.error_code.retriable or self._loop.time() > deadline:
                 break
             await asyncio.sleep(self._retry_s)
-        self._identified(response)
+        self._identified(answer)
 
     def _identified(self, response: Any) -> None:
         check(response.error_code, "no producer id")
@@ -183,7 +208,7 @@ class Producer:
         """
         if self.is_closed:
             raise ProducerClosedError
-        delivery = _Delivery(outgoing, TopicPartition(topic, partition), self._loop.create_future())
+        delivery = _Delivery(outgoing, (topic, partition), self._loop.create_future())
         self._idle.clear()
         queue = self._queues.get(delivery.where)
         if queue is not None:
@@ -214,9 +239,9 @@ class Producer:
     def _admit(self, delivery: _Delivery) -> None:
         """Take up the first batch of a topic-partition, as soon as that has a leader."""
         delivery.began_s = delivery.began_s or self._loop.time()
-        leader = leader_of(self._client.cluster, delivery.where)
+        leader = self._client.metadata.leader(*delivery.where)
         if leader is None:
-            self._put_off(delivery, kafka_errors.LeaderNotAvailableError())
+            self._put_off(delivery, BrokerError(ErrorCode.leader_not_available, _name(delivery.where)))
         else:
             self._enter(delivery, leader)
 
@@ -255,36 +280,31 @@ class Producer:
         return taken
 
     async def _request(self, lane: _Lane, node: _Node, deliveries: list[_Delivery]) -> None:
-        topics: dict[str, list[tuple[int, bytes]]] = defaultdict(list)
-        for delivery in deliveries:
-            topics[delivery.where.topic].append((delivery.where.partition, self._numbered(delivery)))
+        batches = [(delivery.where, self._numbered(delivery)) for delivery in deliveries]
         # Who can undo a batch asks again and again, to hear at once what the cluster has decided.
         waits_long = lane.is_again and not self.gives_up_uncertain
         answer_ms = self._request_timeout_ms if waits_long else min(ANSWER_MS, self._request_timeout_ms)
-        request = ProduceRequest(self.transactional_id, ALL_REPLICAS, answer_ms, list(topics.items()))
-        del topics
         size = sum(delivery.size for delivery in deliveries)
-        group = AGAIN_CONNECTION if lane.is_again else DEFAULT
         try:
-            try:
-                async with asyncio.timeout(answer_ms / 1000 + SILENT_S + size / SLOWEST_LINK):
-                    response = await self._client.send(lane.node, request, group=group)
-            except TimeoutError:
-                abort_connections(self._client, group, lane.node)
-                raise
-        except kafka_errors.NodeNotReadyError as error:  # there was no connection to send it by
+            answer = await self._client.ask(
+                lane.node,
+                produce_request(self.transactional_id, batches, answer_ms, self.produce_versions),
+                Purpose.RETRY if lane.is_again else Purpose.DATA,
+                within_s=answer_ms / 1000 + SILENT_S + size / SLOWEST_LINK,
+            )
+        except NotConnectedError as error:
             for delivery in deliveries:
                 self._put_off(delivery, error)
-        except kafka_errors.IncompatibleBrokerVersion as error:
+        except UnsupportedError as error:
             for delivery in deliveries:
                 self._refused(delivery, error)
-        except (kafka_errors.KafkaError, OSError, TimeoutError) as error:
+        except KafkaError as error:
             self._heed_limit(size)
             for delivery in deliveries:
                 delivery.may_be_there = True
                 self._put_off(delivery, error)
         else:
-            self._answered(deliveries, response)
+            self._answered(deliveries, answer)
         finally:
             node.under_way -= 1
             if not self.is_closed and not node.is_due:
@@ -295,8 +315,8 @@ class Producer:
         if size > LEAST_REQUEST_BYTES:
             self._request_bytes = max(LEAST_REQUEST_BYTES, min(self._request_bytes, size // 2))
 
-    def _numbered(self, delivery: _Delivery) -> bytes:
-        """Return a batch as it goes over the wire: the very same bytes each time."""
+    def _numbered(self, delivery: _Delivery) -> tuple[Bytes, ...]:
+        """Return a batch as it goes over the wire, in pieces: the very same bytes each time."""
         if delivery.sequence < 0:
             delivery.sequence = self._sequences[delivery.where]
             self._sequences[delivery.where] = (delivery.sequence + delivery.outgoing.count) % _SEQUENCES
@@ -310,25 +330,23 @@ class Producer:
 
     # --- outcomes -------------------------------------------------------------------------------------------------
 
-    def _answered(self, deliveries: Iterable[_Delivery], response: Any) -> None:
-        answers = {
-            TopicPartition(topic, part[0]): (kafka_errors.for_code(part[1]), part[2])
-            for topic, partitions in response.topics
-            for part in partitions
-        }
+    def _answered(self, deliveries: Iterable[_Delivery], answer: Any) -> None:
+        answers = {(topic.name, part.index): part for topic in answer.responses for part in topic.partition_responses}
         for delivery in deliveries:
-            error, base = answers.get(delivery.where, (kafka_errors.RequestTimedOutError, NO_OFFSET))
-            if error is kafka_errors.NoError:
+            part = answers.get(delivery.where)
+            code = part.error_code if part is not None else ErrorCode.request_timed_out
+            base = part.base_offset if part is not None else NO_OFFSET
+            if code in _MOVED:
+                self._client.metadata.heed(*delivery.where, part, getattr(answer, "node_endpoints", ()))
+            if code is ErrorCode.none:
                 self._appended(delivery, base)
-            elif error is kafka_errors.DuplicateSequenceNumber:
+            elif code is ErrorCode.duplicate_sequence_number:
                 self._appended(delivery, NO_OFFSET)
-            elif issubclass(error, _PERHAPS_APPENDED):
-                delivery.may_be_there = True
-                self._put_off(delivery, error())
-            elif error.retriable:
-                self._put_off(delivery, error())
+            elif code.retriable and code is not ErrorCode.corrupt_message:  # the very same bytes would come again
+                delivery.may_be_there |= code in _PERHAPS_APPENDED
+                self._put_off(delivery, BrokerError(code, _name(delivery.where)))
             else:
-                self._refused(delivery, error(delivery.where.topic))
+                self._refused(delivery, BrokerError(code, _name(delivery.where)))
 
     def _appended(self, delivery: _Delivery, base: int) -> None:
         if not delivery.future.done():
@@ -344,15 +362,15 @@ class Producer:
         _fail(delivery.future, error)
         self._next(delivery)
 
-    def _put_off(self, delivery: _Delivery, error: BaseException) -> None:
+    def _put_off(self, delivery: _Delivery, error: KafkaError) -> None:
         """Try a batch again soon, unless the target certainly has no trace of it after all this time."""
         if self.is_closed:
             return
-        if getattr(error, "invalid_metadata", False):
-            self._client.force_metadata_update()
+        if error.has_stale_metadata:
+            self._client.refresh_soon()
         tried_s = self._loop.time() - delivery.began_s
         is_over = tried_s > TAKE_BACK_S
-        if is_over and not delivery.may_be_there and isinstance(error, kafka_errors.KafkaError):
+        if is_over and not delivery.may_be_there:
             self._refused(delivery, NotAppendedError(error))
         elif self.gives_up_uncertain and tried_s > self._uncertain_for_s(error):
             self._refused(delivery, error)
@@ -360,12 +378,12 @@ class Producer:
             self._loop.call_later(self._retry_s, self._again, delivery)
 
     @staticmethod
-    def _uncertain_for_s(error: BaseException) -> float:
+    def _uncertain_for_s(error: KafkaError) -> float:
         """Return how long to wait before a batch is undone, by what came of it last.
 
         A leader that answers, but waits for its replicas, would wait for them with the marker too.
         """
-        return DECIDES_S if isinstance(error, kafka_errors.RequestTimedOutError) else TAKE_BACK_S
+        return DECIDES_S if is_code(error, ErrorCode.request_timed_out) else TAKE_BACK_S
 
     def _again(self, delivery: _Delivery) -> None:
         if not self.is_closed:
@@ -389,3 +407,43 @@ def _fail(future: asyncio.Future[int], error: BaseException) -> None:
     if not future.done():
         future.set_exception(error)
         future.exception()  # retrieved here, so that asyncio does not log it where the sender waits no longer
+
+
+def _name(where: Key) -> str:
+    return f"{where[0]}-{where[1]}"
+
+
+def produce_request(
+    transactional_id: str | None,
+    batches: Iterable[tuple[Key, tuple[Bytes, ...]]],
+    answer_ms: int,
+    versions: tuple[int, int],
+) -> Request:
+    """Return the request to append batches, each in pieces, in one of these versions of it."""
+    topics: dict[str, list[tuple[int, tuple[Bytes, ...]]]] = defaultdict(list)
+    for (topic, partition), pieces in batches:
+        topics[topic].append((partition, pieces))
+
+    def packs(version: int) -> list[Bytes] | None:
+        if version not in packing.PRODUCE_NAMES:
+            return None
+        return packing.produce(transactional_id, ALL_REPLICAS, answer_ms, topics)
+
+    def build(module: ModuleType, _: int) -> Any:
+        return module.ProduceRequest(
+            transactional_id=transactional_id,
+            acks=ALL_REPLICAS,
+            timeout=timedelta(milliseconds=answer_ms),
+            topic_data=tuple(
+                module.TopicProduceData(
+                    name=topic,
+                    partition_data=tuple(
+                        module.PartitionProduceData(index=partition, records=b"".join(pieces))
+                        for partition, pieces in partitions
+                    ),
+                )
+                for topic, partitions in topics.items()
+            ),
+        )
+
+    return Request(0, *versions, build, packs=packs)

@@ -7,20 +7,16 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from aiokafka import errors as kafka_errors
-from aiokafka.client import AIOKafkaClient
-from aiokafka.structs import TopicPartition as KafkaTopicPartition
-
+from mirror.config.clients import ClientOptions
+from mirror.kafka.client import Client
 from mirror.kafka.group_offsets import GroupOffsets
+from mirror.kafka.metadata import id_text
 from mirror.kafka.producer import Producer
 from mirror.kafka.protocol import COORDINATOR_S
-from mirror.kafka.reconnecting import abort_connections, guarded, leader_of
-from mirror.kafka.transactional_producer import Rotated, TransactionalProducer
+from mirror.kafka.transactional_producer import Rotated, TransactionalProducer, TransactionStateError
 from mirror.model.record_batches import Outgoing
 
 log = logging.getLogger("mirror")
-
-REQUEST_TIMEOUT_MS, RETRY_BACKOFF_MS = 30_000, 100  # Kafka's defaults
 
 
 class Target(GroupOffsets):
@@ -31,17 +27,17 @@ class Target(GroupOffsets):
 
     def __init__(
         self,
-        options: Mapping[str, Any],
+        options: ClientOptions,
         *,
         request_bytes: int,
         transactional_id: str | None = None,
         transaction_timeout_ms: int = 60_000,
     ) -> None:
-        super().__init__(guarded(AIOKafkaClient(**options), is_abortive=True), answer_s=COORDINATOR_S)
+        super().__init__(Client(options, is_abortive=True), answer_s=COORDINATOR_S)
         common: dict[str, Any] = {
             "request_bytes": request_bytes,
-            "request_timeout_ms": options.get("request_timeout_ms", REQUEST_TIMEOUT_MS),
-            "retry_s": options.get("retry_backoff_ms", RETRY_BACKOFF_MS) / 1000,
+            "request_timeout_ms": int(options.request_timeout_s * 1000),
+            "retry_s": options.retry_backoff_s,
         }
         self._transactions = (
             TransactionalProducer(
@@ -56,13 +52,12 @@ class Target(GroupOffsets):
     async def open(self, topics: Iterable[str]) -> None:
         """Connect, obtain a producer id (not of a transactional producer), learn the leaders of `topics`."""
         if not self._is_open:
-            await self._client.bootstrap()
+            await self._client.open(topics)
             if self._transactions is None:
                 await self._producer.open()
             self._is_open = True
-        await self._client.set_topics(list(topics))
-        for node in {broker.nodeId for broker in self._client.cluster.brokers()}:
-            await self._client.ready(node)
+        await self._client.follow(topics)
+        await self._client.warm(tuple(self._client.metadata.brokers))
 
     async def fence(self, spare: int = 0, rotated: Rotated | None = None) -> None:
         """Obtain the transactional producer's id: any earlier one is refused from now on, its open transaction aborted.
@@ -84,7 +79,7 @@ class Target(GroupOffsets):
     def abort(self) -> None:
         """Send nothing more: what no broker has received yet never arrives, not even from the kernel's buffers."""
         self._producer.close()
-        abort_connections(self._client)
+        self._client.abort()
 
     async def close(self) -> None:
         """Close all connections at once, as `abort` does."""
@@ -93,24 +88,31 @@ class Target(GroupOffsets):
 
     async def refresh(self) -> None:
         """Ask for new metadata and wait for it."""
-        await self._client.force_metadata_update()
+        await self._client.refresh()
 
     def knows(self, topic: str, partition: int) -> bool:
         """Tell whether the topic-partition exists, as far as the metadata says."""
-        return partition in (self._client.cluster.partitions_for_topic(topic) or ())
+        return self._client.metadata.has(topic, partition)
+
+    def shows(self, topic: str) -> bool:
+        """Tell whether there is such a topic, as far as the metadata says."""
+        return bool(self._client.metadata.partitions(topic))
+
+    def topic_id(self, topic: str) -> str:
+        """Return a topic's id as librdkafka prints it, "" where none is known."""
+        return id_text(self._client.metadata.topic_id(topic))
 
     def leader(self, topic: str, partition: int) -> int | None:
         """Node id of the leader, None while unknown."""
-        return leader_of(self._client.cluster, KafkaTopicPartition(topic, partition))
+        return self._client.metadata.leader(topic, partition)
 
     def in_sync(self, topic: str, partition: int) -> int:
         """Return how many replicas are in sync with the leader, as far as the metadata says."""
-        found = self._client.cluster._partitions.get(topic, {}).get(partition)
-        return len(found.isr) if found is not None else 0
+        return self._client.metadata.in_sync(topic, partition)
 
     def learn(self) -> None:
         """Ask for new metadata, and do not wait for it."""
-        self._client.force_metadata_update()
+        self._client.refresh_soon()
 
     def send(self, outgoing: Outgoing, topic: str, partition: int) -> asyncio.Future[int]:
         """Queue a batch; its future brings the target's base offset or the error (mirror.kafka.producer)."""
@@ -136,5 +138,5 @@ class Target(GroupOffsets):
 
     def _transactional(self) -> TransactionalProducer:
         if self._transactions is None:
-            raise kafka_errors.IllegalOperation("this producer has no transactions")
+            raise TransactionStateError("this producer has no transactions")
         return self._transactions

@@ -1,38 +1,31 @@
 """Send prepared batches in transactions, and commit a group's offsets with them.
 
-The first version of Kafka's transaction protocol, which brokers from 0.11 to 4.x speak: each topic-partition is added to the
-transaction before its first batch, the group before its offsets, and EndTxn commits or aborts all of it.
+Both versions of Kafka's transaction protocol (mirror.kafka.transaction_requests): in the first each topic-partition is added to
+the transaction before its first batch, and the group before its offsets. EndTxn commits or aborts all of it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from enum import Enum
 from typing import Any
 
-from aiokafka import errors as kafka_errors
-from aiokafka.client import ConnectionGroup, CoordinationType
-from aiokafka.protocol.transaction import (
-    AddOffsetsToTxnRequest,
-    AddPartitionsToTxnRequest,
-    EndTxnRequest,
-    InitProducerIdRequest,
-    TxnOffsetCommitRequest,
-)
-from aiokafka.structs import TopicPartition
-
-from mirror.kafka.group_offsets import by_topic, check, requests
-from mirror.kafka.producer import Producer, _Delivery
+from mirror.kafka import transaction_requests as requests
+from mirror.kafka.client import Coordinates, Purpose
+from mirror.kafka.errors import SILENCES, BrokerError, ErrorCode, KafkaError, check, is_code
+from mirror.kafka.group_offsets import in_parts
+from mirror.kafka.messages import Request
+from mirror.kafka.producer import Producer, ProducerClosedError, _Delivery
+from mirror.kafka.transaction_requests import ProducerState
 from mirror.model.flow_plan import Key
 from mirror.model.record_batches import Outgoing
 
 log = logging.getLogger("mirror")
 
 # The broker still writes the markers of the transaction before: it takes milliseconds.
-MARKERS_S = 0.02
+MARKERS_S = 0.005
 # After so long one of its topic-partitions takes no marker. That transaction is decided, but its id is of no use until then.
 STUCK_S = 2.0
 SPARES = 10
@@ -40,20 +33,19 @@ FENCE_AGAIN_S = 1.0
 
 Rotated = Callable[[int], Awaitable[None]]
 
-_COORDINATOR_MOVED = (
-    kafka_errors.GroupCoordinatorNotAvailableError,
-    kafka_errors.NotCoordinatorForGroupError,
-)
-_COME_AGAIN = (
-    *_COORDINATOR_MOVED,
-    kafka_errors.GroupLoadInProgressError,
-    kafka_errors.ConcurrentTransactions,
-)
-_FENCED = (kafka_errors.InvalidProducerEpoch, kafka_errors.ProducerFenced)
+_COORDINATOR_MOVED = (ErrorCode.coordinator_not_available, ErrorCode.not_coordinator)
+_COME_AGAIN = (*_COORDINATOR_MOVED, ErrorCode.coordinator_load_in_progress, ErrorCode.concurrent_transactions)
+_FEATURE, _SECOND = "transaction.version", 2
+_IN_SECOND = (12, 12)  # versions of Produce requests
+_FENCED = (ErrorCode.invalid_producer_epoch, ErrorCode.producer_fenced)
 
 
-class StuckError(kafka_errors.KafkaError):  # type: ignore[misc]  # aiokafka has no types
+class StuckError(KafkaError):
     """A transaction that was decided long ago does not end: one of its topic-partitions takes no marker."""
+
+
+class TransactionStateError(KafkaError):
+    """A producer was asked for what its transaction does not allow now."""
 
 
 class TransactionState(Enum):
@@ -79,12 +71,15 @@ class TransactionalProducer(Producer):
         self._fencing: asyncio.Task[None] | None = None
         self._transaction_timeout_ms = transaction_timeout_ms
         self._state = TransactionState.NONE
-        self._coordinators: dict[tuple[int, str], int] = {}
-        self._added: set[TopicPartition] = set()  # to the open transaction
-        self._to_add: dict[TopicPartition, _Delivery] = {}
+        self._added: set[Key] = set()  # to the open transaction
+        self._to_add: dict[Key, _Delivery] = {}
         self._adding: asyncio.Task[None] | None = None
         self._has_group = False
         self._is_uncertain = False  # a batch of the open transaction has no outcome: it can only be aborted
+        self._is_second = False  # which version of the protocol the cluster speaks
+        self._held_up: list[_Delivery] = []  # wait for the transaction before to end, or for another id
+        self._rotating: asyncio.Task[None] | None = None
+        self._held_up_s = 0.0
 
     async def open(self, spare: int = 0, rotated: Rotated | None = None) -> None:
         """Become the one that may write by this transactional id: an earlier one's open transaction is aborted.
@@ -103,19 +98,33 @@ class TransactionalProducer(Producer):
             await self._identify(self._named(spare))
         except StuckError:
             await self._rotate()
+        await self._agree()
         if spare:
             # Who was in use before that may come back when what it waits for has ended.
             self._fencing = self._loop.create_task(self._fence(self._named((spare - 1) % SPARES)))
+
+    async def _agree(self) -> None:
+        """Find out which version of the protocol to speak."""
+        try:
+            node = await self._client.coordinator(Coordinates.TRANSACTION, self._named(self._spare))
+            level = await self._client.feature(node, _FEATURE, Purpose.COORDINATION)
+        except KafkaError as error:
+            log.debug("%s: its coordinator does not tell which transactions it has: %s", self.transactional_id, error)
+            return  # the first one, which every broker speaks
+        self._is_second = level >= _SECOND
+        self.produce_versions = _IN_SECOND if self._is_second else Producer.produce_versions
 
     def _named(self, spare: int) -> str:
         return f"{self._base_id}.spare-{spare}" if spare else self._base_id
 
     async def _identify(self, name: str) -> None:
         self.transactional_id = name
-        self._identified(await self._asked(self._request_id, _own_code))
+        request = requests.init_producer_id(name, self._transaction_timeout_ms)
+        self._identified(await self._asked(request, _own_code))
 
-    def _request_id(self) -> Any:
-        return InitProducerIdRequest(self.transactional_id, self._transaction_timeout_ms)
+    @property
+    def _who(self) -> ProducerState:
+        return ProducerState(self.transactional_id, self._id, self._epoch)
 
     async def _rotate(self) -> None:
         """Go on by a spare transactional id, where the transaction before does not end; raises KafkaError."""
@@ -135,14 +144,14 @@ class TransactionalProducer(Producer):
         """Fence the producer that has a transactional id, as soon as its last transaction has ended."""
         while not self.is_closed:
             try:
-                node = await self._coordinator(CoordinationType.TRANSACTION, name)
-                request = InitProducerIdRequest(name, self._transaction_timeout_ms)
-                response = await self._client.send(node, request, group=ConnectionGroup.COORDINATION)
-                if not response.error_code:
+                node = await self._client.coordinator(Coordinates.TRANSACTION, name)
+                request = requests.init_producer_id(name, self._transaction_timeout_ms)
+                answer = await self._client.ask(node, request, Purpose.COORDINATION)
+                if answer.error_code is ErrorCode.none:
                     return
-            except (kafka_errors.KafkaError, OSError, TimeoutError) as error:
-                log.debug("%s cannot be fenced: %r", name, error)
-            self._coordinators.pop((CoordinationType.TRANSACTION, name), None)
+            except KafkaError as error:
+                log.debug("%s cannot be fenced: %s", name, error)
+            self._client.forget_coordinator(Coordinates.TRANSACTION, name)
             await asyncio.sleep(FENCE_AGAIN_S)
 
     def begin(self) -> None:
@@ -160,8 +169,8 @@ class TransactionalProducer(Producer):
         """
         await self._end()
         if self._is_uncertain:
-            raise kafka_errors.InvalidTxnState("a batch of the transaction has no outcome: it can only be aborted")
-        for part in requests(offsets):
+            raise TransactionStateError("a batch of the transaction has no outcome: it can only be aborted")
+        for part in in_parts(offsets):
             await self._commit_offsets(group, part)
         if self._added or self._has_group:
             await self._ended(is_committed=True)
@@ -170,7 +179,7 @@ class TransactionalProducer(Producer):
     async def abort(self) -> None:
         """Take back what was sent since the transaction began, whatever came of it; raises KafkaError."""
         await self._end()
-        if self._is_uncertain:
+        if self._is_uncertain and not (self._is_second and (self._added or self._has_group)):
             # Sequence numbers are not known either then. A new epoch begins with 0, and ends the transaction of the old one.
             self._is_uncertain = False
             try:
@@ -178,6 +187,7 @@ class TransactionalProducer(Producer):
             except StuckError:
                 await self._rotate()
         elif self._added or self._has_group:
+            self._is_uncertain = False  # the second version ends a transaction by a new epoch anyway
             await self._ended(is_committed=False)
         self._state = TransactionState.NONE
 
@@ -189,7 +199,7 @@ class TransactionalProducer(Producer):
     def close(self) -> None:
         """As of a Producer."""
         super().close()
-        for task in (self._adding, self._fencing):
+        for task in (self._adding, self._fencing, self._rotating):
             if task is not None:
                 task.cancel()
 
@@ -199,7 +209,7 @@ class TransactionalProducer(Producer):
 
     def _expect(self, state: TransactionState) -> None:
         if self._state is not state:
-            raise kafka_errors.InvalidTxnState(f"the transaction {self._state.value}")
+            raise TransactionStateError(f"the transaction {self._state.value}")
 
     async def _end(self) -> None:
         self._expect(TransactionState.OPEN)
@@ -210,6 +220,8 @@ class TransactionalProducer(Producer):
 
     def _enter(self, delivery: _Delivery, leader: int) -> None:
         """Add the topic-partition to the transaction first. It has a leader, which must take the marker that ends it."""
+        if self._is_second:
+            self._added.add(delivery.where)
         if delivery.where in self._added:
             super()._enter(delivery, leader)
             return
@@ -228,7 +240,7 @@ class TransactionalProducer(Producer):
                 except StuckError:
                     await self._rotate()
                     await self._add_to_transaction(adding)
-            except (kafka_errors.KafkaError, OSError, TimeoutError) as error:
+            except KafkaError as error:
                 for delivery in adding.values():
                     self._refused(delivery, error)
 
@@ -237,69 +249,101 @@ class TransactionalProducer(Producer):
         if not task.cancelled():
             task.result()
 
-    async def _add_to_transaction(self, adding: dict[TopicPartition, _Delivery]) -> None:
+    async def _add_to_transaction(self, adding: dict[Key, _Delivery]) -> None:
         """Add topic-partitions; those that are denied, or gone, keep none of the others out."""
         while adding and not self.is_closed:
-            topics: dict[str, list[int]] = defaultdict(list)
-            for where in adding:
-                topics[where.topic].append(where.partition)
-            added = list(topics.items())
+            answer = await self._asked(
+                requests.add_partitions(self._who, adding), lambda found: _codes(requests.added(found))
+            )
+            for where, code in requests.added(answer):
+                self._taken_up(adding, where, code)
 
-            def request(added: list[tuple[str, list[int]]] = added) -> Any:
-                return AddPartitionsToTxnRequest(self.transactional_id, self._id, self._epoch, added)
-
-            response = await self._asked(request, _codes)
-            for topic, partitions in response.errors:
-                for partition, code in partitions:
-                    self._taken_up(adding, TopicPartition(topic, partition), kafka_errors.for_code(code))
-
-    def _taken_up(self, adding: dict[TopicPartition, _Delivery], where: TopicPartition, error: Any) -> None:
-        if error is kafka_errors.OperationNotAttempted:
+    def _taken_up(self, adding: dict[Key, _Delivery], where: Key, code: ErrorCode) -> None:
+        if code is ErrorCode.operation_not_attempted:
             return  # for another one's sake: it is asked for again without that
         delivery = adding.pop(where)
-        if error is kafka_errors.NoError:
+        error = BrokerError(code, f"{where[0]}-{where[1]} cannot enter the transaction")
+        if code is ErrorCode.none:
             self._added.add(where)
             self._admit(delivery)
-        elif error.retriable:
-            self._put_off(delivery, error())
+        elif error.is_retriable:
+            self._put_off(delivery, error)
         else:
-            self._refused(delivery, error(f"{where.topic}-{where.partition} cannot enter the transaction"))
+            self._refused(delivery, error)
+
+    # --- in the second version a transaction that does not end is met by its successor's batches ------------------
+
+    def _put_off(self, delivery: _Delivery, error: KafkaError) -> None:
+        if self._is_second and is_code(error, ErrorCode.concurrent_transactions) and not self.is_closed:
+            self._hold_up(delivery)
+        else:
+            super()._put_off(delivery, error)
+
+    def _hold_up(self, delivery: _Delivery) -> None:
+        """Try a batch again in milliseconds, or by another id where the transaction before does not end.
+
+        No batch of this transaction can have been appended before that one has ended.
+        """
+        now_s = self._loop.time()
+        if now_s - self._held_up_s > 2 * STUCK_S:
+            self._held_up_s = now_s  # the first one of a while
+        if self._rotating is not None or now_s - self._held_up_s > STUCK_S:
+            self._held_up.append(delivery)
+            if self._rotating is None:
+                self._rotating = self._loop.create_task(self._rotate_held_up())
+            return
+        self._loop.call_later(MARKERS_S, self._again, delivery)
+
+    async def _rotate_held_up(self) -> None:
+        failure: KafkaError | None = None
+        try:
+            await self._rotate()
+        except KafkaError as error:
+            failure = error
+        self._rotating = None
+        self._held_up_s = 0.0
+        held_up, self._held_up = self._held_up, []
+        for delivery in held_up:
+            if failure is not None:
+                self._refused(delivery, failure)
+            else:
+                delivery.sequence = -1  # those of the new id begin with 0
+                self._again(delivery)
 
     # --- the coordinators -----------------------------------------------------------------------------------------
 
     async def _commit_offsets(self, group: str, offsets: Mapping[Key, tuple[int, str]]) -> None:
-        if not self._has_group:
-            response = await self._asked(
-                lambda: AddOffsetsToTxnRequest(self.transactional_id, self._id, self._epoch, group), _own_code
-            )
-            check(response.error_code, group)
+        if self._is_second:
             self._has_group = True
-        places = by_topic(offsets)
-        response = await self._asked(
-            lambda: TxnOffsetCommitRequest(self.transactional_id, group, self._id, self._epoch, places),
-            _codes,
-            kind=CoordinationType.GROUP,
+        if not self._has_group:
+            answer = await self._asked(requests.add_offsets(self._who, group), _own_code)
+            check(answer.error_code, group)
+            self._has_group = True
+        answer = await self._asked(
+            requests.commit_offsets(self._who, group, offsets, is_second=self._is_second),
+            lambda found: _codes(requests.committed(found)),
+            kind=Coordinates.GROUP,
             key=group,
-            come_again=(*_COME_AGAIN, kafka_errors.RequestTimedOutError),
+            come_again=(*_COME_AGAIN, ErrorCode.request_timed_out),
         )
-        for topic, partitions in response.errors:
-            for partition, code in partitions:
-                check(code, f"{topic}-{partition}")
+        for (topic, partition), code in requests.committed(answer):
+            check(code, f"{topic}-{partition}")
 
     async def _ended(self, *, is_committed: bool) -> None:
-        response = await self._asked(
-            lambda: EndTxnRequest(self.transactional_id, self._id, self._epoch, is_committed), _own_code
-        )
-        check(response.error_code, self.transactional_id)
+        request = requests.end_transaction(self._who, is_committed=is_committed, is_second=self._is_second)
+        answer = await self._asked(request, _own_code)
+        check(answer.error_code, self.transactional_id)
+        if self._is_second:
+            self._identified(answer)
 
     async def _asked(
         self,
-        request: Callable[[], Any],
-        codes: Callable[[Any], list[int]],
+        request: Request,
+        codes: Callable[[Any], Collection[ErrorCode]],
         *,
-        kind: int = CoordinationType.TRANSACTION,
+        kind: Coordinates = Coordinates.TRANSACTION,
         key: str = "",
-        come_again: tuple[type[BaseException], ...] = _COME_AGAIN,
+        come_again: Collection[ErrorCode] = _COME_AGAIN,
     ) -> Any:
         """Return a coordinator's answer, asked again while it moves, loads, or is busy with the transaction before.
 
@@ -311,48 +355,33 @@ class TransactionalProducer(Producer):
         began_s = self._loop.time()
         while not self.is_closed:
             try:
-                response = await self._client.send(
-                    await self._coordinator(kind, key), request(), group=ConnectionGroup.COORDINATION
-                )
-            except kafka_errors.IncompatibleBrokerVersion:
-                raise
-            except (
-                kafka_errors.NodeNotReadyError,
-                kafka_errors.RequestTimedOutError,
-                kafka_errors.KafkaConnectionError,
-                *_COORDINATOR_MOVED,
-                kafka_errors.GroupLoadInProgressError,
-                OSError,
-                TimeoutError,
-            ):
-                self._coordinators.pop((kind, key), None)
-                self._client.force_metadata_update()
-                await asyncio.sleep(self._retry_s)
-                continue
-            errors = {kafka_errors.for_code(code) for code in codes(response)}
-            if fenced := next((error for error in errors if issubclass(error, _FENCED)), None):
-                raise fenced(f"another producer has opened {self.transactional_id}")
-            again = next((error for error in errors if issubclass(error, come_again)), None)
+                node = await self._client.coordinator(kind, key)
+                answer = await self._client.ask(node, request, Purpose.COORDINATION)
+                found = codes(answer)
+            except SILENCES:
+                self._client.refresh_soon()
+                found = (ErrorCode.coordinator_not_available,)
+            except BrokerError as error:  # of who looks up the coordinator
+                found = (error.code,)
+                if error.code not in _COME_AGAIN:
+                    raise
+            if fenced := next((code for code in found if code in _FENCED), None):
+                raise BrokerError(fenced, f"another producer has opened {self.transactional_id}")
+            again = next((code for code in found if code in come_again), None)
             if again is None:
-                return response
-            if issubclass(again, _COORDINATOR_MOVED):
-                self._coordinators.pop((kind, key), None)
-            is_busy = issubclass(again, kafka_errors.ConcurrentTransactions)
+                return answer
+            if again in _COORDINATOR_MOVED:
+                self._client.forget_coordinator(kind, key)
+            is_busy = again is ErrorCode.concurrent_transactions
             if is_busy and self._loop.time() > began_s + STUCK_S:
                 raise StuckError(f"{key}: its last transaction does not end")
             await asyncio.sleep(MARKERS_S if is_busy else self._retry_s)
-        raise kafka_errors.ProducerClosed
-
-    async def _coordinator(self, kind: int, key: str) -> int:
-        node = self._coordinators.get((kind, key))
-        if node is None:
-            node = self._coordinators[kind, key] = await self._client.coordinator_lookup(kind, key)
-        return node
+        raise ProducerClosedError
 
 
-def _codes(response: Any) -> list[int]:
-    return [code for _, partitions in response.errors for _, code in partitions]
+def _codes(found: Iterable[tuple[Key, ErrorCode]]) -> list[ErrorCode]:
+    return [code for _, code in found]
 
 
-def _own_code(response: Any) -> list[int]:
-    return [response.error_code]
+def _own_code(answer: Any) -> list[ErrorCode]:
+    return [answer.error_code]

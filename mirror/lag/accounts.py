@@ -46,8 +46,8 @@ class Accounts:
         for state in self._flows:
             self._recorder.flow(state.name, has_begun=state.plan is not None)
             if state.name in served:
-                beats = state.flow.heartbeats.enabled and state.name in ours
-                self._recorder.awaits(state.name, heartbeats=beats, now_s=time.time())
+                emits_heartbeats = state.flow.heartbeats.enabled and state.name in ours
+                self._recorder.awaits(state.name, heartbeats=emits_heartbeats, now_s=time.time())
             if state.plan is not None:
                 served_plan = state.served()
                 self._recorder.serves(

@@ -1,4 +1,4 @@
-"""May the readers of a flow's source go to its target now, and what would that cost? Pure: facts in, an answer with reasons out.
+"""Judge whether readers of a flow's source may go to its target now, and what that would cost. Pure.
 
 The page, the terminal and the metric all ask here. That the source is down is a reason to go; that the target is down is a veto.
 """
@@ -108,8 +108,8 @@ def _vetoes(facts: Facts) -> Iterable[str]:
     for group, states in sorted((facts.groups or {}).items()):
         lost = {state.value: states[state.value] for state in NO_WAY if states.get(state.value)}
         if lost:
-            told = ", ".join(f"{name} {count}" for name, count in lost.items())
-            yield f"group {group} has topic-partitions with no offset to go on from ({told})"
+            counts = ", ".join(f"{name} {count}" for name, count in lost.items())
+            yield f"group {group} has topic-partitions with no offset to go on from ({counts})"
     if facts.source_up:  # else waiting brings nothing
         if facts.age_s > OLD_S:
             yield f"the numbers are {facts.age_s:.0f} s old"
@@ -138,7 +138,7 @@ def _unknowns(facts: Facts) -> Iterable[str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class ServedFacts:
     """What the appliance alone knows of a flow: its groups' offsets by what became of them, and who serves its slots."""
 
     groups: Mapping[str, Mapping[str, int]] | None
@@ -147,7 +147,7 @@ class Told:
     unserved: int | None
 
 
-def facts_of(flow: str, snapshot: Snapshot, *, source: str, target: str, told: Told | None) -> Facts:
+def facts_of(flow: str, snapshot: Snapshot, *, source: str, target: str, served: ServedFacts | None) -> Facts:
     """Return what a poll, and the appliance where it answers, say of a flow."""
     rows = [row for row in snapshot.rows if row.is_flow and row.group == flow]
     up = dict(snapshot.clusters)
@@ -164,10 +164,10 @@ def facts_of(flow: str, snapshot: Snapshot, *, source: str, target: str, told: T
         missing=sum(row.lag or 0 for row in known),
         waits_s=None if None in waits else max((wait for wait in waits if wait is not None), default=0.0),
         level_in_s=None if None in levels else max((level for level in levels if level is not None), default=None),
-        groups=told.groups if told is not None else None,
-        reread=told.reread if told is not None else {},
-        differences=told.differences if told is not None else None,
-        unserved=told.unserved if told is not None else None,
+        groups=served.groups if served is not None else None,
+        reread=served.reread if served is not None else {},
+        differences=served.differences if served is not None else None,
+        unserved=served.unserved if served is not None else None,
     )
 
 

@@ -1,4 +1,4 @@
-"""When was the first record written that is not replicated? Read from the source itself: exact, not interpolated.
+"""Find when the first unreplicated record was written. Read from the source itself: exact, not interpolated.
 
 One fetch per leader brings the batches at the replicated offsets of those that lag; headers suffice unless a position lies
 inside a batch. What a poll may cost is bounded: where many partitions lag they take turns, the longest unread first.
@@ -11,9 +11,11 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mirror.config.clients import aiokafka_options, fetch_options
+from mirror.config.clients import client_options, fetch_options
+from mirror.kafka.errors import ErrorCode, KafkaError
+from mirror.kafka.fetch_request import FetchLimits
+from mirror.kafka.fetch_session import From
 from mirror.kafka.fetcher import Source
-from mirror.kafka.protocol import KafkaError
 from mirror.model import record_batches
 from mirror.model.flow_plan import FlowPlan, Key
 from mirror.model.record_batches import Batch
@@ -38,7 +40,7 @@ class FirstUnreplicated:
 
     def __init__(self, plan: FlowPlan) -> None:
         self._name = plan.name
-        self._options = aiokafka_options(plan.consumer)
+        self._options = client_options(plan.consumer)
         self._isolation_level = fetch_options(plan.consumer).isolation_level
         self._known: dict[Key, _Known] = {}
         self._loop = asyncio.new_event_loop()
@@ -97,21 +99,12 @@ class FirstUnreplicated:
 
     async def _fetch(self, source: Source, leader: int, keys: list[Key], lagging: Mapping[Key, int]) -> int:
         """Read what one request brings; return its bytes."""
-        wanted: dict[str, list[tuple[int, int, int]]] = {}
-        for topic, partition in keys:
-            wanted.setdefault(topic, []).append((partition, lagging[topic, partition], PARTITION_BYTES))
-        fetched = await source.fetch(
-            leader,
-            wanted,
-            max_wait_ms=0,
-            min_bytes=0,
-            max_bytes=FETCH_PARTITIONS * PARTITION_BYTES,
-            isolation_level=self._isolation_level,
-            cold=False,
-        )
+        wanted = {key: From(lagging[key], PARTITION_BYTES) for key in keys}
+        limits = FetchLimits(0, 0, FETCH_PARTITIONS * PARTITION_BYTES, self._isolation_level)
+        fetched = await source.read(leader, wanted, limits)
         for part in fetched:
             key = (part.topic, part.partition)
-            timestamp = None if part.error else first_timestamp(part.records, lagging[key])
+            timestamp = None if part.error is not ErrorCode.none else first_timestamp(part.records, lagging[key])
             if timestamp is not None:
                 self._known[key] = _Known(lagging[key], timestamp)
         return sum(len(part.records) for part in fetched)

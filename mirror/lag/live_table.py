@@ -1,4 +1,4 @@
-"""The live table of a running appliance: flow, topic, partition, offset, log end, lag, rate, age, latency, verdict. Pure."""
+"""Draw the live table of a running appliance: flow, topic, partition, offset, log end, lag, rate, age, latency, verdict. Pure."""
 
 from __future__ import annotations
 

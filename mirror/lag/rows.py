@@ -1,4 +1,4 @@
-"""What the lag inspector and `kafka-mirror lag` show: rows, and the snapshot they come in. Pure."""
+"""Hold what the lag inspector and `kafka-mirror lag` show: rows, and the snapshot they come in. Pure."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from metrics.verdict import Sample, Status
+from mirror.lag.partition_offsets import PartitionOffsets
+
+RowKey = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,9 +35,18 @@ class LagRow:
     level_in_s: float | None = None  # at the present rates; None when level, or when it never will be
 
     @property
+    def key(self) -> RowKey:
+        """Key of its polls: of a flow the labels of its series, by which the appliance keeps its own polls."""
+        source, arrow, target = self.group.partition("->")
+        if self.is_flow and arrow:
+            return source, target, self.remote_topic, str(self.partition)
+        topic = self.remote_topic if self.is_flow else self.topic
+        return "group", self.cluster, self.group, topic, str(self.partition)
+
+    @property
     def lag(self) -> int | None:
         """Records behind, never below 0; None while either end is unknown."""
-        return None if self.offset is None or self.log_end is None else max(0, self.log_end - self.offset)
+        return PartitionOffsets(self.offset, log_end=self.log_end).lag
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +70,7 @@ def pace(samples: Sequence[Sample]) -> tuple[float | None, float | None]:
     return max(0.0, copied), level_in_s
 
 
-def chosen(
+def selected(
     rows: Iterable[LagRow], *, groups: Sequence[str] = (), topics: Sequence[str] = (), only_lagging: bool = False
 ) -> list[LagRow]:
     """Return the rows of these groups and topics (all when none is named; a topic by either of its names)."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from mirror.lag.failover import Told
+from mirror.lag.failover import ServedFacts
 
 _STATES = "kafka_mirror_group_partitions"
 _REREAD = "kafka_mirror_failover_reread_records"
@@ -25,8 +25,8 @@ def samples(exposition: str, names: Container[str]) -> Iterator[Any]:
         yield from (sample for sample in family.samples if sample.name in names)
 
 
-def told(exposition: str, source: str, target: str) -> Told:
-    """Return what an appliance says of one flow."""
+def served_facts(exposition: str, source: str, target: str) -> ServedFacts:
+    """Return what an appliance serves of one flow."""
     groups: dict[str, dict[str, int]] = {}
     reread: dict[str, int] = {}
     single: dict[str, float] = {}
@@ -41,7 +41,7 @@ def told(exposition: str, source: str, target: str) -> Told:
         else:
             single[sample.name] = single.get(sample.name, 0.0) + sample.value
     is_alone = single.get(_PROCESSES) == 1  # else others may serve what this one does not
-    return Told(
+    return ServedFacts(
         groups=groups if groups or single.get(_CHECKPOINTS) else None,
         reread=reread,
         differences=int(single[_DIFFERENCES]) if _DIFFERENCES in single else None,

@@ -1,4 +1,4 @@
-"""Rows as text: the consumer offset checker's table, a wider one, CSV and JSON. Pure."""
+"""Write rows as text: the consumer offset checker's table, a wider one, CSV and JSON. Pure."""
 
 from __future__ import annotations
 

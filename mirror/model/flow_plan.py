@@ -1,4 +1,4 @@
-"""What is replicated by whom and when: assignments of slots, and the arithmetic of windows. Pure."""
+"""Define what is replicated by whom and when: assignments of slots, and the arithmetic of windows. Pure."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class FlowPlan:
 
     @property
     def paused_key(self) -> Key:
-        """Topic-partition whose offset of the group has the topics that rest (mirror.model.paused_topics) as its metadata."""
+        """Topic-partition whose offset of the group has the paused topics (mirror.model.paused_topics) as its metadata."""
         return self.offset_map_topic, 0
 
 

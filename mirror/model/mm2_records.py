@@ -1,4 +1,4 @@
-"""MirrorMaker's own records, byte for byte: offset syncs, checkpoints, heartbeats. Pure.
+"""Encode and decode MirrorMaker's own records, byte for byte: offset syncs, checkpoints, heartbeats. Pure.
 
 Source: apache/kafka 4.1.1, connect/mirror-client, OffsetSync, Checkpoint and Heartbeat (Kafka protocol types, big-endian).
 """

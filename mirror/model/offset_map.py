@@ -1,4 +1,4 @@
-"""Where each record of a topic-partition went: source offsets in runs with the target offsets they have. Pure.
+"""Map source offsets of a topic-partition to target offsets, as runs. Pure.
 
 Each acknowledged batch says where its records went; runs that continue one another merge, so a topic-partition without gaps
 is one run, whatever its length. MirrorMaker keeps at most 64 points of this instead and cannot translate between them.

@@ -1,4 +1,4 @@
-"""The newest part of a topic-partition's offset map: kept with its position, moved to the map's topic from time to time. Pure.
+"""Keep the newest part of an offset map with the position, and move it to the map's topic from time to time. Pure.
 
 The position and the tail are one commit, so what was acknowledged and where it went are known together after any crash.
 A steady topic-partition's tail is one run that grows; the topic is written once a minute, or when a tail grows long.

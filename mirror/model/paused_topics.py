@@ -1,4 +1,4 @@
-"""Topics that an operator told a running flow to leave alone: a list of patterns, the metadata of an offset on the target."""
+"""Keep the topics that an operator paused: a list of patterns, as the metadata of an offset on the target."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import json
 import re
 from typing import NamedTuple
 
-from metrics.catalogue import OPERATORS_PAUSE
 from mirror.policy.filters import RegexError, compile_list
 
 MOST = 3_500  # brokers refuse metadata above 4,096 characters by default
-REASON = OPERATORS_PAUSE
+REASON = "paused by its operator (kafka-mirror positions resume)"
 
 
 class Paused(NamedTuple):

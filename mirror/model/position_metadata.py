@@ -1,4 +1,4 @@
-"""What is kept with a position, as its metadata. Pure."""
+"""Encode what is kept with a position, as its metadata. Pure."""
 
 from __future__ import annotations
 

@@ -8,45 +8,38 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
 
-import google_crc32c
-from aiokafka.codec import (
-    gzip_decode,
-    gzip_encode,
-    lz4_decode,
-    lz4_encode,
-    snappy_decode,
-    snappy_encode,
-    zstd_decode,
-    zstd_encode,
-)
-from aiokafka.record.control_record import ABORT_MARKER, ControlRecord
-from aiokafka.record.default_records import DefaultRecordBatchBuilder
-from aiokafka.record.memory_records import MemoryRecords
+from crc32c import crc32c
 
+from mirror.model import codecs
+from mirror.model.codecs import CODECS
 from mirror.model.offset_map import Run
+from mirror.model.records import (
+    CODEC_BITS,
+    HEADER,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC_AT,
+    NO_TIMESTAMP,
+    BatchBuilder,
+    CorruptBatch,
+    Raw,
+    body_of,
+    is_abort,
+    raw_records,
+    records,
+)
 
-HEADER = struct.Struct(">qiibIhiqqqhii")
-HEADER_SIZE = HEADER.size
-_LOG_OVERHEAD = 12  # baseOffset and batchLength, which batchLength itself does not count
+__all__ = ["CODECS", "HEADER", "CorruptBatch", "records"]
+
 _OVERHEAD = struct.Struct(">qi")
-_MAGIC_AT = 16  # in every format, behind the offset, the length, and four bytes more
 _CRC_FROM = 21  # the CRC covers the attributes and all that follows
-CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
-_DECODE = {1: gzip_decode, 2: snappy_decode, 3: lz4_decode, 4: zstd_decode}
-_ENCODE = {1: gzip_encode, 2: snappy_encode, 3: lz4_encode, 4: zstd_encode}
-_CODEC_BITS = 0x07
 _LOG_APPEND_TIME = 0x08
 _TRANSACTIONAL = 0x10
 _CONTROL = 0x20
 _DELETE_HORIZON = 0x40
-NO_TIMESTAMP = -1
+_ATTRIBUTES, _CRC, _PRODUCER = struct.Struct(">h"), struct.Struct(">I"), struct.Struct(">qhi")
 OWN_BYTES = 256 << 10  # brokers take 1 MiB by default
-
-
-class CorruptBatch(Exception):
-    """A batch's CRC does not match its bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +59,7 @@ class Batch:
     @property
     def codec(self) -> int:
         """Number of the compression codec (0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd)."""
-        return self.attributes & _CODEC_BITS
+        return self.attributes & CODEC_BITS
 
     @property
     def is_control(self) -> bool:
@@ -115,17 +108,17 @@ def batches(data: bytes) -> Iterator[Batch]:
     """Yield the complete batches of a fetch response's records; a cut-off tail is left for the next fetch."""
     view = memoryview(data)
     at, end = 0, len(data)
-    while at + _MAGIC_AT < end:
+    while at + MAGIC_AT < end:
         base, length = _OVERHEAD.unpack_from(view, at)
-        stop = at + _LOG_OVERHEAD + length
+        stop = at + LOG_OVERHEAD + length
         if stop > end:
             return
-        magic = view[at + _MAGIC_AT]
+        magic = view[at + MAGIC_AT]
         if magic < 2:  # a message of the formats before 0.11 may be smaller than the header of the present one
             yield _legacy(view[at:stop], base, magic)
         else:
             _, _, _, _, crc, attributes, delta, first, last, producer, _, _, count = HEADER.unpack_from(view, at)
-            if google_crc32c.value(bytes(view[at + _CRC_FROM : stop])) != crc:
+            if crc32c(view[at + _CRC_FROM : stop]) != crc:
                 raise CorruptBatch(f"the batch at source offset {base} does not match its CRC")
             yield Batch(view[at:stop], magic, base, base + delta, attributes, first, last, producer, count)
         at = stop
@@ -138,11 +131,14 @@ def _legacy(view: memoryview, base: int, magic: int) -> Batch:
     return Batch(view, magic, first, base, 0, NO_TIMESTAMP, NO_TIMESTAMP, -1, len(found))
 
 
-def whole(batch: Batch, codec: int | None) -> Outgoing:
-    """Return the batch as it is, or with its records section in another codec; no record is looked at."""
+def whole(batch: Batch, codec: int | None, level: int | None = None) -> Outgoing:
+    """Return the batch as it is, or with its records section in another codec; no record is looked at.
+
+    A plain batch that compression would make larger stays plain.
+    """
     data: bytes | memoryview = batch.data
     if codec is not None and codec != batch.codec:
-        data = _transcode(batch, codec)
+        data = _transcoded(batch, codec, level)
     middle = (batch.base_timestamp + batch.max_timestamp) / 2
     return Outgoing(
         data,
@@ -155,32 +151,39 @@ def whole(batch: Batch, codec: int | None) -> Outgoing:
     )
 
 
-def _transcode(batch: Batch, codec: int) -> bytes:
-    section = bytes(batch.data[HEADER_SIZE:])
-    if batch.codec:
-        section = bytes(_DECODE[batch.codec](section))
-    if codec:
-        section = bytes(_ENCODE[codec](section))
+def _transcoded(batch: Batch, codec: int, level: int | None) -> bytes | memoryview:
+    section = batch.data[HEADER_SIZE:]
+    try:
+        plain = codecs.decompress(batch.codec, section) if batch.codec else section
+    except ValueError as error:
+        raise CorruptBatch(f"the batch at source offset {batch.base_offset} cannot be decompressed: {error}") from error
+    packed = codecs.compress(codec, plain, level)
+    if len(packed) > len(section) and not batch.codec:
+        return batch.data
     header = bytearray(batch.data[:HEADER_SIZE])
-    struct.pack_into(">i", header, 8, HEADER_SIZE - _LOG_OVERHEAD + len(section))
-    struct.pack_into(">h", header, 21, batch.attributes & ~_CODEC_BITS | codec)
-    return bytes(header) + section
+    struct.pack_into(">i", header, 8, HEADER_SIZE - LOG_OVERHEAD + len(packed))
+    _ATTRIBUTES.pack_into(header, _CRC_FROM, batch.attributes & ~CODEC_BITS | codec)
+    return bytes(header) + packed
 
 
-def stamped(data: bytes | memoryview, producer_id: int, epoch: int, sequence: int, *, transactional: bool) -> bytes:
-    """Return the batch as our producer sends it: its ids and sequence in the header, a new CRC."""
-    out = bytearray(data)
-    (attributes,) = struct.unpack_from(">h", out, 21)
+def stamped(
+    data: bytes | memoryview, producer_id: int, epoch: int, sequence: int, *, transactional: bool
+) -> tuple[bytes, memoryview]:
+    """Return the batch as our producer sends it: a header with its ids, sequence and CRC, and the records as they are."""
+    header, records_section = bytearray(data[:HEADER_SIZE]), memoryview(data)[HEADER_SIZE:]
+    (attributes,) = _ATTRIBUTES.unpack_from(header, _CRC_FROM)
     attributes = attributes | _TRANSACTIONAL if transactional else attributes & ~_TRANSACTIONAL
-    struct.pack_into(">q", out, 0, 0)  # the broker assigns offsets and refuses any other base
-    struct.pack_into(">i", out, 12, -1)
-    struct.pack_into(">h", out, 21, attributes)
-    struct.pack_into(">qhi", out, 43, producer_id, epoch, sequence)
-    struct.pack_into(">I", out, 17, google_crc32c.value(bytes(memoryview(out)[_CRC_FROM:])))
-    return bytes(out)
+    struct.pack_into(">q", header, 0, 0)  # the broker assigns offsets and refuses any other base
+    struct.pack_into(">i", header, 12, -1)
+    _ATTRIBUTES.pack_into(header, _CRC_FROM, attributes)
+    _PRODUCER.pack_into(header, 43, producer_id, epoch, sequence)
+    _CRC.pack_into(header, 17, crc32c(records_section, crc32c(header[_CRC_FROM:])))
+    return bytes(header), records_section
 
 
-def rebatch(sources: Iterable[Batch], position: int, *, codec: int | None, max_bytes: int) -> list[Outgoing]:
+def rebatch(
+    sources: Iterable[Batch], position: int, *, codec: int | None, max_bytes: int, level: int | None = None
+) -> list[Outgoing]:
     """Decode the records at or behind `position` and pack them into new batches, order and content kept.
 
     Args:
@@ -188,6 +191,7 @@ def rebatch(sources: Iterable[Batch], position: int, *, codec: int | None, max_b
         position: Next source offset to replicate.
         codec: Codec of the new batches; None keeps that of the first source batch.
         max_bytes: Uncompressed bytes at which a new batch is begun; one record may exceed it.
+        level: Of the codec; None for its default.
 
     Returns:
         Batches that together cover every record; empty when all records lie before `position`.
@@ -195,62 +199,64 @@ def rebatch(sources: Iterable[Batch], position: int, *, codec: int | None, max_b
     sources = list(sources)
     codec = sources[0].codec if codec is None else codec
     done: list[Outgoing] = []
-    builder = Packer(codec, max_bytes)
+    packer = Packer(codec, max_bytes, level)
     for batch in sources:
-        for record in records(batch.data):
+        for record in raws(batch):
             if record.offset < position:
                 continue
-            if not builder.append(record, record.offset):
-                done.append(builder.build())
-                builder = Packer(codec, max_bytes)
-                builder.append(record, record.offset)
-        builder.next_offset = max(builder.next_offset, batch.last_offset + 1)
-    if builder.count:
-        done.append(builder.build())
+            if not packer.append(record.timestamp, record.body, record.offset):
+                done.append(packer.build())
+                packer = Packer(codec, max_bytes, level)
+                packer.append(record.timestamp, record.body, record.offset)
+        packer.next_offset = max(packer.next_offset, batch.last_offset + 1)
+    if packer.count:
+        done.append(packer.build())
     return done
+
+
+def raws(batch: Batch) -> Iterator[Raw]:
+    """Yield a batch's records with their bodies as they are; those of the old formats in today's."""
+    if batch.magic == 2:
+        yield from raw_records(batch.data)
+        return
+    for record in records(batch.data):
+        yield Raw(record.offset, record.timestamp, body_of(record.key, record.value))
 
 
 class Packer:
     """One batch under construction, with the sums its report needs."""
 
-    def __init__(self, codec: int, max_bytes: int) -> None:
-        self._builder = DefaultRecordBatchBuilder(
-            2, codec, is_transactional=0, producer_id=-1, producer_epoch=-1, base_sequence=0, batch_size=max_bytes
-        )
-        self.count = 0
+    def __init__(self, codec: int, max_bytes: int, level: int | None = None) -> None:
+        self._builder = BatchBuilder(codec, max_bytes, level)
         self.next_offset = 0
         self._min = self._max = self._sum = 0
         self._runs: list[list[int]] = []  # [first source offset, first index, records]
         self._behind = -1  # source offset behind the last run
 
-    def append(self, record: Any, source: int) -> bool:
+    @property
+    def count(self) -> int:
+        """Records in it."""
+        return self._builder.count
+
+    def append(self, timestamp: int, body: bytes, source: int) -> bool:
         """Add the record of that source offset; False when the batch is full."""
-        timestamp = record.timestamp if record.timestamp is not None else NO_TIMESTAMP
-        added = self._builder.append(
-            self.count,
-            timestamp,
-            record.key,
-            record.value,
-            list(record.headers),
-        )
-        if added is None:
+        index = self._builder.count
+        if not self._builder.append(timestamp, body):
             return False
-        self._min = min(self._min, timestamp) if self.count else timestamp
-        self._max = max(self._max, timestamp) if self.count else timestamp
+        self._min = min(self._min, timestamp) if index else timestamp
+        self._max = max(self._max, timestamp) if index else timestamp
         self._sum += timestamp
         if source == self._behind:
             self._runs[-1][2] += 1
         else:
-            self._runs.append([source, self.count, 1])
-        self._behind = source + 1
-        self.count += 1
-        self.next_offset = source + 1
+            self._runs.append([source, index, 1])
+        self._behind = self.next_offset = source + 1
         return True
 
     def build(self) -> Outgoing:
         """Return the batch."""
         return Outgoing(
-            bytes(self._builder.build()),
+            self._builder.build(),
             self.count,
             self.next_offset,
             self._min,
@@ -267,47 +273,24 @@ def of_values(pairs: Iterable[tuple[bytes, bytes | None]], *, timestamp_ms: int)
         if size > OWN_BYTES:
             yield builder.build()
             builder, size = Packer(CODECS["none"], 1 << 30), 0
-        builder.append(_Own(timestamp_ms, key, value), builder.count)
+        builder.append(timestamp_ms, body_of(key, value), builder.count)
         size += len(key) + len(value or b"")
     if builder.count:
         yield builder.build()
-
-
-class _Own(NamedTuple):
-    """A record that comes from no source."""
-
-    timestamp: int
-    key: bytes
-    value: bytes | None
-    headers: tuple[()] = ()
-
-
-def records(data: memoryview) -> Iterator[Any]:
-    """Yield the records of batches, decoded by aiokafka (offset, timestamp in epoch ms, key, value, headers)."""
-    reader = MemoryRecords(bytes(data))
-    while reader.has_next():
-        yield from reader.next_batch()
 
 
 def halves(outgoing: Outgoing) -> list[Outgoing]:
     """Split a batch that the target refuses, too large or for one of its records; a single record comes back alone."""
     if outgoing.count < 2:
         return [outgoing]
-    codec = HEADER.unpack_from(outgoing.data)[5] & _CODEC_BITS
+    codec = HEADER.unpack_from(outgoing.data)[5] & CODEC_BITS
     middle = outgoing.count // 2
     parts = [Packer(codec, 1 << 30), Packer(codec, 1 << 30)]
     offsets = (run.source + index for run in outgoing.runs for index in range(run.records))
-    for index, (record, offset) in enumerate(zip(records(memoryview(outgoing.data)), offsets, strict=True)):
-        parts[index >= middle].append(record, offset)
+    for index, (record, offset) in enumerate(zip(raw_records(outgoing.data), offsets, strict=True)):
+        parts[index >= middle].append(record.timestamp, record.body, offset)
     first, second = (part.build() for part in parts)
     return [first, replace(second, next_offset=outgoing.next_offset)]
-
-
-def is_abort(batch: Batch) -> bool:
-    """Tell whether a control batch ends its transaction by an abort."""
-    for record in records(batch.data):
-        return bool(ControlRecord.parse(record.key) == ABORT_MARKER)
-    return False
 
 
 def committed(fetched: Iterable[Batch], aborted: Iterable[tuple[int, int]]) -> Iterator[Batch]:
@@ -325,7 +308,7 @@ def committed(fetched: Iterable[Batch], aborted: Iterable[tuple[int, int]]) -> I
         while waiting and waiting[0][1] <= batch.last_offset:
             active.add(waiting.pop(0)[0])
         if batch.is_control:
-            if is_abort(batch):
+            if is_abort(batch.data):
                 active.discard(batch.producer_id)
         elif batch.is_transactional and batch.producer_id in active:
             yield _emptied(batch)

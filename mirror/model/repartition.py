@@ -1,22 +1,29 @@
-"""Records for a topic that has another number of partitions on the target: placed as Kafka's default partitioner would. Pure.
+"""Place records for a topic of another number of partitions as Kafka's default partitioner would. Pure.
 
 A key's records stay in order: all of one key go to one partition, and a round is acknowledged whole before the next is sent.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from functools import lru_cache
 
-from aiokafka.partitioner import murmur2
-
 from mirror.model.record_batches import Batch, Outgoing, Packer, records
+from mirror.model.records import body_of
 
 Round = dict[int, Outgoing]  # one batch per partition of the target
 
 
 def rounds(
-    sources: Sequence[Batch], position: int, *, partitions: int, unkeyed: int, codec: int | None, max_bytes: int
+    sources: Sequence[Batch],
+    position: int,
+    *,
+    partitions: int,
+    unkeyed: int,
+    codec: int | None,
+    max_bytes: int,
+    level: int | None = None,
 ) -> list[Round]:
     """Decode the records at or behind `position` and pack them by target partition.
 
@@ -27,6 +34,7 @@ def rounds(
         unkeyed: Partition for the records without a key; to be another one each time.
         codec: Codec of the new batches; None keeps that of the first source batch.
         max_bytes: Uncompressed bytes at which a new batch is begun; one record may exceed it.
+        level: Of the codec; None for its default.
 
     Returns:
         Rounds to send one after the other; none when all records lie before `position`.
@@ -37,11 +45,12 @@ def rounds(
         for record in records(batch.data):
             if record.offset < position:
                 continue
-            where = unkeyed % partitions if record.key is None else place(bytes(record.key), partitions)
-            packers = packed.setdefault(where, [Packer(codec, max_bytes)])
-            if not packers[-1].append(record, record.offset):
-                packers.append(Packer(codec, max_bytes))
-                packers[-1].append(record, record.offset)
+            where = unkeyed % partitions if record.key is None else place(record.key, partitions)
+            packers = packed.setdefault(where, [Packer(codec, max_bytes, level)])
+            body = body_of(record.key, record.value, record.headers)
+            if not packers[-1].append(record.timestamp, body, record.offset):
+                packers.append(Packer(codec, max_bytes, level))
+                packers[-1].append(record.timestamp, body, record.offset)
     count = max((len(packers) for packers in packed.values()), default=0)
     return [
         {where: packers[number].build() for where, packers in sorted(packed.items()) if number < len(packers)}
@@ -53,3 +62,21 @@ def rounds(
 def place(key: bytes, partitions: int) -> int:
     """Return the partition that Kafka's default partitioner gives a key (BuiltInPartitioner.partitionForKey)."""
     return int((murmur2(key) & 0x7FFFFFFF) % partitions)
+
+
+_SEED, _M, _R, _ALL = 0x9747B28C, 0x5BD1E995, 24, 0xFFFFFFFF
+
+
+def murmur2(data: bytes) -> int:
+    """Return the hash that Kafka's clients place keys by, as an unsigned number (org.apache.kafka.common.utils.Utils.murmur2)."""
+    size = len(data)
+    found = _SEED ^ size
+    whole = size & ~3
+    for (word,) in struct.iter_unpack("<I", data[:whole]):
+        mixed = word * _M & _ALL
+        mixed = (mixed ^ mixed >> _R) * _M & _ALL
+        found = (found * _M & _ALL) ^ mixed
+    if rest := data[whole:]:
+        found = (found ^ int.from_bytes(rest, "little")) * _M & _ALL
+    found = (found ^ found >> 13) * _M & _ALL
+    return found ^ found >> 15

@@ -1,4 +1,4 @@
-"""Replication reports: one row per topic-partition and window, what the stream consists of. Pure."""
+"""Count and measure what one window replicates of a topic-partition, and name why one is paused. Pure."""
 
 from __future__ import annotations
 
@@ -7,26 +7,16 @@ from dataclasses import dataclass, field
 
 from metrics.catalogue import RECORD_SECONDS
 from metrics.native import Counts
+from metrics.reports import Measured
 
 BOUNDS_MS = tuple(bound * 1000 for bound in RECORD_SECONDS)
 HIDDEN = "the source does not show its topic, which was deleted, or this client may not DESCRIBE it"
 ABSENT = "is not there on the target"
 AWAITS = "its last batch may still come into the target's log"
-RESTS = "it rests until its position is set (kafka-mirror positions)"
-FORGOTTEN = "the position went with it, and it rests until that is put back"
+RESTS = "it is paused until its position is set (kafka-mirror positions)"
+FORGOTTEN = "the position went with it, and it is paused until that is put back"
 # Ends of the reasons for a pause that have to do with the topics: those are looked at again.
 OF_TOPICS = (HIDDEN, ABSENT, RESTS, FORGOTTEN)
-SCHEMA = (
-    "source string, target string, topic string, source_topic string, partition int, "
-    "window_id bigint, slot int, duration_ms double, "
-    "records bigint, bytes bigint, position bigint, last_timestamp_ms double, "
-    "age_ms double, age_min_ms double, age_max_ms double, age_sum_ms double, "
-    "age_counts array<bigint>, age_native array<bigint>, "  # native: buckets and counts in turn (metrics.native)
-    "latency_ms double, latency_min_ms double, latency_max_ms double, latency_sum_ms double, "
-    "latency_counts array<bigint>, latency_native array<bigint>, "
-    "lost bigint, rewinds bigint, reason string, "
-    "lease_wait_ms double, takeovers bigint"  # of the slot: in one row of each window, null and 0 in the others
-)
 
 
 @dataclass(slots=True)
@@ -61,11 +51,11 @@ class Spread:
             below = upto
         self.counts[last] += count - below
 
-    def columns(self) -> tuple[float | None, float | None, float | None, float, list[int], list[int]]:
-        """Return (last, min, max, sum, counts, native); the first three are None when nothing was measured."""
+    def columns(self) -> Measured:
+        """Return what a report tells of the measure."""
         if self.last is None:
-            return None, None, None, 0.0, self.counts, []
-        return self.last, self.low, self.high, self.total, self.counts, self.native.flat()
+            return Measured(None, None, None, 0.0, self.counts, [])
+        return Measured(self.last, self.low, self.high, self.total, self.counts, self.native.flat())
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Which window may write in a slot: leases as group offsets with metadata, and what they tell the next window. Pure."""
+"""Define leases: which window may write in a slot, as group offsets with metadata. Pure."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class LeaseState(NamedTuple):
     outcome: WindowOutcome = WindowOutcome()
 
     def encode(self) -> tuple[int, str]:
-        """Return it as offset and metadata. How a window ended is only told when it has."""
+        """Return it as offset and metadata. How a window ended is part of it only when it has."""
         spare, decides_ms = self.outcome.spare, self.outcome.decides_ms
         marks = {
             _UNCLEAN: self.is_released and self.outcome.is_unclean,

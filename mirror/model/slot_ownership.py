@@ -1,4 +1,4 @@
-"""Who serves which slot: the keys and the metadata of the group offsets that say so. Pure."""
+"""Define the group offsets, and their metadata, that say who serves which slot. Pure."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ class Layout(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """Which run is to serve a slot (0: none), since when and when it last said so (epoch ms), a digest of its flow's settings."""
+    """The run that is to serve a slot (0: none), since when, when it was last renewed (epoch ms), a digest of its settings."""
 
     run_id: int
     since_ms: int = 0
-    said_ms: int = 0
+    renewed_ms: int = 0
     settings: str = ""
 
     def encode(self) -> tuple[int, str]:
         """Return it as offset and metadata."""
-        return self.run_id, f"{self.since_ms} {self.said_ms} {self.settings}"
+        return self.run_id, f"{self.since_ms} {self.renewed_ms} {self.settings}"
 
     @classmethod
     def parse(cls, at: tuple[int, str]) -> Owner:
         """Decode `encode()`; malformed metadata yields only the run."""
         since, _, rest = at[1].partition(" ")
-        said, _, settings = rest.partition(" ")
-        return cls(at[0], int(since), int(said), settings) if since.isdigit() and said.isdigit() else cls(at[0])
+        renewed, _, settings = rest.partition(" ")
+        return cls(at[0], int(since), int(renewed), settings) if since.isdigit() and renewed.isdigit() else cls(at[0])
 
 
 _STOPS_KEPT = 8
@@ -61,27 +61,27 @@ def with_stop(run_id: int, stops: tuple[int, str] | None) -> tuple[int, str]:
 
 
 def stop_key() -> int:
-    """Partition of the lease topic whose metadata are the ids of runs that shall stop."""
+    """Return the partition of the lease topic whose metadata are the ids of runs that shall stop."""
     return 0
 
 
 def layout_key() -> int:
-    """Partition of the lease topic whose metadata is the `Layout` of the processes that work."""
+    """Return the partition of the lease topic whose metadata is the `Layout` of the processes that work."""
     return 1
 
 
 def owner_key(slot: int) -> int:
-    """Partition of the lease topic whose offset is the run that is to serve a slot, 0 for none; metadata: of which settings."""
+    """Return the partition of the lease topic whose offset is the run that is to serve a slot, and its metadata an `Owner`."""
     return _KEYS_OF_A_FLOW + _KEYS_OF_A_SLOT * slot
 
 
 def ready_key(slot: int) -> int:
-    """Partition of the lease topic on which a slot's successor says that it is ready."""
+    """Return the partition of the lease topic on which a slot's successor says that it is ready."""
     return owner_key(slot) + 1
 
 
 def lease_key(slot: int, lane: int) -> int:
-    """Partition of the lease topic that keeps a lane's `LeaseState` of a slot; no lane writes another's."""
+    """Return the partition of the lease topic that keeps a lane's `LeaseState` of a slot; no lane writes another's."""
     return owner_key(slot) + 2 + lane
 
 

@@ -1,4 +1,4 @@
-"""Names of remote topics, and which topics a flow must leave alone. Pure."""
+"""Name remote topics, and tell which topics a flow must leave alone. Pure."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class ReplicationPolicy:
         )
 
     def heartbeats_topic(self) -> str:
-        """Return the topic on the target that a flow beats in."""
+        """Return the topic on the target that a flow writes its heartbeats to."""
         return HEARTBEATS
 
     def checkpoints_topic(self, alias: str) -> str:

@@ -10,7 +10,7 @@ class OnRecreated(StrEnum):
     """What to do about a topic-partition whose topic was replaced, on either side."""
 
     RESTART = "restart"  # replicate it from its start: on the target behind what is there, or into a topic that is empty again
-    STOP = "stop"  # let it rest until somebody sets its position
+    STOP = "stop"  # pause it until somebody sets its position
     CONTINUE = "continue"  # go on at its position, or at the log's end where that lies before it
 
 

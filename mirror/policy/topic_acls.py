@@ -1,4 +1,4 @@
-"""Which ACLs of source topics the target's topics should have. Pure.
+"""Decide which ACLs of source topics the target's topics should have. Pure.
 
 MirrorMaker's rules (MirrorSourceConnector.syncTopicAcls), with one difference: a literal "*" is not carried over. Under the
 default policy it would name a topic "A.*" that cannot exist, under the identity policy it would open every topic of the target.

@@ -1,4 +1,4 @@
-"""What the settings of a remote topic should be, and what must change for that. Pure.
+"""Decide what the settings of a remote topic should be, and what must change for that. Pure.
 
 MirrorMaker's rules (MirrorSourceConnector.syncTopicConfigs, DefaultConfigPropertyFilter), with one difference that nobody
 sees on the topic: it writes every setting at each cycle, this only what differs.

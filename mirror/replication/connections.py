@@ -7,7 +7,7 @@ import contextlib
 from dataclasses import dataclass
 from typing import Any
 
-from mirror.config.clients import aiokafka_options, produce_options
+from mirror.config.clients import client_options, produce_options
 from mirror.handover.lease import NETWORK
 from mirror.kafka.fetcher import Source
 from mirror.kafka.target import Target
@@ -26,7 +26,7 @@ class Connections:
     async def renew_source(self, plan: FlowPlan) -> None:
         """Read through new connections from now on."""
         await _close(self.source, within_s=GRACE_S)
-        self.source = Source(aiokafka_options(plan.consumer))
+        self.source = Source(client_options(plan.consumer))
 
 
 _kept: dict[str, Connections] = {}  # by the flow's name
@@ -41,7 +41,7 @@ def connected(plan: FlowPlan, window: Window) -> Connections:
     """Return a flow's clients, new ones where it has none or its target was closed."""
     connections = _kept.get(plan.name)
     if connections is None:
-        connections = _kept[plan.name] = Connections(Source(aiokafka_options(plan.consumer)), _target(plan, window))
+        connections = _kept[plan.name] = Connections(Source(client_options(plan.consumer)), _target(plan, window))
     elif connections.target.is_closed:
         connections.target = _target(plan, window)
     return connections
@@ -50,7 +50,7 @@ def connected(plan: FlowPlan, window: Window) -> Connections:
 def _target(plan: FlowPlan, window: Window) -> Target:
     produce = produce_options(plan.producer)
     return Target(
-        aiokafka_options(plan.producer),
+        client_options(plan.producer),
         request_bytes=produce.max_request_size,
         transactional_id=plan.transactional_id(window.slot) if plan.is_exactly_once else None,
         transaction_timeout_ms=produce.transaction_timeout_ms,

@@ -9,9 +9,13 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import chain, islice
 
 from mirror.config.clients import FetchOptions
+from mirror.kafka.client import Purpose
+from mirror.kafka.errors import ErrorCode, KafkaError, name_of
 from mirror.kafka.fetch_errors import FetchError, fetch_error
+from mirror.kafka.fetch_request import FetchLimits
+from mirror.kafka.fetch_session import From
 from mirror.kafka.fetcher import Fetched, Source
-from mirror.kafka.protocol import EARLIEST, LATEST, KafkaError
+from mirror.kafka.protocol import EARLIEST, LATEST
 from mirror.model import record_batches
 from mirror.model.flow_plan import Key
 from mirror.replication.partition import Partition
@@ -126,18 +130,19 @@ class Fetching:
                 fetched = await self._source.fetch(
                     node,
                     wanted,
-                    max_wait_ms=self._options.max_wait_ms,
-                    min_bytes=self._options.min_bytes,
-                    max_bytes=min(self._options.max_bytes, share),
-                    isolation_level=self._options.isolation_level,
-                    cold=is_cold,
+                    FetchLimits(
+                        self._options.max_wait_ms,
+                        self._options.min_bytes,
+                        min(self._options.max_bytes, share),
+                        self._options.isolation_level,
+                    ),
+                    Purpose.IDLE_FETCH if is_cold else Purpose.DATA,
                 )
                 failures = 0
                 self._told.clear()
-                asked = {(topic, part): offset for topic, parts in wanted.items() for part, offset, _ in parts}
-                await self._take(fetched, asked)
+                await self._take(node, fetched, wanted)
                 self._firsts[node] += sum(1 for part in fetched if part.records)
-            except (KafkaError, OSError, TimeoutError) as error:
+            except KafkaError as error:
                 failures += 1
                 self.warn(f"fetch from node {node} failed", error)
                 await asyncio.sleep(min(RETRY_S * 2**failures, LONGEST_RETRY_S))
@@ -153,9 +158,9 @@ class Fetching:
         except TimeoutError:
             return
 
-    def _wanted(self, node: int, *, is_cold: bool) -> dict[str, list[tuple[int, int, int]]]:
-        """Return what to ask of one broker now: (partition, offset, max bytes) per topic, with room to queue it."""
-        wanted: dict[str, list[tuple[int, int, int]]] = {}
+    def _wanted(self, node: int, *, is_cold: bool) -> dict[Key, From]:
+        """Return what to ask of one broker now: where to read each topic-partition from that has room to queue it."""
+        wanted: dict[Key, From] = {}
         now = self._loop.time()
         for partition in self._in_turn(node):
             if is_cold and partition.is_hot and now - partition.last_data_s > HOT_S and not partition.held_bytes:
@@ -163,8 +168,8 @@ class Fetching:
             if partition.is_hot == is_cold or not partition.has_room(now):
                 continue
             assigned = partition.assigned
-            wanted.setdefault(assigned.topic, []).append(
-                (assigned.partition, partition.position, self._options.max_partition_bytes)
+            wanted[assigned.topic, assigned.partition] = From(
+                partition.position, self._options.max_partition_bytes, partition.source_id
             )
         return wanted
 
@@ -174,17 +179,17 @@ class Fetching:
         first = self._firsts[node] % max(1, len(everyone))
         return chain(islice(everyone, first, None), islice(everyone, first))
 
-    async def _take(self, fetched: list[Fetched], asked: Mapping[Key, int]) -> None:
+    async def _take(self, node: int, fetched: list[Fetched], asked: Mapping[Key, From]) -> None:
         """Queue what a fetch brought."""
         now = self._loop.time()
         for part in fetched:
             key = part.topic, part.partition
             partition = self._partitions.get(key)
             # Another fetch (hot or cold) may have moved the position since this one was asked for.
-            if partition is None or partition.position != asked.get(key) or not partition.is_placed:
+            if partition is None or partition.position != asked[key].offset or not partition.is_placed:
                 continue
-            if part.error:
-                await self._refused(partition, part.error)
+            if part.error is not ErrorCode.none:
+                await self._refused(node, partition, part.error)
             elif part.high_watermark < partition.high_watermark:
                 self._on_doubt(partition)  # a log that has grown shorter, if it is not a new leader's first answer
             else:
@@ -208,17 +213,23 @@ class Fetching:
             if not partition.in_flight:
                 self._on_batches(partition)
 
-    async def _refused(self, partition: Partition, code: int) -> None:
-        error, name = fetch_error(code)
+    async def _refused(self, node: int, partition: Partition, code: ErrorCode) -> None:
+        error = fetch_error(code)
         if error is FetchError.OUT_OF_RANGE:
             await self._out_of_range(partition)
         elif error is FetchError.UNKNOWN_TOPIC:
             self._on_doubt(partition)
+        elif error is FetchError.PASSING and self._has_moved(node, partition):
+            self.follow_leaders()
         elif error is FetchError.PASSING:
             partition.retried(self._loop.time() + RETRY_S)
             await self.refresh()
         else:
-            self._pauses.back_off(partition, f"the source refuses the fetch: {name}")
+            self._pauses.back_off(partition, f"the source refuses the fetch: {name_of(code)}")
+
+    def _has_moved(self, node: int, partition: Partition) -> bool:
+        """Tell whether another leader is known: a refusal names it, on newer brokers."""
+        return self._source.leader(partition.assigned.topic, partition.assigned.partition) not in (None, node)
 
     async def _out_of_range(self, partition: Partition) -> None:
         """Go on where the log begins, where retention deleted the position; doubt the topic, where the log ends before it."""
@@ -229,10 +240,8 @@ class Fetching:
         try:
             earliest = (await self._source.offsets({key: EARLIEST}))[key]
             latest = (await self._source.offsets({key: LATEST}))[key]
-        except (KafkaError, OSError, TimeoutError) as error:
-            self._pauses.back_off(
-                partition, f"position {asked} is out of range and the log's bounds unknown: {error!r}"
-            )
+        except KafkaError as error:
+            self._pauses.back_off(partition, f"position {asked} is out of range and the log's bounds unknown: {error}")
             return
         if not (isinstance(earliest, int) and isinstance(latest, int)):
             refused = latest if isinstance(earliest, int) else earliest

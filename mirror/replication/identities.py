@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
-from contextlib import closing
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
+from mirror.kafka.fetcher import Source
 from mirror.kafka.protocol import EARLIEST, LATEST
+from mirror.kafka.target import Target
 from mirror.model.flow_plan import Assigned, FlowPlan
 from mirror.model.offset_map_tail import Tail
 from mirror.model.position_metadata import PositionMetadata
@@ -17,56 +17,40 @@ from mirror.policy.recreated import OnRecreated, TopicIds
 from mirror.replication import logged_reasons
 from mirror.replication.partition import Identity, Partition
 
-if TYPE_CHECKING:
-    from mirror.kafka.admin import Topic
-
 log = logging.getLogger("mirror")
 
 WITHIN_S = 3.0
 
 
 class Identities:
-    """Asks with clients of its own, which live for the question alone: aiokafka knows nothing of topic ids."""
+    """Asks both clusters which topics they have by a flow's names. Brokers before 2.8 cannot tell one topic from another."""
 
-    def __init__(self, plan: FlowPlan) -> None:
+    def __init__(self, plan: FlowPlan, source: Source, target: Target) -> None:
         self._plan = plan
+        self._source = source
+        self._target = target
 
     async def identify(self, partitions: Iterable[Partition]) -> dict[Partition, str]:
         """Verify each topic-partition whose topics are there; return why the others stay unverified.
 
         Raises:
-            ClusterUnavailable: a cluster does not tell.
+            KafkaError: a cluster does not tell.
         """
-        unverified = list(partitions)
-        now = await asyncio.to_thread(self._now, unverified)  # a client takes its time to open and to close
+        async with asyncio.timeout(WITHIN_S):
+            await asyncio.gather(self._source.refresh(), self._target.refresh())
         unclear = {}
-        for partition, ids in zip(unverified, now, strict=True):
-            if not ids.source:
+        for partition in partitions:
+            assigned = partition.assigned
+            if not self._source.knows(assigned.topic, assigned.partition):
                 unclear[partition] = HIDDEN
-            elif not ids.target and TopicIds.parse(partition.ids).target:
-                unclear[partition] = f"{partition.assigned.remote_topic} {ABSENT}"
+                continue
+            ids = TopicIds(self._source.topic_id(assigned.topic), self._target.topic_id(assigned.remote_topic))
+            is_there = self._target.shows(assigned.remote_topic)
+            if not is_there and TopicIds.parse(partition.ids).target:
+                unclear[partition] = f"{assigned.remote_topic} {ABSENT}"
             else:
                 identified(self._plan, partition, ids)
         return unclear
-
-    def _now(self, partitions: list[Partition]) -> list[TopicIds]:
-        plan = self._plan
-        source = _described(plan.source, plan.consumer, {p.assigned.topic for p in partitions})
-        target = _described(plan.target, plan.producer, {p.assigned.remote_topic for p in partitions})
-        return [
-            TopicIds(_id(source.get(p.assigned.topic)), _id(target.get(p.assigned.remote_topic))) for p in partitions
-        ]
-
-
-def _described(alias: str, client: Mapping[str, str], topics: Iterable[str]) -> dict[str, Topic]:
-    from mirror.kafka.admin import Admin  # brings librdkafka, which a worker has no other use for
-
-    with closing(Admin(alias, client)) as admin:
-        return admin.described(topics, within_s=WITHIN_S)
-
-
-def _id(topic: Topic | None) -> str:
-    return topic.topic_id if topic is not None else ""
 
 
 def placed(

@@ -1,4 +1,4 @@
-"""Why topic-partitions are paused, as this process has logged it: a window does not repeat what the one before has logged."""
+"""Remember why topic-partitions are paused, as this process logged it: a window does not repeat what an earlier one logged."""
 
 from __future__ import annotations
 

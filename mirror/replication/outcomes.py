@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Sequence
 
-from mirror.config.clients import aiokafka_options
+from mirror.config.clients import client_options
 from mirror.handover.lease import NETWORK
 from mirror.kafka.fetcher import Source
 from mirror.kafka.producer import DECIDES_S
@@ -70,7 +70,7 @@ async def find_outcomes(
     """
     if not partitions:
         return True
-    target, unsettled = Source(aiokafka_options(plan.producer)), set(partitions)
+    target, unsettled = Source(client_options(plan.producer)), set(partitions)
     try:
         async with asyncio.timeout(FOUND_WITHIN_S):
             await target.open({p.assigned.remote_topic for p in partitions})

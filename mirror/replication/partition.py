@@ -1,11 +1,13 @@
-"""The state of one topic-partition inside a window: its position, what was read of it, its identity and its pause."""
+"""Hold the state of one topic-partition inside a window: its position, what was read of it, its identity and its pause."""
 
 from __future__ import annotations
 
+import uuid
 from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+from mirror.kafka.metadata import id_of
 from mirror.kafka.protocol import EARLIEST
 from mirror.model.flow_plan import Assigned
 from mirror.model.offset_map_tail import Tail
@@ -13,6 +15,7 @@ from mirror.model.paused_topics import REASON as BY_OPERATOR
 from mirror.model.record_batches import Batch, Outgoing
 from mirror.model.repartition import Round
 from mirror.model.reports import Tally
+from mirror.policy.recreated import TopicIds
 
 QUEUE_BYTES = 4 << 20  # read-ahead per topic-partition
 FIRST_BACK_OFF_S, LAST_BACK_OFF_S = 1.0, 60.0
@@ -140,6 +143,11 @@ class Partition:
         """Pause it until an operator sets its position; `before` the window, where the plan says so too."""
         self.identity = Identity.REPLACED_BEFORE if before else Identity.REPLACED
         self.paused(Pause.REPLACED, reason)
+
+    @property
+    def source_id(self) -> uuid.UUID | None:
+        """The id of the source's topic that its position is of; None where it is not known."""
+        return id_of(TopicIds.parse(self.ids).source)
 
     @property
     def awaits_operator(self) -> bool:

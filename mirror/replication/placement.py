@@ -6,16 +6,15 @@ import asyncio
 import logging
 from collections.abc import Mapping
 
-from mirror.errors import ClusterUnavailable
-from mirror.kafka.fetch_errors import is_silence
+from mirror.kafka.errors import SILENCES, KafkaError
 from mirror.kafka.fetcher import Source
-from mirror.kafka.protocol import KafkaError
 from mirror.model.flow_plan import Key
 from mirror.replication.fetching import Fetching
 from mirror.replication.identities import Identities
 from mirror.replication.partition import Identity, Partition
 from mirror.replication.pauses import Pauses
 from mirror.replication.settlement import Settlement
+from mirror.runtime.logs import in_words
 
 log = logging.getLogger("mirror")
 
@@ -73,9 +72,9 @@ class Placement:
             return
         try:
             unclear = await self._identities.identify(unverified)
-        except ClusterUnavailable as error:
+        except (KafkaError, TimeoutError) as error:
             say = logging.DEBUG if self._has_failed else logging.WARNING
-            log.log(say, "%s: the ids of some topics cannot be read (%s), retrying", self._name, error)
+            log.log(say, "%s: the ids of some topics cannot be read (%s), retrying", self._name, in_words(error))
             self._has_failed = True
             await asyncio.sleep(IDENTIFY_EVERY_S)
             return
@@ -115,20 +114,19 @@ class Placement:
         if not wanted:
             return
         found = await self._source.offsets(wanted)
-        silences = {answer for answer in found.values() if not isinstance(answer, int) and is_silence(answer)}
-        for silence in silences:
-            fetching.warn("where topics begin cannot be read", silence())
         for key, answer in found.items():
-            if answer not in silences:
+            if isinstance(answer, SILENCES):
+                fetching.warn("where topics begin cannot be read", answer)
+            else:
                 self._place(self._partitions[key], answer)
         if sum(isinstance(answer, int) for answer in found.values()) < len(wanted):
             await fetching.refresh()
 
-    def _place(self, partition: Partition, answer: int | type[KafkaError]) -> None:
+    def _place(self, partition: Partition, answer: int | KafkaError) -> None:
         if isinstance(answer, int):
             partition.place(answer)
             self._pauses.end(partition)
             self._settlement.placed(partition)
         else:
-            self._pauses.back_off(partition, f"the source does not tell where it begins: {answer.__name__}")
+            self._pauses.back_off(partition, f"the source does not tell where it begins: {answer}")
             partition.doubt()  # what has no leader yet may have been created since the plan was made

@@ -1,4 +1,4 @@
-"""What a window writes down of its topic-partitions: positions with the tails of their offset maps, and the map's topic."""
+"""Collect the positions that a window commits, with the tails of their offset maps, and the map's topic."""
 
 from __future__ import annotations
 
@@ -92,10 +92,10 @@ class PositionCommits:
                 continue  # whatever is new about it: to write the old position would undo what the operator sets meanwhile
             assigned = partition.assigned
             if partition.has_arrived or is_there(target, assigned):
-                note = PositionMetadata(
+                metadata = PositionMetadata(
                     partition.ids, partition.tail.text(), partition.outcome_unknown_until_ms, partition.in_sync
                 )
-                offsets[assigned.remote_topic, assigned.partition] = (partition.acked, str(note))
+                offsets[assigned.remote_topic, assigned.partition] = (partition.acked, str(metadata))
                 written.append(PendingPosition(partition, partition.acked, partition.committed))
         return PendingCommit(offsets, written)
 

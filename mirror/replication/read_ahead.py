@@ -1,4 +1,4 @@
-"""What a slot and flow holds in memory, and in which batches it goes on: whole where it can, repacked where it must."""
+"""Hold what a slot and flow has read, within bounds, and pack it into batches: whole if possible, else repacked."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ class Packing:
         self._largest = produce.largest_batch
         self._batch_size = min(produce.batch_size, produce.largest_batch or produce.batch_size)
         self._codec = None if produce.compression is None else record_batches.CODECS[produce.compression]
+        self._level = produce.level
         self.held_bytes = 0  # read, and not acknowledged
         self._reserved_bytes = 0  # may come by the fetches that are under way
         self._is_short = False  # a fetcher has found no room since the last was given back
@@ -83,6 +84,7 @@ class Packing:
                         partitions=partition.assigned.spread_over,
                         unkeyed=partition.turns,
                         codec=self._codec,
+                        level=self._level,
                         max_bytes=self._batch_size,
                     )
                 )
@@ -104,10 +106,12 @@ class Packing:
             tiny = self._tiny_run(queue)
             if tiny < TINY_RUN and batch.goes_whole(partition.acked):
                 self._drop(partition)
-                return record_batches.whole(batch, self._codec)
+                return record_batches.whole(batch, self._codec, self._level)
             taken = [self._drop(partition) for _ in range(max(tiny, 1))]
             partition.ready.extend(
-                record_batches.rebatch(taken, partition.acked, codec=self._codec, max_bytes=self._batch_size)
+                record_batches.rebatch(
+                    taken, partition.acked, codec=self._codec, level=self._level, max_bytes=self._batch_size
+                )
             )
             self._expanded(partition, partition.ready, *taken)
             if partition.ready:

@@ -17,11 +17,10 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from aiokafka import errors as kafka_errors
-
+from mirror.kafka.errors import ErrorCode, KafkaError, is_code
 from mirror.kafka.fetcher import Source
 from mirror.kafka.log_reader import TooMuchError, read_batches
-from mirror.kafka.protocol import EARLIEST, LATEST, KafkaError
+from mirror.kafka.protocol import EARLIEST, LATEST
 from mirror.model import record_batches
 from mirror.model.flow_plan import Key
 from mirror.model.offset_map import OffsetMap
@@ -36,7 +35,7 @@ AT_ONCE = 4
 REPLICATED_WITHIN_S = 2.0
 LOOK_AGAIN_S = 0.2
 _LOG_APPEND_TIME = 1
-_FOR_GOOD = (kafka_errors.UnknownTopicOrPartitionError, kafka_errors.TopicAuthorizationFailedError)
+_FOR_GOOD = (ErrorCode.unknown_topic_or_partition, ErrorCode.topic_authorization_failed)
 
 
 def matched(
@@ -109,7 +108,7 @@ async def resume_behind_tails(
         patience_s: How long to wait for leaders that have more than they show.
 
     Raises:
-        KafkaError, OSError, TimeoutError: what the clients raise.
+        KafkaError: what the clients raise.
     """
     turns = asyncio.Semaphore(AT_ONCE)
 
@@ -117,7 +116,7 @@ async def resume_behind_tails(
         async with turns:
             try:
                 await _resume(name, behind, source, target, isolation_level, is_transactional=is_transactional)
-            except (KafkaError, OSError, TimeoutError) as error:
+            except KafkaError as error:
                 log.debug("%s: %s cannot be matched yet: %r", name, behind.partition.assigned, error)
             else:
                 unsettled.discard(behind.partition)
@@ -150,16 +149,16 @@ async def _hidden(partitions: list[Partition], target: Source, patience_s: float
         await asyncio.sleep(LOOK_AGAIN_S)
 
 
-def _is_more(log_end: int | type[KafkaError] | None, shown: int | type[KafkaError] | None) -> bool:
+def _is_more(log_end: int | KafkaError | None, shown: int | KafkaError | None) -> bool:
     """Tell whether there is more than is shown, or may be."""
     if isinstance(log_end, int) and isinstance(shown, int):
         return log_end > shown
     return not (_is_for_good(log_end) or _is_for_good(shown))
 
 
-def _is_for_good(answer: int | type[KafkaError] | None) -> bool:
+def _is_for_good(answer: int | KafkaError | None) -> bool:
     """Tell whether a cluster has nothing to tell of a topic-partition, now or later: it is not there, or not to be seen."""
-    return isinstance(answer, type) and issubclass(answer, _FOR_GOOD)
+    return not isinstance(answer, int) and is_code(answer, *_FOR_GOOD)
 
 
 async def _behind(
@@ -179,8 +178,8 @@ async def _behind(
     for place, partition in remote.items():
         last = partition.tail.runs.last
         key: Key = (partition.assigned.topic, partition.assigned.partition)
-        source_from: int | type[KafkaError] | None
-        target_from: int | type[KafkaError] | None
+        source_from: int | KafkaError | None
+        target_from: int | KafkaError | None
         if last is not None:
             source_from, target_from = last.source + last.records, last.target + last.records
         elif partition in new:
@@ -214,7 +213,9 @@ async def _resume(
             source, (assigned.topic, assigned.partition), behind.source_from, behind.records, isolation_level
         )
         runs = matched(theirs, ours, source_from=behind.source_from, target_from=behind.target_from)
-    except (TooMuchError, record_batches.CorruptBatch, *_FOR_GOOD) as error:
+    except (TooMuchError, record_batches.CorruptBatch, KafkaError) as error:
+        if isinstance(error, KafkaError) and not is_code(error, *_FOR_GOOD):
+            raise
         log.warning("%s: %d records may be written twice: %s", where, behind.records, error)
         return
     if runs is None:

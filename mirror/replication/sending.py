@@ -7,9 +7,9 @@ import logging
 from collections.abc import Callable
 
 from mirror.handover.lease import LeaseTerm
+from mirror.kafka.errors import KafkaError
 from mirror.kafka.produce_errors import knows_no_such_producer, may_be_of_one_record, refusal
 from mirror.kafka.producer import NotAppendedError, ProducerClosedError, UncertainError
-from mirror.kafka.protocol import KafkaError
 from mirror.kafka.target import Target
 from mirror.model import record_batches
 from mirror.model.record_batches import Outgoing
@@ -201,7 +201,7 @@ class Sending:
             # What the other partitions took comes again; of the sequences of this producer one has a hole now.
             self.needs_new_producer = True
             self._pauses.back_off(
-                partition, f"the target refuses a batch from source offset {partition.acked} on: {errors[0]!r}"
+                partition, f"the target refuses a batch from source offset {partition.acked} on: {errors[0]}"
             )
         else:
             self._refused(partition, sent[failed[0]], errors[0])
@@ -213,9 +213,7 @@ class Sending:
         if isinstance(error, UncertainError) or knows_no_such_producer(error):
             # The next window writes through another producer, and this process opens a new one for its next.
             self.needs_new_producer = True
-            self._pauses.until_next_window(
-                partition, f"the target no longer knows our producer ({type(error).__name__})"
-            )
+            self._pauses.until_next_window(partition, f"the target no longer knows our producer ({error})")
         elif isinstance(error, NotAppendedError):
             self._pauses.standstill(partition, error)
         elif outgoing.count > 1 and may_be_of_one_record(error):
@@ -227,4 +225,4 @@ class Sending:
 
     def _producer_failed(self, partition: Partition, error: KafkaError) -> None:
         self.needs_new_producer = True
-        self._pauses.back_off(partition, f"the producer failed: {error.__cause__ or error!r}")
+        self._pauses.back_off(partition, f"the producer failed: {error}")

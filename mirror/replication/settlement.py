@@ -1,4 +1,4 @@
-"""When a batch that the target has acknowledged counts: at once, or when its transaction is committed."""
+"""Decide when a batch that the target has acknowledged counts: at once, or when its transaction is committed."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ import contextlib
 import logging
 from collections.abc import Collection
 
+from mirror.kafka.errors import KafkaError
 from mirror.kafka.producer import UncertainError
-from mirror.kafka.protocol import KafkaError
 from mirror.kafka.target import Target
 from mirror.replication.partition import Partition
 from mirror.replication.pauses import Pauses
@@ -27,8 +27,8 @@ log = logging.getLogger("mirror")
 BACKLOG_BYTES = 1 << 20
 BACKLOG_LASTS = 5  # times as long
 
-# After its answer to a commit a broker writes the markers for some ms, and tells who sends meanwhile to come again: 20 ms later
-# for aiokafka. A rest costs less than that, and fewer transactions leave the brokers more time for each.
+# After its answer to a commit a broker writes the markers for some ms, and tells who sends meanwhile to come again.
+# A rest costs less than that, and fewer transactions leave the brokers more time for each.
 REST_S = 0.01
 
 
@@ -179,9 +179,9 @@ class InTransactions:
                 await self._abort()
             else:
                 await self._commit()
-        except (KafkaError, OSError) as error:
+        except KafkaError as error:
             self._sender.needs_new_producer = True
-            log.warning("%s: a transaction failed, nothing of it counts: %r", self._name, error)
+            log.warning("%s: a transaction failed, nothing of it counts: %s", self._name, error)
             return False
         return True
 

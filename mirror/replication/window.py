@@ -420,6 +420,6 @@ def replicator_of(
         packing=packing,
         pauses=pauses,
         settlement=settlement,
-        identities=Identities(plan),
+        identities=Identities(plan, connections.source, target),
         lease=None if plan.is_exactly_once else lease,
     )

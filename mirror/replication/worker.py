@@ -1,4 +1,4 @@
-"""Inside a worker process: serve one slot's window of every flow, and report."""
+"""Serve one slot's window of every flow inside a worker process, and report."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import uvloop
 
-from mirror.kafka.protocol import log_loop_error
+from metrics.reports import WindowReport
 from mirror.model.flow_plan import FlowPlan, Window
 from mirror.replication.partition import Partition
 from mirror.replication.window import Served, serve
@@ -19,23 +19,23 @@ from mirror.runtime.logs import log_to_stderr
 _loops: dict[int, asyncio.AbstractEventLoop] = {}  # by process: never shared across a fork
 
 
-def serve_slot(window: Window, flows: tuple[FlowPlan, ...]) -> Iterator[tuple[object, ...]]:
-    """Yield one report (mirror.model.reports.SCHEMA) per topic-partition when the window is over."""
+def serve_slot(window: Window, flows: tuple[FlowPlan, ...]) -> Iterator[WindowReport]:
+    """Yield one report per topic-partition when the window is over."""
     loop = _loops.get(os.getpid())
     if loop is None:
         log_to_stderr()
         gc.collect()
         gc.freeze()  # what is loaded stays: the collector after each task need not look at it
         loop = _loops[os.getpid()] = uvloop.new_event_loop()
-        loop.set_exception_handler(log_loop_error)
     started = time.time()
     served = loop.run_until_complete(_serve_all(window, flows))
     duration_ms = (time.time() - max(started, window.start_ms / 1000)) * 1000
     for flow, done in zip(flows, served, strict=True):
-        lease: tuple[float | None, int] = (done.lease_wait_ms, done.takeovers)
+        lease_wait_ms: float | None = done.lease_wait_ms
+        takeovers = done.takeovers
         for partition in done.partitions:
-            yield (*_row(flow, window, partition, duration_ms), *lease)
-            lease = (None, 0)
+            yield _report(flow, window, partition, duration_ms, lease_wait_ms=lease_wait_ms, takeovers=takeovers)
+            lease_wait_ms, takeovers = None, 0  # only the flow's first row has them: they are of the slot
 
 
 async def _serve_all(window: Window, flows: tuple[FlowPlan, ...]) -> list[Served]:
@@ -43,24 +43,47 @@ async def _serve_all(window: Window, flows: tuple[FlowPlan, ...]) -> list[Served
     return await asyncio.gather(*(serve(flow, window) for flow in flows))
 
 
-def _row(flow: FlowPlan, window: Window, partition: Partition, duration_ms: float) -> tuple[object, ...]:
+def _report(
+    flow: FlowPlan,
+    window: Window,
+    partition: Partition,
+    duration_ms: float,
+    *,
+    lease_wait_ms: float | None,
+    takeovers: int,
+) -> WindowReport:
+    """Return the row of one topic-partition; called once a window, not per record."""
     assigned, tally = partition.assigned, partition.tally
-    return (
-        flow.source,
-        flow.target,
-        assigned.remote_topic,
-        assigned.topic,
-        assigned.partition,
-        window.number,
-        window.slot,
-        duration_ms,
-        tally.records,
-        tally.bytes,
-        partition.acked,
-        tally.last_timestamp_ms,
-        *tally.age.columns(),
-        *tally.latency.columns(),
-        tally.lost,
-        tally.rewinds,
-        partition.reason,
+    age, latency = tally.age.columns(), tally.latency.columns()
+    return WindowReport(
+        source=flow.source,
+        target=flow.target,
+        topic=assigned.remote_topic,
+        source_topic=assigned.topic,
+        partition=assigned.partition,
+        window_id=window.number,
+        slot=window.slot,
+        duration_ms=duration_ms,
+        records=tally.records,
+        bytes=tally.bytes,
+        position=partition.acked,
+        last_timestamp_ms=tally.last_timestamp_ms,
+        age_ms=age.last_ms,
+        age_min_ms=age.min_ms,
+        age_max_ms=age.max_ms,
+        age_sum_ms=age.sum_ms,
+        age_counts=age.counts,
+        age_native=age.native,
+        latency_ms=latency.last_ms,
+        latency_min_ms=latency.min_ms,
+        latency_max_ms=latency.max_ms,
+        latency_sum_ms=latency.sum_ms,
+        latency_counts=latency.counts,
+        latency_native=latency.native,
+        lost=tally.lost,
+        rewinds=tally.rewinds,
+        reason=partition.reason,
+        is_paused_by_operator=partition.is_paused_by_operator,
+        lease_wait_ms=lease_wait_ms,
+        takeovers=takeovers,
     )

@@ -24,5 +24,5 @@ class Clock:
 
 
 def now_ms() -> float:
-    """Wall clock, epoch ms."""
+    """Return the wall clock, epoch ms."""
     return time.time() * 1000

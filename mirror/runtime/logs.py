@@ -1,4 +1,4 @@
-"""How the driver and its workers write their log: to standard error, one line an event."""
+"""Write the log of the driver and its workers: to standard error, one line an event."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import TracebackType
 
 from mirror.runtime.text_columns import one_line
 
-_NOISY = ("py4j", "aiokafka", "mirror.librdkafka")  # we say what matters ourselves, with the cluster's or flow's name
+_NOISY = ("py4j", "mirror.librdkafka")  # we say what matters ourselves, with the cluster's or flow's name
 
 
 def once(logged: set[str], what: str) -> int:

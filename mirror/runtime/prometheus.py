@@ -31,8 +31,8 @@ class Prometheus:
 
     def query_range(self, expr: str, *, start_s: float, end_s: float, step_s: float) -> list[dict[str, Any]]:
         """Return the result of a range query: `metric` and `values` of each series."""
-        asked = {"query": expr, "start": str(start_s), "end": str(end_s), "step": str(step_s)}
-        return self._result("query_range", asked)
+        parameters = {"query": expr, "start": str(start_s), "end": str(end_s), "step": str(step_s)}
+        return self._result("query_range", parameters)
 
     def alerts(self) -> dict[str, str]:
         """Return the alerts that are pending or firing, by name; firing wins."""
@@ -43,8 +43,10 @@ class Prometheus:
                 states[name] = alert["state"]
         return states
 
-    def _result(self, what: str, asked: dict[str, str]) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self._get(f"/api/v1/{what}?{urllib.parse.urlencode(asked)}")["data"]["result"]
+    def _result(self, what: str, parameters: dict[str, str]) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self._get(f"/api/v1/{what}?{urllib.parse.urlencode(parameters)}")["data"][
+            "result"
+        ]
         return found
 
     def _get(self, path: str) -> Any:
@@ -53,7 +55,7 @@ class Prometheus:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
             with error:
-                said = error.read().decode(errors="replace")
-            raise MirrorError(f"Prometheus at {self.url} refuses {path}: {said.strip()}") from error
+                reason = error.read().decode(errors="replace")
+            raise MirrorError(f"Prometheus at {self.url} refuses {path}: {reason.strip()}") from error
         except (urllib.error.URLError, TimeoutError) as error:
             raise MirrorError(f"Prometheus at {self.url} does not answer: {error}") from error

@@ -17,7 +17,7 @@ class Question(Generic[T]):
         self._executor = ThreadPoolExecutor(1)
         self._pending: tuple[Future[T], float] | None = None
 
-    def asked(self, question: Callable[[], T], *, within_s: float) -> tuple[T, float] | None:
+    def ask(self, question: Callable[[], T], *, within_s: float) -> tuple[T, float] | None:
         """Ask, unless the last one is still unanswered; return an answer and when it was asked for, epoch seconds.
 
         None where it has not come within the time: it is waited for the next time. Raises what the question raises.

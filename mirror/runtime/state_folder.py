@@ -1,4 +1,4 @@
-"""The state folder: one process at a time, and the ids of the runs that it has had. It may be deleted while no mirror runs."""
+"""Keep the state folder: one process at a time, and the ids of its runs. It may be deleted while no mirror runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text that keeps to its line and its columns. Pure."""
+"""Align text in columns, each row on its line. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Spark data source `kafka-checkpoints`: a micro-batch is one round of checkpoints, a row a group's topic-partition.
+"""Define the Spark data source `kafka-checkpoints`: a micro-batch is a round of checkpoints, a row a group's topic-partition.
 
 A simple stream reader on purpose: it works in one process that stays, which keeps the offset maps it has read.
 """
@@ -13,9 +13,10 @@ from pathlib import Path
 
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
+from metrics.reports import CheckpointReport, schema_of
 from mirror.checkpoints.flow import FlowCheckpoints
-from mirror.checkpoints.plan import SCHEMA, CheckpointPlan, CheckpointReport
-from mirror.kafka.protocol import KafkaError
+from mirror.checkpoints.plan import CheckpointPlan
+from mirror.kafka.errors import KafkaError
 from mirror.runtime.logs import hang_up_quietly, in_words, log_to_stderr, once
 from mirror.spark.plan_file import read_plan
 
@@ -34,8 +35,8 @@ class CheckpointSource(DataSource):
         return NAME
 
     def schema(self) -> str:
-        """One row per group, topic and partition."""
-        return SCHEMA
+        """Return the columns of a row; there is one per group, topic and partition."""
+        return schema_of(CheckpointReport)
 
     def simpleStreamReader(self, schema: object) -> SimpleDataSourceStreamReader:  # noqa: N802 - Spark's name
         """Return the reader."""
@@ -49,7 +50,7 @@ class CheckpointReader(SimpleDataSourceStreamReader):
         self._plan = Path(options["plan"])
         self._flows: dict[str, FlowCheckpoints] = {}
         self._due_s: dict[str, float] = {}
-        self._told: set[str] = set()  # flows of which it was said that they have no checkpoints
+        self._logged: set[str] = set()  # flows without checkpoints, as logged
         log_to_stderr()
         hang_up_quietly()
 
@@ -57,17 +58,17 @@ class CheckpointReader(SimpleDataSourceStreamReader):
         """Return round 0."""
         return {"round": 0}
 
-    def read(self, start: dict[str, int]) -> tuple[Iterator[tuple[object, ...]], dict[str, int]]:
+    def read(self, start: dict[str, int]) -> tuple[Iterator[CheckpointReport], dict[str, int]]:
         """Do a round; return its reports."""
         plans = [plan for plan in read_plan(self._plan).checkpoints if self._is_due(plan)]
         if not plans:
             return iter([]), start
         reports = asyncio.run(self._round(plans))
-        return iter([tuple(report) for report in reports]), {"round": start["round"] + 1}
+        return iter(reports), {"round": start["round"] + 1}
 
     def readBetweenOffsets(  # noqa: N802
         self, start: dict[str, int], end: dict[str, int]
-    ) -> Iterator[tuple[object, ...]]:
+    ) -> Iterator[CheckpointReport]:
         """Return nothing: a round that was lost is not repeated, the next one is about the same offsets."""
         return iter([])
 
@@ -93,9 +94,9 @@ class CheckpointReader(SimpleDataSourceStreamReader):
             reports = await asyncio.wait_for(flow.checkpoint(), WITHIN_S)
         except (KafkaError, OSError, TimeoutError) as error:
             failure = in_words(error)
-            log.log(once(self._told, plan.flow.name), "%s: no checkpoints: %s", plan.flow.name, failure)
+            log.log(once(self._logged, plan.flow.name), "%s: no checkpoints: %s", plan.flow.name, failure)
             return [CheckpointReport(plan.flow.source, plan.flow.target, failure=failure)]
-        if plan.flow.name in self._told:
-            self._told.discard(plan.flow.name)
+        if plan.flow.name in self._logged:
+            self._logged.discard(plan.flow.name)
             log.info("%s: checkpoints are written again", plan.flow.name)
         return reports

@@ -1,4 +1,4 @@
-"""The class-data archive of Spark's JVM: it starts in half the time when its classes need not be loaded from 200 jars.
+"""Keep the class-data archive of Spark's JVM: it starts in half the time when 200 jars need not be read.
 
 The first run that finds none has its JVM write one when it ends; later runs map it. The file's name says which Java and
 which Spark it belongs to, so that an upgrade makes a new one, and the JVM itself ignores an archive that is not its own.

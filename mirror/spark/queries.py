@@ -1,4 +1,4 @@
-"""Spark: the session, and the streaming queries that are the lanes."""
+"""Start Spark: the session, and the streaming queries that are the lanes."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ def _started(writer: DataStreamWriter, location: Path) -> Any:
 
 
 def _reason(error: Exception) -> str:
-    """What the JVM says of an error, as long as it can be asked."""
+    """Return what the JVM says of an error, as long as it can be asked."""
     try:
         return _first_line(error.java_exception.toString() if isinstance(error, Py4JJavaError) else error)
     except (Py4JError, OSError):

@@ -1,4 +1,4 @@
-"""The Spark data source `kafka-replication`: a micro-batch is a window, a task is a slot, a row is a report."""
+"""Define the Spark data source `kafka-replication`: a micro-batch is a window, a task is a slot, a row is a report."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
+from metrics.reports import WindowReport, schema_of
 from mirror.model.flow_plan import FlowPlan, Window, next_window
-from mirror.model.reports import SCHEMA
 from mirror.runtime.logs import hang_up_quietly
 from mirror.spark.plan_file import read_plan
 
@@ -36,8 +36,8 @@ class ReplicationSource(DataSource):
         return NAME
 
     def schema(self) -> str:
-        """One row per topic-partition and window."""
-        return SCHEMA
+        """Return the columns of a row; there is one per topic-partition and window."""
+        return schema_of(WindowReport)
 
     def streamReader(self, schema: object) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Return the reader of one lane."""
@@ -89,7 +89,7 @@ class LaneReader(DataSourceStreamReader):
             tasks.append(SlotPartition(window, flows))
         return tasks
 
-    def read(self, partition: SlotPartition) -> Iterator[tuple[object, ...]]:
+    def read(self, partition: SlotPartition) -> Iterator[WindowReport]:
         """Serve the window and yield its reports."""
         from mirror.replication.worker import serve_slot  # here: the planner's process needs no Kafka client
 

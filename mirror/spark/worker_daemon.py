@@ -1,4 +1,4 @@
-"""Spark's Python daemon, with what the workers need loaded before it forks them, so that they share it.
+"""Run Spark's Python daemon, with what the workers need loaded before it forks them, so that they share it.
 
 Spark starts it as `python -m mirror.spark.worker_daemon WORKER_MODULE` (spark.python.daemon.module), one daemon
 for each worker module: those that only plan need no Kafka client.

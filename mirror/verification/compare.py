@@ -9,16 +9,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from mirror.config.clients import aiokafka_options, fetch_options
+from mirror.config.clients import client_options, fetch_options
 from mirror.config.settings import Flow, Settings
 from mirror.flows.offset_maps import FlowMaps
-from mirror.flows.selection import chosen
+from mirror.flows.selection import selected
 from mirror.flows.topics import present_plan
 from mirror.kafka.admin import Admin
+from mirror.kafka.errors import KafkaError
 from mirror.kafka.fetcher import Source
 from mirror.kafka.internal_topics import answered
 from mirror.kafka.log_reader import TooMuchError, read_batches
-from mirror.kafka.protocol import KafkaError
+from mirror.lag.cluster_offsets import log_starts
 from mirror.model.flow_plan import FlowPlan, Key
 from mirror.model.record_batches import CorruptBatch
 from mirror.runtime.java import cache_folder, java
@@ -30,8 +31,8 @@ from mirror.verification.pieces import Finding, Piece, Scope, compared
 PIECES_PER_TASK = 4
 
 
-def scope_of(flow: Flow, asked: Namespace) -> tuple[FlowPlan, Scope]:
-    """Return what there is to compare now of the topics that `asked` (the command line) names.
+def scope_of(flow: Flow, args: Namespace) -> tuple[FlowPlan, Scope]:
+    """Return what there is to compare now of the topics that the command line names.
 
     Raises:
         SettingsError: the flow replicates no such topic.
@@ -40,7 +41,7 @@ def scope_of(flow: Flow, asked: Namespace) -> tuple[FlowPlan, Scope]:
     source, target = Admin(flow.source.alias, flow.source_admin), Admin(flow.target.alias, flow.target_admin)
     plan = present_plan(flow, source, target)
     mapped = (p for p in plan.partitions if not p.spread_over)
-    places = tuple(chosen(mapped, asked.topic, flow=flow.name, command="verify"))
+    places = tuple(selected(mapped, args.topic, flow=flow.name, command="verify"))
     maps = FlowMaps(plan)
     answered(
         maps.refresh(flow.target_admin), cluster=flow.target.alias, what=f"the offset map of {flow.name} cannot be read"
@@ -48,9 +49,9 @@ def scope_of(flow: Flow, asked: Namespace) -> tuple[FlowPlan, Scope]:
     return plan, Scope(
         places,
         maps.maps,
-        source.start_offsets([(p.topic, p.partition) for p in places]),
-        target.start_offsets([(p.remote_topic, p.partition) for p in places]),
-        asked.last if asked.every is None else None,
+        log_starts(source, [(p.topic, p.partition) for p in places]),
+        log_starts(target, [(p.remote_topic, p.partition) for p in places]),
+        args.last if args.every is None else None,
         frozenset(
             topic
             for topic, config in target.configs({p.remote_topic for p in places}).items()
@@ -100,7 +101,7 @@ class _Check:
         return iter(asyncio.run(self._all(list(pieces))))
 
     async def _all(self, pieces: list[Piece]) -> list[tuple[Piece, Finding]]:
-        source, target = Source(aiokafka_options(self._source)), Source(aiokafka_options(self._target))
+        source, target = Source(client_options(self._source)), Source(client_options(self._target))
         isolation = fetch_options(self._source).isolation_level
         try:
             await source.open({piece.topic for piece in pieces})

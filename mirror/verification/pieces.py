@@ -1,4 +1,4 @@
-"""What is compared with what: pieces of the offset map, and the two sides of one piece. Pure."""
+"""Cut what is compared into pieces of the offset map, and compare the two sides of one piece. Pure."""
 
 from __future__ import annotations
 

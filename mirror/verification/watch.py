@@ -74,18 +74,35 @@ class Progress:
 
     def took(self, pieces: Iterable[Piece], found: Mapping[Key, Finding]) -> list[str]:
         """Take in a round; what could not be read is read again. Return what there is to say."""
-        said = []
+        lines = []
         for piece in pieces:
             finding = found[piece.topic, piece.partition]
             if not finding.failure:
                 self.until[piece.topic, piece.partition] = piece.source + piece.records
         for finding in found.values():
             self.wrong += finding.different + finding.missing
-            said += [line for line in (finding.first, finding.failure) if line]
-        return said
+            lines += [line for line in (finding.first, finding.failure) if line]
+        return lines
 
 
-def watch(settings: Settings, flow: Flow, asked: Namespace, stop: threading.Event) -> int:
+def _listening(stack: ExitStack, settings: Settings, recorder: Recorder, listen: str) -> tuple[str, int]:
+    """Serve metrics while the stack is open; return the address."""
+    access, most = settings.mirror.http, settings.mirror.metrics_max_series
+    host, port = host_port(Entry(key="--metrics-listen", value=listen, where="option"))
+    serving = serve(
+        lambda wanted: answer(wanted, recorder.snapshot(), recorder.began(), max_series=most),
+        host,
+        port,
+        is_ready=lambda: True,
+        access=access,
+    )
+    try:
+        return host, stack.enter_context(serving)
+    except PortTakenError as error:
+        raise SettingsError(f"verify: --metrics-listen: {error}") from error
+
+
+def watch(settings: Settings, flow: Flow, args: Namespace, stop: threading.Event) -> int:
     """Compare until `stop` is set; return 0 when nothing was found to be wrong, else 1.
 
     Raises:
@@ -94,39 +111,25 @@ def watch(settings: Settings, flow: Flow, asked: Namespace, stop: threading.Even
     recorder, progress = Recorder(), Progress()
     labels = (flow.source.alias, flow.target.alias)
     with ExitStack() as stack:
-        try:
-            host, port = host_port(Entry(key="--metrics-listen", value=asked.metrics_listen, where="option"))
-            address = stack.enter_context(
-                serve(
-                    lambda wanted: answer(
-                        wanted, recorder.snapshot(), recorder.began(), max_series=settings.mirror.metrics_max_series
-                    ),
-                    host,
-                    port,
-                    is_ready=lambda: True,
-                    access=settings.mirror.http,
-                )
-            )
-        except PortTakenError as error:
-            raise SettingsError(f"verify: --metrics-listen: {error}") from error
+        host, port = _listening(stack, settings, recorder, args.metrics_listen)
         comparer = stack.enter_context(Comparer(settings))
         log.info(
             "verifying %s every %g s, at most %s records/s; metrics on %s://%s:%d/metrics",
             flow.name,
-            asked.every,
-            f"{asked.rate:,}",
+            args.every,
+            f"{args.rate:,}",
             settings.mirror.http.scheme,
             host,
-            address,
+            port,
         )
         while True:
             began = time.monotonic()
             try:
-                plan, scope = scope_of(flow, asked)
+                plan, scope = scope_of(flow, args)
                 pieces = list(scope.pieces())
-                if asked.last is not None and not progress.until:
-                    progress.until = newest_only(pieces, asked.last)
-                chosen, left = due(pieces, progress.until, most=int(asked.rate * asked.every))
+                if args.last is not None and not progress.until:
+                    progress.until = newest_only(pieces, args.last)
+                chosen, left = due(pieces, progress.until, most=int(args.rate * args.every))
                 found = comparer.compare(plan, chosen)
             except ClusterUnavailable as error:
                 log.warning("%s: not verified: %s", flow.name, error)
@@ -147,5 +150,5 @@ def watch(settings: Settings, flow: Flow, asked: Namespace, stop: threading.Even
                     f"{left:,}",
                     progress.wrong,
                 )
-            if stop.wait(max(0.0, asked.every - (time.monotonic() - began))):
+            if stop.wait(max(0.0, args.every - (time.monotonic() - began))):
                 return 1 if progress.wrong else 0

@@ -306,9 +306,10 @@ def _minutes(seconds: float) -> str:
 def main() -> None:
     """Measure the failures that are asked for, several at a time."""
     parser = argparse.ArgumentParser(
-        prog="python -m tests.benchmarks.alerts", description=__doc__,
+        prog="python -m tests.benchmarks.alerts",
+        description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    )
     parser.add_argument("--failures", type=re.compile, default=re.compile(""), metavar="REGEX", help="those that match")
     parser.add_argument("--minutes", type=float, default=40, help="how long each lasts (default %(default)s)")
     parser.add_argument("--jobs", type=int, default=4, help="at a time; each takes about 2.5 GiB (default %(default)s)")

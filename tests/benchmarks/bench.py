@@ -54,25 +54,97 @@ class Case:
 
 _BIG = {"linger.ms": 50, "batch.size": 262_144, "batch.num.messages": 10_000}
 CASES = (
-    Case(number=1, name="2 M x 200 B, lz4, big batches, 8 partitions", records=2_000_000, size=200, partitions=8,
-         producer={**_BIG, "compression.type": "lz4"}, targets={"records/s": 6.0, "CPU s/M": 1 / 5}),
-    Case(number=2, name="one-record batches, 200 B, 8 partitions", records=200_000, size=200, partitions=8,
-         producer={"linger.ms": 0, "batch.num.messages": 1}, targets={"records/s": 2.0}),
-    Case(number=3, name="1 KiB uncompressed, big batches, 8 partitions", records=500_000, size=1024, partitions=8,
-         producer=_BIG, compression="none", targets={"records/s": 3.0}),
-    Case(number=4, name="latency at 500 records/s, 8 partitions", records=0, size=200, partitions=8, rate=500,
-         producer={"linger.ms": 0}, targets={"p50 ms": 1.0, "p95 ms": 1.2, "p99 ms": 2.0, "CPU s": 1.5}),
-    Case(number=5, name="200 partitions, 10 busy, 500 records/s", records=0, size=200, partitions=200, busy=10, rate=500,
-         seconds=30, producer={"linger.ms": 0}),
-    Case(number=6, name="source 50 ms away, 16 KiB batches, lz4", records=1_000_000, size=200, partitions=8, delay_ms=25,
-         producer={"linger.ms": 50, "batch.size": 16_384, "compression.type": "lz4"}, targets={"records/s": 2.0}),
-    Case(number=7, name="exactly once, 2 M x 200 B, lz4, big batches, 8 partitions", records=2_000_000, size=200, partitions=8,
-         producer={**_BIG, "compression.type": "lz4"}, is_exactly_once=True, targets={"records/s": 5.0}),
-    Case(number=8, name="exactly once, latency at 500 records/s, 8 partitions, committed records", records=0, size=200,
-         partitions=8, rate=500, producer={"linger.ms": 0}, is_exactly_once=True, targets={"p99 ms": 0.2}),
-    Case(number=9, name="catch-up of 1,000 partitions, 1 KiB uncompressed, big batches", records=500_000, size=1024,
-         partitions=1000, producer=_BIG, compression="none", targets={"records/s": 1.0}),
-)  # fmt: skip
+    Case(
+        number=1,
+        name="2 M x 200 B, lz4, big batches, 8 partitions",
+        records=2_000_000,
+        size=200,
+        partitions=8,
+        producer={**_BIG, "compression.type": "lz4"},
+        targets={"records/s": 6.0, "CPU s/M": 1 / 5},
+    ),
+    Case(
+        number=2,
+        name="one-record batches, 200 B, 8 partitions",
+        records=200_000,
+        size=200,
+        partitions=8,
+        producer={"linger.ms": 0, "batch.num.messages": 1},
+        targets={"records/s": 2.0},
+    ),
+    Case(
+        number=3,
+        name="1 KiB uncompressed, big batches, 8 partitions",
+        records=500_000,
+        size=1024,
+        partitions=8,
+        producer=_BIG,
+        compression="none",
+        targets={"records/s": 3.0},
+    ),
+    Case(
+        number=4,
+        name="latency at 500 records/s, 8 partitions",
+        records=0,
+        size=200,
+        partitions=8,
+        rate=500,
+        producer={"linger.ms": 0},
+        targets={"p50 ms": 1.0, "p95 ms": 1.2, "p99 ms": 2.0, "CPU s": 1.5},
+    ),
+    Case(
+        number=5,
+        name="200 partitions, 10 busy, 500 records/s",
+        records=0,
+        size=200,
+        partitions=200,
+        busy=10,
+        rate=500,
+        seconds=30,
+        producer={"linger.ms": 0},
+    ),
+    Case(
+        number=6,
+        name="source 50 ms away, 16 KiB batches, lz4",
+        records=1_000_000,
+        size=200,
+        partitions=8,
+        delay_ms=25,
+        producer={"linger.ms": 50, "batch.size": 16_384, "compression.type": "lz4"},
+        targets={"records/s": 2.0},
+    ),
+    Case(
+        number=7,
+        name="exactly once, 2 M x 200 B, lz4, big batches, 8 partitions",
+        records=2_000_000,
+        size=200,
+        partitions=8,
+        producer={**_BIG, "compression.type": "lz4"},
+        is_exactly_once=True,
+        targets={"records/s": 5.0},
+    ),
+    Case(
+        number=8,
+        name="exactly once, latency at 500 records/s, 8 partitions, committed records",
+        records=0,
+        size=200,
+        partitions=8,
+        rate=500,
+        producer={"linger.ms": 0},
+        is_exactly_once=True,
+        targets={"p99 ms": 0.2},
+    ),
+    Case(
+        number=9,
+        name="catch-up of 1,000 partitions, 1 KiB uncompressed, big batches",
+        records=500_000,
+        size=1024,
+        partitions=1000,
+        producer=_BIG,
+        compression="none",
+        targets={"records/s": 1.0},
+    ),
+)
 
 
 class Bench:
@@ -111,8 +183,14 @@ class Bench:
     def produce(self, case: Case, topic: str) -> None:
         """Fill a topic with the case's records."""
         create(self.source, topic, case.partitions)
-        producer = Producer({"bootstrap.servers": self.source.bootstrap, "log_level": 0,
-                             "queue.buffering.max.messages": 500_000, **case.producer})  # fmt: skip
+        producer = Producer(
+            {
+                "bootstrap.servers": self.source.bootstrap,
+                "log_level": 0,
+                "queue.buffering.max.messages": 500_000,
+                **case.producer,
+            }
+        )
         # Half of each value is random hexadecimal digits and half repeats, as ids and field names in records do.
         digits, same = random.Random(7), b"x" * (case.size // 2)
         values = [digits.randbytes(case.size // 4).hex().encode() + same for _ in range(9973)]
@@ -130,8 +208,14 @@ class Bench:
         """One run of one side, with `extra` lines in its file; return its figures by name and unit."""
         self._runs += 1
         alias = f"r{self._runs}{side}"
-        job = peers.Job(source=alias, source_servers=servers, target_servers=self.target.bootstrap, topics=topic,
-                        compression=case.compression, is_exactly_once=case.is_exactly_once)  # fmt: skip
+        job = peers.Job(
+            source=alias,
+            source_servers=servers,
+            target_servers=self.target.bootstrap,
+            topics=topic,
+            compression=case.compression,
+            is_exactly_once=case.is_exactly_once,
+        )
         remote = f"{alias}.{topic}"
         began = time.monotonic()
         process = peers.start(side, job, self._folder / alias, extra=extra)
@@ -211,8 +295,14 @@ class Bench:
 
     def _counted(self, topic: str, partitions: int) -> int:
         """Read all committed records; return how many there are."""
-        options = {"bootstrap.servers": self.target.bootstrap, "group.id": "count", "enable.auto.commit": False,
-                   "isolation.level": "read_committed", "enable.partition.eof": True, "log_level": 0}  # fmt: skip
+        options = {
+            "bootstrap.servers": self.target.bootstrap,
+            "group.id": "count",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "log_level": 0,
+        }
         consumer = Consumer(options)
         consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in range(partitions)])
         found, ended = 0, set()
@@ -286,8 +376,11 @@ def table(case: Case, runs: dict[str, list[dict[str, float]]]) -> str:
     if runs.get(ALONE):
         least = {figure: min(run[figure] for run in runs[ALONE]) for figure in runs[ALONE][0]}
         shown = ", ".join(f"{figure} {value:,.1f}" for figure, value in least.items() if figure.endswith(" ms"))
-        lines += ["", "Kafka's own producer alone, straight into the target, one transaction after the other, the best of its "
-                  f"rounds: {shown}."]  # fmt: skip
+        lines += [
+            "",
+            "Kafka's own producer alone, straight into the target, one transaction after the other, the best of its "
+            f"rounds: {shown}.",
+        ]
     return "\n".join(lines) + "\n"
 
 

@@ -49,13 +49,21 @@ def made_up(count: int) -> list[LagRow]:
     """Return this many rows, a tenth of them behind."""
     return [
         LagRow(
-            group="a->b", cluster="a", topic=f"topic-{number // 20:04d}", partition=number % 20, offset=1000 + number,
-            log_end=1000 + number + (number % 10 == 0) * number, owner="127.0.0.1:9404", is_flow=True,
-            lag_seconds=float((number % 10 == 0) * number), status=Status.WARN if number % 100 == 0 else Status.OK,
-            reason="copies, but falls behind" if number % 100 == 0 else "everything is replicated", records_per_s=10.0,
+            group="a->b",
+            cluster="a",
+            topic=f"topic-{number // 20:04d}",
+            partition=number % 20,
+            offset=1000 + number,
+            log_end=1000 + number + (number % 10 == 0) * number,
+            owner="127.0.0.1:9404",
+            is_flow=True,
+            lag_seconds=float((number % 10 == 0) * number),
+            status=Status.WARN if number % 100 == 0 else Status.OK,
+            reason="copies, but falls behind" if number % 100 == 0 else "everything is replicated",
+            records_per_s=10.0,
         )
         for number in range(count)
-    ]  # fmt: skip
+    ]
 
 
 def server_ms(count: int) -> float:
@@ -74,8 +82,10 @@ def first_paint_s(count: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder) / "page.py"
         script.write_text(SCRIPT.format(count=count))
-        command = [sys.executable, "-m", "streamlit", "run", str(script), "--server.headless=true",
-                   f"--server.port={port}", "--server.address=127.0.0.1", "--browser.gatherUsageStats=false"]  # fmt: skip
+        command = [
+            *(sys.executable, "-m", "streamlit", "run", str(script), "--server.headless=true"),
+            *(f"--server.port={port}", "--server.address=127.0.0.1", "--browser.gatherUsageStats=false"),
+        ]
         environment = {**os.environ, "PYTHONPATH": str(root)}
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
         try:

@@ -43,7 +43,8 @@ class Mirror:
         now_s, recorder = time.time(), self.recorder
         self._ends += 10
         rows = [
-            report(place[2], int(place[3]), records=10) | {"last_timestamp_ms": now_s * 1000} for place in self._places
+            report(place[2], int(place[3]), records=10)._replace(last_timestamp_ms=now_s * 1000)
+            for place in self._places
         ]
         recorder.reports(rows, now_s=now_s)
         for number, place in enumerate(self._places):

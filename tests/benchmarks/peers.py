@@ -83,10 +83,16 @@ def start(side: str, job: Job, folder: Path, *, extra: str = "") -> subprocess.P
     """Start `ours` or `mm2` with `extra` lines in its file and return its process; stop it by `stop`."""
     folder.mkdir(parents=True, exist_ok=True)
     names = {
-        "source": job.source, "target": "sink", "source_servers": job.source_servers,
-        "target_servers": job.target_servers, "topics": job.topics,
-        "compression": job.compression, "linger": job.linger_ms, "state": folder / "state", "rest_port": free_port(),
-    }  # fmt: skip
+        "source": job.source,
+        "target": "sink",
+        "source_servers": job.source_servers,
+        "target_servers": job.target_servers,
+        "topics": job.topics,
+        "compression": job.compression,
+        "linger": job.linger_ms,
+        "state": folder / "state",
+        "rest_port": free_port(),
+    }
     file = folder / f"{side}.properties"
     wanted = [COMMON, MM2_EXTRA if side == "mm2" else OUR_EXTRA]
     if job.is_exactly_once:
@@ -94,8 +100,8 @@ def start(side: str, job: Job, folder: Path, *, extra: str = "") -> subprocess.P
     file.write_text("".join(wanted).format(**names) + extra)
     environment: Mapping[str, str] = os.environ
     if side == "mm2":
-        command = [java(), *MM2_JVM, "-cp", jars.classpath(jars.resolve(lambda _: None)),
-                   "org.apache.kafka.connect.mirror.MirrorMaker", str(file)]  # fmt: skip
+        classpath = jars.classpath(jars.resolve(lambda _: None))
+        command = [java(), *MM2_JVM, "-cp", classpath, "org.apache.kafka.connect.mirror.MirrorMaker", str(file)]
     else:
         command = [sys.executable, "-m", "mirror.cli", "run", str(file)]
         environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
@@ -106,11 +112,11 @@ def start(side: str, job: Job, folder: Path, *, extra: str = "") -> subprocess.P
 def start_producer(bootstrap: str, topic: str, *, rate: int, size: int) -> subprocess.Popen[bytes]:
     """Start kafka-producer-perf-test: `rate` records/s, each transaction committed as soon as it holds one; stop it by `stop`."""
     command = [
-        java(), "-cp", jars.classpath(jars.resolve(lambda _: None)), "org.apache.kafka.tools.ProducerPerformance",
-        "--topic", topic, "--num-records", str(rate * 600), "--record-size", str(size), "--throughput", str(rate),
-        "--transactional-id", topic, "--transaction-duration-ms", "1",
-        "--producer-props", f"bootstrap.servers={bootstrap}", "linger.ms=0",
-    ]  # fmt: skip
+        *(java(), "-cp", jars.classpath(jars.resolve(lambda _: None)), "org.apache.kafka.tools.ProducerPerformance"),
+        *("--topic", topic, "--num-records", str(rate * 600), "--record-size", str(size), "--throughput", str(rate)),
+        *("--transactional-id", topic, "--transaction-duration-ms", "1"),
+        *("--producer-props", f"bootstrap.servers={bootstrap}", "linger.ms=0"),
+    ]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL)
 
 

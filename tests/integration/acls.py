@@ -25,9 +25,14 @@ def acl(name: str, operation: AclOperation, permission: AclPermissionType, kind:
 
 def as_filter(binding: AclBinding) -> AclBindingFilter:
     return AclBindingFilter(
-        binding.restype, binding.name, binding.resource_pattern_type, binding.principal, binding.host,
-        binding.operation, binding.permission_type,
-    )  # fmt: skip
+        binding.restype,
+        binding.name,
+        binding.resource_pattern_type,
+        binding.principal,
+        binding.host,
+        binding.operation,
+        binding.permission_type,
+    )
 
 
 def deny(

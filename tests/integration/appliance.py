@@ -70,17 +70,17 @@ mirror.poll.interval.ms = 500
         """Start it and wait for nothing."""
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                self.command, stdout=log, stderr=log, cwd=self.file.parent,
-                env=self.environment,
-            )  # fmt: skip
+                self.command, stdout=log, stderr=log, cwd=self.file.parent, env=self.environment
+            )
         return self.process
 
     def start(self) -> Self:
         started = self.launch()
         eventually(
             lambda: started.poll() is not None or self.is_ready(),
-            within_s=90, because="the appliance starts Spark and its lanes",
-        )  # fmt: skip
+            within_s=90,
+            because="the appliance starts Spark and its lanes",
+        )
         assert started.poll() is None, self.log.read_text()
         return self
 

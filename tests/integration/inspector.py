@@ -30,8 +30,11 @@ def serving(file: Path, log: Path) -> Iterator[str]:
     with log.open("wb") as out:
         process = subprocess.Popen(
             [sys.executable, "-m", "mirror.cli", "app", str(file), "--listen", f"127.0.0.1:{port}"],
-            stdout=out, stderr=out, cwd=file.parent, env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )  # fmt: skip
+            stdout=out,
+            stderr=out,
+            cwd=file.parent,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
     access = load(file).mirror.http
     address = f"{access.scheme}://127.0.0.1:{port}"
 

@@ -32,13 +32,13 @@ def kafka_java() -> Iterator[Any]:
 
 def formatted(bootstrap: str, topic: str, kind: str) -> list[str]:
     """Return a topic's records as MirrorMaker's formatter of that kind (Checkpoint, OffsetSync, Heartbeat) prints them."""
-    done = subprocess.run(
-        [java(), "-cp", jars.classpath(jars.resolve(lambda _: None)),
-         "org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server", bootstrap, "--topic", topic,
-         "--formatter", f"org.apache.kafka.connect.mirror.formatters.{kind}Formatter", "--from-beginning",
-         "--timeout-ms", "5000"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    command = [
+        *(java(), "-cp", jars.classpath(jars.resolve(lambda _: None))),
+        *("org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server", bootstrap, "--topic", topic),
+        *("--formatter", f"org.apache.kafka.connect.mirror.formatters.{kind}Formatter"),
+        *("--from-beginning", "--timeout-ms", "5000"),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     found = [line for line in done.stdout.splitlines() if line.startswith(kind)]
     assert found, done.stderr
     return found

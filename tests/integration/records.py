@@ -48,9 +48,14 @@ def write(cluster: Any, topic: str, records: Sequence[Row], partition: int | ran
         while len(producer) > 50_000:
             producer.poll(0.1)
         producer.produce(
-            topic, value, key, one, headers=list(headers), timestamp=timestamp,
+            topic,
+            value,
+            key,
+            one,
+            headers=list(headers),
+            timestamp=timestamp,
             on_delivery=lambda error, _: failures.append(error) if error else None,
-        )  # fmt: skip
+        )
         producer.poll(0)
     assert producer.flush(60) == 0
     assert not failures, failures[0]
@@ -78,8 +83,15 @@ def end_offset(cluster: Any, topic: str, partition: int, *, read_committed: bool
 
 def messages(cluster, topic: str, partition: int = 0) -> list[Message]:
     """Return all committed records of a topic-partition."""
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "reads-on", "enable.auto.commit": False,
-                         "enable.partition.eof": True, "isolation.level": "read_committed"})  # fmt: skip
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": "reads-on",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+        }
+    )
     consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
     found = []
     while True:
@@ -118,16 +130,24 @@ def load(cluster, topic: str, *, partitions: int = 2, rate: int = 300) -> Iterat
 
     def run() -> None:
         producer = Producer(
-            {"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True, "log_level": 0,
-             "message.timeout.ms": 120_000}, error_cb=lambda _: None,
-        )  # fmt: skip
+            {
+                "bootstrap.servers": cluster.bootstrap,
+                "enable.idempotence": True,
+                "log_level": 0,
+                "message.timeout.ms": 120_000,
+            },
+            error_cb=lambda _: None,
+        )
         n = 0
         while not stop.wait(0.05):
             for _ in range(rate // 20):
                 producer.produce(
-                    topic, str(n).encode(), f"k{n % 50}", n % partitions,
+                    topic,
+                    str(n).encode(),
+                    f"k{n % 50}",
+                    n % partitions,
                     on_delivery=lambda error, _: failures.append(error) if error else None,
-                )  # fmt: skip
+                )
                 n += 1
             producer.poll(0)
         if producer.flush(90):

@@ -132,18 +132,22 @@ def secured(name: str, folder: Path, party: Party) -> Iterator[Secured]:
         "listener.name.mutual.ssl.client.auth": "required",
         "listener.name.mutual.ssl.truststore.type": "PEM",
         "listener.name.mutual.ssl.truststore.certificates": _one_line(party.root.pem),
-        **_mechanisms("login", {
-            "PLAIN": f'plain.PlainLoginModule required user_{USER}="{party.secrets["plain"]}"',
-            "SCRAM-SHA-256": "scram.ScramLoginModule required",
-            "SCRAM-SHA-512": "scram.ScramLoginModule required",
-        }),
+        **_mechanisms(
+            "login",
+            {
+                "PLAIN": f'plain.PlainLoginModule required user_{USER}="{party.secrets["plain"]}"',
+                "SCRAM-SHA-256": "scram.ScramLoginModule required",
+                "SCRAM-SHA-512": "scram.ScramLoginModule required",
+            },
+        ),
         **_mechanisms("both", {"SCRAM-SHA-512": "scram.ScramLoginModule required"}),
         # The broker's own test validator takes any token without a signature.
-        **_mechanisms("token", {
-            "OAUTHBEARER": 'oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker"',
-        }),
+        **_mechanisms(
+            "token",
+            {"OAUTHBEARER": 'oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker"'},
+        ),
         "listener.name.token.oauthbearer.connections.max.reauth.ms": "3600000",  # a connection ends with its token
-    }  # fmt: skip
+    }
     with Broker.start(name, folder / name, overrides=overrides) as broker, link:
         running = Secured(broker=broker, ports=ports, link=link)
         set_password(running, party.secrets["scram"])

@@ -17,13 +17,13 @@ from dashboards.recording import recording
 from metrics.cap import Labels
 from metrics.exposition import exposition
 from metrics.recorder import Recorder
+from metrics.reports import CheckpointReport
 from metrics.verdict import KNOWN_POLLS, Status
-from mirror.checkpoints.plan import CheckpointReport
 from mirror.checkpoints.rules import State
 from mirror.embedded import prometheus_server
 from mirror.lag.failover_metric import answer_failover
-from mirror.lag.poller import horizon_of
-from tests.unit.test_metrics import counts, report
+from mirror.lag.judgement import horizon_of
+from tests.unit.test_metrics import UNMEASURED, counts, report
 
 Scenario = Literal["healthy", "stalled", "source down"]
 
@@ -70,12 +70,14 @@ class World:
             self._positions[place] = before if stands else self._ends[place]
             copied = self._positions[place] - before
             row = report(place[2], int(place[3]), records=copied, reason="too large" if stands else "")
-            lease = {"lease_wait_ms": 12.0} if number < 2 else {}
-            row |= {"bytes": 100 * copied, "last_timestamp_ms": now_s * 1000 if copied else None}
-            row |= {"slot": int(place[3]), "duration_ms": 1000.0 * STEP_S, **_measured(copied), **lease}
-            if not copied:
-                measured = (name for name in row if name.startswith(("age_", "latency_")))
-                row |= {name: None for name in measured if name.endswith("_ms") and "sum" not in name}
+            row = row._replace(
+                bytes=100 * copied,
+                last_timestamp_ms=now_s * 1000 if copied else None,
+                slot=int(place[3]),
+                duration_ms=1000.0 * STEP_S,
+                lease_wait_ms=12.0 if number < 2 else row.lease_wait_ms,
+                **_measured(copied) | ({} if copied else UNMEASURED),
+            )
             recorder.reports([row], now_s=now_s)
             if source_up:
                 waits = broken_for_s if stands else 0.0
@@ -106,7 +108,7 @@ class World:
         else:
             recorder.count("kafka_mirror_poll_errors_total", ("a", "b"))
             rows = [CheckpointReport("a", "b", failure="a does not answer")]
-        recorder.checkpoints([row._asdict() for row in rows], now_s=now_s)
+        recorder.checkpoints(rows, now_s=now_s)
         recorder.heartbeat(("a", "b"), now_s=now_s)
         for lane in ("lane-0", "lane-1"):
             recorder.query(lane, is_active=True)
@@ -167,11 +169,13 @@ def record_the_past(data: Path, file: Path, *, now_s: float) -> None:
         rules = data.with_name(f"level-{number}.yml")
         rules.write_text(yaml.safe_dump({"groups": [{"name": "past", "rules": made}]}))
         with prometheus_server.running(file, data) as server:
-            subprocess.run(
-                ["promtool", "tsdb", "create-blocks-from", "rules", "--url", server.url, "--eval-interval", f"{STEP_S}s",
-                 "--start", f"{now_s - LENGTH_S:.0f}", "--end", f"{now_s:.0f}", "--output-dir", str(data), str(rules)],
-                check=True, capture_output=True,
-            )  # fmt: skip
+            command = [
+                *("promtool", "tsdb", "create-blocks-from", "rules"),
+                *("--url", server.url, "--eval-interval", f"{STEP_S}s"),
+                *("--start", f"{now_s - LENGTH_S:.0f}", "--end", f"{now_s:.0f}"),
+                *("--output-dir", str(data), str(rules)),
+            ]
+            subprocess.run(command, check=True, capture_output=True)
 
 
 def _levels(rules: dict[str, str]) -> Iterator[dict[str, str]]:

@@ -37,8 +37,14 @@ def test_readers_of_a_topic_may_read_the_remote_one_and_plan_tells_before(tmp_pa
     ):
         create(source, topic)
         theirs, ours = (Admin("test", {"bootstrap.servers": end.bootstrap}) for end in (source, target))
-        every = [acl(topic), acl(topic, "ALL", principal="User:all"), acl(topic, "WRITE"), acl("*"), acl("other"),
-                 acl(topic, "DELETE", "DENY")]  # fmt: skip
+        every = [
+            acl(topic),
+            acl(topic, "ALL", principal="User:all"),
+            acl(topic, "WRITE"),
+            acl("*"),
+            acl("other"),
+            acl(topic, "DELETE", "DENY"),
+        ]
         assert set(theirs.add_acls(every).values()) == {""}
         ours.add_acls([acl(remote, "DESCRIBE", principal="User:own")])
         running = RunningAppliance(
@@ -58,15 +64,20 @@ def test_readers_of_a_topic_may_read_the_remote_one_and_plan_tells_before(tmp_pa
         assert "ACL left out: ALLOW User:reader from * to READ *: it is about every topic" in told
         assert "other" not in told
         assert ours.topic_acls() == {acl(remote, "DESCRIBE", principal="User:own")}
-        expected = {acl(remote), acl(remote, principal="User:all"), acl(remote, "DELETE", "DENY"),
-                    acl(remote, "DESCRIBE", principal="User:own")}  # fmt: skip
+        expected = {
+            acl(remote),
+            acl(remote, principal="User:all"),
+            acl(remote, "DELETE", "DENY"),
+            acl(remote, "DESCRIBE", principal="User:own"),
+        }
         with running:
             eventually(lambda: ours.topic_acls() == expected, within_s=30, because="the ACLs follow at start")
             theirs.add_acls([acl(topic, "DESCRIBE")])
             eventually(
                 lambda: ours.topic_acls() == expected | {acl(remote, "DESCRIBE")},
-                within_s=30, because="and those that come later",
-            )  # fmt: skip
+                within_s=30,
+                because="and those that come later",
+            )
             eventually(lambda: "\nkafka_mirror_acl_drift" in running.exposition(), within_s=30, because="drift is told")
             assert 'kafka_mirror_acl_drift{source="primary",target="backup"} 0' in running.exposition()
 
@@ -85,8 +96,9 @@ def test_a_target_without_an_authorizer_costs_one_line(tmp_path, backup, topic):
             eventually(lambda: "ACLs cannot be added on backup" in running.log.read_text(), within_s=30, because="told")
             eventually(
                 lambda: running.value("kafka_mirror_replicated_offset", topic=f"primary.{topic}", partition=0) == 0,
-                within_s=30, because="replication goes on",
-            )  # fmt: skip
+                within_s=30,
+                because="replication goes on",
+            )
             assert 'kafka_mirror_acl_drift{source="primary",target="backup"} 1' in running.exposition()
             assert running.stop()[0] == 0
     told = [line for line in running.log.read_text().splitlines() if "ACL" in line]

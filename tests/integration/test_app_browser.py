@@ -194,9 +194,11 @@ def test_behind_a_door_nobody_reads_without_the_login(app, chromium, primary, ba
     own = identity("127.0.0.1")
     (tmp_path / "door.pem").write_text(own.pem + own.key_pem)
     file = settings_of(
-        tmp_path, primary, backup,
+        tmp_path,
+        primary,
+        backup,
         f"mirror.http.username = sre\nmirror.http.password = hush\nmirror.http.tls.certificate = {tmp_path / 'door.pem'}\n",
-    )  # fmt: skip
+    )
     with serving(file, tmp_path / "app.log") as address:
         for login, is_let_in in (
             ({"username": "sre", "password": "wrong"}, False),

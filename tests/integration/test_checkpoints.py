@@ -89,8 +89,13 @@ def appliance(primary, backup, topic, group, tmp_path):
     """Not started; its file is."""
 
     def made(extra: str = "") -> RunningAppliance:
-        return RunningAppliance(tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=f"{topic}.*",
-                                extra=EXTRA.format(groups=group) + extra)  # fmt: skip
+        return RunningAppliance(
+            tmp_path,
+            primary=primary.bootstrap,
+            backup=backup.bootstrap,
+            topics=f"{topic}.*",
+            extra=EXTRA.format(groups=group) + extra,
+        )
 
     return made
 
@@ -109,10 +114,13 @@ def test_a_group_that_fails_over_reads_on_exactly_where_it_stood(primary, backup
     with appliance("primary.consumer.isolation.level = read_committed") as running:
         await_replicated(running, primary, topic, remote)
         eventually(
-            lambda: translated(java, backup.bootstrap, "primary", f"{group}-{end}").get((remote, 0))
-            == end_offset(backup, remote, 0),
-            within_s=60, because="a checkpoint says that the group that has read all has read all",
-        )  # fmt: skip
+            lambda: (
+                translated(java, backup.bootstrap, "primary", f"{group}-{end}").get((remote, 0))
+                == end_offset(backup, remote, 0)
+            ),
+            within_s=60,
+            because="a checkpoint says that the group that has read all has read all",
+        )
         assert running.stop()[0] == 0
     found = checkpoints(backup, remote)
     for offset in offsets[::12]:
@@ -154,9 +162,17 @@ def test_idle_groups_of_the_target_are_moved_and_no_other(primary, backup, topic
         stand(primary, f"{group}-{protocol}", topic, 20)
     stand(primary, "not-followed", topic, 20)
     active = [
-        Consumer({"bootstrap.servers": backup.bootstrap, "group.id": f"{group}-{protocol}", "group.protocol": protocol,
-                  "enable.auto.commit": False, "auto.offset.reset": "earliest"}) for protocol in protocols
-    ]  # fmt: skip
+        Consumer(
+            {
+                "bootstrap.servers": backup.bootstrap,
+                "group.id": f"{group}-{protocol}",
+                "group.protocol": protocol,
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+            }
+        )
+        for protocol in protocols
+    ]
     try:
         for reader in active:
             reader.subscribe([remote])
@@ -164,8 +180,9 @@ def test_idle_groups_of_the_target_are_moved_and_no_other(primary, backup, topic
         with appliance("sync.group.offsets.enabled = true") as running:
             eventually(
                 lambda: stands(backup, f"{group}-new", remote) == stands(backup, f"{group}-behind", remote) == 25,
-                within_s=60, because="groups that nobody reads with are moved",
-            )  # fmt: skip
+                within_s=60,
+                because="groups that nobody reads with are moved",
+            )
             stand(primary, f"{group}-new", topic, 31)
             eventually(lambda: stands(backup, f"{group}-new", remote) == 36, within_s=30, because="and follow")
             assert stands(backup, f"{group}-ahead", remote) == 30
@@ -186,8 +203,9 @@ def test_idle_groups_of_the_target_are_moved_and_no_other(primary, backup, topic
             ]
             eventually(
                 lambda: [line for line in expected if line not in running.exposition()] == [],
-                within_s=30, because="the rounds are measured",
-            )  # fmt: skip
+                within_s=30,
+                because="the rounds are measured",
+            )
     finally:
         for reader in active:
             reader.close()
@@ -220,26 +238,31 @@ def test_nothing_is_said_before_something_is_replicated_and_nothing_foreign_stop
         write(primary, topic, rows(3))
         eventually(
             lambda: translated(java, backup.bootstrap, "primary", group).get((remote, 0)) == 0,
-            within_s=30, because="the first records are there",
-        )  # fmt: skip
+            within_s=30,
+            because="the first records are there",
+        )
         stand(primary, group, topic, 2)
         eventually(
             lambda: translated(java, backup.bootstrap, "primary", group).get((remote, 0)) == 2,
-            within_s=30, because="the group has read on",
-        )  # fmt: skip
+            within_s=30,
+            because="the group has read on",
+        )
         stand(primary, group, topic, 1)
         eventually(
             lambda: translated(java, backup.bootstrap, "primary", group).get((remote, 0)) == 1,
-            within_s=30, because="a group that was set back is set back",
-        )  # fmt: skip
+            within_s=30,
+            because="a group that was set back is set back",
+        )
     assert f"a record in {checkpoints} is no checkpoint" in running.log.read_text()
 
 
 def told(*arguments: object) -> list[dict[str, Any]]:
     done = subprocess.run(
         [sys.executable, "-m", "mirror.cli", "translate", *map(str, arguments), "--json"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     found: list[dict[str, Any]] = json.loads(done.stdout)
     return found
 
@@ -294,8 +317,10 @@ def test_a_group_fails_over_and_back_and_reads_each_record_once(primary, backup,
     ]
     bad = subprocess.run(
         [sys.executable, "-m", "mirror.cli", "translate", running.file, "primary->moon", "--group", group],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (bad.returncode, bad.stderr.count("\n")) == (2, 1)
     assert '"primary->moon" names no two clusters; expected A->B of backup, primary' in bad.stderr
 
@@ -325,15 +350,17 @@ def test_no_lag_makes_a_group_read_again_as_it_does_with_mirrormaker(
             await_replicated(running, primary, topic, remote)
             eventually(
                 lambda: f"{group}-0" in checkpoints(backup, remote) and end_offset(backup, remote, 0) == RECORDS,
-                within_s=60, because="our checkpoints are there",
-            )  # fmt: skip
+                within_s=60,
+                because="our checkpoints are there",
+            )
             ours = {lag: translated(java, backup.bootstrap, "primary", f"{group}-{lag}") for lag in LAGS}
             assert running.stop()[0] == 0
         eventually(lambda: end_offset(backup, theirs, 0) == RECORDS, within_s=90, because="MirrorMaker has copied all")
         eventually(
             lambda: translated(java, backup.bootstrap, "mm", f"{group}-100000"),
-            within_s=60, because="MirrorMaker's checkpoints are there",
-        )  # fmt: skip
+            within_s=60,
+            because="MirrorMaker's checkpoints are there",
+        )
         mm2 = {lag: translated(java, backup.bootstrap, "mm", f"{group}-{lag}") for lag in LAGS}
     finally:
         peers.stop(peer)

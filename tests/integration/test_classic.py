@@ -32,11 +32,11 @@ class Classic(RunningAppliance):
             arguments += ["--consumer.config", str(file)]
         (folder / "central.properties").write_text(f"bootstrap.servers = {target}\n")
         self.command = [
-            sys.executable, "-m", "mirror.cli", "classic", *arguments,
-            "--producer.config", str(folder / "central.properties"), *options,
-            "--metrics-listen", f"127.0.0.1:{self.port}", "--state-dir", str(folder / "state"),
-            "--window-ms", "2000", "--poll-interval-ms", "500",
-        ]  # fmt: skip
+            *(sys.executable, "-m", "mirror.cli", "classic", *arguments),
+            *("--producer.config", str(folder / "central.properties"), *options),
+            *("--metrics-listen", f"127.0.0.1:{self.port}", "--state-dir", str(folder / "state")),
+            *("--window-ms", "2000", "--poll-interval-ms", "500"),
+        ]
 
 
 def test_two_sources_go_into_one_target_under_the_same_names(primary, backup, topic, tmp_path):
@@ -48,9 +48,12 @@ def test_two_sources_go_into_one_target_under_the_same_names(primary, backup, to
         write(primary, topic, [(b"k", b"first %d" % n, (), n) for n in range(50)], 1)
         write(second, other, [(b"k", b"second %d" % n, (), n) for n in range(50)])
         with Classic(
-            tmp_path, {"dc1": primary.bootstrap, "dc2": second.bootstrap}, backup.bootstrap,
-            "--whitelist", f"{topic},{topic}-o.*", "--abort.on.send.failure", "true",
-        ) as running:  # fmt: skip
+            tmp_path,
+            {"dc1": primary.bootstrap, "dc2": second.bootstrap},
+            backup.bootstrap,
+            *("--whitelist", f"{topic},{topic}-o.*"),
+            *("--abort.on.send.failure", "true"),
+        ) as running:
             eventually(lambda: end_offset(backup, other, 0) == 50, within_s=60, because="the second source arrives")
             eventually(lambda: end_offset(backup, topic, 1) == 50, within_s=60, because="the first source arrives")
             eventually(lambda: stands(second, "dc2", other) == 50, within_s=30, because="the group shows the progress")

@@ -26,11 +26,12 @@ def put(cluster, topic: str, **changes: str | None) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     entries = [
         ConfigEntry(
-            name.replace("_", "."), value,
+            name.replace("_", "."),
+            value,
             incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET,
         )
         for name, value in changes.items()
-    ]  # fmt: skip
+    ]
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
     admin.incremental_alter_configs([resource])[resource].result(30)
 

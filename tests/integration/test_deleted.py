@@ -77,9 +77,12 @@ def test_a_deleted_topic_stays_deleted_whatever_still_follows_it(tmp_path: Path,
         eventually(lambda: "heartbeats" in names(target), within_s=60, because="the next heartbeat creates their topic")
         assert policy(target, "heartbeats") == "compact"
         eventually(
-            lambda: Heartbeat.decode(messages(target, "heartbeats")[0].key(), messages(target, "heartbeats")[0].value()),
-            within_s=60, because="heartbeats go on",
-        )  # fmt: skip
+            lambda: Heartbeat.decode(
+                messages(target, "heartbeats")[0].key(), messages(target, "heartbeats")[0].value()
+            ),
+            within_s=60,
+            because="heartbeats go on",
+        )
 
 
 def test_internal_topics_that_a_broker_created_by_itself_are_compacted_from_the_start_on(

@@ -39,9 +39,15 @@ POINTS = (
     "die when a turn is given back",
 )
 IN_TRANSACTIONS = (  # what transactions are there for; the rest does not know how the target is written
-    "kill -9 all workers", "kill -9 the appliance", "stop the appliance, then continue it", "kill -9 the target",
-    "freeze the target", "cut the target off", "half-open connections to the target", *WITH_POSITIONS,
-)  # fmt: skip
+    "kill -9 all workers",
+    "kill -9 the appliance",
+    "stop the appliance, then continue it",
+    "kill -9 the target",
+    "freeze the target",
+    "cut the target off",
+    "half-open connections to the target",
+    *WITH_POSITIONS,
+)
 BOUNDED = {
     MODES[0]: [fault for fault in FAULTS if fault not in ELSEWHERE and (fault in POINTS or fault not in KILL_POINTS)],
     MODES[1]: IN_TRANSACTIONS,

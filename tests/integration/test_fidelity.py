@@ -9,12 +9,15 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from aiokafka.errors import for_code
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from metrics.verdict import Status
+from mirror.config.clients import client_options
 from mirror.embedded import jars
+from mirror.kafka.errors import ErrorCode
+from mirror.kafka.fetch_request import FetchLimits
+from mirror.kafka.fetch_session import From
 from mirror.kafka.fetcher import Source
 from mirror.model.record_batches import CODECS, Batch, batches
 from mirror.runtime.java import java
@@ -56,17 +59,15 @@ def stored(cluster, topic: str, partition: int = 0) -> list[Batch]:
     """Read a topic-partition's batches as the broker keeps them."""
 
     async def read() -> list[Batch]:
-        source = Source({"bootstrap_servers": cluster.bootstrap})
+        source = Source(client_options({"bootstrap.servers": cluster.bootstrap}))
         try:
             await source.open([topic])
             node, at, found = source.leader(topic, partition), 0, []
             end = end_offset(cluster, topic, partition)
             while at < end:
-                wanted = {topic: [(partition, at, 1 << 20)]}
-                (part,) = await source.fetch(
-                    node, wanted, max_wait_ms=500, min_bytes=1, max_bytes=1 << 22, isolation_level=0, cold=False
-                )
-                assert not part.error, for_code(part.error)
+                wanted = {(topic, partition): From(at, 1 << 20)}
+                (part,) = await source.read(node, wanted, FetchLimits(500, 1, 1 << 22, 0))
+                assert part.error is ErrorCode.none
                 found += list(batches(part.records))
                 at = found[-1].last_offset + 1
             return found
@@ -228,7 +229,7 @@ def test_a_record_too_large_for_the_target_stops_its_partition_alone_and_goes_on
         because="the partition with the large record is paused",
     )
     assert end_offset(backup, remote, 0) == 5
-    assert f"{topic}-0 paused: the target refuses source offset 5 and on: MessageSizeTooLarge" in mirror.log.read_text()
+    assert f"{topic}-0 paused: the target refuses source offset 5 and on: MESSAGE_TOO_LARGE" in mirror.log.read_text()
     write(primary, topic, rows(20, start=50), partition=1)
     await_replicated(mirror, primary, topic, remote, 1)
     eventually(
@@ -260,16 +261,22 @@ def test_a_record_too_large_for_the_target_stops_its_partition_alone_and_goes_on
     ("flow", "refused", "theirs", "mended", "said"),
     [
         (
-            "primary->backup", (b"k", b"of 2100", [], 4_102_444_800_000), {}, {"message_timestamp_after_max_ms": str(2**63 - 1)},
-            "InvalidTimestampError. Widen its message.timestamp.before.max.ms and message.timestamp.after.max.ms.",
+            "primary->backup",
+            (b"k", b"of 2100", [], 4_102_444_800_000),
+            {},
+            {"message_timestamp_after_max_ms": str(2**63 - 1)},
+            "INVALID_TIMESTAMP. Widen its message.timestamp.before.max.ms and message.timestamp.after.max.ms.",
         ),
         (
-            "backup->primary", (None, b"no key", [], START_MS), {"cleanup_policy": "compact"}, {"cleanup_policy": "delete"},
-            "InvalidRecordError. Where it is compacted it takes no record without a key: change its cleanup.policy.",
+            "backup->primary",
+            (None, b"no key", [], START_MS),
+            {"cleanup_policy": "compact"},
+            {"cleanup_policy": "delete"},
+            "INVALID_RECORD. Where it is compacted it takes no record without a key: change its cleanup.policy.",
         ),
     ],
     ids=["a time beyond the target's limits", "no key for a compacted topic, in transactions"],
-)  # fmt: skip
+)
 def test_a_record_that_the_target_refuses_is_named_alone_in_its_batch_and_goes_when_mended(
     request, mirror, topic, flow, refused, theirs, mended, said
 ):

@@ -51,10 +51,10 @@ class Mirror:
             self.values.append(low / 1000)
         latency.add(1000, 1200, 11_000, 10)
         self.values += [1.0 + 0.02 * step for step in range(10)]
-        last, low, high, total, counts, native = latency.columns()
-        row = {"latency_ms": last, "latency_min_ms": low, "latency_max_ms": high, "latency_sum_ms": total}
-        row |= {"latency_counts": counts, "latency_native": native, "records": sum(counts), "partition": 7}
-        self.recorder.reports([report() | row], now_s=time.time())
+        measured = latency.columns()
+        columns = {f"latency_{name.removeprefix('last_')}": value for name, value in measured._asdict().items()}
+        row = report(partition=7, records=sum(measured.counts))._replace(**columns)
+        self.recorder.reports([row], now_s=time.time())
         return answer(wanted, self.recorder.snapshot(), self.recorder.began(), max_series=10**6)
 
 

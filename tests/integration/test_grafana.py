@@ -34,9 +34,13 @@ import type { Options as Table } from '@grafana/schema/dist/esm/raw/composable/t
 type Loose<T> = T extends string ? `${T}` : T extends object ? { [K in keyof T]: Loose<T[K]> } : T;
 """  # noqa: E501 - import paths
 OPTIONS = {
-    "heatmap": "Heatmap", "stat": "Stat", "status-history": "Statuses", "state-timeline": "Timeline", "timeseries": "Lines",
+    "heatmap": "Heatmap",
+    "stat": "Stat",
+    "status-history": "Statuses",
+    "state-timeline": "Timeline",
+    "timeseries": "Lines",
     "table": "Table",
-}  # fmt: skip
+}
 LABELS = ("source", "target", "group", "topic", "partition")  # as tables show them, before any value
 COMPILE = ["--noEmit", "--strict", "--skipLibCheck", "--module", "nodenext", "--target", "es2022"]
 
@@ -141,9 +145,14 @@ def test_each_column_of_a_table_has_its_own_unit(project, server):
     (panel,) = [panel for _, panel in TABLES if panel["title"].startswith("The 20 topic-partitions")]
     first, *others = shown(project, server, panel)
     assert first == {
-        "source": "a", "target": "b", "topic": "a.t", "partition": "0", "time lag": "30.0 mins",
-        "records waiting": f"{BROKEN_FOR_S * 10:,}", "status": "STALL",
-    }  # fmt: skip
+        "source": "a",
+        "target": "b",
+        "topic": "a.t",
+        "partition": "0",
+        "time lag": "30.0 mins",
+        "records waiting": f"{BROKEN_FOR_S * 10:,}",
+        "status": "STALL",
+    }
     assert [(line["time lag"], line["records waiting"], line["status"]) for line in others] == [("0 s", "0", "OK")] * 3
 
 

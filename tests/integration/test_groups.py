@@ -10,13 +10,13 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AclOperation, ResourceType
 
-from mirror.config.clients import aiokafka_options
+from mirror.config.clients import client_options
 from mirror.embedded.broker import Broker
 from mirror.errors import ClusterUnavailable
+from mirror.kafka.errors import KafkaError
 from mirror.kafka.group_offsets import GroupOffsets, patiently
 from mirror.kafka.groups import HIDDEN, UNKNOWN, Groups, is_idle, warn_of_hidden
 from mirror.kafka.internal_topics import committed
-from mirror.kafka.protocol import KafkaError
 from mirror.kafka.target import Target
 from mirror.model.record_batches import of_values
 from tests.integration.acls import GUARDED, deny
@@ -31,7 +31,7 @@ OFFSETS = {place: (offset, "m" * 2_000) for place, offset in EXPECTED.items()}
 
 
 async def commit(client: dict[str, str], group: str, times: int) -> None:
-    offsets = await GroupOffsets.connected(aiokafka_options(client))
+    offsets = await GroupOffsets.connected(client_options(client))
     try:
         for _ in range(times):
             await patiently(lambda: offsets.commit(group, OFFSETS))
@@ -52,7 +52,7 @@ def test_a_group_whose_coordinator_loads_has_the_offsets_it_had(tmp_path, caplog
 
         def first() -> tuple[object]:  # a tuple is true, no offsets are not
             try:
-                return (asyncio.run(committed(aiokafka_options(client), "g")),)
+                return (asyncio.run(committed(client_options(client), "g")),)
             except (KafkaError, OSError) as error:
                 raise AssertionError(repr(error)) from error
 
@@ -82,8 +82,15 @@ def test_a_group_whose_coordinator_loads_has_the_offsets_it_had(tmp_path, caplog
 
 def reading(cluster, topic: str, group: str, protocol: str) -> Consumer:
     """Return a reader of a topic that has read its first record, and committed that."""
-    reader = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group, "group.protocol": protocol,
-                       "client.id": "reader", "auto.offset.reset": "earliest"})  # fmt: skip
+    reader = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": group,
+            "group.protocol": protocol,
+            "client.id": "reader",
+            "auto.offset.reset": "earliest",
+        }
+    )
     reader.subscribe([topic])
     try:
         message = eventually(lambda: reader.poll(1), within_s=60, because="the group reads")
@@ -125,8 +132,9 @@ def test_a_group_of_the_newer_protocol_whose_topics_may_not_be_seen_counts_as_in
             groups = Groups("guarded", {"bootstrap.servers": broker.bootstrap})
             group = eventually(
                 lambda: (found := groups.one("g")) and found.state == UNKNOWN and found,
-                within_s=30, because="its members are not told",
-            )  # fmt: skip
+                within_s=30,
+                because="its members are not told",
+            )
             assert not is_idle(group.state)
             assert group.owners == {}
         finally:
@@ -137,7 +145,7 @@ def test_positions_that_a_transaction_is_about_to_change_are_waited_for(backup, 
     """Without that a broker tells those of the transaction before, and a window that begins there repeats its records."""
     create(backup, topic, 2)
     group, place, other = f"g-{topic}", (topic, 0), (topic, 1)
-    client = aiokafka_options({"bootstrap.servers": backup.bootstrap})
+    client = client_options({"bootstrap.servers": backup.bootstrap})
 
     async def scene() -> None:
         writes = Target(client, request_bytes=1 << 20, transactional_id=f"id-{topic}")

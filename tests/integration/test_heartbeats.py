@@ -23,13 +23,18 @@ def test_a_flow_beats_and_carries_the_other_sides_heartbeats_on(primary, backup,
         tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=topic, extra=EXTRA
     ) as running:
         eventually(
-            lambda: 'kafka_mirror_last_heartbeat_timestamp_seconds{source="primary",target="backup"}' in running.exposition(),
-            within_s=30, because="the target takes a heartbeat",
-        )  # fmt: skip
+            lambda: (
+                'kafka_mirror_last_heartbeat_timestamp_seconds{source="primary",target="backup"}'
+                in running.exposition()
+            ),
+            within_s=30,
+            because="the target takes a heartbeat",
+        )
         eventually(
             lambda: running.value("kafka_mirror_record_count_total", topic="primary.heartbeats", partition=0),
-            within_s=60, because="heartbeats of the source are mirrored whatever topics are asked for",
-        )  # fmt: skip
+            within_s=60,
+            because="heartbeats of the source are mirrored whatever topics are asked for",
+        )
         assert running.stop()[0] == 0
     own = [Heartbeat.decode(m.key(), m.value()) for m in messages(backup, "heartbeats")]
     assert {(beat.source, beat.target) for beat in own} == {("primary", "backup")}

@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from metrics.catalogue import CATALOGUE
-from mirror.config.clients import aiokafka_options
+from mirror.config.clients import client_options
 from mirror.kafka.group_offsets import GroupOffsets, patiently
 from mirror.kafka.groups import Groups
 from tests.integration.appliance import RunningAppliance
@@ -32,7 +32,7 @@ def escaped(key: str) -> str:
 
 async def stand(cluster, topic: str, offset: int) -> None:
     """Commit an offset of each group; librdkafka ends the process at a group of no name, which brokers have all the same."""
-    offsets = await GroupOffsets.connected(aiokafka_options({"bootstrap.servers": cluster.bootstrap}))
+    offsets = await GroupOffsets.connected(client_options({"bootstrap.servers": cluster.bootstrap}))
     try:
         for group in GROUPS:
             await patiently(lambda group=group: offsets.commit(group, {(topic, 0): (offset, "")}))
@@ -91,8 +91,11 @@ def test_an_alias_and_groups_of_any_name_are_served_and_shown_as_they_are(primar
                     shown[label].add(value)
         table = subprocess.run(
             [sys.executable, "-m", "mirror.cli", "lag", running.file, "--topic", f"{topic},primary.{topic}"],
-            env=running.environment, capture_output=True, text=True, check=True,
-        ).stdout  # fmt: skip
+            env=running.environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
         assert running.stop()[0] == 0
     assert differences(primary, backup, topic, f"primary.{topic}") == []
     assert set(GROUPS) <= set(checkpoints(backup, f"primary.{topic}"))

@@ -28,15 +28,21 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 def lag(file: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "mirror.cli", "lag", str(file), *arguments],
-        capture_output=True, text=True, timeout=90, check=False, cwd=Path(__file__).resolve().parents[2],
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+        cwd=Path(__file__).resolve().parents[2],
+    )
 
 
 def described(cluster, group: str) -> dict[tuple[str, str], tuple[str, str, str, str]]:
     """What kafka-consumer-groups says: (offset, log end, lag, client) by topic and partition."""
-    command = [java(), "-Xmx128m", "-cp", jars.classpath(jars.resolve()),
-               "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
-               "--bootstrap-server", cluster.bootstrap, "--describe", "--group", group]  # fmt: skip
+    command = [
+        *(java(), "-Xmx128m", "-cp", jars.classpath(jars.resolve())),
+        "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+        *("--bootstrap-server", cluster.bootstrap, "--describe", "--group", group),
+    ]
     found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     cells = [line.split() for line in found.stdout.splitlines() if line.startswith(group)]
     return {(row[1], row[2]): (row[3], row[4], row[5], row[-1]) for row in cells}
@@ -46,9 +52,14 @@ def described(cluster, group: str) -> dict[tuple[str, str], tuple[str, str, str,
 def consuming(cluster, group: str, topic: str, *, count: int) -> Iterator[None]:
     """A member of the group that has read and committed `count` records and goes on polling nothing."""
     consumer = Consumer(
-        {"bootstrap.servers": cluster.bootstrap, "group.id": group, "client.id": "reader", "auto.offset.reset": "earliest",
-         "enable.auto.commit": False}
-    )  # fmt: skip
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": group,
+            "client.id": "reader",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+    )
     consumer.subscribe([topic])
     try:
         read = 0

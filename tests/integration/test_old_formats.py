@@ -65,9 +65,11 @@ def test_every_message_of_the_old_formats_crosses_from_a_broker_that_wrote_it_an
     with ExitStack() as stack:
         new = upgraded(old, tmp_path / "upgraded", stack)
         lines = [
-            "clusters = primary, backup, kept", f"kept.bootstrap.servers = {new.bootstrap}", "kept->backup.enabled = true",
+            "clusters = primary, backup, kept",
+            f"kept.bootstrap.servers = {new.bootstrap}",
+            "kept->backup.enabled = true",
             "kept->backup.topics = old-.*",
-        ]  # fmt: skip
+        ]
         running = RunningAppliance(
             tmp_path, primary=old.bootstrap, backup=backup.bootstrap, topics="old-.*", extra="\n".join(lines)
         )

@@ -239,18 +239,21 @@ def test_a_worker_that_stands_still_hides_no_record_that_waits(places: Places):
         for partition in range(2):
             write(source, "walked", rows(20), partition)
         eventually(
-            lambda: sorted(places.appliance.served("lag_records")) == [20, 20], within_s=THREE_POLLS_S,
+            lambda: sorted(places.appliance.served("lag_records")) == [20, 20],
+            within_s=THREE_POLLS_S,
             because="what nobody copies is lag",
-        )  # fmt: skip
+        )
         assert all(seconds > 0 for seconds in places.appliance.served("lag_seconds"))
         eventually(
-            lambda: Status.OK not in places.appliance.served("partition_status"), within_s=THREE_POLLS_S,
+            lambda: Status.OK not in places.appliance.served("partition_status"),
+            within_s=THREE_POLLS_S,
             because="ten polls without a step are a verdict",
-        )  # fmt: skip
+        )
         eventually(
-            lambda: all(seconds > 0 for seconds in places.board(queries.lag_seconds_max())), within_s=15,
+            lambda: all(seconds > 0 for seconds in places.board(queries.lag_seconds_max())),
+            within_s=15,
             because="boards follow at the next scrapes",
-        )  # fmt: skip
+        )
         found, _ = places.terminal()
         assert [row["lag"] for row in found] == [20, 20]
     finally:
@@ -274,9 +277,10 @@ def test_a_process_of_two_that_stands_still_makes_boards_unknown_until_its_slots
             )
             with second.frozen():
                 eventually(
-                    lambda: places.board(queries.fresh_ratio()) == [0.5], within_s=TAKEN_OVER_S,
+                    lambda: places.board(queries.fresh_ratio()) == [0.5],
+                    within_s=TAKEN_OVER_S,
                     because="of what the other one served nobody tells",
-                )  # fmt: skip
+                )
                 eventually(lambda: holds(places.assert_well), within_s=TAKEN_OVER_S, because="its slots are taken over")
         finally:
             places.watch(places.appliance)

@@ -67,8 +67,9 @@ def flow(backup, topic: str, *, within_s: float = 60) -> float:
     began, before = time.monotonic(), arrived(backup, topic)
     eventually(
         lambda: all(now > then + 100 for now, then in zip(arrived(backup, topic), before, strict=True)),
-        within_s=within_s, because="every topic-partition is replicated",
-    )  # fmt: skip
+        within_s=within_s,
+        because="every topic-partition is replicated",
+    )
     return time.monotonic() - began
 
 
@@ -98,9 +99,12 @@ def test_two_processes_share_the_slots_and_the_rest_goes_on_when_one_stops(proce
         shared(first, second)
         flow(backup, topic)
         eventually(
-            lambda: measured(first) | measured(second) == {"0", "1", "2", "3"} and not measured(first) & measured(second),
-            within_s=30, because="each topic-partition is measured by the process that replicates it",
-        )  # fmt: skip
+            lambda: (
+                measured(first) | measured(second) == {"0", "1", "2", "3"} and not measured(first) & measured(second)
+            ),
+            within_s=30,
+            because="each topic-partition is measured by the process that replicates it",
+        )
         assert first.gauge("kafka_mirror_processes") == 2
         assert first.gauge("kafka_mirror_settings_conflict") == 0
         code, _ = first.stop()
@@ -172,8 +176,9 @@ def test_a_rolling_restart_that_deals_topic_partitions_out_anew_waits_for_the_la
             if process is first:
                 eventually(
                     lambda: first.gauge("kafka_mirror_settings_conflict") == 1,
-                    within_s=30, because="the settings differ as long as the restart rolls",
-                )  # fmt: skip
+                    within_s=30,
+                    because="the settings differ as long as the restart rolls",
+                )
                 assert first.slots() == 0
             flow(backup, topic)
         shared(first, second)
@@ -200,8 +205,9 @@ def test_processes_of_one_file_on_one_machine_need_not_be_told_where_to_keep_the
             stack.callback(process.close)
             found = eventually(
                 lambda process=process: re.search(r"metrics on http://127.0.0.1:(\d+)/", process.log.read_text()),
-                within_s=90, because="it says where its metrics are",
-            )  # fmt: skip
+                within_s=90,
+                because="it says where its metrics are",
+            )
             process.port = int(found[1])
         shared(first, second)
         assert second.port > first.port >= 9404

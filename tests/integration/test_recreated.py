@@ -135,8 +135,10 @@ def test_a_topic_that_is_another_one_is_treated_as_the_flow_says(tmp_path: Path,
             within_s=20,
             because="it is shown to rest",
         )
-        command = [sys.executable, "-m", "mirror.cli", "positions", "reset", str(appliance.file), "stop->backup",
-                   "--topic", rests, "--force"]  # fmt: skip
+        command = [
+            *(sys.executable, "-m", "mirror.cli", "positions", "reset"),
+            *(str(appliance.file), "stop->backup", "--topic", rests, "--force"),
+        ]
         subprocess.run(command, check=True, timeout=60, env=appliance.environment, capture_output=True)
         await_replicated(appliance, primary, rests, f"stop.{rests}")
         assert values(backup, f"stop.{rests}", 0) == payload([*OLD, *NEW])
@@ -151,9 +153,12 @@ def test_a_remote_topic_that_is_replaced_between_two_looks_is_treated_as_the_flo
         create(primary, name, 2)  # one partition for each slot
         write(primary, name, OLD)
     with RunningAppliance(
-        tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=topic,
+        tmp_path,
+        primary=primary.bootstrap,
+        backup=backup.bootstrap,
+        topics=topic,
         extra=flows(primary, topic) + "\nrefresh.topics.interval.seconds = 600",
-    ) as appliance:  # fmt: skip
+    ) as appliance:
         for policy, name in names.items():
             await_replicated(appliance, primary, name, f"{policy}.{name}")
         windows_pass(appliance, 2)
@@ -166,8 +171,9 @@ def test_a_remote_topic_that_is_replaced_between_two_looks_is_treated_as_the_flo
                 create(backup, remote, 2)
                 eventually(
                     lambda group=f"mirror.{policy}->backup", remote=remote: not position(backup, group, remote),  # type: ignore[misc]
-                    within_s=30, because=f"the broker forgets the positions in {remote}",
-                )  # fmt: skip
+                    within_s=30,
+                    because=f"the broker forgets the positions in {remote}",
+                )
         windows_pass(appliance, 3)  # without a look at the topics
         for policy in ("stop", "continue"):
             assert values(backup, f"{policy}.{names[policy]}", 0) == []
@@ -182,8 +188,9 @@ def test_a_remote_topic_that_is_replaced_between_two_looks_is_treated_as_the_flo
             remote, wanted = f"{policy}.{names[policy]}", payload(expected)
             eventually(
                 lambda remote=remote, wanted=wanted: values(backup, remote, 0) == wanted,  # type: ignore[misc]
-                within_s=30, because=f"{remote} is treated as its flow says",
-            )  # fmt: skip
+                within_s=30,
+                because=f"{remote} is treated as its flow says",
+            )
         windows_pass(appliance, 2)
         stopped = f"stop.{names['stop']}"
         assert values(backup, stopped, 0) == []
@@ -207,9 +214,12 @@ def test_a_topic_that_soon_has_more_records_than_the_one_before_is_replicated_on
     names = [f"{topic}-{mode}-{n}" for mode in ("least", "exactly") for n in range(3)]
     written: dict[str, list[bytes | None]] = {name: [] for name in names}
     with RunningAppliance(
-        tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=f"{topic}-least-.*",
+        tmp_path,
+        primary=primary.bootstrap,
+        backup=backup.bootstrap,
+        topics=f"{topic}-least-.*",
         extra=EXACTLY.format(backup=backup.bootstrap, topic=topic, every_s=600),
-    ) as appliance:  # fmt: skip
+    ) as appliance:
         for turn in range(3):
             if turn:
                 for name in names:
@@ -225,8 +235,9 @@ def test_a_topic_that_soon_has_more_records_than_the_one_before_is_replicated_on
             for name in names:
                 eventually(
                     lambda name=name: len(read(backup, f"primary.{name}")) >= len(written[name]),  # type: ignore[misc]
-                    within_s=60, because=f"{name} is replicated for the {turn + 1}. time",
-                )  # fmt: skip
+                    within_s=60,
+                    because=f"{name} is replicated for the {turn + 1}. time",
+                )
         assert {name: read(backup, f"primary.{name}") for name in names} == written
 
 
@@ -251,16 +262,20 @@ def test_a_remote_topic_that_is_deleted_under_load_is_filled_again_and_no_commit
         create(primary, name)
     loading = threading.Thread(target=load, daemon=True)
     with RunningAppliance(
-        tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=f"{topic}-least-.*",
+        tmp_path,
+        primary=primary.bootstrap,
+        backup=backup.bootstrap,
+        topics=f"{topic}-least-.*",
         extra=EXACTLY.format(backup=backup.bootstrap, topic=topic, every_s=1),
-    ) as appliance:  # fmt: skip
+    ) as appliance:
         loading.start()
         try:
             for name in names:
                 eventually(
                     lambda name=name: end_offset(backup, f"primary.{name}", 0) > 50,  # type: ignore[misc]
-                    within_s=60, because=f"{name} is replicated",
-                )  # fmt: skip
+                    within_s=60,
+                    because=f"{name} is replicated",
+                )
             for number, name in enumerate(names):
                 delete(backup, f"primary.{name}")
                 if number % 3:
@@ -269,16 +284,18 @@ def test_a_remote_topic_that_is_deleted_under_load_is_filled_again_and_no_commit
             for name in names:
                 eventually(
                     lambda name=name: f"primary.{name} was deleted" in appliance.log.read_text(),  # type: ignore[misc]
-                    within_s=60, because=f"it is noticed that primary.{name} was deleted",
-                )  # fmt: skip
+                    within_s=60,
+                    because=f"it is noticed that primary.{name} was deleted",
+                )
         finally:
             is_over.set()
             loading.join()
         for name in names:
             eventually(
                 lambda name=name: read(backup, f"primary.{name}")[-1:] == written[-1:],  # type: ignore[misc]
-                within_s=60, because=f"{name} is replicated again",
-            )  # fmt: skip
+                within_s=60,
+                because=f"{name} is replicated again",
+            )
         for name in names:
             found = read(backup, f"primary.{name}")
             if "least" in name:
@@ -295,19 +312,22 @@ def test_a_target_that_was_rebuilt_is_filled_or_gone_on_with_as_the_flow_says_an
         create(primary, name)
         write(primary, name, OLD)
     running = RunningAppliance(
-        tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=topic,
+        tmp_path,
+        primary=primary.bootstrap,
+        backup=backup.bootstrap,
+        topics=topic,
         extra=flows(primary, topic).replace("stop->backup.enabled = true", "stop->backup.enabled = false"),
-    )  # fmt: skip
+    )
     source = Groups("primary", {"bootstrap.servers": primary.bootstrap})
     with running:
         for policy, name in names.items():
             await_replicated(running, primary, name, f"{policy}.{name}")
-            eventually(
-                lambda group=f"mirror.{policy}->backup", place=(name, 0): [  # type: ignore[misc]
-                    found.offsets.get(place) for found in source.read(lambda one: one == group)
-                ] == [len(OLD)],
-                within_s=30, because="the source shows the position",
-            )  # fmt: skip
+            group, place = f"mirror.{policy}->backup", (name, 0)
+
+            def shown(group: str = group, place: tuple[str, int] = place) -> list[int | None]:
+                return [found.offsets.get(place) for found in source.read(lambda one: one == group)]
+
+            eventually(lambda: shown() == [len(OLD)], within_s=30, because="the source shows the position")
     with Broker.start("rebuilt", tmp_path / "rebuilt") as rebuilt:
         running.file.write_text(running.file.read_text().replace(backup.bootstrap, rebuilt.bootstrap))
         with running:

@@ -36,8 +36,9 @@ def test_a_rolling_restart_of_brokers_before_kafka_4_repeats_no_committed_record
                 target.restart()
                 eventually(
                     lambda before=before: end_offset(target, f"primary.{topic}", 0) > before + 100,  # type: ignore[misc]
-                    within_s=90, because="it flows again",
-                )  # fmt: skip
+                    within_s=90,
+                    because="it flows again",
+                )
         for partition in (0, 1):
             await_replicated(running, primary, topic, f"primary.{topic}", partition)
         assert differences(primary, target, topic, f"primary.{topic}") == []

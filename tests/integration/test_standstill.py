@@ -113,8 +113,9 @@ def test_a_topic_partition_that_takes_no_writes_holds_up_no_other_of_its_slot(
                     two.restart()
                     eventually(
                         lambda: end_offset(one, f"primary.{stuck}", 0, read_committed=True) > 1000,
-                        within_s=90, because="what stood still goes on by itself",
-                    )  # fmt: skip
+                        within_s=90,
+                        because="what stood still goes on by itself",
+                    )
                 for name in (stuck, well):
                     await_replicated(appliance, primary, name, f"primary.{name}")
                     assert differences(primary, one, name, f"primary.{name}") == []

@@ -50,10 +50,13 @@ def test_it_goes_on_where_mirrormaker_stopped_under_load(primary, backup, topic,
     create(primary, topic, 2)
     write(primary, topic, rows(500))
     running = flow_of_its_own(
-        tmp_path, primary, backup, topic,
+        tmp_path,
+        primary,
+        backup,
+        topic,
         f"emit.checkpoints.enabled = true\nemit.checkpoints.interval.seconds = 1\ngroups = {group}\n"
         f"{topic}.consumer.auto.offset.reset = latest\n",
-    )  # fmt: skip
+    )
     with load(primary, topic):
         with mirrormaker(
             topic, primary, backup, topic, tmp_path / "peer", "emit.checkpoints.enabled = true\n"
@@ -70,8 +73,9 @@ def test_it_goes_on_where_mirrormaker_stopped_under_load(primary, backup, topic,
             stand(primary, group, topic, stopped_at + 100)
             eventually(
                 lambda: group in checkpoints(backup, remote, source=topic),
-                within_s=30, because="its groups are followed",
-            )  # fmt: skip
+                within_s=30,
+                because="its groups are followed",
+            )
     with running:
         for partition in range(2):
             await_replicated(running, primary, topic, remote, partition)
@@ -105,8 +109,9 @@ def test_what_appears_later_is_replicated_from_its_begin_though_the_flow_began_a
         write(primary, last, rows(10))
         eventually(
             lambda: running.value("kafka_mirror_replicated_offset", topic=f"{topic}.{last}", partition=0) == 10,
-            within_s=30, because="a topic that appears while it runs is replicated",
-        )  # fmt: skip
+            within_s=30,
+            because="a topic that appears while it runs is replicated",
+        )
     for each in (later, last):
         assert differences(primary, backup, each, f"{topic}.{each}") == []
 
@@ -138,8 +143,9 @@ def test_positions_that_are_gone_come_back_from_the_offset_map(primary, backup, 
     with running:
         eventually(
             lambda: remote in admin.list_topics(timeout=5).topics and end_offset(backup, remote, 0) == written + 50,
-            within_s=60, because="the topic is replicated from its begin",
-        )  # fmt: skip
+            within_s=60,
+            because="the topic is replicated from its begin",
+        )
         assert running.stop()[0] == 0
     assert running.log.read_text().count("were gone") == 1
     assert differences(primary, backup, topic, remote) == []
@@ -159,8 +165,10 @@ def positions(running: RunningAppliance, *arguments: str) -> subprocess.Complete
     action, *rest = arguments
     return subprocess.run(
         [sys.executable, "-m", "mirror.cli", "positions", action, str(running.file), flow_name(running), *rest],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def flow_name(running: RunningAppliance) -> str:

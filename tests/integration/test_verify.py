@@ -19,8 +19,12 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 def verify(appliance: RunningAppliance, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "mirror.cli", "verify", str(appliance.file), "primary->backup", *arguments],
-        capture_output=True, text=True, check=False, timeout=120, env=appliance.environment,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env=appliance.environment,
+    )
 
 
 def table_of(text: str) -> list[list[str]]:
@@ -60,8 +64,10 @@ def test_what_is_mirrored_is_compared_and_what_is_not_is_found(primary, backup, 
 
 def goes_on_comparing(appliance: RunningAppliance, remote: str, log: Path) -> None:
     """Round after round until it is told to stop, at a rate; what it finds is a metric."""
-    command = [sys.executable, "-m", "mirror.cli", "verify", str(appliance.file), "primary->backup", "--every", "1",
-               "--rate", "20000", "--metrics-listen", f"127.0.0.1:{appliance.port}"]  # fmt: skip
+    command = [
+        *(sys.executable, "-m", "mirror.cli", "verify", str(appliance.file), "primary->backup"),
+        *("--every", "1", "--rate", "20000", "--metrics-listen", f"127.0.0.1:{appliance.port}"),
+    ]
     with log.open("wb") as out:
         process = subprocess.Popen(command, stdout=out, stderr=out, env=appliance.environment)
     try:
@@ -74,8 +80,9 @@ def goes_on_comparing(appliance: RunningAppliance, remote: str, log: Path) -> No
 
         eventually(
             lambda: (found("verify_differences_total", 0), found("verify_differences_total", 1)) == (1, 25_000),
-            within_s=90, because="every record is compared",
-        )  # fmt: skip
+            within_s=90,
+            because="every record is compared",
+        )
         assert found("verified_records_total", 0) == 24_999
         assert 'kafka_mirror_verify_waiting_records{source="primary",target="backup"} 0' in appliance.exposition()
     finally:
@@ -88,7 +95,11 @@ def goes_on_comparing(appliance: RunningAppliance, remote: str, log: Path) -> No
 def verify_other(appliance: RunningAppliance) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "mirror.cli", "verify", str(appliance.file), "x->y"],
-        capture_output=True, text=True, check=False, timeout=60, env=appliance.environment,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env=appliance.environment,
+    )
     assert done.returncode == 2
     return done.stderr

@@ -13,8 +13,13 @@ from tests.integration.records import end_offset
 def values(cluster: Any, topic: str, partition: int, *, isolation: str = "read_uncommitted") -> list[bytes | None]:
     """Return every value from the log's start to its present end, as a reader of that isolation level sees them."""
     end = end_offset(cluster, topic, partition, read_committed=isolation == "read_committed")
-    options = {"bootstrap.servers": cluster.bootstrap, "group.id": "values", "enable.partition.eof": True,
-               "isolation.level": isolation, "auto.offset.reset": "earliest"}  # fmt: skip
+    options = {
+        "bootstrap.servers": cluster.bootstrap,
+        "group.id": "values",
+        "enable.partition.eof": True,
+        "isolation.level": isolation,
+        "auto.offset.reset": "earliest",
+    }
     found: list[bytes | None] = []
     with closing(Consumer(options)) as consumer:
         consumer.assign([TopicPartition(topic, partition, 0)])

@@ -75,8 +75,9 @@ def _dies_with_topics(point: str) -> Fault:
         _await_death(stage, point)
         eventually(
             lambda: end_offset(stage.target, f"primary.{topic}", 2) >= 20,
-            within_s=FOLLOWED_WITHIN_S, because=f"{topic} is replicated all the same",
-        )  # fmt: skip
+            within_s=FOLLOWED_WITHIN_S,
+            because=f"{topic} is replicated all the same",
+        )
 
     return strike
 

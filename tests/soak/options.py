@@ -25,13 +25,18 @@ def soak_parser() -> argparse.ArgumentParser:
         "--seed", type=int, default=1, help="the first one; the same seed does the same again (default 1)"
     )
     parser.add_argument(
-        "--faults", type=re.compile, default=re.compile(""), metavar="REGEX",
+        "--faults",
+        type=re.compile,
+        default=re.compile(""),
+        metavar="REGEX",
         help="only those whose name matches (default: all)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--outage", type=float, metavar="MINUTES",
+        "--outage",
+        type=float,
+        metavar="MINUTES",
         help="instead, one round in which a cluster is down for so long under load",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--side",
         choices=("source", "target"),
@@ -42,9 +47,10 @@ def soak_parser() -> argparse.ArgumentParser:
         "--mode", choices=("at least once", "exactly once"), action="append", help="only this one (default: both)"
     )
     parser.add_argument(
-        "--trios", action="store_true",
+        "--trios",
+        action="store_true",
         help="each cluster has three brokers and three replicas of everything (no network faults)",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--jobs", type=int, default=1, help="so many pairs of clusters at a time, which share the rounds (default 1)"
     )

@@ -64,10 +64,14 @@ class Stage:
         addresses = {side: f"{link.host}:{link.port}" for side, link in self.links.items()}
         addresses = addresses or {"source": self.source.bootstrap, "target": self.target.bootstrap}
         one = RunningAppliance(
-            folder, primary=addresses["source"], backup=addresses["target"], topics="soak-.*",
-            extra=_SETTINGS + (_TRANSACTIONS if self.mode == MODES[1] else "")
+            folder,
+            primary=addresses["source"],
+            backup=addresses["target"],
+            topics="soak-.*",
+            extra=_SETTINGS
+            + (_TRANSACTIONS if self.mode == MODES[1] else "")
             + (_REPLICATED if self.replicas > 1 else ""),
-        )  # fmt: skip
+        )
         one.environment |= {
             "PYTHONPATH": os.pathsep.join([_HOOKS, one.environment["PYTHONPATH"]]),
             sitecustomize.DIE_AT: str(self.dies_at),

@@ -25,6 +25,7 @@ from app.watch import Watch
 from dashboards.recording import recording
 from metrics.exporter import serve
 from metrics.recorder import Recorder
+from metrics.reports import CheckpointReport
 from metrics.verdict import Sample, Status
 from mirror.config.settings import Mirror, Settings
 from mirror.lag.rows import LagRow, Snapshot
@@ -38,9 +39,19 @@ def flow(
     topic="orders", number=0, *, offset=10, end=10, waits=0.0, status=Status.OK, reason="everything is replicated"
 ):
     return LagRow(
-        group="a->b", cluster="a", topic=topic, partition=number, offset=offset, log_end=end, is_flow=True,
-        remote_topic=f"a.{topic}", lag_seconds=waits, status=status, reason=reason, owner="127.0.0.1:9404",
-    )  # fmt: skip
+        group="a->b",
+        cluster="a",
+        topic=topic,
+        partition=number,
+        offset=offset,
+        log_end=end,
+        is_flow=True,
+        remote_topic=f"a.{topic}",
+        lag_seconds=waits,
+        status=status,
+        reason=reason,
+        owner="127.0.0.1:9404",
+    )
 
 
 def consumer(group="shop", topic="orders", number=0, *, offset=8, end=10, cluster="a"):
@@ -79,7 +90,7 @@ def one_page(name: str) -> None:
 def opened(monkeypatch, snapshot: Snapshot, page: str = "", **own) -> AppTest:
     """A page over one snapshot; `own` are settings `mirror.*` of the file."""
     watch = Watch(Polls(snapshot), every_s=3600)
-    settings = Settings(flows=(), beats=(), mirror=Mirror(**own), ignored=(), ignored_why={})
+    settings = Settings(flows=(), heartbeat_flows=(), mirror=Mirror(**own), ignored=(), ignored_why={})
     for user in (session, partition):
         monkeypatch.setattr(user, "watch", lambda: watch)
     for user in (session, partition, groups, health, incidents):
@@ -132,8 +143,9 @@ def test_a_poll_that_fails_is_told_and_logged(monkeypatch, caplog):
     watch = Watch(Broken(HEALTHY), every_s=3600)
     snapshot = watch.latest()
     assert watch.trouble(snapshot, time.time()) == [
-        "The last poll failed: RuntimeError. The log has the reason.", "The clusters have not answered yet.",
-    ]  # fmt: skip
+        "The last poll failed: RuntimeError. The log has the reason.",
+        "The clusters have not answered yet.",
+    ]
     assert "secret detail" in caplog.text
 
 
@@ -188,10 +200,9 @@ def test_the_groups_page_says_what_a_fail_over_would_mean(monkeypatch):
 
 def test_the_groups_page_shows_what_the_checkpoints_say(monkeypatch):
     recorder = Recorder()
-    row = {"source": "a", "target": "b", "group": None, "failure": None, "latency_ms": None, "foreign": 0}
-    about = {"topic": "a.t", "upstream": 5, "downstream": 5, "latency_ms": 3.0}
+    row = CheckpointReport("a", "b", foreign=0)
     rows = [
-        {**row, **about, "group": group, "partition": partition, "state": state, "reread": reread}
+        CheckpointReport("a", "b", group, "a.t", partition, 5, 5, state, reread, latency_ms=3.0)
         for group, partition, state, reread in (
             ("shop", 0, "synced", 7),
             ("shop", 1, "active", 2),
@@ -251,17 +262,31 @@ def test_the_past_is_read_from_series_that_the_rules_record():
 
 def test_incidents_are_listed_the_newest_first():
     def fired(name, *times, **labels):
-        return {"metric": {"__name__": "ALERTS", "alertname": name, "severity": "critical", "instance": "x", **labels},
-                "values": [[at, "1"] for at in times]}  # fmt: skip
+        return {
+            "metric": {"__name__": "ALERTS", "alertname": name, "severity": "critical", "instance": "x", **labels},
+            "values": [[at, "1"] for at in times],
+        }
 
     series = [fired("KafkaMirrorStalled", 0, 60, 120, topic="a.t"), fired("KafkaMirrorDown", 600)]
     frame = incident_table(series, 60)
     assert frame.to_dict("records") == [
-        {"Alert": "KafkaMirrorDown", "Severity": "critical", "About": "", "First": "1970-01-01 00:10 UTC",
-         "Last": "1970-01-01 00:10 UTC", "Minutes firing": 1.0},
-        {"Alert": "KafkaMirrorStalled", "Severity": "critical", "About": "topic=a.t", "First": "1970-01-01 00:00 UTC",
-         "Last": "1970-01-01 00:02 UTC", "Minutes firing": 3.0},
-    ]  # fmt: skip
+        {
+            "Alert": "KafkaMirrorDown",
+            "Severity": "critical",
+            "About": "",
+            "First": "1970-01-01 00:10 UTC",
+            "Last": "1970-01-01 00:10 UTC",
+            "Minutes firing": 1.0,
+        },
+        {
+            "Alert": "KafkaMirrorStalled",
+            "Severity": "critical",
+            "About": "topic=a.t",
+            "First": "1970-01-01 00:00 UTC",
+            "Last": "1970-01-01 00:02 UTC",
+            "Minutes firing": 3.0,
+        },
+    ]
     assert incident_table([], 60).empty
 
 

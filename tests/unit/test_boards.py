@@ -33,9 +33,11 @@ NOT_OURS = {"ALERTS", "up", "scrape_duration_seconds", "process_cpu_seconds_tota
 UNITS = {"locale", "s", "ms", "short", "cps", "Bps", "bytes", "percentunit"}
 # Grafana's Prometheus plug-in reads these, though its schema has no word for them.
 UNKNOWN_BUT_READ = {
-    ".annotations.list[].titleFormat", ".annotations.list[].textFormat", ".templating.list[].definition",
+    ".annotations.list[].titleFormat",
+    ".annotations.list[].textFormat",
+    ".templating.list[].definition",
     ".panels[].options.tooltip.mode",  # of a heatmap: newer than these types
-}  # fmt: skip
+}
 # On no board and in no rule: a topic's two names, offsets (the lag inspector's matter), and the histogram beside
 # MirrorMaker's age, for objectives of one's own.
 FOR_QUERIES_OF_ONES_OWN = {
@@ -139,8 +141,12 @@ def test_the_frame(uid):
     assert used <= variables.keys()
     assert {link["title"] for link in made["links"]} == {"Boards", "Lag inspector", "Runbook"}
     assert {annotation["name"] for annotation in made["annotations"]["list"]} == {
-        "Alerts", "Query restarts", "Starts", "Take-overs", "Deploys",
-    }  # fmt: skip
+        "Alerts",
+        "Query restarts",
+        "Starts",
+        "Take-overs",
+        "Deploys",
+    }
 
 
 @each_board

@@ -81,13 +81,24 @@ def checkpoints(*, back=None, **settings):
         source="a", target="b", tasks_max=1, consumer={}, producer={}, partitions=(Assigned("t", "a.t", 0, ""),)
     )
     every = {
-        "enabled": True, "interval_s": 60, "groups": NameFilter(include=(".*",), exclude=("x.*",)), "replication_factor": 1,
-        "lists_new_groups": True, "sync_groups": False, "sync_interval_s": 60,
-    }  # fmt: skip
+        "enabled": True,
+        "interval_s": 60,
+        "groups": NameFilter(include=(".*",), exclude=("x.*",)),
+        "replication_factor": 1,
+        "lists_new_groups": True,
+        "sync_groups": False,
+        "sync_interval_s": 60,
+    }
     plan = CheckpointPlan(
-        flow=flow, back=back, settings=CheckpointSettings(**{**every, **settings}), checkpoints_topic="a.checkpoints.internal",
-        offset_syncs_topic=None, source_client={}, target_client={}, offset_syncs_client={},
-    )  # fmt: skip
+        flow=flow,
+        back=back,
+        settings=CheckpointSettings(**{**every, **settings}),
+        checkpoints_topic="a.checkpoints.internal",
+        offset_syncs_topic=None,
+        source_client={},
+        target_client={},
+        offset_syncs_client={},
+    )
     return FlowCheckpoints(plan)
 
 

@@ -29,8 +29,11 @@ def asked(tmp_path):
     ):
         for name, text in {"dc1": dc1, "dc2": dc2, "central": target}.items():
             (tmp_path / f"{name}.properties").write_text(text)
-        files = ["--consumer.config", f"{tmp_path}/dc1.properties", "--consumer.config", f"{tmp_path}/dc2.properties",
-                 "--producer.config", f"{tmp_path}/central.properties"]  # fmt: skip
+        files = [
+            *("--consumer.config", f"{tmp_path}/dc1.properties"),
+            *("--consumer.config", f"{tmp_path}/dc2.properties"),
+            *("--producer.config", f"{tmp_path}/central.properties"),
+        ]
         return parse_arguments(["classic", *files, *options])
 
     return parse
@@ -48,15 +51,20 @@ def test_each_consumer_file_is_a_flow_that_keeps_names(asked):
     assert not any(
         [first.checkpoints.enabled, first.heartbeats.enabled, first.sync_configs.enabled, first.sync_acls.enabled]
     )
-    assert settings.beats == ()
+    assert settings.heartbeat_flows == ()
     assert settings.mirror.slots == 1
 
 
 def test_client_properties_reach_their_clients(asked):
     settings = classic_settings(
-        asked("--include", "*", dc1="bootstrap.servers=s:1\nauto.offset.reset=earliest\nfetch.min.bytes=7\nfoo=1",
-              target="bootstrap.servers=t:1\nbatch.size=9\ncompression.type=zstd"), {},
-    )  # fmt: skip
+        asked(
+            "--include",
+            "*",
+            dc1="bootstrap.servers=s:1\nauto.offset.reset=earliest\nfetch.min.bytes=7\nfoo=1",
+            target="bootstrap.servers=t:1\nbatch.size=9\ncompression.type=zstd",
+        ),
+        {},
+    )
     flow = settings.flows[0]
     assert (flow.consumer["auto.offset.reset"], flow.consumer["fetch.min.bytes"]) == ("earliest", "7")
     assert (flow.producer["batch.size"], flow.producer["compression.type"]) == ("9", "zstd")

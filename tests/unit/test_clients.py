@@ -1,4 +1,4 @@
-"""Java client properties become what aiokafka and confluent-kafka take, or are refused by name."""
+"""Java client properties become what both clients take, or are refused by name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from confluent_kafka.admin import AdminClient
 
 from mirror.config import clients
 from mirror.config.client_values import ClientError
-from mirror.config.clients import FetchOptions, ProduceOptions
+from mirror.config.clients import ClientOptions, FetchOptions, ProduceOptions
+from mirror.config.sasl import Login
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -53,14 +54,16 @@ def tls(folder, **changes):
 
 
 def test_defaults_are_javas():
-    assert clients.aiokafka_options(BOOTSTRAP) == {
-        "bootstrap_servers": ["h1:9092", "h2:9093"],
-        "request_timeout_ms": 30_000,
-        "metadata_max_age_ms": 300_000,
-        "retry_backoff_ms": 100,
-        "connections_max_idle_ms": 540_000,
-        "security_protocol": "PLAINTEXT",
-    }
+    assert clients.client_options(BOOTSTRAP) == ClientOptions(
+        bootstrap=("h1:9092", "h2:9093"),
+        client_id="kafka-mirror",
+        request_timeout_s=30.0,
+        metadata_max_age_s=300.0,
+        retry_backoff_s=0.1,
+        idle_s=540.0,
+        tls=None,
+        login=None,
+    )
 
 
 def test_times_and_client_id_reach_both_libraries():
@@ -71,13 +74,9 @@ def test_times_and_client_id_reach_both_libraries():
         "connections.max.idle.ms": "-1",
         "client.id": "me",
     }
-    options = clients.aiokafka_options(java)
-    assert (options["request_timeout_ms"], options["metadata_max_age_ms"], options["retry_backoff_ms"]) == (
-        900000,
-        5000,
-        0,
-    )
-    assert (options["connections_max_idle_ms"], options["client_id"]) == (None, "me")
+    options = clients.client_options(java)
+    assert (options.request_timeout_s, options.metadata_max_age_s, options.retry_backoff_s) == (900.0, 5.0, 0.0)
+    assert (options.idle_s, options.client_id) == (None, "me")
     assert clients.confluent_options(java) == {
         "bootstrap.servers": "h1:9092,h2:9093",
         "security.protocol": "PLAINTEXT",
@@ -90,10 +89,8 @@ def test_times_and_client_id_reach_both_libraries():
 
 
 def test_localhost_keeps_its_name_for_certificates():
-    assert clients.aiokafka_options({"bootstrap.servers": "SSL://localhost:1,[::1]:2"})["bootstrap_servers"] == [
-        "localhost:1",
-        "[::1]:2",
-    ]
+    options = clients.client_options({"bootstrap.servers": "SSL://localhost:1,[::1]:2"})
+    assert options.bootstrap == ("localhost:1", "[::1]:2")
 
 
 @pytest.mark.parametrize(
@@ -101,13 +98,9 @@ def test_localhost_keeps_its_name_for_certificates():
 )
 def test_sasl_user_and_password_come_from_jaas(mechanism, module):
     java = sasl(mechanism, module)
-    options = clients.aiokafka_options(java)
-    assert options["security_protocol"] == "SASL_PLAINTEXT"
-    assert (options["sasl_mechanism"], options["sasl_plain_username"], options["sasl_plain_password"]) == (
-        mechanism,
-        "alice",
-        "hunter2",
-    )
+    made = clients.client_options(java)
+    assert (made.login, made.tls) == (Login(mechanism, "alice", "hunter2"), None)
+    assert "hunter2" not in repr(made)
     options = clients.confluent_options(java)
     assert (options["sasl.mechanism"], options["sasl.username"], options["sasl.password"]) == (
         mechanism,
@@ -125,7 +118,7 @@ def test_sasl_user_and_password_come_from_jaas(mechanism, module):
     ],
 )
 def test_jaas_quoting(options, password):
-    assert clients.aiokafka_options(sasl(options=options))["sasl_plain_password"] == password
+    assert clients.client_options(sasl(options=options)).login.password == password
 
 
 @pytest.mark.parametrize(
@@ -155,7 +148,7 @@ def test_what_cannot_be_honoured_is_refused_by_key_without_secrets(java, key, na
 
 def refused_by_key_without_secrets(java: dict[str, str], key: str, named: str) -> None:
     """Neither client is made of these properties."""
-    for translate in (clients.aiokafka_options, clients.confluent_options):
+    for translate in (clients.client_options, clients.confluent_options):
         with pytest.raises(ClientError) as caught:
             translate(java)
         assert caught.value.key == key
@@ -170,7 +163,7 @@ def test_a_client_error_survives_pickling():
 
 
 def test_pem_files_become_a_context_with_own_certificate_and_one_authority(pem):
-    context = clients.aiokafka_options(tls(pem))["ssl_context"]
+    context = clients.client_options(tls(pem)).tls
     assert isinstance(context, ssl.SSLContext)
     assert context.check_hostname
     assert context.verify_mode is ssl.CERT_REQUIRED
@@ -185,7 +178,7 @@ def test_pem_on_one_line_is_understood(pem):
         "ssl.keystore.certificate.chain": (pem / "cert.pem").read_text().replace("\n", ""),
     }
     java = {key: value for key, value in tls(pem).items() if not key.endswith(".location")} | inline
-    assert len(clients.aiokafka_options(java)["ssl_context"].get_ca_certs()) == 1
+    assert len(clients.client_options(java).tls.get_ca_certs()) == 1
     assert clients.confluent_options(java)["ssl.certificate.pem"] == (pem / "cert.pem").read_text()
 
 
@@ -196,7 +189,7 @@ def test_librdkafka_accepts_the_pem_and_scram_options(pem):
 
 def test_an_empty_identification_algorithm_skips_the_host_name_check(pem):
     java = tls(pem) | {"ssl.endpoint.identification.algorithm": ""}
-    context = clients.aiokafka_options(java)["ssl_context"]
+    context = clients.client_options(java).tls
     assert (context.check_hostname, context.verify_mode) == (False, ssl.CERT_REQUIRED)
     assert clients.confluent_options(java)["ssl.endpoint.identification.algorithm"] == "none"
     assert clients.confluent_options(tls(pem))["ssl.endpoint.identification.algorithm"] == "https"
@@ -227,7 +220,7 @@ def test_an_empty_identification_algorithm_skips_the_host_name_check(pem):
 def test_stores_that_cannot_be_used_are_refused(pem, changes, key, named):
     java = tls(pem) | changes
     with pytest.raises(ClientError) as caught:
-        clients.aiokafka_options({k: v for k, v in java.items() if not (k == "ssl.keystore.location" and not v)})
+        clients.client_options({k: v for k, v in java.items() if not (k == "ssl.keystore.location" and not v)})
     if changes.get("ssl.keystore.key"):
         assert caught.value.key in (key, "ssl.keystore.certificate.chain")
     else:
@@ -238,7 +231,7 @@ def test_stores_that_cannot_be_used_are_refused(pem, changes, key, named):
 
 def test_a_certificate_file_that_holds_only_the_key_is_refused(pem):
     with pytest.raises(ClientError, match="holds no PEM certificate"):
-        clients.aiokafka_options(tls(pem, ssl_truststore_location=str(pem / "key.pem")))
+        clients.client_options(tls(pem, ssl_truststore_location=str(pem / "key.pem")))
 
 
 def test_a_type_left_out_is_javas_jks(pem):
@@ -289,6 +282,11 @@ def test_produce_defaults_and_values():
         compression="zstd", batch_size=7, max_request_size=8, largest_batch=8, transaction_timeout_ms=9
     )
     assert clients.produce_options({"acks": "all", "compression.type": "none"}).compression == "none"
+    levels = {"compression.lz4.level": "12", "compression.zstd.level": "-5"}
+    for codec, level in (("lz4", 12), ("zstd", -5), ("gzip", None), ("snappy", None)):
+        assert clients.produce_options({"compression.type": codec, **levels}).level == level
+    with pytest.raises(ClientError, match='"18" found, expected 1 to 17'):
+        clients.produce_options({"compression.lz4.level": "18"})
 
 
 @pytest.mark.parametrize(

@@ -2,24 +2,78 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+import asyncio
+import time
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from metrics.recorder import Recorder
-from mirror.kafka.cluster_clock import ClockUnknown, leaders_clock_ms, skew_between
+from mirror.kafka.cluster_clock import ClockUnknown, clock_skew, leaders_clock_ms, skew_between
+from mirror.kafka.errors import ErrorCode
+from mirror.kafka.messages import make
+from tests.unit.fake_broker import FakeBroker, answer_kinds
 from tests.unit.test_metrics import text
 
-CLUSTER_AUTHORIZATION_FAILED = 31
+DESCRIBE_QUORUM = 55
+REFUSAL = ErrorCode.cluster_authorization_failed
 
 
-def quorum(*voters: tuple[int, int], leader: int = 3000, error: int = 0, of_partition: int = 0) -> SimpleNamespace:
-    """An answer to DescribeQuorum; `voters` are (id, last caught up)."""
-    replicas = [(voter, 100, at_ms, at_ms, {}) for voter, at_ms in voters]
-    part = (0, of_partition, leader, 7, 100, replicas, [], {})
-    return SimpleNamespace(error_code=error, topics=[("__cluster_metadata", [part], {})])
+def quorum(*voters, leader=3000, error=ErrorCode.none, of_partition=ErrorCode.none, version=2):
+    """Return an answer to DescribeQuorum; `voters` are (id, last caught up)."""
+    module = answer_kinds(DESCRIBE_QUORUM, version)
+    replicas = tuple(
+        make(
+            module.ReplicaState,
+            replica_id=voter,
+            replica_directory_id=None,
+            log_end_offset=100,
+            last_fetch_timestamp=at_ms,
+            last_caught_up_timestamp=at_ms,
+        )
+        for voter, at_ms in voters
+    )
+    partition = make(
+        module.PartitionData,
+        partition_index=0,
+        error_code=of_partition,
+        error_message=None,
+        leader_id=leader,
+        leader_epoch=7,
+        high_watermark=100,
+        current_voters=replicas,
+        observers=(),
+    )
+    topic = module.TopicData(topic_name="__cluster_metadata", partitions=(partition,))
+    return make(module.DescribeQuorumResponse, error_code=error, error_message=None, topics=(topic,), nodes=())
+
+
+def asked_of_a_broker(clock, *, spoken):
+    """Return the skew of a cluster whose controller has `clock`, and how often its broker was connected to."""
+
+    async def run():
+        async with FakeBroker(spoken={DESCRIBE_QUORUM: spoken}) as broker:
+            broker.handlers[DESCRIBE_QUORUM] = lambda _, version: quorum((3000, clock()), version=version)
+            skew_s = await asyncio.to_thread(clock_skew, {"bootstrap.servers": broker.address})
+            assert {version for api, version, _ in broker.asked if api == DESCRIBE_QUORUM} == {min(2, spoken[1])}
+            return skew_s, len(broker.connects_s)
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize("spoken", [(0, 1), (0, 2), (1, 9)])
+def test_a_broker_tells_the_clock_over_one_connection_beside_that_of_the_bootstrap(spoken):
+    skew_s, connects = asked_of_a_broker(lambda: int(time.time() * 1000) + 60_000, spoken=spoken)
+    assert skew_s == pytest.approx(60, abs=1)
+    assert connects == 2
+
+
+@pytest.mark.parametrize("spoken", [(0, 0), (0, -1)])
+def test_a_broker_that_does_not_know_the_clock_says_since_when_others_do(spoken):
+    with pytest.raises(ClockUnknown, match=r"Kafka 3\.3"):
+        asked_of_a_broker(lambda: 0, spoken=spoken)
 
 
 def test_the_leaders_own_time_counts():
@@ -30,11 +84,11 @@ def test_the_leaders_own_time_counts():
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        (quorum(error=CLUSTER_AUTHORIZATION_FAILED), "ClusterAuthorizationFailed"),
-        (quorum((3000, 5), of_partition=CLUSTER_AUTHORIZATION_FAILED), "ClusterAuthorizationFailed"),
+        (quorum(error=REFUSAL), "CLUSTER_AUTHORIZATION_FAILED"),
+        (quorum((3000, 5), of_partition=REFUSAL), "CLUSTER_AUTHORIZATION_FAILED"),
         (quorum((3001, 5)), "no leader"),
         (quorum((3000, -1)), "no leader"),
-        (SimpleNamespace(error_code=0, topics=[]), "no leader"),
+        (replace(quorum(), topics=()), "no leader"),
     ],
 )
 def test_what_is_refused_or_left_out_is_unknown(answer, why):

@@ -292,9 +292,10 @@ def test_an_alias_that_reads_as_a_flow_of_others_leaves_its_keys_to_that_flow():
 
 KEYS = ("bootstrap.servers", "ssl.x", "k")
 OWNERS = (
-    "", "a.", "b.", "a.consumer.", "b.producer.", "a->b.consumer.", "a->b.producer.override.", "a->b.producer.",
-    "a->b.source.cluster.", "a->b.source.consumer.", "a->b.source.producer.", "a.producer.",
-)  # fmt: skip
+    *("", "a.", "b.", "a.consumer.", "a.producer.", "b.producer."),
+    *("a->b.consumer.", "a->b.producer.", "a->b.producer.override."),
+    *("a->b.source.cluster.", "a->b.source.consumer.", "a->b.source.producer."),
+)
 
 
 @given(st.lists(st.sampled_from([f"{owner}{key}" for owner in OWNERS for key in KEYS]), unique=True))
@@ -496,14 +497,23 @@ def test_documentation_one_way_with_its_clusters_declared(explained):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (GLOBAL, 'm.properties:7: us-west->us-east.enabled: unknown alias "us-east", expected one of us-east # defines'),
-        (GLOBAL.replace(" # defines cluster aliases", ""), 'm.properties:8: us-west->us.east.topics: unknown alias "us.east"'),
+        (
+            GLOBAL,
+            'm.properties:7: us-west->us-east.enabled: unknown alias "us-east", expected one of us-east # defines',
+        ),
+        (
+            GLOBAL.replace(" # defines cluster aliases", ""),
+            'm.properties:8: us-west->us.east.topics: unknown alias "us.east"',
+        ),
         (SIX, 'm.properties:3: west-1.bootstrap.servers: "..." is not host:port'),
         (BOTH_WAYS, "m.properties: us-east.bootstrap.servers: is not set"),
         (ONE_WAY, "m.properties: clusters: names no cluster"),
-        (US + SSL, 'm.properties:6: us-east.ssl.truststore.location: "/path/to/truststore.jks" cannot be read (No such file'),
+        (
+            US + SSL,
+            'm.properties:6: us-east.ssl.truststore.location: "/path/to/truststore.jks" cannot be read (No such file',
+        ),
     ],
-)  # fmt: skip
+)
 def test_documentation_examples_that_are_refused(explained, text, expected):
     """For what Java would read, too: it has no comments behind a value, and aliases are spelt alike everywhere."""
     with pytest.raises(SettingsError) as caught:

@@ -16,7 +16,7 @@ from metrics.cap import Histogram, capped
 from metrics.catalogue import CATALOGUE, PARTITION, SLOT, TOPIC
 from metrics.exposition import STRIMZI, STRIMZI_CHECKPOINT, STRIMZI_LAG, exposition
 from metrics.recorder import Recorder
-from mirror.checkpoints.plan import CheckpointReport
+from metrics.reports import CheckpointReport
 from mirror.checkpoints.rules import State
 from tests.benchmarks.scrape import filled
 from tests.unit.test_metrics import counts, report, text
@@ -103,7 +103,7 @@ def test_what_is_written_is_what_a_parser_reads(topic, value):
 
 def test_a_histogram_is_read_as_cumulative_buckets_with_count_and_sum():
     recorder = Recorder()
-    recorder.reports([report() | {"age_counts": counts(b7=1, b10=2, b20=1), "age_sum_ms": 5000.0}], now_s=1.0)
+    recorder.reports([report()._replace(age_counts=counts(b7=1, b10=2, b20=1), age_sum_ms=5000.0)], now_s=1.0)
     found = {key: value for key, value in samples(text(recorder)).items() if "record_age_seconds" in key[0]}
     by_bound = {dict(labels)["le"]: value for (name, labels), value in found.items() if name.endswith("_bucket")}
     assert [by_bound[bound] for bound in ("0.25", "1.0", "2.5", "3600.0", "+Inf")] == [1, 1, 3, 3, 4]
@@ -127,7 +127,7 @@ def test_strimzis_checkpoint_latency_is_the_other_connectors_and_has_its_group()
     rows = [CheckpointReport("a", "b", foreign=0)]
     for group, latency_ms in (("g", 40.0), ("h", 90.0)):
         rows.append(CheckpointReport("a", "b", group, "a.t", 3, 5, 5, State.SYNCED, 0, latency_ms))
-    recorder.checkpoints([row._asdict() for row in rows], now_s=1.0)
+    recorder.checkpoints(rows, now_s=1.0)
     served = samples(exposition(recorder.snapshot(), max_series=10**6, strimzi_names=True))
     place = (("partition", "3"), ("source", "a"), ("target", "b"), ("topic", "a.t"))
     assert {key: value for key, value in served.items() if "checkpoint_latency" in key[0]} == {

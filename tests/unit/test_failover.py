@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from metrics.recorder import Recorder
 from metrics.verdict import Status
 from mirror.commands.failover_check import text
-from mirror.lag.failover import Answer, Facts, Told, facts_of, judged, worst
+from mirror.lag.failover import Answer, Facts, ServedFacts, facts_of, judged, worst
 from mirror.lag.failover_metric import answer_failover
-from mirror.lag.poller import horizon_of
+from mirror.lag.judgement import horizon_of
 from mirror.lag.rows import LagRow, Snapshot
-from mirror.lag.served_metrics import told
+from mirror.lag.served_metrics import served_facts
 
 WELL = Facts(
     flow="a->b", source_up=True, target_up=True, partitions=3, groups={"g": {"synced": 3}}, reread={"g": 0}, unserved=0
@@ -87,16 +87,29 @@ def test_groups_of_which_nobody_tells_are_no_go():
 
 
 @given(
-    source_up=st.booleans(), target_up=st.booleans(), partitions=st.integers(0, 3), unknown=st.integers(0, 3),
-    missing=st.integers(0, 3), age_s=st.floats(0, 200), groups=st.none() | st.just({}) | st.just({"g": {"refused": 1}}),
-    differences=st.none() | st.integers(0, 2), unserved=st.none() | st.integers(0, 2),
-)  # fmt: skip
+    source_up=st.booleans(),
+    target_up=st.booleans(),
+    partitions=st.integers(0, 3),
+    unknown=st.integers(0, 3),
+    missing=st.integers(0, 3),
+    age_s=st.floats(0, 200),
+    groups=st.none() | st.just({}) | st.just({"g": {"refused": 1}}),
+    differences=st.none() | st.integers(0, 2),
+    unserved=st.none() | st.integers(0, 2),
+)
 def test_go_needs_everything_to_be_known_and_well_and_every_other_answer_has_a_reason(**facts):
     found = judged(Facts(flow="a->b", **facts))
     is_well = (
-        facts["source_up"] and facts["target_up"] and facts["partitions"] and not facts["unknown"] and not facts["missing"]
-        and facts["age_s"] <= 60 and facts["groups"] == {} and not facts["differences"] and not facts["unserved"]
-    )  # fmt: skip
+        facts["source_up"]
+        and facts["target_up"]
+        and facts["partitions"]
+        and not facts["unknown"]
+        and not facts["missing"]
+        and facts["age_s"] <= 60
+        and facts["groups"] == {}
+        and not facts["differences"]
+        and not facts["unserved"]
+    )
     assert (found.answer is Answer.GO) == bool(is_well)
     assert bool(found.vetoes) == (found.answer is Answer.NO)
     assert found.answer is Answer.GO or found.vetoes or found.costs or found.unknowns
@@ -105,9 +118,17 @@ def test_go_needs_everything_to_be_known_and_well_and_every_other_answer_has_a_r
 def test_facts_come_from_rows_and_from_what_the_appliance_tells():
     def row(partition, offset, end, status=Status.OK, **more):
         return LagRow(
-            group="a->b", cluster="a", topic="t", partition=partition, offset=offset, log_end=end, is_flow=True,
-            remote_topic="a.t", status=status, **more,
-        )  # fmt: skip
+            group="a->b",
+            cluster="a",
+            topic="t",
+            partition=partition,
+            offset=offset,
+            log_end=end,
+            is_flow=True,
+            remote_topic="a.t",
+            status=status,
+            **more,
+        )
 
     exposition = "".join(
         f"kafka_mirror_{line}\n"
@@ -120,19 +141,19 @@ def test_facts_come_from_rows_and_from_what_the_appliance_tells():
             'processes{source="a",target="b"} 1.0',
         )
     )
-    said = told(exposition, "a", "b")
-    assert said == Told(groups={"g": {"no_map": 2}}, reread={"g": 5}, differences=None, unserved=1)
-    assert told("", "a", "b") == Told(groups=None, reread={}, differences=None, unserved=None)
-    assert told(exposition.replace("processes", "x"), "a", "b").unserved is None
+    served = served_facts(exposition, "a", "b")
+    assert served == ServedFacts(groups={"g": {"no_map": 2}}, reread={"g": 5}, differences=None, unserved=1)
+    assert served_facts("", "a", "b") == ServedFacts(groups=None, reread={}, differences=None, unserved=None)
+    assert served_facts(exposition.replace("processes", "x"), "a", "b").unserved is None
     rows = (
         row(0, 5, 9, lag_seconds=4.0, level_in_s=2.0),
         row(1, 5, None, Status.UNKNOWN),
         row(2, 9, 9, lag_seconds=0.0),
     )
     snapshot = Snapshot(time_s=1.0, rows=rows, clusters=(("a", True), ("b", True)))
-    found = facts_of("a->b", snapshot, source="a", target="b", told=said)
+    found = facts_of("a->b", snapshot, source="a", target="b", served=served)
     assert (found.partitions, found.unknown, found.missing, found.waits_s, found.level_in_s) == (3, 1, 4, 4.0, 2.0)
-    assert facts_of("a->b", snapshot, source="a", target="c", told=None).target_up is False
+    assert facts_of("a->b", snapshot, source="a", target="c", served=None).target_up is False
 
 
 def test_the_worst_flow_is_the_answer_for_all():

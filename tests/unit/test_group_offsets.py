@@ -3,15 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 
 import pytest
-from aiokafka import errors as kafka_errors
-from aiokafka.protocol.commit import OffsetFetchResponse_v1, OffsetFetchResponse_v3
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.kafka.group_offsets import MOST_BYTES, offsets_in, patiently, requests
-from mirror.kafka.offset_fetch import StableOffsetFetch, UnstableOffsetCommitError
+from mirror.kafka.errors import BrokerError, ErrorCode
+from mirror.kafka.group_offsets import MOST_BYTES, in_parts, offset_fetch, offsets_in, patiently
+from mirror.kafka.messages import agreed, encoded, make
+from tests import wire
+
+
+def answer(version: int, places: dict[str, list[tuple[int, int, str | None, ErrorCode]]], **own: object) -> object:
+    """Return an answer to OffsetFetch: (partition, offset, metadata, error) by topic."""
+    module = wire.answer_module(9, version)
+    return make(
+        module.OffsetFetchResponse,
+        throttle_time=timedelta(0),
+        topics=tuple(
+            module.OffsetFetchResponseTopic(
+                name=topic,
+                partitions=tuple(
+                    module.OffsetFetchResponsePartition(
+                        partition_index=partition, committed_offset=offset, metadata=metadata, error_code=code
+                    )
+                    for partition, offset, metadata, code in parts
+                ),
+            )
+            for topic, parts in places.items()
+        ),
+        **own,
+    )
 
 
 @given(
@@ -22,7 +45,7 @@ from mirror.kafka.offset_fetch import StableOffsetFetch, UnstableOffsetCommitErr
     ),
 )
 def test_offsets_are_split_in_their_order(offsets):
-    parts = list(requests(offsets))
+    parts = list(in_parts(offsets))
     assert [item for part in parts for item in part.items()] == list(offsets.items())
     for part in parts:
         assert part
@@ -36,32 +59,29 @@ def test_a_slot_of_fifty_thousand_topic_partitions_commits_some_dozens_of_times(
         (f"a.topic-{n // 20:06d}", n % 20): (n, "MkTRLMuhQaG0ALbDVjXjTA:dd7rDTMHTLe1dMd0wYcVfQ 0,0,5000000")
         for n in range(50_000)
     }
-    assert 20 < len(list(requests(offsets))) < 60
+    assert 20 < len(list(in_parts(offsets))) < 60
 
 
 def test_offsets_come_with_their_metadata_and_places_that_have_none_are_left_out():
-    topics = [("t", [(0, 7, "m", 0), (1, -1, "", 0)]), ("u", [(2, 0, None, 0)])]
-    assert offsets_in(OffsetFetchResponse_v3(0, topics, 0), "g") == {("t", 0): (7, "m"), ("u", 2): (0, "")}
-    assert offsets_in(OffsetFetchResponse_v1(topics), "g") == {("t", 0): (7, "m"), ("u", 2): (0, "")}
+    ok = ErrorCode.none
+    places = {"t": [(0, 7, "m", ok), (1, -1, "", ok)], "u": [(2, 0, None, ok)]}
+    for version in (1, 3):
+        assert offsets_in(answer(version, places), "g") == {("t", 0): (7, "m"), ("u", 2): (0, "")}
 
 
 @pytest.mark.parametrize(
-    ("code", "error"),
-    [
-        (14, kafka_errors.GroupLoadInProgressError),
-        (16, kafka_errors.NotCoordinatorForGroupError),
-        (30, kafka_errors.GroupAuthorizationFailedError),
-    ],
+    "code", [ErrorCode.coordinator_load_in_progress, ErrorCode.not_coordinator, ErrorCode.group_authorization_failed]
 )
-def test_a_refusal_lists_no_partitions_and_is_not_a_group_without_offsets(code, error):
-    with pytest.raises(error):
-        offsets_in(OffsetFetchResponse_v3(0, [], code), "g")
-    with pytest.raises(error):
-        offsets_in(OffsetFetchResponse_v1([("t", [(0, -1, "", code)])]), "g")
+def test_a_refusal_lists_no_partitions_and_is_not_a_group_without_offsets(code):
+    with pytest.raises(BrokerError, match=code.name.upper()):
+        offsets_in(answer(3, {}, error_code=code), "g")
+    with pytest.raises(BrokerError, match=code.name.upper()):
+        offsets_in(answer(1, {"t": [(0, -1, "", code)]}), "g")
 
 
 def test_a_coordinator_that_loads_is_asked_again_and_other_refusals_are_told():
-    answers = [kafka_errors.GroupLoadInProgressError(), kafka_errors.NotCoordinatorForGroupError(), "offsets"]
+    loads, moved = ErrorCode.coordinator_load_in_progress, ErrorCode.not_coordinator
+    answers = [BrokerError(loads), BrokerError(moved), "offsets"]
 
     async def ask():
         answer = answers.pop(0)
@@ -70,21 +90,16 @@ def test_a_coordinator_that_loads_is_asked_again_and_other_refusals_are_told():
         return answer
 
     assert asyncio.run(patiently(ask)) == "offsets"
-    answers.append(kafka_errors.GroupAuthorizationFailedError())
-    with pytest.raises(kafka_errors.GroupAuthorizationFailedError):
+    answers.append(BrokerError(ErrorCode.group_authorization_failed))
+    with pytest.raises(BrokerError, match="GROUP_AUTHORIZATION_FAILED"):
         asyncio.run(patiently(ask))
 
 
 def test_who_can_asks_for_offsets_that_no_transaction_is_about_to_change():
     """Version 7 on brokers from 2.5 on; before, what there is."""
-    asked = StableOffsetFetch("g", [("t", [0, 1])])
-    old, new = asked.prepare({9: (0, 5)}), asked.prepare({9: (1, 10)})
-    assert (old.API_VERSION, new.API_VERSION) == (3, 7)
-    assert new.encode() == b"\x02g\x02\x02t\x03\0\0\0\0\0\0\0\1\0\1\0"
-    assert StableOffsetFetch("g", None).prepare({9: (1, 10)}).encode() == b"\x02g\0\1\0"
-    partition = (0, 7, -1, "m", 0, {})
-    response = new.RESPONSE_TYPE(0, [("t", [partition, (1, -1, -1, "", 0, {})], {})], 0, {})
-    assert new.RESPONSE_TYPE.decode(response.encode()).topics == response.topics
-    assert offsets_in(response, "g") == {("t", 0): (7, "m")}
-    with pytest.raises(UnstableOffsetCommitError):
-        offsets_in(new.RESPONSE_TYPE(0, [("t", [(0, -1, -1, "", 88, {})], {})], 0, {}), "g")
+    request = offset_fetch("g", {"t": [0, 1]}, is_stable=True)
+    new, old = (b"".join(encoded(request, agreed(request, {9: (0, last)}), 5, b"me")) for last in (10, 5))
+    assert [new[17:], old[16:]] == [  # the newer header has tags
+        b"\x02g\x02\x02t\x03\0\0\0\0\0\0\0\1\0\1\0",
+        b"\0\1g\0\0\0\1\0\1t\0\0\0\2\0\0\0\0\0\0\0\1",
+    ]

@@ -22,9 +22,21 @@ def sample(examples: str) -> str:
 
 def row(group: str, offset: int, owner: str) -> LagRow:
     return LagRow(
-        group=group, cluster="a", topic="orders", partition=0, offset=offset, log_end=200, owner=owner,
-        is_flow=bool(owner), remote_topic="", lag_seconds=None, status=Status.OK, reason="", records_per_s=None, level_in_s=None,
-    )  # fmt: skip
+        group=group,
+        cluster="a",
+        topic="orders",
+        partition=0,
+        offset=offset,
+        log_end=200,
+        owner=owner,
+        is_flow=bool(owner),
+        remote_topic="",
+        lag_seconds=None,
+        status=Status.OK,
+        reason="",
+        records_per_s=None,
+        level_in_s=None,
+    )
 
 
 def test_lag():
@@ -63,10 +75,14 @@ def test_plan():
     topic = SimpleNamespace(source=SimpleNamespace(name="orders", partitions=2), remote="a.orders")
     state = SimpleNamespace(
         flow=SimpleNamespace(
-            name="a->b", source=SimpleNamespace(alias="a"), target=SimpleNamespace(alias="b"), consumer={},
-            sync_configs=SimpleNamespace(enabled=False), sync_acls=SimpleNamespace(enabled=False),
+            name="a->b",
+            source=SimpleNamespace(alias="a"),
+            target=SimpleNamespace(alias="b"),
+            consumer={},
+            sync_configs=SimpleNamespace(enabled=False),
+            sync_acls=SimpleNamespace(enabled=False),
         ),
         topics=[topic],
         target=SimpleNamespace(topics=dict, committed=lambda group, wanted: {("a.orders", 0): 200}),
-    )  # fmt: skip
+    )
     assert plan._flow_text(state).strip() == sample(plan.EXAMPLES)

@@ -76,7 +76,9 @@ def test_stop_rests_at_once_by_the_plans_word_and_keeps_the_position_as_it_is():
     logged_reasons.forget("a->b", plan(OnRecreated.STOP).partitions[0])
     partition = begun(OnRecreated.STOP, "old:there", source_id="new")
     assert partition.identity is Identity.REPLACED_BEFORE
-    assert partition.reason.startswith("t was deleted and created anew on the source (topic id new, was old); it rests")
+    assert partition.reason.startswith(
+        "t was deleted and created anew on the source (topic id new, was old); it is paused"
+    )
     assert (partition.position, partition.ids, partition.pause) == (AT, "old:there", Pause.REPLACED)
 
 
@@ -142,6 +144,6 @@ def test_without_a_position_one_whose_remote_topic_was_replaced_is_filled_from_t
 @pytest.mark.parametrize("policy", [OnRecreated.STOP, OnRecreated.CONTINUE])
 def test_without_a_position_one_whose_remote_topic_was_replaced_waits_for_that_position_where_it_matters(policy):
     partition = without_position(policy, TopicIds("old", "another"))
-    assert partition.reason.endswith("the position went with it, and it rests until that is put back")
+    assert partition.reason.endswith("the position went with it, and it is paused until that is put back")
     assert (partition.ids, partition.pause, partition.identity) == ("old:there", Pause.REPLACED, Identity.REPLACED)
     assert partition.start is not None, "so no position is written for it"

@@ -9,13 +9,24 @@ import json
 import pytest
 
 from metrics.verdict import Sample, Status
-from mirror.lag.rows import LagRow, Snapshot, chosen, pace
+from mirror.lag.rows import LagRow, Snapshot, pace, selected
 from mirror.lag.text import checker_text, csv_text, duration, json_text, wide_text
 
 FLOW = LagRow(
-    group="a->b", cluster="a", topic="orders", partition=0, offset=7, log_end=10, owner="127.0.0.1:9404", is_flow=True,
-    remote_topic="a.orders", lag_seconds=90.0, status=Status.STALL, reason="stands still", records_per_s=0.0,
-)  # fmt: skip
+    group="a->b",
+    cluster="a",
+    topic="orders",
+    partition=0,
+    offset=7,
+    log_end=10,
+    owner="127.0.0.1:9404",
+    is_flow=True,
+    remote_topic="a.orders",
+    lag_seconds=90.0,
+    status=Status.STALL,
+    reason="stands still",
+    records_per_s=0.0,
+)
 NEW = LagRow(group="shop", cluster="a", topic="orders", partition=1, offset=None, log_end=10)
 LEVEL = LagRow(group="shop", cluster="b", topic="a.orders", partition=0, offset=10, log_end=10, lag_seconds=0.0)
 
@@ -81,7 +92,7 @@ def test_lag_is_never_negative():
     ],
 )
 def test_rows_are_chosen_by_group_topic_and_lag(asked, rows):
-    assert chosen([FLOW, NEW, LEVEL], **asked) == rows
+    assert selected([FLOW, NEW, LEVEL], **asked) == rows
 
 
 @pytest.mark.parametrize(

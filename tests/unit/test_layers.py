@@ -83,21 +83,15 @@ def test_production_code_does_not_import_the_embedded_clusters():
 
 
 def test_few_modules_know_the_clients():
-    """A new version of aiokafka or Spark is a matter of few files."""
+    """A new version of kio or Spark is a matter of few files."""
     users = {
         client: {
             str(path.relative_to(ROOT / "mirror") if path.is_relative_to(ROOT / "mirror") else path.relative_to(ROOT))
             for path in files()
             if any(name.partition(".")[0] == client for name in imported(path))
         }
-        for client in ("aiokafka", "pyspark")
+        for client in ("kio", "pyspark")
     }
-    outside = {name for name in users["aiokafka"] if not name.startswith("kafka/")}
-    assert outside == {
-        "config/oauth.py",  # aiokafka takes tokens from a class derived from its own only
-        "model/record_batches.py",
-        "model/repartition.py",
-        "replication/recovery.py",
-    }
+    assert {name for name in users["kio"] if not name.startswith("kafka/")} == set()
     outside = {name for name in users["pyspark"] if not name.startswith("spark/")}
     assert outside == {"metrics/listener.py"}

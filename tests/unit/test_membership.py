@@ -50,7 +50,7 @@ class Offsets:
         """Let what a run said be so old."""
         for place, at in self.kept.items():
             if (owner := Owner.parse(at) if place[1] in OWNERS else None) is not None and owner.run_id == run_id:
-                self.kept[place] = owner._replace(said_ms=int((time.time() - seconds) * 1000)).encode()
+                self.kept[place] = owner._replace(renewed_ms=int((time.time() - seconds) * 1000)).encode()
 
 
 @pytest.fixture
@@ -68,9 +68,15 @@ class Process:
         self.fenced = 0
         self.is_ready = True
         self.member = Membership(
-            flow, PLAN, layout, run_id=run_id, gone=gone, settings=settings, on_first_claim=self._fence,
+            flow,
+            PLAN,
+            layout,
+            run_id=run_id,
+            gone=gone,
+            settings=settings,
+            on_first_claim=self._fence,
             is_ready=lambda: self.is_ready,
-        )  # fmt: skip
+        )
 
     def _fence(self) -> None:
         self.fenced += 1
@@ -182,7 +188,7 @@ def test_who_works_says_so_again_and_again(flow):
     before = Owner.parse(target.kept[PLAN.lease_topic, owner_key(0)])
     process.looks(target)
     after = Owner.parse(target.kept[PLAN.lease_topic, owner_key(0)])
-    assert after.said_ms > before.said_ms + 5_000
+    assert after.renewed_ms > before.renewed_ms + 5_000
     assert after.since_ms == before.since_ms
 
 

@@ -6,19 +6,18 @@ import urllib.request
 from types import SimpleNamespace
 
 import pytest
+from pyspark.sql import Row
 
 from metrics.cap import Histogram
 from metrics.catalogue import CATALOGUE, RECORD_SECONDS
 from metrics.exporter import PortTakenError, serve
 from metrics.exposition import exposition
-from metrics.listener import MirrorQueryListener, reports
+from metrics.listener import MirrorQueryListener, Stream, reports
 from metrics.native import bucket_of
 from metrics.recorder import Recorder
+from metrics.reports import CheckpointReport, WindowReport, schema_of
 from mirror.lag.live_table import lag_table
-from mirror.model.reports import SCHEMA, Spread
-
-COLUMNS = [column.split()[0] for column in SCHEMA.split(", ")]
-
+from mirror.model.reports import Spread
 
 BUCKETS = len(RECORD_SECONDS) + 1
 
@@ -28,11 +27,47 @@ def counts(**at):
     return [at.get(f"b{bucket}", 0) for bucket in range(BUCKETS)]
 
 
-def report(topic="a.t", partition=0, *, records=4, reason="", turn=(None, 0)):
-    values = ("a", "b", topic, "t", partition, 5, 0, 2000.0, records, 400, 10, 99.0,
-              1.0, 1.0, 3.0, 8.0, counts(b0=records), [bucket_of(0.002), records],
-              2.0, 2.0, 4.0, 12.0, counts(b0=records), [bucket_of(0.003), records], 0, 0, reason, *turn)  # fmt: skip
-    return dict(zip(COLUMNS, values, strict=True))
+def report(topic="a.t", partition=0, *, records=4, reason="", is_paused_by_operator=False, turn=(None, 0)):
+    lease_wait_ms, takeovers = turn
+    return WindowReport(
+        source="a",
+        target="b",
+        topic=topic,
+        source_topic="t",
+        partition=partition,
+        window_id=5,
+        slot=0,
+        duration_ms=2000.0,
+        records=records,
+        bytes=400,
+        position=10,
+        last_timestamp_ms=99.0,
+        age_ms=1.0,
+        age_min_ms=1.0,
+        age_max_ms=3.0,
+        age_sum_ms=8.0,
+        age_counts=counts(b0=records),
+        age_native=[bucket_of(0.002), records],
+        latency_ms=2.0,
+        latency_min_ms=2.0,
+        latency_max_ms=4.0,
+        latency_sum_ms=12.0,
+        latency_counts=counts(b0=records),
+        latency_native=[bucket_of(0.003), records],
+        lost=0,
+        rewinds=0,
+        reason=reason,
+        is_paused_by_operator=is_paused_by_operator,
+        lease_wait_ms=lease_wait_ms,
+        takeovers=takeovers,
+    )
+
+
+UNMEASURED = {f"{measure}_{value}": None for measure in ("age", "latency") for value in ("ms", "min_ms", "max_ms")}
+
+
+def listening(recorder):
+    return MirrorQueryListener(recorder, streams={"replication": Stream(WindowReport, recorder.reports)})
 
 
 def text(recorder):
@@ -58,14 +93,21 @@ def test_each_series_is_independent():
     assert f"kafka_mirror_partition_paused{{{place.format('a.t', 0)}}} 0.0" in lines
 
 
+def test_what_an_operator_paused_is_not_counted_as_paused_by_an_error():
+    recorder = Recorder()
+    recorder.reports([report(reason="too large")], now_s=1.0)
+    recorder.reports([report(partition=1, reason="by hand", is_paused_by_operator=True)], now_s=1.0)
+    paused, by_operator = (
+        [recorder.value(f"kafka_mirror_{name}", ("a", "b", "a.t", partition)) for partition in "01"]
+        for name in ("partition_paused", "partition_paused_by_operator")
+    )
+    assert (paused, by_operator) == ([1.0, 0.0], [0.0, 1.0])
+
+
 def test_an_idle_window_leaves_a_gap_in_the_window_values_and_keeps_the_last():
     recorder = Recorder()
     recorder.reports([report()], now_s=1.0)
-    unmeasured = [
-        c for c in COLUMNS if c.startswith(("age_", "latency_")) and not c.endswith(("sum_ms", "counts", "native"))
-    ]
-    idle = report(records=0) | dict.fromkeys(unmeasured)
-    recorder.reports([idle], now_s=2.0)
+    recorder.reports([report(records=0)._replace(**UNMEASURED)], now_s=2.0)
     labels = ("a", "b", "a.t", "0")
     assert recorder.value("kafka_mirror_record_age_ms", labels) == 1.0
     assert recorder.value("kafka_mirror_record_age_ms_max", labels) is None
@@ -83,6 +125,25 @@ def test_lag_is_never_negative_and_unknown_is_not_zero():
     first, second = (line.split() for line in lag_table(recorder, [one, two]).splitlines()[1:])
     assert first == ["a->b", "t", "0", "9", "5", "0", "-", "-", "-", "STALL"]
     assert second == ["a->b", "t", "1", "-", "5", "-", "-", "-", "-", "-"]
+
+
+def test_a_row_of_spark_is_the_report_that_the_worker_sent():
+    """Spark's schema has a column per field, in their order, and the listener gives the same record on."""
+    columns = [column.split() for column in schema_of(WindowReport).split(", ")]
+    assert [name for name, _ in columns] == list(WindowReport._fields)
+    assert dict(columns) | {"source": "string", "records": "bigint", "age_ms": "double"} == dict(columns)
+    arrays = {f"{measure}_{kind}" for measure in ("age", "latency") for kind in ("counts", "native")}
+    assert {name for name, kind in columns if kind == "array<bigint>"} == arrays
+    assert [column.split()[0] for column in schema_of(CheckpointReport).split(", ")] == list(CheckpointReport._fields)
+    sent = [report(), report(partition=1)._replace(**UNMEASURED)]
+    rows = [Row(*WindowReport._fields)(*each) for each in sent]
+    taken = []
+    stream = Stream(WindowReport, lambda rows, *, now_s: taken.extend(rows))
+    progress = SimpleNamespace(name="lane-0", observedMetrics={"replication": {"reports": rows}}, durationMs={})
+    MirrorQueryListener(Recorder(), streams={"replication": stream}).onQueryProgress(SimpleNamespace(progress=progress))
+    assert taken == sent
+    assert taken[0].age == (1.0, 1.0, 3.0, 8.0, counts(b0=4), [bucket_of(0.002), 4])
+    assert taken[0].latency == (2.0, 2.0, 4.0, 12.0, counts(b0=4), [bucket_of(0.003), 4])
 
 
 def test_series_of_partitions_that_left_go_away():
@@ -103,15 +164,15 @@ def test_hostile_label_values_are_escaped():
 def test_a_progress_event_that_cannot_be_read_is_counted(caplog):
     event = SimpleNamespace(progress=SimpleNamespace(name="lane-0", observedMetrics={"replication": {"nothing": 1}}))
     recorder = Recorder()
-    MirrorQueryListener(recorder, takes={"replication": recorder.reports}).onQueryProgress(event)
+    listening(recorder).onQueryProgress(event)
     assert recorder.value("kafka_mirror_listener_errors_total", ()) == 1
-    assert reports({}, "replication") == []
+    assert reports({}, "replication", WindowReport) == []
     assert "could not be read" in caplog.text
 
 
 def test_the_listener_tells_which_queries_run():
     recorder = Recorder()
-    listener = MirrorQueryListener(recorder, takes={"replication": recorder.reports})
+    listener = listening(recorder)
     listener.onQueryStarted(SimpleNamespace(id="1", name="lane-0"))
     listener.onQueryStarted(SimpleNamespace(id="2", name="lane-1"))
     listener.onQueryTerminated(SimpleNamespace(id="1"))
@@ -122,13 +183,14 @@ def test_the_listener_tells_which_queries_run():
 def test_the_listener_takes_in_the_phases_of_a_batch_and_counts_its_events():
     recorder = Recorder()
     progress = SimpleNamespace(name="lane-0", observedMetrics={}, durationMs={"addBatch": 10_100, "walCommit": 12})
-    listener = MirrorQueryListener(recorder, takes={"replication": recorder.reports})
+    listener = listening(recorder)
     listener.onQueryProgress(SimpleNamespace(progress=progress))
     listener.onQueryIdle(SimpleNamespace())
     phases = recorder.snapshot()["kafka_mirror_batch_duration_seconds"]
     assert {key: histogram.total for key, histogram in phases.items()} == {
-        ("lane-0", "addBatch"): 10.1, ("lane-0", "walCommit"): 0.012,
-    }  # fmt: skip
+        ("lane-0", "addBatch"): 10.1,
+        ("lane-0", "walCommit"): 0.012,
+    }
     assert 'kafka_mirror_batch_duration_seconds_bucket{le="12.5",phase="addBatch",query="lane-0"} 1' in text(recorder)
     assert 'kafka_mirror_batch_duration_seconds_bucket{le="10.0",phase="addBatch",query="lane-0"} 0' in text(recorder)
     assert recorder.value("kafka_mirror_listener_events_total", ("progress",)) == 1
@@ -167,7 +229,7 @@ def test_a_topics_histogram_adds_up_its_partitions():
     recorder = Recorder()
     recorder.reports([report()], now_s=1.0)
     recorder.reports(
-        [report(partition=1) | {"latency_counts": counts(b20=4), "latency_sum_ms": 16_000_000.0}], now_s=1.0
+        [report(partition=1)._replace(latency_counts=counts(b20=4), latency_sum_ms=16_000_000.0)], now_s=1.0
     )
     found = recorder.snapshot()["kafka_mirror_replication_latency_seconds"]
     assert found == {("a", "b", "a.t"): Histogram(counts(b0=4, b20=4), 16000.012)}
@@ -188,7 +250,7 @@ def test_the_turn_is_told_once_a_window_and_late_ones_are_counted():
 def test_timestamps_of_the_future_are_told_by_slot_and_pass():
     recorder = Recorder()
     slot = ("a", "b", "0")
-    ahead = report() | {"age_min_ms": -1500.0}
+    ahead = report()._replace(age_min_ms=-1500.0)
     recorder.reports([report(partition=1), ahead], now_s=1.0)
     assert recorder.value("kafka_mirror_clock_skew_seconds", slot) == 1.5
     recorder.reports([report()], now_s=1.0)
@@ -216,9 +278,10 @@ def test_metrics_and_readiness_over_http():
         asked = urllib.request.Request(f"http://127.0.0.1:{port}/metrics", headers={"Accept-Encoding": "gzip"})
         with urllib.request.urlopen(asked) as answer:
             assert gzip.decompress(answer.read()) == b"up 1\n"
-        with pytest.raises(PortTakenError, match=rf"127\.0\.0\.1:{port}"), serve(
-            lambda _: b"", "127.0.0.1", port, is_ready=lambda: True
-        ):  # fmt: skip
+        with (
+            pytest.raises(PortTakenError, match=rf"127\.0\.0\.1:{port}"),
+            serve(lambda _: b"", "127.0.0.1", port, is_ready=lambda: True),
+        ):
             pass
 
 

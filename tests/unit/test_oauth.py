@@ -7,14 +7,18 @@ import json
 import time
 
 import pytest
-from aiokafka.abc import AbstractTokenProvider
 
 from mirror.config import clients, oauth
+from mirror.config.oauth import Tokens
 from tests.token_endpoint import TokenEndpoint, unsigned
 from tests.unit.test_clients import refused_by_key_without_secrets
 
 MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 URL = "sasl.oauthbearer.token.endpoint.url"
+
+
+JAAS = "sasl.jaas.config"
+JNDI = "com.sun.security.auth.module.JndiLoginModule"
 
 
 def java(url="https://idp.example/token", options='clientId="me" clientSecret="hunter2"', **changes):
@@ -26,6 +30,10 @@ def java(url="https://idp.example/token", options='clientId="me" clientSecret="h
         URL: url,
         **{name.replace("_", "."): value for name, value in changes.items()},
     }
+
+
+def with_option(option):
+    return java(options=f'clientId="me" clientSecret="hunter2" {option}')
 
 
 @pytest.fixture
@@ -42,10 +50,10 @@ def given(endpoint, secret="hunter2", scope="", extensions=None):
     "url", ["https://idp.example/t", "http://127.0.0.1:1/t", "http://localhost/t", "http://[::1]/t"]
 )
 def test_both_clients_get_one_provider(url):
-    made = clients.aiokafka_options(java(url))
-    provider = made["sasl_oauth_token_provider"]
-    assert made["sasl_mechanism"] == "OAUTHBEARER"
-    assert isinstance(provider, AbstractTokenProvider)
+    made = clients.client_options(java(url))
+    provider = made.login.tokens
+    assert made.login.mechanism == "OAUTHBEARER"
+    assert isinstance(provider, Tokens)
     confluent = clients.confluent_options(java(url))
     assert confluent["oauth_cb"].__self__ is provider
     assert confluent["sasl.mechanism"] == "OAUTHBEARER"
@@ -54,7 +62,7 @@ def test_both_clients_get_one_provider(url):
 @pytest.mark.parametrize("package", ["oauthbearer", "oauthbearer.secured"])
 def test_kafkas_own_handler_is_accepted(package):
     handler = f"org.apache.kafka.common.security.{package}.OAuthBearerLoginCallbackHandler"
-    clients.aiokafka_options(java(sasl_login_callback_handler_class=handler))
+    clients.client_options(java(sasl_login_callback_handler_class=handler))
 
 
 @pytest.mark.parametrize(
@@ -72,17 +80,19 @@ def test_kafkas_own_handler_is_accepted(package):
         (java("https://h/t x"), URL, "is no address"),
         (java(""), URL, "is not set"),
         (java(sasl_login_callback_handler_class="com.x.Mine"), "sasl.login.callback.handler.class", '"com.x.Mine"'),
-        (java(options='clientId="me"'), "sasl.jaas.config", 'has no clientSecret. Write: <module> required clientId="'),
-        (java(options='clientId="me" clientSecret="hunter2" username="x"'), "sasl.jaas.config", "option username"),
-        (java(options='clientId="me" clientSecret="hunter2" unsecuredLoginStringClaim_sub="x"'), "sasl.jaas.config",
-         "option unsecuredLoginStringClaim_sub is not supported"),
-        (java(options='clientId="me" clientSecret="hunter2" extension_auth="x"'), "sasl.jaas.config", "option extension_auth"),
-        (java(options='clientId="me" clientSecret="hunter2" extension_a="x\1auth=y"'), "sasl.jaas.config", "an extension whose"),
-        (java() | {"sasl.mechanism": "PLAIN"}, "sasl.jaas.config", "does not fit sasl.mechanism PLAIN"),
-        (java() | {"sasl.jaas.config": "com.sun.security.auth.module.JndiLoginModule required x=y;"}, "sasl.jaas.config",
-         "com.sun.security.auth.module.JndiLoginModule is not supported"),
+        (java(options='clientId="me"'), JAAS, 'has no clientSecret. Write: <module> required clientId="'),
+        (with_option('username="x"'), JAAS, "option username"),
+        (
+            with_option('unsecuredLoginStringClaim_sub="x"'),
+            JAAS,
+            "option unsecuredLoginStringClaim_sub is not supported",
+        ),
+        (with_option('extension_auth="x"'), JAAS, "option extension_auth"),
+        (with_option('extension_a="x\1auth=y"'), JAAS, "an extension whose"),
+        (java() | {"sasl.mechanism": "PLAIN"}, JAAS, "does not fit sasl.mechanism PLAIN"),
+        (java() | {JAAS: f"{JNDI} required x=y;"}, JAAS, f"{JNDI} is not supported"),
     ],
-)  # fmt: skip
+)
 def test_what_is_refused_is_named_without_secrets(given, key, named):
     refused_by_key_without_secrets(given, key, named)
 
@@ -127,9 +137,17 @@ def test_a_redirection_is_not_followed(endpoint):
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"[]", b"{}", b"no json", b'{"access_token": 1}', b'{"access_token": ""}', b'{"access_token": "a\\u0001b"}',
-     b'{"access_token": "a", "expires_in": "x"}'],
-)  # fmt: skip
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b"no json",
+        b'{"access_token": 1}',
+        b'{"access_token": ""}',
+        b'{"access_token": "a\\u0001b"}',
+        b'{"access_token": "a", "expires_in": "x"}',
+    ],
+)
 def test_an_answer_without_a_token_is_a_refusal(endpoint, body):
     endpoint.answers.append((200, {}, body))
     with pytest.raises(oauth.NoToken, match="its answer holds none"):
@@ -138,7 +156,7 @@ def test_an_answer_without_a_token_is_a_refusal(endpoint, body):
 
 def test_extensions_of_the_login_reach_both_clients(endpoint):
     made = java(endpoint.url, 'clientId="me" clientSecret="hunter2" scope="all" extension_logicalCluster="lkc 1"')
-    assert clients.aiokafka_options(made)["sasl_oauth_token_provider"].extensions() == {"logicalCluster": "lkc 1"}
+    assert clients.client_options(made).login.tokens.extensions() == {"logicalCluster": "lkc 1"}
     assert clients.confluent_options(made)["oauth_cb"]("")[3] == {"logicalCluster": "lkc 1"}
     assert endpoint.asked == [{"grant_type": ["client_credentials"], "scope": ["all"]}]
 

@@ -17,7 +17,7 @@ from metrics.openmetrics import base_name, openmetrics
 from metrics.recorder import Recorder
 from tests.unit.test_exposition import full, needs_promtool
 from tests.unit.test_exposition import samples as classic_samples
-from tests.unit.test_metrics import counts, report
+from tests.unit.test_metrics import UNMEASURED, counts, report
 
 BEGAN_S = 1_700_000_000.5
 OWN = "kafka_mirror_", "kafka_connect_", "kafka_consumer_"
@@ -194,8 +194,8 @@ def latency_buckets(recorder: Recorder):
 
 
 def test_the_slowest_record_of_the_newest_reports_is_shown_where_it_counts():
-    slow = {"latency_max_ms": 700.0, "window_id": 41, "latency_counts": counts(b3=3, b9=1)}
-    recorder = recorded(report(), report(partition=3) | slow, report(partition=2) | {"latency_max_ms": 600.0})
+    slow = report(partition=3)._replace(latency_max_ms=700.0, window_id=41, latency_counts=counts(b3=3, b9=1))
+    recorder = recorded(report(), slow, report(partition=2)._replace(latency_max_ms=600.0))
     exemplars = {le: sample.exemplar for le, sample in latency_buckets(recorder).items() if sample.exemplar}
     assert list(exemplars) == ["1.0"]
     assert exemplars["1.0"].labels == {"partition": "3", "window": "41"}
@@ -207,19 +207,15 @@ def test_the_slowest_record_of_the_newest_reports_is_shown_where_it_counts():
 
 def test_a_window_without_records_leaves_the_example():
     recorder = recorded(report())
-    idle = [name for name in report() if name.startswith(("age_", "latency_"))]
-    row = {name: None for name in idle if not name.endswith(("sum_ms", "counts", "native"))}
-    nothing = {f"{what}_native": [] for what in ("age", "latency")} | {
-        f"{w}_counts": counts() for w in ("age", "latency")
-    }
-    recorder.reports([report(records=0) | row | nothing], now_s=120.0)
+    idle = report(records=0)._replace(age_native=[], latency_native=[], **UNMEASURED)
+    recorder.reports([idle], now_s=120.0)
     assert [float(s.exemplar.timestamp) for s in latency_buckets(recorder).values() if s.exemplar] == [100.0]
 
 
 def test_records_from_the_future_count_and_leave_no_sum():
     """OpenMetrics forbids a negative sum; the classic text shows it as it is."""
-    ahead = {"latency_max_ms": -5000.0, "latency_sum_ms": -20_000.0, "latency_counts": counts(b0=4)}
-    recorder = recorded(report() | ahead)
+    ahead = report()._replace(latency_max_ms=-5000.0, latency_sum_ms=-20_000.0, latency_counts=counts(b0=4))
+    recorder = recorded(ahead)
     assert latency_buckets(recorder)["+Inf"].value == 4
     names = {sample.name for sample in read(text_of(recorder))["kafka_mirror_replication_latency_seconds"].samples}
     assert not [name for name in names if name.endswith(("_sum", "_count"))]

@@ -7,9 +7,9 @@ import logging
 from collections.abc import Callable
 
 import pytest
-from aiokafka import errors as kafka_errors
 
 from mirror.config.clients import ProduceOptions
+from mirror.kafka.errors import BrokerError, ErrorCode
 from mirror.kafka.producer import NotAppendedError
 from mirror.model.flow_plan import Assigned
 from mirror.model.paused_topics import REASON, Paused
@@ -21,9 +21,9 @@ from mirror.replication.read_ahead import Packing
 PRODUCE = ProduceOptions(
     compression=None, batch_size=1 << 18, max_request_size=1 << 20, largest_batch=None, transaction_timeout_ms=60_000
 )
-NO_LEADER = NotAppendedError(kafka_errors.LeaderNotAvailableError())
-TOO_FEW = NotAppendedError(kafka_errors.NotEnoughReplicasError())
-GONE = NotAppendedError(kafka_errors.UnknownTopicOrPartitionError())
+NO_LEADER = NotAppendedError(BrokerError(ErrorCode.leader_not_available))
+TOO_FEW = NotAppendedError(BrokerError(ErrorCode.not_enough_replicas))
+GONE = NotAppendedError(BrokerError(ErrorCode.unknown_topic_or_partition))
 
 
 class Target:

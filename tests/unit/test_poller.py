@@ -11,8 +11,8 @@ from metrics.headroom import Retention
 from metrics.recorder import Recorder
 from metrics.verdict import Status
 from mirror.errors import ClusterUnavailable
+from mirror.lag.judgement import horizon_of
 from mirror.lag.poller import Poller as RealPoller
-from mirror.lag.poller import horizon_of
 from mirror.model.flow_plan import Assigned, FlowPlan
 from tests.unit.test_metrics import report
 from tests.waiting import eventually
@@ -107,9 +107,12 @@ def test_a_poll_fills_offsets_lag_status_and_clusters(recorder, tmp_path):
         for name in ("source_start_offset", "source_end_offset", "replicated_offset", "lag_records", "partition_status")
     }
     assert found == {
-        "source_start_offset": 3, "source_end_offset": 10, "replicated_offset": 7, "lag_records": 3,
+        "source_start_offset": 3,
+        "source_end_offset": 10,
+        "replicated_offset": 7,
+        "lag_records": 3,
         "partition_status": Status.UNKNOWN,
-    }  # fmt: skip
+    }
     assert recorder.value("kafka_mirror_partitions", ("a", "b", "unknown")) == 1
     assert recorder.value("kafka_mirror_partitions", ("a", "b", "ok")) == 0
     assert [recorder.value("kafka_mirror_cluster_up", ("a", "b", cluster)) for cluster in "ab"] == [1, 1]
@@ -332,7 +335,7 @@ def test_an_unread_record_leaves_no_time_lag_which_is_not_zero(recorder, tmp_pat
 
 
 def test_retention_that_cannot_be_read_again_stays_what_it_was(recorder, tmp_path, monkeypatch):
-    monkeypatch.setattr("mirror.lag.poller.RETENTION_EVERY_S", 0)
+    monkeypatch.setattr("mirror.lag.source_retention.RETENTION_EVERY_S", 0)
     poller, source, target = Poller(recorder, tmp_path / "h"), Cluster("a", end=10), Cluster("b", position=10)
     source.keeps = Retention(ms=3_600_000)
     poll(poller, source, target)
@@ -342,7 +345,7 @@ def test_retention_that_cannot_be_read_again_stays_what_it_was(recorder, tmp_pat
 
 
 def test_a_cluster_that_hangs_holds_up_neither_the_other_nor_what_is_known_of_it(recorder, tmp_path, monkeypatch):
-    monkeypatch.setattr("mirror.lag.poller.PATIENCE_S", 0.05)
+    monkeypatch.setattr("mirror.lag.patient_poll.PATIENCE_S", 0.05)
     poller, source, target = Poller(recorder, tmp_path / "h"), Cluster("a", end=10), Cluster("b", position=7)
     poll(poller, source, target)
     answers, asked = threading.Event(), []

@@ -130,13 +130,19 @@ def test_several_placeholders_each_get_their_own_value(parts):
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        ("${file:FOLDER/absent:pw}", 'config provider "file": FOLDER/absent cannot be read (No such file or directory).'),
+        (
+            "${file:FOLDER/absent:pw}",
+            'config provider "file": FOLDER/absent cannot be read (No such file or directory).',
+        ),
         ("${file:FOLDER/below:pw}", 'config provider "file": FOLDER/below cannot be read (Is a directory).'),
         ("${file:FOLDER/db.properties:pww}", 'config provider "file": FOLDER/db.properties has no key "pww".'),
         ("${file:pw}", 'config provider "file": the placeholder names no path. Write ${provider:path:key}.'),
         ("${file:FOLDER/a\0b:pw}", 'config provider "file": FOLDER/a\\x00b cannot be read (ValueError).'),
         ("${file:FOLDER/loop:pw}", 'config provider "file": FOLDER/loop cannot be read ('),
-        ("${file:FOLDER/bad:x}", 'config provider "file": FOLDER/bad is no Java properties file: it has a bad \\u escape.'),
+        (
+            "${file:FOLDER/bad:x}",
+            'config provider "file": FOLDER/bad is no Java properties file: it has a bad \\u escape.',
+        ),
         ("${file:FOLDER/latin:x}", 'config provider "file": FOLDER/latin is not UTF-8 text. Save it as such.'),
         ("${dir:FOLDER:absent}", 'config provider "dir": FOLDER/absent cannot be read (No such file or directory).'),
         ("${dir:FOLDER:below}", 'config provider "dir": FOLDER/below is no regular file. Name one.'),
@@ -148,7 +154,7 @@ def test_several_placeholders_each_get_their_own_value(parts):
         ("${env:x:A}", 'config provider "env": "x" is a path, and the environment has none. Write ${provider:NAME}.'),
         ("ok ${env:A} ${env:B}", 'config provider "env": the environment has no variable "B".'),
     ],
-)  # fmt: skip
+)
 def test_what_a_provider_does_not_find_is_refused_by_key(folder, value, expected):
     (folder / "loop").symlink_to(folder / "loop")
     (folder / "bad").write_text("hunter2 = \\uZ")
@@ -160,18 +166,28 @@ def test_what_a_provider_does_not_find_is_refused_by_key(folder, value, expected
 @pytest.mark.parametrize(
     ("more", "expected"),
     [
-        ({"config.providers": "vault"},
-         'config.providers: "vault" has no class. Write config.providers.vault.class = one of org.apache.kafka.'),
-        ({"config.providers": "env", "config.providers.env.class": "com.x.Vault"},
-         'config.providers.env.class: "com.x.Vault" is not a config provider of this program; expected one of org.'),
-        ({"config.providers.env.param.allowlist.pattern": "A("},
-         'config.providers.env.param.allowlist.pattern: "A(" is not a regular expression'),
-        ({"config.providers.file.param.allowed.paths": "/, x"},
-         'config.providers.file.param.allowed.paths: "x" is not an absolute path that exists.'),
-        ({"config.providers.dir.param.allowed.paths": "/absent/folder"},
-         'config.providers.dir.param.allowed.paths: "/absent/folder" is not an absolute path that exists.'),
+        (
+            {"config.providers": "vault"},
+            'config.providers: "vault" has no class. Write config.providers.vault.class = one of org.apache.kafka.',
+        ),
+        (
+            {"config.providers": "env", "config.providers.env.class": "com.x.Vault"},
+            'config.providers.env.class: "com.x.Vault" is not a config provider of this program; expected one of org.',
+        ),
+        (
+            {"config.providers.env.param.allowlist.pattern": "A("},
+            'config.providers.env.param.allowlist.pattern: "A(" is not a regular expression',
+        ),
+        (
+            {"config.providers.file.param.allowed.paths": "/, x"},
+            'config.providers.file.param.allowed.paths: "x" is not an absolute path that exists.',
+        ),
+        (
+            {"config.providers.dir.param.allowed.paths": "/absent/folder"},
+            'config.providers.dir.param.allowed.paths: "/absent/folder" is not an absolute path that exists.',
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_bad_declaration_is_refused_whether_it_is_used_or_not(more, expected):
     assert refusal("no placeholder", **more).startswith(expected)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from dataclasses import replace
-from typing import NamedTuple
 
 import pytest
 from hypothesis import given
@@ -13,17 +12,11 @@ from hypothesis import strategies as st
 from mirror.config.clients import produce_options
 from mirror.model.flow_plan import Assigned
 from mirror.model.record_batches import CODECS, Batch, Outgoing, Packer, batches, stamped
+from mirror.model.records import body_of
 from mirror.replication.partition import Partition
 from mirror.replication.read_ahead import BUDGET_BYTES, LEAST_FETCH_BYTES, Packing
 
 CONTROL = 0x20  # attribute of a batch that holds a transaction's marker
-
-
-class Record(NamedTuple):
-    key: bytes
-    value: bytes
-    timestamp: int = 0
-    headers: tuple[()] = ()
 
 
 def partition(*, spread_over: int = 0) -> Partition:
@@ -36,8 +29,8 @@ def fetched(sizes: list[int], *, start: int, value: int = 10, is_control: bool =
     for size in sizes:
         packer = Packer(CODECS["none"], 1 << 30)
         for n in range(size):
-            packer.append(Record(key=b"k%d" % n, value=b"v" * value), n)
-        data = bytearray(stamped(packer.build().data, -1, -1, -1, transactional=False))
+            packer.append(0, body_of(b"k%d" % n, b"v" * value), n)
+        data = bytearray(b"".join(stamped(packer.build().data, -1, -1, -1, transactional=False)))
         struct.pack_into(">q", data, 0, start)
         (batch,) = batches(bytes(data))
         found.append(replace(batch, attributes=batch.attributes | (CONTROL if is_control else 0)))

@@ -8,14 +8,15 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import pytest
-from aiokafka import errors as kafka_errors
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mirror.kafka.errors import BrokerError, DisconnectedError, ErrorCode
 from mirror.kafka.protocol import EARLIEST, LATEST
 from mirror.model.flow_plan import Assigned
 from mirror.model.offset_map_tail import Tail
 from mirror.model.record_batches import Batch, Packer, batches, stamped
+from mirror.model.records import body_of
 from mirror.replication import recovery
 from mirror.replication.partition import Partition
 from mirror.replication.recovery import _behind, matched, resume_behind_tails
@@ -39,8 +40,8 @@ def packed(records: Sequence[Record], sizes: Sequence[int], codec: int = 0) -> l
         part = records[at : at + size]
         packer = Packer(codec, 1 << 30)
         for record in part:
-            packer.append(record, record.offset)
-        data = bytearray(stamped(packer.build().data, -1, -1, -1, transactional=False))
+            packer.append(record.timestamp, body_of(record.key, record.value, record.headers), record.offset)
+        data = bytearray(b"".join(stamped(packer.build().data, -1, -1, -1, transactional=False)))
         struct.pack_into(">q", data, 0, part[0].offset)
         found += batches(bytes(data))
         at += size
@@ -74,8 +75,8 @@ def test_one_record_that_differs_is_no_match(values, sizes):
 
 
 def test_more_on_the_target_than_on_the_source_is_no_match():
-    assert matched(packed(numbered([b"a"], start=0), [1]), packed(numbered([b"a", b"b"], start=0), [1]),
-                   source_from=0, target_from=0) is None  # fmt: skip
+    source, target = packed(numbered([b"a"], start=0), [1]), packed(numbered([b"a", b"b"], start=0), [1])
+    assert matched(source, target, source_from=0, target_from=0) is None
 
 
 def test_batches_that_begin_before_are_cut_and_gaps_of_the_source_are_kept():
@@ -148,10 +149,10 @@ def test_what_a_leader_has_and_does_not_show_yet_is_waited_for_and_never_taken_f
 @pytest.mark.parametrize(
     ("error", "is_unsettled"),
     [
-        (kafka_errors.LeaderNotAvailableError, True),
-        (kafka_errors.KafkaConnectionError, True),
-        (kafka_errors.UnknownTopicOrPartitionError, False),
-        (kafka_errors.TopicAuthorizationFailedError, False),
+        (BrokerError(ErrorCode.leader_not_available), True),
+        (DisconnectedError("reset"), True),
+        (BrokerError(ErrorCode.unknown_topic_or_partition), False),
+        (BrokerError(ErrorCode.topic_authorization_failed), False),
     ],
 )
 @pytest.mark.parametrize("side", ["source", "target"])

@@ -340,19 +340,45 @@ def test_top_level_enabled_holds_for_pairs_that_say_nothing(settings):
         ("refresh.topics.enabled = yes", '5: refresh.topics.enabled: "yes" is not a boolean. Write true or false.'),
         ("refresh.topics.interval.seconds = -1", "5: refresh.topics.interval.seconds: "),
         ("backup->primary.enabled = 1", '5: backup->primary.enabled: "1" is not a boolean'),
-        ("replication.policy.class = com.x.Mine", '5: replication.policy.class: "com.x.Mine" cannot be imported (there'),
-        ("replication.policy.class = Mine", '5: replication.policy.class: "Mine" cannot be imported (there is no such mod'),
-        ("replication.policy.class = pathlib.Path", '5: replication.policy.class: "pathlib.Path" is no such class; expec'),
-        ("primary->backup.topics.blacklist = x", "5: primary->backup.topics.blacklist: was removed in Kafka 4.0; what it k"),
-        ("groups.blacklist = x", "5: groups.blacklist: was removed in Kafka 4.0; what it kept out would be mirrored. Write g"),
-        ("group.filter.class = a.B", '5: group.filter.class: "a.B" cannot be imported (there is no such module); expected'),
-        ("offset-syncs.topic.location = both", '5: offset-syncs.topic.location: "both" is neither side. Write "source"'),
-        ("emit.offset-syncs.enabled=false\noffset-syncs.topic.location=target",
-         "6: offset-syncs.topic.location: has no meaning with emit.offset-syncs.enabled=false"),
+        (
+            "replication.policy.class = com.x.Mine",
+            '5: replication.policy.class: "com.x.Mine" cannot be imported (there',
+        ),
+        (
+            "replication.policy.class = Mine",
+            '5: replication.policy.class: "Mine" cannot be imported (there is no such mod',
+        ),
+        (
+            "replication.policy.class = pathlib.Path",
+            '5: replication.policy.class: "pathlib.Path" is no such class; expec',
+        ),
+        (
+            "primary->backup.topics.blacklist = x",
+            "5: primary->backup.topics.blacklist: was removed in Kafka 4.0; what it k",
+        ),
+        (
+            "groups.blacklist = x",
+            "5: groups.blacklist: was removed in Kafka 4.0; what it kept out would be mirrored. Write g",
+        ),
+        (
+            "group.filter.class = a.B",
+            '5: group.filter.class: "a.B" cannot be imported (there is no such module); expected',
+        ),
+        (
+            "offset-syncs.topic.location = both",
+            '5: offset-syncs.topic.location: "both" is neither side. Write "source"',
+        ),
+        (
+            "emit.offset-syncs.enabled=false\noffset-syncs.topic.location=target",
+            "6: offset-syncs.topic.location: has no meaning with emit.offset-syncs.enabled=false",
+        ),
         ("sync.group.offsets.interval.seconds = 0", '5: sync.group.offsets.interval.seconds: "0" is not an integer of'),
         ("replication.policy.separator = /", '5: replication.policy.separator: "/" is not a separator'),
         ("replication.policy.separator =", '5: replication.policy.separator: "" is not a separator'),
-        ("primary->other.enabled = true", '5: primary->other.enabled: unknown alias "other", expected one of backup, pr'),
+        (
+            "primary->other.enabled = true",
+            '5: primary->other.enabled: unknown alias "other", expected one of backup, pr',
+        ),
         ("other->primary.topics = x", '5: other->primary.topics: unknown alias "other"'),
         ("primary->primary.enabled = true", "5: primary->primary.enabled: is a flow to itself"),
         ("primary->backup = true", "5: primary->backup: names no property of primary->backup"),
@@ -363,21 +389,31 @@ def test_top_level_enabled_holds_for_pairs_that_say_nothing(settings):
         ("backup.bootstrap.servers = b1", '5: backup.bootstrap.servers: "b1" is not host:port'),
         ("backup.bootstrap.servers = u:hunter2@b1", '5: backup.bootstrap.servers: "b1" is not host:port'),
         ("backup.bootstrap.servers =", "5: backup.bootstrap.servers: is not set"),
-        ("backup.bootstrap.servers = b1:1, SSL://P2:9092", " primary->backup: primary and backup share the broker p2:9092"),
+        (
+            "backup.bootstrap.servers = b1:1, SSL://P2:9092",
+            " primary->backup: primary and backup share the broker p2:9092",
+        ),
         ("primary->backup.enabled = false", " no flow is enabled"),
         ("backup.producer.acks = 1", '5: backup.producer.acks: "1" found, expected all'),
-        ("primary.ssl.truststore.type = JKS\nprimary.ssl.truststore.location = x.jks\nprimary.security.protocol=SSL",
-         '6: primary.ssl.truststore.location: "x.jks" cannot be read (No such file or directory). Check path and rights.'),
+        (
+            "primary.ssl.truststore.type = JKS\nprimary.ssl.truststore.location = x.jks\nprimary.security.protocol=SSL",
+            '6: primary.ssl.truststore.location: "x.jks" cannot be read (No such file or directory). Check path and rights.',
+        ),
         ("security.protocol = SASL_PLAINTEXT", " primary.consumer.sasl.mechanism: "),
-        ("security.protocol = SASL_PLAINTEXT\nsasl.mechanism = PLAIN\nsasl.jaas.config = hunter2",
-         "7: sasl.jaas.config: names no login module"),
-        ("mirror.windowms = 1", '5: mirror.windowms: is not a setting of this program. Did you mean "mirror.window.ms"?'),
+        (
+            "security.protocol = SASL_PLAINTEXT\nsasl.mechanism = PLAIN\nsasl.jaas.config = hunter2",
+            "7: sasl.jaas.config: names no login module",
+        ),
+        (
+            "mirror.windowms = 1",
+            '5: mirror.windowms: is not a setting of this program. Did you mean "mirror.window.ms"?',
+        ),
         ("mirror.lanes = 3", '5: mirror.lanes: "3" is not an integer from 1 to 2'),
         ("mirror.metrics.listen = 9404", '5: mirror.metrics.listen: "9404" is not an address'),
         ("mirror.slots = 1_0", '5: mirror.slots: "1_0" is not an integer'),
         ("mirror.window.ms = a\\nb", '5: mirror.window.ms: "a\\nb" is not an integer'),
     ],
-)  # fmt: skip
+)
 def test_refusals_name_line_key_and_finding(refusal, line, expected):
     assert refusal(line).startswith(expected)
 

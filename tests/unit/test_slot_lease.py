@@ -20,9 +20,8 @@ from mirror.replication.window import Connections, FlowWindow
 
 WINDOW_MS = 1000
 PLAN = FlowPlan(
-    source="A", target="B", tasks_max=1, consumer={}, producer={},
-    partitions=(Assigned("t", "A.t", 0, "id"),),
-)  # fmt: skip
+    source="A", target="B", tasks_max=1, consumer={}, producer={}, partitions=(Assigned("t", "A.t", 0, "id"),)
+)
 
 
 class GroupOffsets:

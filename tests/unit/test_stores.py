@@ -31,8 +31,10 @@ def made(tmp_path_factory):
     truststore(folder / "trust.jks", "JKS", TRUST, root)
     truststore(folder / "trust.p12", "PKCS12", TRUST, root, middle)
     shutil.copy(folder / "key.p12", folder / "both.p12")
-    keytool("-genkeypair", "-keyalg", "EC", "-alias", "other", "-dname", "CN=other", "-keystore", folder / "both.p12",
-            "-storepass", STORE)  # fmt: skip
+    keytool(
+        *("-genkeypair", "-keyalg", "EC", "-alias", "other", "-dname", "CN=other"),
+        *("-keystore", folder / "both.p12", "-storepass", STORE),
+    )
     (folder / "root.pem").write_text(root.pem)
     (folder / "cut.p12").write_bytes((folder / "key.p12").read_bytes()[:-40])
     (folder / "cut.jks").write_bytes((folder / "trust.jks").read_bytes()[:-40])
@@ -66,15 +68,18 @@ def test_stores_are_read_as_what_they_are_whatever_java_type_is_written(made, su
     """Java's two types both read both, and keytool writes PKCS12 where people say JKS."""
     folder, root, middle, client = made
     given = java(
-        folder, ssl_truststore_location=f"trust.{suffix}", ssl_keystore_location=f"key.{suffix}",
-        ssl_truststore_type=kind, ssl_keystore_type=kind,
-    )  # fmt: skip
+        folder,
+        ssl_truststore_location=f"trust.{suffix}",
+        ssl_keystore_location=f"key.{suffix}",
+        ssl_truststore_type=kind,
+        ssl_keystore_type=kind,
+    )
     found = stores.pem(given)
     assert found.key == client.key_pem
     assert found.chain == client.pem + middle.pem
     assert found.trusted == {"jks": root.pem, "p12": root.pem + middle.pem}[suffix]
     assert found.password is None
-    context = clients.aiokafka_options(given)["ssl_context"]
+    context = clients.client_options(given).tls
     assert (context.check_hostname, context.verify_mode) == (True, ssl.CERT_REQUIRED)
     AdminClient(clients.confluent_options(given))
 
@@ -91,32 +96,42 @@ def test_the_password_of_a_jks_key_is_the_stores_unless_it_has_its_own(made, tmp
     assert stores.pem(given).key == client.key_pem
 
 
+def trusts(**changes):
+    """Changes of the trust store's properties."""
+    return {f"ssl_truststore_{name}": value for name, value in changes.items()}
+
+
+def keys(**changes):
+    """Changes of the key store's properties."""
+    return {f"ssl_keystore_{name}": value for name, value in changes.items()}
+
+
 @pytest.mark.parametrize(
     ("changes", "key", "named"),
     [
-        ({"ssl_truststore_password": "hunter2"}, "ssl.truststore.password", 'does not open "'),
-        ({"ssl_keystore_password": "hunter2"}, "ssl.keystore.password", 'does not open "'),
+        (trusts(password="hunter2"), "ssl.truststore.password", 'does not open "'),
+        (keys(password="hunter2"), "ssl.keystore.password", 'does not open "'),
         ({"ssl_key_password": "hunter2"}, "ssl.key.password", "the password of its key is another one"),
-        ({"ssl_keystore_location": "key.p12", "ssl_keystore_password": "hunter2"}, "ssl.keystore.password", "another one"),
-        ({"ssl_keystore_password": None}, "ssl.keystore.password", "is not set, yet ssl.keystore.location names"),
-        ({"ssl_truststore_location": "absent.jks"}, "ssl.truststore.location", "(No such file or directory)"),
-        ({"ssl_keystore_location": "/"}, "ssl.keystore.location", "(Is a directory)"),
-        ({"ssl_keystore_location": "trust.jks", "ssl_keystore_password": TRUST}, "ssl.keystore.location", "no private key"),
-        ({"ssl_keystore_location": "trust.p12", "ssl_keystore_password": TRUST}, "ssl.keystore.location", "no private key"),
-        ({"ssl_keystore_location": "both.p12"}, "ssl.keystore.location", "holds 2 private keys, expected one"),
-        ({"ssl_keystore_location": "key.jceks"}, "ssl.keystore.location", "is a JCEKS store, expected JKS or PKCS12"),
-        ({"ssl_keystore_location": "text"}, "ssl.keystore.location", "is no key store, expected JKS or PKCS12"),
-        ({"ssl_keystore_location": "cut.p12"}, "ssl.keystore.location", "it is damaged"),
-        ({"ssl_truststore_location": "cut.jks", "ssl_truststore_password": None}, "ssl.truststore.location", "too early"),
-        ({"ssl_truststore_location": "root.pem"}, "ssl.truststore.location", "Set ssl.truststore.type=PEM."),
-        ({"ssl_truststore_type": "PEM"}, "ssl.truststore.password", "is set for a store of type PEM"),
-        ({"ssl_truststore_type": "PEM", "ssl_truststore_password": None}, "ssl.truststore.location", "and ssl.truststore.type"),
-        ({"ssl_keystore_type": "BCFKS"}, "ssl.keystore.type", '"BCFKS" is not supported. Write one of JKS, PKCS12, PEM.'),
-        ({"ssl_truststore_certificates": "x"}, "ssl.truststore.type", '"JKS" found with ssl.truststore.certificates'),
+        (keys(location="key.p12", password="hunter2"), "ssl.keystore.password", "another one"),
+        (keys(password=None), "ssl.keystore.password", "is not set, yet ssl.keystore.location names"),
+        (trusts(location="absent.jks"), "ssl.truststore.location", "(No such file or directory)"),
+        (keys(location="/"), "ssl.keystore.location", "(Is a directory)"),
+        (keys(location="trust.jks", password=TRUST), "ssl.keystore.location", "no private key"),
+        (keys(location="trust.p12", password=TRUST), "ssl.keystore.location", "no private key"),
+        (keys(location="both.p12"), "ssl.keystore.location", "holds 2 private keys, expected one"),
+        (keys(location="key.jceks"), "ssl.keystore.location", "is a JCEKS store, expected JKS or PKCS12"),
+        (keys(location="text"), "ssl.keystore.location", "is no key store, expected JKS or PKCS12"),
+        (keys(location="cut.p12"), "ssl.keystore.location", "it is damaged"),
+        (trusts(location="cut.jks", password=None), "ssl.truststore.location", "too early"),
+        (trusts(location="root.pem"), "ssl.truststore.location", "Set ssl.truststore.type=PEM."),
+        (trusts(type="PEM"), "ssl.truststore.password", "is set for a store of type PEM"),
+        (trusts(type="PEM", password=None), "ssl.truststore.location", "and ssl.truststore.type"),
+        (keys(type="BCFKS"), "ssl.keystore.type", '"BCFKS" is not supported. Write one of JKS, PKCS12, PEM.'),
+        (trusts(certificates="x"), "ssl.truststore.type", '"JKS" found with ssl.truststore.certificates'),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_read_is_refused_in_one_line_without_secrets(made, changes, key, named):
-    for translate in (clients.aiokafka_options, clients.confluent_options):
+    for translate in (clients.client_options, clients.confluent_options):
         with pytest.raises(ClientError) as caught:
             translate(java(made[0], **changes))
         assert caught.value.key == key
@@ -138,7 +153,7 @@ def test_a_key_is_never_in_a_file(made, monkeypatch):
     if not hasattr(os, "memfd_create"):
         pytest.skip("Linux only")
     monkeypatch.setattr(tempfile, "NamedTemporaryFile", None)
-    clients.aiokafka_options(java(made[0]))
+    clients.client_options(java(made[0]))
 
 
 def test_where_there_is_no_memory_file_the_owner_alone_may_read_it_and_it_is_removed(made, monkeypatch, tmp_path):
@@ -147,7 +162,7 @@ def test_where_there_is_no_memory_file_the_owner_alone_may_read_it_and_it_is_rem
     with stores._as_file("secret") as path:
         assert os.stat(path).st_mode & 0o777 == 0o600  # noqa: PTH116
     assert list(tmp_path.iterdir()) == []
-    clients.aiokafka_options(java(made[0]))
+    clients.client_options(java(made[0]))
     assert list(tmp_path.iterdir()) == []
 
 

@@ -15,23 +15,26 @@ OWN = setting("1000", own=True)
 DEFAULT = setting("604800000", default=True)
 
 
+def to(value):
+    return [Change("retention.ms", value)]
+
+
 @pytest.mark.parametrize(
     ("what", "sync", "source", "target", "changes"),
     [
-        ("set on the source", ConfigSync(), OWN, DEFAULT, [Change("retention.ms", "1000")]),
+        ("set on the source", ConfigSync(), OWN, DEFAULT, to("1000")),
         ("the same already", ConfigSync(), OWN, OWN, []),
         ("the same by the target's default", ConfigSync(), setting("604800000", own=True), DEFAULT, []),
-        ("set on the target only", ConfigSync(), DEFAULT, OWN, [Change("retention.ms", None)]),
+        ("set on the target only", ConfigSync(), DEFAULT, OWN, to(None)),
         ("default on both", ConfigSync(), DEFAULT, setting("5", default=True), []),
-        ("defaults of the source", ConfigSync(defaults_from_source=True), DEFAULT, OWN, [Change("retention.ms", "604800000")]),
-        ("a broker-wide value set while running", ConfigSync(), setting("7"), DEFAULT, [Change("retention.ms", "7")]),
+        ("defaults of the source", ConfigSync(defaults_from_source=True), DEFAULT, OWN, to("604800000")),
+        ("a broker-wide value set while running", ConfigSync(), setting("7"), DEFAULT, to("7")),
         ("from the broker's file", ConfigSync(), setting("7", static=True), OWN, []),
         ("excluded", ConfigSync(exclude=("retention.*",)), OWN, DEFAULT, []),
-        ("an expression must match the whole name", ConfigSync(exclude=("retention",)), OWN, DEFAULT,
-         [Change("retention.ms", "1000")]),
-        ("nothing is excluded", ConfigSync(exclude=()), OWN, DEFAULT, [Change("retention.ms", "1000")]),
+        ("an expression must match the whole name", ConfigSync(exclude=("retention",)), OWN, DEFAULT, to("1000")),
+        ("nothing is excluded", ConfigSync(exclude=()), OWN, DEFAULT, to("1000")),
     ],
-)  # fmt: skip
+)
 def test_changes(what, sync, source, target, changes):
     assert sync.changes({"retention.ms": source}, {"retention.ms": target}) == changes, what
 
@@ -51,8 +54,9 @@ def test_a_topic_is_created_with_what_is_set_on_its_source():
     source = {"cleanup.policy": setting("compact", own=True), "retention.ms": DEFAULT}
     assert ConfigSync().at_creation(source) == {"cleanup.policy": "compact"}
     assert ConfigSync(defaults_from_source=True).at_creation(source) == {
-        "cleanup.policy": "compact", "retention.ms": "604800000",
-    }  # fmt: skip
+        "cleanup.policy": "compact",
+        "retention.ms": "604800000",
+    }
 
 
 def test_changes_are_said_in_words():

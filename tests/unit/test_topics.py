@@ -69,9 +69,10 @@ def remote_names(flow, *names):
 def test_what_is_matched(flow):
     ours = flow("topics = orders.*, B\\..*, mm2.*", "topics.exclude = .*-old")
     assert remote_names(
-        ours, "orders", "orders-old", "payments", "B.orders", "C.B.orders", "mm2-offsets.x.internal", "heartbeats",
-        "C.heartbeats", "B.heartbeats", "__consumer_offsets",
-    ) == ["A.C.heartbeats", "A.heartbeats", "A.orders"]  # fmt: skip
+        ours,
+        *("orders", "orders-old", "payments", "B.orders", "C.B.orders"),
+        *("mm2-offsets.x.internal", "heartbeats", "C.heartbeats", "B.heartbeats", "__consumer_offsets"),
+    ) == ["A.C.heartbeats", "A.heartbeats", "A.orders"]
 
 
 def test_heartbeats_are_left_to_the_filter_where_they_are_not_to_be_mirrored_always(flow):
@@ -89,8 +90,9 @@ def test_a_missing_topic_is_created_as_its_source_is_and_a_short_one_grows(flow)
     assert partitions == {"A.new": 3, "A.short": 4, "A.long": 6}
     plan = flow_plan(ours, found, partitions)
     assert [(p.remote_topic, p.partition) for p in plan.partitions if p.topic != "short"] == [
-        ("A.long", 0), ("A.long", 1), ("A.new", 0), ("A.new", 1), ("A.new", 2),
-    ]  # fmt: skip
+        *(("A.long", 0), ("A.long", 1)),
+        *(("A.new", 0), ("A.new", 1), ("A.new", 2)),
+    ]
 
 
 def test_a_setting_that_the_target_does_not_know_is_left_out_and_told(flow, caplog):
@@ -137,9 +139,11 @@ def test_topics_of_its_own_and_of_mirrormaker_are_prepared(flow):
     ensure_internal(ours, source, target, on_source={}, on_target={}, slots=2)
     assert source.done == [("mm2-offset-syncs.B.internal", 1, 5, {"cleanup.policy": "compact"})]
     assert [done[:3] for done in target.done] == [
-        ("mm2-batons.A.internal", 10, 2), ("mm2-slots.A.2.internal", 2, 2), ("mm2-offset-map.A.internal", 1, 2),
+        ("mm2-batons.A.internal", 10, 2),
+        ("mm2-slots.A.2.internal", 2, 2),
+        ("mm2-offset-map.A.internal", 1, 2),
         ("A.checkpoints.internal", 1, 4),
-    ]  # fmt: skip
+    ]
     assert {done[3]["cleanup.policy"] for done in target.done} == {"compact"}
     for name, *_ in [*source.done, *target.done]:
         assert ours.policy.is_internal(name)

@@ -8,17 +8,21 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from aiokafka import errors as kafka_errors
-from aiokafka.client import CoordinationType
 
 from mirror.kafka import producer as producing
 from mirror.kafka import transactional_producer as transacting
+from mirror.kafka.client import Coordinates, Purpose
+from mirror.kafka.errors import BrokerError, ErrorCode, KafkaError
+from mirror.kafka.messages import Request
 from mirror.kafka.producer import NotAppendedError, UncertainError
-from mirror.kafka.transactional_producer import StuckError, TransactionalProducer
+from mirror.kafka.transactional_producer import StuckError, TransactionalProducer, TransactionStateError
 from mirror.model.record_batches import HEADER, Outgoing, of_values
+from tests import wire
 
 ID = "mirror.A->B.0"
-OK, FEW_REPLICAS, TIMED_OUT, DENIED, NOT_ATTEMPTED, CONCURRENT, FENCED = 0, 19, 7, 29, 55, 51, 47
+OK, FEW_REPLICAS, TIMED_OUT = ErrorCode.none, ErrorCode.not_enough_replicas, ErrorCode.request_timed_out
+DENIED, NOT_ATTEMPTED = ErrorCode.topic_authorization_failed, ErrorCode.operation_not_attempted
+CONCURRENT, FENCED = ErrorCode.concurrent_transactions, ErrorCode.invalid_producer_epoch
 
 
 def batch(*values: str) -> Outgoing:
@@ -27,14 +31,13 @@ def batch(*values: str) -> Outgoing:
 
 
 class Cluster:
-    """A coordinator and the logs of one broker, as aiokafka's client; its attributes say what it refuses."""
+    """A coordinator and the logs of one broker, as a client of them; its attributes say what it refuses."""
 
-    def __init__(self) -> None:
-        self.cluster = SimpleNamespace(
-            leader_for_partition=lambda where: None if where.partition in self.leaderless else 1
-        )
+    def __init__(self, version: int = 1) -> None:
+        self.version = version  # of the transaction protocol
+        self.metadata = SimpleNamespace(leader=lambda _, part: None if part in self.leaderless else 1)
         self.leaderless: set[int] = set()
-        self.answers: dict[int, int] = {}  # by partition: the error of a produce request
+        self.answers: dict[int, ErrorCode] = {}  # by partition: the error of a produce request
         self.denied: set[str] = set()
         self.stuck: set[str] = set()  # transactional ids whose last transaction does not end
         self.epochs: dict[str, int] = defaultdict(lambda: -1)
@@ -42,68 +45,94 @@ class Cluster:
         self.ended: list[tuple[str, bool, set[tuple[str, int]]]] = []
         self.logs: dict[tuple[str, int], list[int]] = defaultdict(list)  # sequence numbers
         self.offsets: dict[tuple[str, int], int] = {}
-        self._conns: dict[object, object] = {}
 
-    def force_metadata_update(self) -> None: ...
+    def refresh_soon(self) -> None: ...
 
-    async def coordinator_lookup(self, kind: int, key: str) -> int:
+    async def coordinator(self, kind: Coordinates, key: str) -> int:
         assert key in (ID, "g") or key.startswith(f"{ID}.spare-"), key
-        assert (kind == CoordinationType.GROUP) == (key == "g")
+        assert (kind is Coordinates.GROUP) == (key == "g")
         return 1
 
-    async def send(self, node: int, request: Any, *, group: int = 0) -> Any:
+    def forget_coordinator(self, kind: Coordinates, key: str) -> None: ...
+
+    async def feature(self, node: int, name: str, purpose: Purpose = Purpose.DATA) -> int:
+        return {"transaction.version": self.version}[name]
+
+    async def ask(
+        self, node: int, request: Request, purpose: Purpose = Purpose.DATA, *, within_s: float | None = None
+    ) -> Any:
         await asyncio.sleep(0)
-        return getattr(self, type(request).__name__)(request)
+        message = wire.message_of(request)
+        return getattr(self, type(message).__name__)(message)
 
     def InitProducerIdRequest(self, request: Any) -> Any:  # noqa: N802 - Kafka's name, as those below
-        name = request._transactional_id
+        name = request.transactional_id
         if name in self.stuck:
             return SimpleNamespace(error_code=CONCURRENT)
         self.epochs[name] += 1
         self.open.pop(name, None)
         return SimpleNamespace(error_code=OK, producer_id=hash(name) % 1000, producer_epoch=self.epochs[name])
 
-    def _code(self, request: Any) -> int:
-        name = request._transactional_id
-        if request._producer_epoch != self.epochs[name]:
+    def _code(self, name: str, epoch: int) -> ErrorCode:
+        if epoch != self.epochs[name]:
             return FENCED
         return CONCURRENT if name in self.stuck else OK
 
     def AddPartitionsToTxnRequest(self, request: Any) -> Any:  # noqa: N802
-        asked = [(topic, part) for topic, parts in request._topics for part in parts]
+        name = request.v3_and_below_transactional_id
+        asked = [(topic.name, part) for topic in request.v3_and_below_topics for part in topic.partitions]
         is_refused = any(topic in self.denied for topic, _ in asked)
-        errors = defaultdict(list)
+        results = []
         for topic, part in asked:
-            code = DENIED if topic in self.denied else NOT_ATTEMPTED if is_refused else self._code(request)
-            errors[topic].append((part, code))
-            if code == OK:
-                self.open[request._transactional_id].add((topic, part))
-        return SimpleNamespace(errors=list(errors.items()))
+            known = self._code(name, request.v3_and_below_producer_epoch)
+            code = DENIED if topic in self.denied else NOT_ATTEMPTED if is_refused else known
+            answer = SimpleNamespace(partition_index=part, partition_error_code=code)
+            results.append(SimpleNamespace(name=topic, results_by_partition=[answer]))
+            if code is OK:
+                self.open[name].add((topic, part))
+        return SimpleNamespace(results_by_topic_v3_and_below=results)
 
     def AddOffsetsToTxnRequest(self, request: Any) -> Any:  # noqa: N802
-        return SimpleNamespace(error_code=self._code(request))
+        return SimpleNamespace(error_code=self._code(request.transactional_id, request.producer_epoch))
 
     def TxnOffsetCommitRequest(self, request: Any) -> Any:  # noqa: N802
-        self.offsets |= {(topic, part): offset for topic, parts in request._topics for part, offset, _ in parts}
-        return SimpleNamespace(errors=[(topic, [(part, OK) for part, *_ in parts]) for topic, parts in request._topics])
+        parts = [(topic.name, part) for topic in request.topics for part in topic.partitions]
+        self.offsets |= {(topic, part.partition_index): part.committed_offset for topic, part in parts}
+        answers = [
+            SimpleNamespace(
+                name=topic, partitions=[SimpleNamespace(partition_index=part.partition_index, error_code=OK)]
+            )
+            for topic, part in parts
+        ]
+        return SimpleNamespace(topics=answers)
 
     def EndTxnRequest(self, request: Any) -> Any:  # noqa: N802
-        code = self._code(request)
-        if code == OK:
-            name = request._transactional_id
-            self.ended.append((name, request._transaction_result, self.open.pop(name, set())))
-        return SimpleNamespace(error_code=code)
+        name = request.transactional_id
+        code = self._code(name, request.producer_epoch)
+        if code is OK:
+            self.ended.append((name, request.committed, self.open.pop(name, set())))
+            if self.version == 2:
+                self.epochs[name] += 1
+        return SimpleNamespace(error_code=code, producer_id=hash(name) % 1000, producer_epoch=self.epochs[name])
 
     def ProduceRequest(self, request: Any) -> Any:  # noqa: N802
-        topics = defaultdict(list)
-        for topic, parts in request._topics:
-            for part, data in parts:
-                assert (topic, part) in self.open[request._transactional_id], "it did not enter the transaction"
-                code = self.answers.get(part, OK)
+        answers = []
+        for topic in request.topic_data:
+            for part in topic.partition_data:
+                where = (topic.name, part.index)
+                code = self.answers.get(part.index, DENIED if topic.name in self.denied else OK)
+                if self.version == 2:
+                    known = self._code(request.transactional_id, HEADER.unpack_from(part.records)[-3])
+                    code = known if known is not OK else code
+                    if code in (OK, TIMED_OUT):
+                        self.open[request.transactional_id].add(where)
+                else:
+                    assert where in self.open[request.transactional_id], "it did not enter the transaction"
                 if code in (OK, TIMED_OUT):
-                    self.logs[topic, part].append(HEADER.unpack_from(data)[-2])
-                topics[topic].append((part, code, 0))
-        return SimpleNamespace(topics=list(topics.items()))
+                    self.logs[where].append(HEADER.unpack_from(part.records)[-2])
+                answer = SimpleNamespace(index=part.index, error_code=code, base_offset=0)
+                answers.append(SimpleNamespace(name=topic.name, partition_responses=[answer]))
+        return SimpleNamespace(responses=answers)
 
 
 @pytest.fixture(autouse=True)
@@ -118,8 +147,13 @@ def impatient(monkeypatch):
 
 def made(cluster: Cluster) -> TransactionalProducer:
     return TransactionalProducer(
-        cluster, request_bytes=1 << 20, request_timeout_ms=1000, retry_s=0.001, transactional_id=ID, transaction_timeout_ms=60_000
-    )  # fmt: skip
+        cluster,
+        request_bytes=1 << 20,
+        request_timeout_ms=1000,
+        retry_s=0.001,
+        transactional_id=ID,
+        transaction_timeout_ms=60_000,
+    )
 
 
 async def opened(cluster: Cluster) -> TransactionalProducer:
@@ -129,9 +163,15 @@ async def opened(cluster: Cluster) -> TransactionalProducer:
     return producer
 
 
-def test_batches_and_offsets_are_committed_together_and_an_empty_transaction_costs_nothing():
+@pytest.fixture(params=[1, 2])
+def version(request) -> int:
+    """Of the transaction protocol."""
+    return request.param
+
+
+def test_batches_and_offsets_are_committed_together_and_an_empty_transaction_costs_nothing(version):
     async def run():
-        cluster = Cluster()
+        cluster = Cluster(version)
         producer = await opened(cluster)
         await producer.commit("g", {})
         assert cluster.ended == []
@@ -144,29 +184,31 @@ def test_batches_and_offsets_are_committed_together_and_an_empty_transaction_cos
         await producer.send(batch("c"), "t", 0)
         await producer.abort()
         assert cluster.ended[1:] == [(ID, False, {("t", 0)})]
-        assert cluster.logs["t", 0] == [0, 2]
+        assert cluster.logs["t", 0] == [0, 2 if version == 1 else 0], (
+            "in the second version each transaction has an epoch"
+        )
 
     asyncio.run(run())
 
 
-def test_nothing_is_sent_outside_of_a_transaction():
+def test_nothing_is_sent_outside_of_a_transaction(version):
     async def run():
-        producer = await opened(Cluster())
+        producer = await opened(Cluster(version))
         await producer.abort()
-        with pytest.raises(kafka_errors.InvalidTxnState, match="no transaction"):
+        with pytest.raises(TransactionStateError, match="no transaction"):
             producer.send(batch("a"), "t", 0)
 
     asyncio.run(run())
 
 
-def test_a_topic_that_is_denied_keeps_no_other_out_and_costs_no_transaction():
+def test_a_topic_that_is_denied_keeps_no_other_out_and_costs_no_transaction(version):
     async def run():
-        cluster = Cluster()
+        cluster = Cluster(version)
         cluster.denied = {"secret"}
         producer = await opened(cluster)
         sent = [producer.send(batch("a"), topic, 0) for topic in ("t", "secret", "u")]
         assert await sent[0] == await sent[2] == 0
-        with pytest.raises(kafka_errors.TopicAuthorizationFailedError):
+        with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED"):
             await sent[1]
         await producer.commit("g", {})
         assert cluster.ended == [(ID, True, {("t", 0), ("u", 0)})]
@@ -175,9 +217,9 @@ def test_a_topic_that_is_denied_keeps_no_other_out_and_costs_no_transaction():
 
 
 @pytest.mark.parametrize("why", ["no leader", "too few replicas"])
-def test_what_takes_no_writes_is_left_out_and_without_a_leader_it_does_not_even_enter(why):
+def test_what_takes_no_writes_is_left_out_and_without_a_leader_it_does_not_even_enter(why, version):
     async def run():
-        cluster = Cluster()
+        cluster = Cluster(version)
         if why == "no leader":
             cluster.leaderless = {1}
         else:
@@ -188,14 +230,14 @@ def test_what_takes_no_writes_is_left_out_and_without_a_leader_it_does_not_even_
         with pytest.raises(NotAppendedError):
             await sent[1]
         await producer.commit("g", {("t", 0): (1, "")})
-        assert cluster.ended == [(ID, True, {("t", 0)} if why == "no leader" else {("t", 0), ("t", 1)})]
+        assert cluster.ended == [(ID, True, {("t", 0)} if why == "no leader" or version == 2 else {("t", 0), ("t", 1)})]
 
     asyncio.run(run())
 
 
-def test_a_batch_without_an_outcome_ends_its_transaction_by_a_new_epoch_that_counts_anew():
+def test_a_batch_without_an_outcome_ends_its_transaction_by_a_new_epoch_that_counts_anew(version):
     async def run():
-        cluster = Cluster()
+        cluster = Cluster(version)
         cluster.answers = {1: TIMED_OUT}
         producer = await opened(cluster)
         sent = [producer.send(batch("a"), "t", part) for part in (0, 1)]
@@ -203,7 +245,7 @@ def test_a_batch_without_an_outcome_ends_its_transaction_by_a_new_epoch_that_cou
         with pytest.raises(UncertainError):
             await sent[1]
         await producer.abort()
-        assert cluster.ended == []
+        assert cluster.ended == ([] if version == 1 else [(ID, False, {("t", 0), ("t", 1)})])
         assert cluster.epochs[ID] == 1
         producer.begin()
         cluster.answers = {}
@@ -215,11 +257,11 @@ def test_a_batch_without_an_outcome_ends_its_transaction_by_a_new_epoch_that_cou
     asyncio.run(run())
 
 
-def test_a_batch_whose_replicas_do_not_answer_is_undone_when_the_cluster_has_decided_and_not_before():
+def test_a_batch_whose_replicas_do_not_answer_is_undone_when_the_cluster_has_decided_and_not_before(version):
     """A marker that is appended before would wait for the dead replica, and every other marker of that broker behind it."""
 
     async def run():
-        cluster = Cluster()
+        cluster = Cluster(version)
         cluster.answers = {0: TIMED_OUT}
         producer = await opened(cluster)
         sent = producer.send(batch("a"), "t", 0)
@@ -232,22 +274,22 @@ def test_a_batch_whose_replicas_do_not_answer_is_undone_when_the_cluster_has_dec
     asyncio.run(run())
 
 
-def test_a_transaction_with_a_batch_without_an_outcome_cannot_be_committed():
+def test_a_transaction_with_a_batch_without_an_outcome_cannot_be_committed(version):
     async def run():
-        cluster = Cluster()
+        cluster = Cluster(version)
         cluster.answers = {0: TIMED_OUT}
         producer = await opened(cluster)
         producer.send(batch("a"), "t", 0)
-        with pytest.raises(kafka_errors.InvalidTxnState):
+        with pytest.raises(TransactionStateError):
             await producer.commit("g", {})
         assert cluster.ended == []
 
     asyncio.run(run())
 
 
-def test_where_a_transaction_does_not_end_the_next_one_has_a_spare_id_which_is_told_before():
+def test_where_a_transaction_does_not_end_the_next_one_has_a_spare_id_which_is_told_before(version):
     async def run():
-        cluster, told = Cluster(), []
+        cluster, told = Cluster(version), []
 
         async def rotated(spare: int) -> None:
             assert ID + f".spare-{spare}" not in cluster.epochs
@@ -267,21 +309,21 @@ def test_where_a_transaction_does_not_end_the_next_one_has_a_spare_id_which_is_t
         # A successor begins with that id, and fences the one before as soon as that has ended.
         successor = made(cluster)
         await successor.open(2, rotated)
-        assert cluster.epochs[f"{ID}.spare-2"] == 1
+        assert cluster.epochs[f"{ID}.spare-2"] == version
         cluster.stuck.clear()
         await asyncio.sleep(0.05)
         assert cluster.epochs[f"{ID}.spare-1"] == 0
         producer.begin()
-        with pytest.raises(kafka_errors.KafkaError):
+        with pytest.raises(KafkaError):
             await producer.send(batch("c"), "t", 0)
         successor.close()
 
     asyncio.run(run())
 
 
-def test_without_anybody_to_tell_a_transaction_that_does_not_end_is_an_error():
+def test_without_anybody_to_tell_a_transaction_that_does_not_end_is_an_error(version):
     async def run():
-        cluster = Cluster()
+        cluster = Cluster(version)
         cluster.stuck = {ID}
         with pytest.raises(StuckError):
             await made(cluster).open()

@@ -6,11 +6,10 @@ import asyncio
 import contextlib
 
 import pytest
-from aiokafka.errors import RequestTimedOutError
 
 from mirror.config.clients import ProduceOptions
+from mirror.kafka.errors import BrokerError, ErrorCode, KafkaError
 from mirror.kafka.producer import UncertainError
-from mirror.kafka.protocol import KafkaError
 from mirror.model.flow_plan import Assigned
 from mirror.model.record_batches import Outgoing
 from mirror.replication.partition import Partition, Pause
@@ -79,10 +78,15 @@ def begun(*, fails: bool = False) -> tuple[InTransactions, Sending, Partition, a
     partition = Partition(Assigned("t", "a.t", 0, "id"), position=100, acked=100)
     target, packing = Target(fails=fails), Packing(PRODUCE)
     made = InTransactions(
-        "a->b", target, [partition], packing=packing,
+        "a->b",
+        target,
+        [partition],
+        packing=packing,
         pauses=Pauses("a->b", target, [partition], packing, tries_all=False),
-        commits=PositionCommits(partition), group="g", longest_s=LONGEST_S,
-    )  # fmt: skip
+        commits=PositionCommits(partition),
+        group="g",
+        longest_s=LONGEST_S,
+    )
     sending, stop = Sending(), asyncio.Event()
     made.begin(sending, stop)
     return made, sending, partition, stop
@@ -153,7 +157,7 @@ def test_a_batch_without_an_outcome_aborts_its_transaction_and_its_topic_partiti
     async def run() -> tuple[bool, int, Pause]:
         made, _, partition, _ = begun()
         partition.acked = 140
-        made.uncertain(partition, UncertainError(RequestTimedOutError()))
+        made.uncertain(partition, UncertainError(BrokerError(ErrorCode.request_timed_out)))
         assert not made.may_send(partition)
         made.stop()
         return await made.drained(1), partition.acked, partition.pause

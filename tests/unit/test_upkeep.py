@@ -14,7 +14,7 @@ from mirror.errors import ClusterUnavailable, SettingsError
 from mirror.flows.flow import FlowState, state_of
 from mirror.flows.upkeep import Upkeep
 from mirror.kafka.cluster_clock import ClockUnknown
-from mirror.lag.poller import horizon_of
+from mirror.lag.judgement import horizon_of
 from tests.waiting import eventually
 
 PATIENCE_S = 5

@@ -28,22 +28,23 @@ MAP_EVERY_MS = 4_000  # instead of once a minute, so that nobody has to wait for
 
 
 class Point(NamedTuple):
-    """Before or after the call of a function; where `request` is given, only of a call about such a request."""
+    """Before or after the call of a function; where `apis` are given, only of one that asks such a thing of a broker."""
 
     module: str
     function: str
     is_after: bool = False
-    request: tuple[str, ...] = ()
+    apis: tuple[int, ...] = ()
 
 
-_SENT = ("aiokafka.conn", "AIOKafkaConnection.send", True)
+_ASK = ("mirror.kafka.connection", "Connection.ask", False)
+PRODUCE, OFFSET_COMMIT, END_TXN = 0, 8, 26
 # In the order in which a window comes by them; the last four are not the window's.
 POINTS = {
     "when a turn is taken": Point("mirror.replication.window", "FlowWindow._replicate"),
     "before a batch is sent": Point("mirror.kafka.target", "Target.send"),
-    "while a batch is on its way": Point(*_SENT, ("ProduceRequest",)),
+    "while a batch is on its way": Point(*_ASK, (PRODUCE,)),
     "when a batch is acknowledged": Point("mirror.replication.positions", "PositionCommits.pending"),
-    "while a commit is on its way": Point(*_SENT, ("OffsetCommitRequest", "EndTxnRequest")),
+    "while a commit is on its way": Point(*_ASK, (OFFSET_COMMIT, END_TXN)),
     "when positions are committed": Point("mirror.replication.positions", "PositionCommits.completed"),
     "when the offset map is written": Point("mirror.model.offset_map_tail", "Tail.moved"),
     "when a turn is given back": Point("mirror.replication.window", "FlowWindow.run", is_after=True),
@@ -72,7 +73,7 @@ def _passes(point: str) -> None:
         file.rename(file.with_suffix(".taken"))
         # Not into the other one, which somebody may just be reading.
         file.with_suffix(DEAD).write_text(str(os.getpid()))
-        if POINTS[point].request:
+        if POINTS[point].apis:
             asyncio.get_running_loop().call_later(said["moment_s"], _die)
         else:
             _die()
@@ -84,7 +85,7 @@ def _die() -> None:
 
 def _hooked(function: Callable[..., Any], name: str, point: Point) -> Callable[..., Any]:
     def passes(arguments: Sequence[Any]) -> None:
-        if not point.request or type(arguments[1]).__name__.startswith(point.request):
+        if not point.apis or arguments[1].api in point.apis:
             _passes(name)
 
     @functools.wraps(function)

@@ -1,0 +1,16 @@
+"""The boards: few, linked, one question each. Only layout and words here; the queries are in dashboards/queries.py."""
+
+from __future__ import annotations
+
+from dashboards.boards.engine import engine
+from dashboards.boards.failover import failover
+from dashboards.boards.overview import overview
+from dashboards.boards.parity import parity
+from dashboards.boards.slo import slo
+from dashboards.boards.topic import topic
+from dashboards.panels import Board
+
+
+def boards() -> tuple[Board, ...]:
+    """Return all boards, the one to open first first."""
+    return overview(), topic(), failover(), engine(), slo(), parity()

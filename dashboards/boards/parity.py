@@ -1,0 +1,109 @@
+"""Lay out the board for people who come from MirrorMaker 2."""
+
+from __future__ import annotations
+
+from dashboards import queries as q
+from dashboards.boards.words import NO_GROUP, TOPIC
+from dashboards.panels import INFO, Board, Panel, Query, Row, lines, stat
+from dashboards.recording import LAG
+
+
+def parity() -> Board:
+    """Return the board for people who come from MirrorMaker 2: its measures, in the order its users know."""
+    return Board(
+        uid="kafka-mirror-mm2",
+        title="Kafka mirror: as MirrorMaker 2",
+        question="Where is what I used to read on the MirrorMaker 2 board?",
+        variables=("topic",),
+        rows=(_mirrormaker(),),
+    )
+
+
+def _mirrormaker() -> Row:
+    """Return the row "As MirrorMaker 2 shows it"."""
+    return Row(
+        "As MirrorMaker 2 shows it",
+        (
+            stat(
+                "Total record rate",
+                "MirrorMaker's record-rate, all topics.",
+                f"sum({q.of('record_rate', q.TOPIC)})",
+                "cps",
+                ((None, INFO),),
+            ),
+            stat(
+                "Total byte rate",
+                "MirrorMaker's byte-rate, all topics; of whole batches, compressed as they are.",
+                f"sum({q.of('byte_rate', q.TOPIC)})",
+                "Bps",
+                ((None, INFO),),
+            ),
+            stat(
+                "Record count",
+                "MirrorMaker's record-count, in the time shown.",
+                f"sum(increase({q.of('record_count_total', q.TOPIC)}[$__range]))",
+                "short",
+                ((None, INFO),),
+            ),
+            stat(
+                "Consumer lag",
+                "Records that wait; in MirrorMaker the lag of its consumer.",
+                f"sum({q.of('lag_records', q.TOPIC)})",
+                "short",
+                ((None, INFO),),
+            ),
+            stat(
+                "Replication latency",
+                "MirrorMaker's replication-latency-ms, the largest of the last windows.",
+                f"max({q.of('replication_latency_ms', q.TOPIC)})",
+                "ms",
+                ((None, INFO),),
+            ),
+            stat(
+                "Record age",
+                "MirrorMaker's record-age-ms, the largest of the last windows.",
+                f"max({q.of('record_age_ms', q.TOPIC)})",
+                "ms",
+                ((None, INFO),),
+            ),
+            lines(
+                "Consumer Lag",
+                "Records that wait, the five worst topics.",
+                "short",
+                Query(q.worst_topics(LAG, joined="sum"), TOPIC),
+                width=12,
+            ),
+            lines("Bytes per second", "By topic.", "Bps", Query(q.copied_bytes("topic", q.TOPIC), TOPIC), width=12),
+            _spread("Record Age", "record_age_ms"),
+            _spread("Replication Latency", "replication_latency_ms"),
+            _table(
+                "Consumer Group Offset Sync Latency",
+                "checkpoint_latency_ms",
+                "of the last checkpoint that had changed, by group and topic-partition",
+                f"{q.BY_GROUP}, topic, partition",
+                {"": "last"},
+                NO_GROUP,
+            ),
+        ),
+    )
+
+
+def _table(title: str, short: str, of_what: str, by: str, parts: dict[str, str], may_be_empty: str) -> Panel:
+    """Return the table of a measure, with a column per part of it."""
+    return Panel(
+        kind="table",
+        title=title,
+        width=24,
+        description=f"MirrorMaker's {short.replace('_', '-')} {of_what}: the 20 where it is largest.",
+        queries=tuple(
+            Query(q.worst_now(short + part, 20, by=by, ranked=short, where=q.TOPIC), column=column, unit="ms")
+            for part, column in parts.items()
+        ),
+        may_be_empty=may_be_empty,
+    )
+
+
+def _spread(title: str, short: str) -> Panel:
+    """Return the table of a measure of windows."""
+    columns = {"": "last", "_avg": "average", "_min": "smallest", "_max": "largest"}
+    return _table(title, short, "by topic-partition", q.BY_PARTITION, columns, "nothing was copied lately")

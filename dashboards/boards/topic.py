@@ -1,0 +1,162 @@
+"""Lay out the board of one or more topics."""
+
+from __future__ import annotations
+
+from dashboards import queries as q
+from dashboards.boards.words import BEHIND, HEADROOM, NO_DELETION, NOT_COMPARED, PARTITION, TOPIC
+from dashboards.panels import INFO, WARN, Board, Panel, Query, Row, lines, none_wanted, stat
+
+
+def topic() -> Board:
+    """Return the board of one or more topics."""
+    return Board(
+        uid="kafka-mirror-topic",
+        title="Kafka mirror: topic",
+        question="What happens in this topic, partition by partition?",
+        variables=("topic", "partition"),
+        chosen=("topic",),
+        rows=(_now(), _lag_and_rate(), _latency(), _partitions_and_settings()),
+    )
+
+
+def _now() -> Row:
+    """Return the row "Now"."""
+    return Row(
+        "Now",
+        (
+            stat("Time lag", "How long the longest waiting record waits.", q.lag_seconds_max(q.PARTITION), "s", BEHIND),
+            stat(
+                "Records waiting", "Not yet on the target.", q.lag_records_total(q.PARTITION), "short", ((None, INFO),)
+            ),
+            stat("Paused", "Topic-partitions that are paused after an error.", q.paused(), "short", none_wanted()),
+            stat(
+                "Lost",
+                "Records that retention deleted before they were copied, in the time shown.",
+                q.lost(where=q.PARTITION),
+                "short",
+                none_wanted(),
+            ),
+            stat(
+                "Rewinds",
+                "Positions that had to move, in the time shown.",
+                q.rewinds(q.PARTITION),
+                "short",
+                none_wanted(WARN),
+            ),
+            stat(
+                "Headroom",
+                "How long until the source may delete the first record that waits.",
+                f"min({q.headroom_by_topic()})",
+                "s",
+                HEADROOM,
+                may_be_empty=NO_DELETION,
+            ),
+        ),
+    )
+
+
+def _lag_and_rate() -> Row:
+    """Return the row "Lag and rate"."""
+    return Row(
+        "Lag and rate",
+        (
+            lines(
+                "Time lag, the five worst",
+                "Now minus the timestamp of the first record that is not replicated.",
+                "s",
+                Query(q.worst(q.of("lag_seconds", q.PARTITION), 5), PARTITION),
+                steps=BEHIND,
+            ),
+            lines(
+                "Records waiting, the five worst",
+                "Source log end minus replicated offset.",
+                "short",
+                Query(q.worst(q.of("lag_records", q.PARTITION), 5), PARTITION),
+            ),
+            lines(
+                "Time to catch up",
+                "At the present rates; a gap where the topic is not catching up.",
+                "s",
+                Query(q.catch_up_seconds(), TOPIC),
+                may_be_empty="level topics need not catch up",
+            ),
+            lines(
+                "Records in and copied",
+                "Per second.",
+                "cps",
+                Query(q.produced("topic", q.TOPIC), f"{TOPIC} produced"),
+                Query(q.copied("topic", q.TOPIC), f"{TOPIC} copied"),
+            ),
+            lines(
+                "Bytes copied",
+                "Record batches as written to the target.",
+                "Bps",
+                Query(q.copied_bytes("topic", q.TOPIC), TOPIC),
+            ),
+            lines(
+                "Retention headroom",
+                "How long until the source may delete the first record that waits.",
+                "s",
+                Query(q.headroom_by_topic(), TOPIC),
+                may_be_empty=NO_DELETION,
+            ),
+        ),
+    )
+
+
+def _latency() -> Row:
+    """Return the row "Latency"."""
+    return Row(
+        "Latency",
+        (
+            lines(
+                "Age when read",
+                "MirrorMaker's record-age-ms of the last windows: smallest, average, largest.",
+                "ms",
+                Query(q.band("record_age_ms", "min"), "min"),
+                Query(q.band("record_age_ms", "avg"), "avg"),
+                Query(q.band("record_age_ms", "max"), "max"),
+                may_be_empty="nothing was copied lately",
+            ),
+            lines(
+                "Latency when acknowledged",
+                "MirrorMaker's replication-latency-ms of the last windows.",
+                "ms",
+                Query(q.band("replication_latency_ms", "min"), "min"),
+                Query(q.band("replication_latency_ms", "avg"), "avg"),
+                Query(q.band("replication_latency_ms", "max"), "max"),
+                may_be_empty="nothing was copied lately",
+            ),
+            Panel(
+                kind="heatmap",
+                title="Latency of records",
+                unit="s",
+                description="How many records a second arrive with which latency.",
+                queries=(Query(q.heat("replication_latency_seconds"), "{{le}}"),),
+            ),
+        ),
+    )
+
+
+def _partitions_and_settings() -> Row:
+    """Return the row "Partitions and settings"."""
+    return Row(
+        "Partitions and settings",
+        (
+            Panel(
+                kind="statuses",
+                title="Verdict of each topic-partition",
+                unit="short",
+                width=16,
+                description="The 20 worst: 1 OK, 2 WARN, 3 UNKNOWN, 4 STOP, 5 STALL, 6 REWIND, 7 LOST.",
+                queries=(Query(q.status_of_partitions(), PARTITION),),
+            ),
+            lines(
+                "Settings that differ",
+                "Of the remote topic, from what the source's say they should be.",
+                "short",
+                Query(q.settings_that_differ("topic", q.TOPIC), TOPIC),
+                may_be_empty=NOT_COMPARED,
+            ),
+        ),
+    )

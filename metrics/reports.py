@@ -1,0 +1,107 @@
+"""Define the rows that streams send from workers to the driver. Pure.
+
+A record's fields are the columns of its stream, in order: workers fill them by name, Spark's schema is derived from them,
+and the listener gives whom they are for the same record back.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, get_type_hints
+
+_SPARK_TYPES = {
+    str: "string",
+    str | None: "string",
+    int: "bigint",
+    int | None: "bigint",
+    float: "double",
+    float | None: "double",
+    bool: "boolean",
+    list[int]: "array<bigint>",
+}
+
+
+class Measured(NamedTuple):
+    """Hold the ages or latencies of one window's records; last, min and max are None when nothing was measured."""
+
+    last_ms: float | None
+    min_ms: float | None
+    max_ms: float | None
+    sum_ms: float
+    counts: list[int]  # records by the bounds of metrics.catalogue.RECORD_SECONDS
+    native: list[int]  # the same records, by the buckets of metrics.native: these and their counts in turn
+
+
+class WindowReport(NamedTuple):
+    """Tell what one window replicated of one topic-partition. Ages and latencies are columns of `Measured`."""
+
+    source: str
+    target: str
+    topic: str  # the remote name
+    source_topic: str
+    partition: int
+    window_id: int
+    slot: int
+    duration_ms: float
+    records: int
+    bytes: int
+    position: int | None  # the next source offset to replicate; None while it is not known
+    last_timestamp_ms: float | None  # of the newest record that was acknowledged
+    age_ms: float | None  # the last one; record ages are taken when records are read
+    age_min_ms: float | None
+    age_max_ms: float | None
+    age_sum_ms: float
+    age_counts: list[int]
+    age_native: list[int]
+    latency_ms: float | None  # the last one; from a record's timestamp until the target has acknowledged it
+    latency_min_ms: float | None
+    latency_max_ms: float | None
+    latency_sum_ms: float
+    latency_counts: list[int]
+    latency_native: list[int]
+    lost: int  # source offsets that were deleted before they were replicated
+    rewinds: int
+    reason: str  # why the topic-partition is paused; "" where it is not
+    is_paused_by_operator: bool
+    lease_wait_ms: float | None = None  # of the slot: in one row of each window, None in the others
+    takeovers: int = 0  # of the slot, likewise; 0 in the others
+
+    @property
+    def age(self) -> Measured:
+        """Return the record ages."""
+        return Measured(
+            self.age_ms, self.age_min_ms, self.age_max_ms, self.age_sum_ms, self.age_counts, self.age_native
+        )
+
+    @property
+    def latency(self) -> Measured:
+        """Return the replication latencies."""
+        return Measured(
+            self.latency_ms,
+            self.latency_min_ms,
+            self.latency_max_ms,
+            self.latency_sum_ms,
+            self.latency_counts,
+            self.latency_native,
+        )
+
+
+class CheckpointReport(NamedTuple):
+    """Tell what became of a group's offset on one topic-partition, or, without a group, how a flow's round ended."""
+
+    source: str
+    target: str
+    group: str | None = None
+    topic: str | None = None  # the remote name
+    partition: int | None = None
+    upstream: int | None = None
+    downstream: int | None = None
+    state: str | None = None  # of mirror.checkpoints.rules.State
+    reread: int | None = None  # what the group has read since its last checkpoint; None at the first one
+    latency_ms: float | None = None  # None where the checkpoint had not changed
+    failure: str | None = None  # of the flow: why its round failed
+    foreign: int | None = None  # of the flow: records that were skipped because they are no checkpoints
+
+
+def schema_of(record: type[tuple[Any, ...]]) -> str:
+    """Return the schema of a record's stream, as Spark writes it: "source string, partition bigint"."""
+    return ", ".join(f"{name} {_SPARK_TYPES[kind]}" for name, kind in get_type_hints(record).items())

@@ -1,0 +1,331 @@
+"""One connection to a broker: frames, requests under way, time-outs, versions, the login.
+
+A broker answers the requests of a connection in their order. What fails one request for good (no answer in time, an answer that
+cannot be read) ends the connection, for nobody can tell what comes next on it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import struct
+from collections import deque
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, NamedTuple, cast
+
+from mirror import __version__
+from mirror.config.clients import ClientOptions
+from mirror.kafka import messages
+from mirror.kafka.errors import (
+    DisconnectedError,
+    ErrorCode,
+    KafkaError,
+    LoginError,
+    MalformedError,
+    NoAnswerError,
+    NotConnectedError,
+    name_of,
+)
+from mirror.kafka.login import log_in
+from mirror.kafka.messages import Request
+
+CONNECT_S = 10.0  # socket.connection.setup.timeout.ms of Kafka's client
+STAGING_BYTES = 64 << 10
+MOST_FRAME_BYTES = 1 << 29  # what claims to be more is no answer of a broker's
+# Nothing that is sent may arrive when others take the sender for dead: the kernel gives an unanswered connection up by then.
+UNANSWERED_MS = 5_000
+_NO_LINGER = struct.pack("ii", 1, 0)  # a close sends RST and drops what was not sent: also when the process is killed
+_SIZE = struct.Struct(">i")
+_CORRELATIONS = 1 << 31
+_SASL_HANDSHAKE, _SASL_AUTHENTICATE = 17, 36
+_REFUSED = (ErrorCode.sasl_authentication_failed, ErrorCode.unsupported_sasl_mechanism)
+RENEW_AT = 0.85  # of the time for which a login holds: then other connections take over
+
+
+class _Asked(NamedTuple):
+    """A request under way."""
+
+    correlation: int
+    api: int
+    version: int
+    answer: asyncio.Future[Any]
+    due_s: float  # by the loop's clock
+
+
+class Connection(asyncio.BufferedProtocol):
+    """A connection; open until `failure` says why it is not.
+
+    Attributes:
+        spoken: Lowest and highest version that the broker speaks, by API key.
+        features: Level of each feature that the cluster has finalized (KIP-584).
+        throttled_s: For how long brokers have asked this client to wait, in all.
+    """
+
+    def __init__(self, name: str, client_id: str, on_throttle: Callable[[float], None]) -> None:
+        """Take the address, for errors, and who is told for how long the broker asks to wait."""
+        self._name = name
+        self._client_id = client_id.encode()
+        self._on_throttle = on_throttle
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._asked: deque[_Asked] = deque()
+        self._correlation = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._staging = memoryview(bytearray(STAGING_BYTES))
+        self._staged = 0
+        self._frame: memoryview | None = None  # larger than what is staged, and not whole yet
+        self._filled = 0
+        self._muted_until_s = 0.0
+        self._renew_s = float("inf")
+        self.spoken: dict[int, tuple[int, int]] = {messages.API_VERSIONS: (0, 3)}
+        self.features: dict[str, int] = {}
+        self.failure: KafkaError | None = None
+        self.used_s = self._loop.time()
+
+    @property
+    def is_usable(self) -> bool:
+        """True while requests may be sent."""
+        return self.failure is None and self._loop.time() < self._renew_s
+
+    @property
+    def is_idle(self) -> bool:
+        """True when every request has its answer."""
+        return not self._asked
+
+    async def ask(self, request: Request, within_s: float) -> Any:
+        """Return the broker's answer.
+
+        Args:
+            request: What to ask.
+            within_s: How long the answer may take; then the connection is ended.
+
+        Raises:
+            NotConnectedError: the connection is ended; nothing was sent.
+            DisconnectedError, NoAnswerError: the broker may have done what was asked.
+            UnsupportedError: the broker speaks no version of it.
+        """
+        while (muted_s := self._muted_until_s - self._loop.time()) > 0 and self.failure is None:
+            await asyncio.sleep(muted_s)
+        if self.failure is not None or self._transport is None:
+            raise NotConnectedError(f"connection to {self._name} closed")
+        version = messages.agreed(request, self.spoken)
+        self._correlation = (self._correlation + 1) % _CORRELATIONS
+        pieces = messages.encoded(request, version, self._correlation, self._client_id)
+        answer: asyncio.Future[Any] = self._loop.create_future()
+        self.used_s = self._loop.time()
+        asked = _Asked(self._correlation, request.api, version, answer, self.used_s + within_s)
+        self._asked.append(asked)
+        self._watch(asked.due_s)
+        try:
+            self._transport.writelines(pieces)
+        except RuntimeError as error:  # uvloop's word for a transport that closed just now
+            self.close()
+            raise NotConnectedError(f"connection to {self._name} closed") from error
+        return await answer
+
+    def close(self, why: KafkaError | None = None) -> None:
+        """End the connection now, without sending what it still holds; requests under way fail."""
+        if self.failure is not None:
+            return
+        self.failure = why or DisconnectedError(f"connection to {self._name} closed")
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._transport is not None:
+            self._transport.abort()
+        asked, self._asked = self._asked, deque()
+        for one in asked:
+            if not one.answer.done():
+                one.answer.set_exception(self.failure)
+                one.answer.exception()  # retrieved here: who asked may wait no longer
+
+    # --- asyncio's side ------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport."""
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's does not derive from it
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Fail what is under way."""
+        reason = f" ({exc})" if exc is not None else ""
+        self.close(DisconnectedError(f"connection to {self._name} closed{reason}"))
+
+    def eof_received(self) -> bool:
+        """Have the transport closed."""
+        return False
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return where the next bytes go: a large answer goes straight to its place."""
+        if self._frame is not None:
+            return self._frame[self._filled :]
+        return self._staging[self._staged :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Take in what has come."""
+        if self._frame is not None:
+            self._filled += nbytes
+            if self._filled == len(self._frame):
+                frame, self._frame = self._frame, None
+                self._answered(frame.toreadonly())
+            return
+        self._staged += nbytes
+        at = 0
+        while self._staged - at >= _SIZE.size and self.failure is None:
+            (size,) = _SIZE.unpack_from(self._staging, at)
+            begin, end = at + _SIZE.size, at + _SIZE.size + size
+            if not _SIZE.size <= size <= MOST_FRAME_BYTES:
+                self.close(MalformedError(f"{self._name} does not speak Kafka's protocol, or only over TLS"))
+            elif end <= self._staged:
+                self._answered(memoryview(bytes(self._staging[begin:end])))
+                at = end
+            else:
+                self._frame = memoryview(bytearray(size))
+                self._filled = self._staged - begin
+                self._frame[: self._filled] = self._staging[begin : self._staged]
+                self._staged = at = 0
+                return
+        self._staging[: self._staged - at] = bytes(self._staging[at : self._staged])
+        self._staged -= at
+
+    def _answered(self, frame: memoryview) -> None:
+        (correlation,) = _SIZE.unpack_from(frame)
+        if not self._asked or self._asked[0].correlation != correlation:
+            self.close(MalformedError(f"{self._name} answers what it was not asked"))
+            return
+        asked = self._asked.popleft()
+        if asked.answer.done():
+            return  # whoever asked has given up
+        try:
+            answer = messages.decoded(asked.api, asked.version, frame)
+        except KafkaError as error:
+            asked.answer.set_exception(error)
+            return
+        if throttle := getattr(answer, "throttle_time", None):
+            self._throttled(throttle.total_seconds())
+        asked.answer.set_result(answer)
+
+    def _throttled(self, seconds: float) -> None:
+        """Send nothing more for as long as a quota asks (KIP-219)."""
+        self._muted_until_s = max(self._muted_until_s, self._loop.time() + seconds)
+        self._on_throttle(seconds)
+
+    def _watch(self, due_s: float) -> None:
+        """Have the connection ended where an answer does not come: one timer for all that is under way."""
+        if self._timer is not None:
+            if self._timer.when() <= due_s:
+                return
+            self._timer.cancel()
+        self._timer = self._loop.call_at(due_s, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        if not self._asked:
+            return
+        due_s = min(asked.due_s for asked in self._asked)
+        if due_s <= self._loop.time():
+            self.close(NoAnswerError(f"no answer from {self._name} in time"))
+        else:
+            self._watch(due_s)
+
+    # --- the first requests --------------------------------------------------------------------------------------
+
+    async def greet(self, options: ClientOptions) -> None:
+        """Agree on versions and log in.
+
+        Raises:
+            KafkaError: the broker refuses, or does not answer.
+            OSError: there is no token to log in with.
+        """
+        within_s = min(CONNECT_S, options.request_timeout_s)
+        found = await self.ask(_versions(), within_s)
+        self.spoken = {one.api_key: (one.min_version, one.max_version) for one in found.api_keys}
+        self.features = {one.name: one.max_version_level for one in getattr(found, "finalized_features", None) or ()}
+        if options.login is not None:
+            await self._log_in(options, within_s)
+
+    async def _log_in(self, options: ClientOptions, within_s: float) -> None:
+        login = options.login
+        assert login is not None
+        began_s, holds_s = self._loop.time(), 0.0
+        found = await self.ask(_handshake(login.mechanism), within_s)
+        if found.error_code is not ErrorCode.none:
+            known = ", ".join(found.mechanisms or ())
+            raise LoginError(f"{self._name}: {login.mechanism}: {name_of(found.error_code)}; it has {known}")
+
+        async def exchange(message: bytes) -> bytes:
+            nonlocal holds_s
+            answer = await self.ask(_authenticate(message), within_s)
+            if answer.error_code is not ErrorCode.none:
+                raise LoginError(f"{self._name}: {login.mechanism}: {name_of(answer.error_code)}")
+            holds = getattr(answer, "session_lifetime", None)  # from version 1 on
+            holds_s = holds.total_seconds() if holds is not None else 0.0
+            return bytes(answer.auth_bytes)
+
+        await log_in(login, exchange)
+        if holds_s:
+            self._renew_s = began_s + holds_s * RENEW_AT
+
+
+def _versions() -> Request:
+    def build(module: ModuleType, _: int) -> Any:
+        return module.ApiVersionsRequest(client_software_name="kafka-mirror", client_software_version=__version__)
+
+    return Request(messages.API_VERSIONS, 3, 3, build)
+
+
+def _handshake(mechanism: str) -> Request:
+    return Request(_SASL_HANDSHAKE, 1, 1, lambda module, _: module.SaslHandshakeRequest(mechanism=mechanism))
+
+
+def _authenticate(message: bytes) -> Request:
+    return Request(_SASL_AUTHENTICATE, 0, 2, lambda module, _: module.SaslAuthenticateRequest(auth_bytes=message))
+
+
+async def connected(
+    host: str, port: int, options: ClientOptions, *, is_abortive: bool, on_throttle: Callable[[float], None]
+) -> Connection:
+    """Return an open connection, logged in.
+
+    Args:
+        host: The broker's.
+        port: The broker's.
+        options: How to connect.
+        is_abortive: Nothing stays in the kernel that is sent after the connection was closed.
+        on_throttle: Told for how long a broker asks to wait.
+
+    Raises:
+        NotConnectedError: there is none to be had.
+    """
+    name = f"{host}:{port}"
+    connection: Connection | None = None
+    try:
+        async with asyncio.timeout(min(CONNECT_S, options.request_timeout_s)):
+            transport, connection = await asyncio.get_running_loop().create_connection(
+                lambda: Connection(name, options.client_id, on_throttle),
+                host,
+                port,
+                ssl=options.tls,
+                server_hostname=host if options.tls is not None else None,
+            )
+            if is_abortive:
+                _let_go_at_once(transport)
+            await connection.greet(options)
+    except BaseException as error:
+        if connection is not None:
+            connection.close()
+        if isinstance(error, NotConnectedError) or not isinstance(error, (KafkaError, OSError, TimeoutError)):
+            raise
+        reason = str(error) or "no answer in time"
+        raise NotConnectedError(reason if name in reason else f"{name}: {reason}") from error
+    return connection
+
+
+def _let_go_at_once(transport: asyncio.Transport) -> None:
+    found = transport.get_extra_info("socket")
+    if found is None:
+        return
+    with contextlib.suppress(OSError):  # it was closed just now
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
+            found.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNANSWERED_MS)

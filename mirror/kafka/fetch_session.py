@@ -1,0 +1,97 @@
+"""What a broker already knows of what we fetch: an incremental fetch names only what has changed (KIP-227). Pure."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import NamedTuple
+
+Key = tuple[str, int]
+
+_FULL = 0  # the epoch of a request that names everything, and asks for a session
+_LAST_EPOCH = (1 << 31) - 1
+_NO_ID = 0
+NO_SESSION = -1  # epoch of a request outside of any session
+
+
+class From(NamedTuple):
+    """Where to fetch a topic-partition from.
+
+    Attributes:
+        offset: The first one that is wanted.
+        max_bytes: Of its part of an answer.
+        topic_id: The topic's; a broker refuses to read another one of the same name. None: whichever has the name.
+        epoch: The leader's, as far as it is known, else -1.
+    """
+
+    offset: int
+    max_bytes: int
+    topic_id: uuid.UUID | None = None
+    epoch: int = -1
+
+
+class Delta(NamedTuple):
+    """What one request names.
+
+    Attributes:
+        session_id: 0 for none yet.
+        epoch: Counts the requests of a session; 0: this one names everything.
+        wanted: What the broker does not know that we fetch from there.
+        forgotten: What is not wanted any more.
+        replaced: Topics of before that have the name of one that is wanted: to be forgotten where ids tell them apart.
+        has_ids: All topics can be named by their ids.
+    """
+
+    session_id: int
+    epoch: int
+    wanted: Mapping[Key, From]
+    forgotten: Mapping[Key, From]
+    replaced: Mapping[Key, From]
+    has_ids: bool
+
+
+class FetchSession:
+    """The session with one broker, over one connection.
+
+    A: What the broker's session holds after its answer is exactly what was wanted in the last request.
+    B: After an error, or a request without an answer, the next request names everything.
+    """
+
+    def __init__(self) -> None:
+        self._id = _NO_ID
+        self._epoch = _FULL
+        self._held: dict[Key, From] = {}
+        self._asked: dict[Key, From] = {}
+
+    def next(self, wanted: Mapping[Key, From]) -> Delta:
+        """Return what to name in the next request. It is about all of `wanted`, whatever it names."""
+        has_ids = all(one.topic_id is not None for one in wanted.values())
+        if self._epoch != _FULL and has_ids != all(one.topic_id is not None for one in self._held.values()):
+            self.reset()  # names and ids do not mix in a session
+        self._asked = dict(wanted)
+        if self._epoch == _FULL:
+            return Delta(self._id, _FULL, wanted, {}, {}, has_ids)
+        held = self._held
+        changed = {key: at for key, at in wanted.items() if held.get(key) != at}
+        forgotten = {key: at for key, at in held.items() if key not in wanted}
+        replaced = {key: held[key] for key, at in changed.items() if key in held and held[key].topic_id != at.topic_id}
+        return Delta(self._id, self._epoch, changed, forgotten, replaced, has_ids)
+
+    def answered(self, session_id: int) -> None:
+        """Take in a good answer."""
+        self._held = self._asked
+        self._id = session_id
+        if session_id == _NO_ID:
+            self._epoch = _FULL  # the broker has no room for more sessions
+        else:
+            self._epoch = 1 if self._epoch in (_FULL, _LAST_EPOCH) else self._epoch + 1
+
+    def reset(self) -> None:
+        """Name everything next time; the broker closes the session that there may be."""
+        self._epoch = _FULL
+        self._held = {}
+
+    def lost(self) -> None:
+        """Begin anew: the broker knows no such session."""
+        self.reset()
+        self._id = _NO_ID

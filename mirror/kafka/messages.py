@@ -1,0 +1,147 @@
+"""Requests and answers as bytes. The messages are kio's, generated from Kafka's own schemas; ours is the frame around them.
+
+A `Request` does not know its version: it is built in the highest one that both this client and the broker speak.
+Layout of frame and headers: https://kafka.apache.org/protocol, "Protocol Primitives" and "Requests Headers".
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+from io import BytesIO
+from types import ModuleType
+from typing import Any, TypeVar
+
+from kio.index import load_payload_module
+from kio.schema.response_header.v1.header import ResponseHeader
+from kio.serial import entity_reader, entity_writer
+from kio.serial.errors import SerialError
+from kio.static.constants import EntityType
+
+from mirror.kafka.errors import MalformedError, UnsupportedError
+
+Message = TypeVar("Message")
+Bytes = bytes | memoryview
+
+_HEAD = struct.Struct(">ihhih")  # size, API key, version, correlation id, length of the client id
+_SIZE_BYTES = _ID_BYTES = 4
+_NO_TAGS = b"\0"
+_UNSUPPORTED = b"\0\x23"  # UNSUPPORTED_VERSION
+API_VERSIONS = 18
+_read_header = entity_reader(ResponseHeader)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request whose version is still open.
+
+    Attributes:
+        api: Its key in Kafka's protocol.
+        lowest: First version that says what it has to say.
+        highest: Last version that this client speaks.
+        build: Makes the message from kio's module of a version (see `make`).
+        waits_s: How long the broker may hold the answer back, by the request's own wish.
+        packs: Writes the message of some versions itself (mirror.kafka.packing); None for the others.
+    """
+
+    api: int
+    lowest: int
+    highest: int
+    build: Callable[[ModuleType, int], Any]
+    waits_s: float = 0.0
+    packs: Callable[[int], list[Bytes] | None] | None = None
+
+
+def make(kind: type[Message], /, **values: Any) -> Message:
+    """Make a message; values that its version has no field for are left out."""
+    known: frozenset[str] = _field_names(kind)  # type: ignore[arg-type]  # a class is hashable
+    return kind(**{name: value for name, value in values.items() if name in known})
+
+
+@cache
+def _field_names(kind: Any) -> frozenset[str]:
+    return frozenset(field.name for field in fields(kind))
+
+
+@cache
+def _requests(api: int, version: int) -> ModuleType:
+    return load_payload_module(api, version, EntityType.request)
+
+
+@cache
+def _response_reader(api: int, version: int) -> tuple[Any, bool]:
+    """Return what reads an answer, and whether its header has tagged fields."""
+    module = load_payload_module(api, version, EntityType.response)
+    kind: Any = next(
+        kind
+        for kind in vars(module).values()
+        if isinstance(kind, type) and getattr(kind, "__type__", None) is EntityType.response
+    )
+    has_tags = bool(kind.__flexible__) and api != API_VERSIONS  # which everybody must be able to read
+    return entity_reader(kind), has_tags
+
+
+@cache
+def _writer(kind: Any) -> Any:
+    return entity_writer(kind)
+
+
+def agreed(request: Request, spoken: Mapping[int, tuple[int, int]]) -> int:
+    """Return the version to speak.
+
+    Args:
+        request: What is to be asked.
+        spoken: The broker's lowest and highest version by API key.
+
+    Raises:
+        UnsupportedError: there is none that both speak.
+    """
+    lowest, highest = spoken.get(request.api, (0, -1))
+    version = min(highest, request.highest)
+    if version < max(lowest, request.lowest):
+        raise UnsupportedError(
+            f"the broker speaks versions {lowest} to {highest} of API {request.api}, expected {request.lowest} to "
+            f"{request.highest}"
+        )
+    return version
+
+
+def encoded(request: Request, version: int, correlation: int, client_id: bytes) -> list[Bytes]:
+    """Return a request's frame, in pieces."""
+    packed = request.packs(version) if request.packs is not None else None
+    if packed is not None:
+        return [_head(request, version, correlation, client_id, _NO_TAGS, sum(map(len, packed))), *packed]
+    message = request.build(_requests(request.api, version), version)
+    body = BytesIO()
+    _writer(type(message))(body, message)  # type: ignore[arg-type]
+    payload = body.getbuffer()
+    tags = _NO_TAGS if message.__flexible__ else b""
+    return [_head(request, version, correlation, client_id, tags, len(payload)) + payload]
+
+
+def _head(request: Request, version: int, correlation: int, client_id: bytes, tags: bytes, size: int) -> bytes:
+    size += _HEAD.size - _SIZE_BYTES + len(client_id) + len(tags)
+    return _HEAD.pack(size, request.api, version, correlation, len(client_id)) + client_id + tags
+
+
+def decoded(api: int, version: int, frame: memoryview | bytes) -> Any:
+    """Return an answer.
+
+    Args:
+        api: What was asked.
+        version: In which version.
+        frame: The answer, from its correlation id on.
+
+    Raises:
+        MalformedError: it is none.
+    """
+    if api == API_VERSIONS and frame[_ID_BYTES : _ID_BYTES + 2] == _UNSUPPORTED:
+        version = 0  # a broker of before 2.4 answers so that everybody can read it
+    read, has_tags = _response_reader(api, version)
+    try:
+        at = _read_header(frame, 0)[1] if has_tags else _ID_BYTES
+        return read(frame, at)[0]
+    except (SerialError, ValueError, IndexError) as error:
+        raise MalformedError(f"an answer to API {api} version {version} cannot be read: {error!r}") from error

@@ -1,0 +1,171 @@
+"""What a client knows of a cluster: its brokers, the topics it was told to follow, their leaders."""
+
+from __future__ import annotations
+
+import uuid
+from base64 import b64decode, b64encode
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from mirror.kafka.errors import ErrorCode
+from mirror.kafka.messages import Request, make
+
+NO_NODE = -1
+
+
+class Broker(NamedTuple):
+    """Where a broker is to be reached."""
+
+    host: str
+    port: int
+    rack: str | None = None
+
+
+class PartitionState(NamedTuple):
+    """A topic-partition as brokers tell of it.
+
+    Attributes:
+        leader: Node id; None where there is no leader now.
+        epoch: Of the leader, -1 where the broker does not tell.
+        in_sync: How many replicas are in sync, the leader included.
+    """
+
+    leader: int | None
+    epoch: int
+    in_sync: int
+
+
+@dataclass(slots=True)
+class TopicState:
+    """A topic. `topic_id` is None on brokers before 2.8."""
+
+    topic_id: uuid.UUID | None
+    partitions: dict[int, PartitionState] = field(default_factory=dict)
+
+
+def id_text(topic_id: uuid.UUID | None) -> str:
+    """Return a topic's id as librdkafka prints it, which positions have, "" where there is none."""
+    return "" if topic_id is None else b64encode(topic_id.bytes).rstrip(b"=").decode()
+
+
+@lru_cache(maxsize=1 << 14)
+def id_of(text: str) -> uuid.UUID | None:
+    """Read `id_text` back; None where the text is no id."""
+    try:
+        return uuid.UUID(bytes=b64decode(text + "=="))
+    except ValueError:
+        return None
+
+
+class Metadata:
+    """The last answers of a cluster's brokers. An answer that is older than what is known of a leader changes nothing of it."""
+
+    def __init__(self) -> None:
+        self.brokers: dict[int, Broker] = {}
+        self.topics: dict[str, TopicState] = {}
+        self.errors: dict[str, ErrorCode] = {}  # of topics that were asked for and are not shown
+        self.controller = NO_NODE
+
+    def leader(self, topic: str, partition: int) -> int | None:
+        """Return the node id of the leader, None while there is none, or none is known."""
+        state = self._state(topic, partition)
+        return state.leader if state is not None else None
+
+    def epoch(self, topic: str, partition: int) -> int:
+        """Return the leader's epoch, -1 while it is not known."""
+        state = self._state(topic, partition)
+        return state.epoch if state is not None else -1
+
+    def in_sync(self, topic: str, partition: int) -> int:
+        """Return how many replicas are in sync with the leader."""
+        state = self._state(topic, partition)
+        return state.in_sync if state is not None else 0
+
+    def partitions(self, topic: str) -> Collection[int]:
+        """Return the partitions of a topic, none where it is not known."""
+        found = self.topics.get(topic)
+        return found.partitions.keys() if found is not None else ()
+
+    def has(self, topic: str, partition: int) -> bool:
+        """Tell whether a topic-partition is known."""
+        return partition in self.partitions(topic)
+
+    def topic_id(self, topic: str) -> uuid.UUID | None:
+        """Return a topic's id, None where it is not known."""
+        found = self.topics.get(topic)
+        return found.topic_id if found is not None else None
+
+    def _state(self, topic: str, partition: int) -> PartitionState | None:
+        found = self.topics.get(topic)
+        return found.partitions.get(partition) if found is not None else None
+
+    def update(self, answer: Any) -> None:
+        """Take in the answer to `request_for`."""
+        if answer.brokers:  # one that starts just now names none
+            self.brokers = {one.node_id: Broker(one.host, one.port, one.rack) for one in answer.brokers}
+        self.controller = answer.controller_id
+        topics: dict[str, TopicState] = {}
+        errors: dict[str, ErrorCode] = {}
+        for one in answer.topics or ():
+            if one.name is None:
+                continue
+            if one.error_code in (ErrorCode.none, ErrorCode.leader_not_available):
+                topics[one.name] = self._updated(one)
+            else:
+                errors[one.name] = one.error_code
+        self.topics, self.errors = topics, errors
+
+    def _updated(self, topic: Any) -> TopicState:
+        known = self.topics.get(topic.name)
+        topic_id = getattr(topic, "topic_id", None)
+        is_same = known is not None and known.topic_id == topic_id
+        state = TopicState(topic_id)
+        for part in topic.partitions:
+            leader = part.leader_id if part.leader_id != NO_NODE else None
+            found = PartitionState(leader, getattr(part, "leader_epoch", -1), len(part.isr_nodes))
+            before = known.partitions.get(part.partition_index) if known is not None and is_same else None
+            is_older = before is not None and found.epoch < before.epoch
+            state.partitions[part.partition_index] = before if before is not None and is_older else found
+        return state
+
+    def heed(self, topic: str, partition: int, refusal: Any, endpoints: Iterable[Any]) -> None:
+        """Take in the new leader that a refusal to fetch or to append names, where it names one (KIP-951).
+
+        Args:
+            topic: The topic.
+            partition: The partition.
+            refusal: Its part of the answer, with `current_leader` in newer versions.
+            endpoints: Where the brokers are that the answer names.
+        """
+        named = getattr(refusal, "current_leader", None)
+        before = self._state(topic, partition)
+        if named is None or before is None or named.leader_id == NO_NODE or named.leader_epoch <= before.epoch:
+            return
+        self.brokers |= {one.node_id: Broker(one.host, one.port, one.rack) for one in endpoints}
+        if named.leader_id in self.brokers:
+            self.topics[topic].partitions[partition] = before._replace(leader=named.leader_id, epoch=named.leader_epoch)
+
+
+def request_for(topics: Iterable[str] | None) -> Request:
+    """Return the request for brokers and topics, all of them where `topics` is None.
+
+    It forbids the broker to create what it names: a topic that its owner deletes would come back for as long as we follow it.
+    """
+    names = None if topics is None else tuple(topics)
+
+    def build(module: ModuleType, version: int) -> Any:
+        wanted = None
+        if names is not None:
+            wanted = tuple(make(module.MetadataRequestTopic, name=name, topic_id=None) for name in names)
+        return make(
+            module.MetadataRequest,
+            topics=wanted,
+            allow_auto_topic_creation=False,
+            include_cluster_authorized_operations=False,
+            include_topic_authorized_operations=False,
+        )
+
+    return Request(3, 4, 12, build)

@@ -1,0 +1,125 @@
+"""The requests of a transactional producer, in both versions of Kafka's transaction protocol.
+
+In the first, which brokers from 0.11 on speak, topic-partitions and the group enter a transaction by requests of their own. In
+the second (KIP-890, `transaction.version` 2, Kafka 4.0) they enter with what is written to them, and each transaction has an
+epoch of its own: what comes late of an earlier one is refused.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from mirror.kafka.errors import ErrorCode
+from mirror.kafka.messages import Request, make
+
+Key = tuple[str, int]
+
+
+class ProducerState(NamedTuple):
+    """Who writes: brokers refuse a producer id with an older epoch."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+
+    def fields(self) -> dict[str, Any]:
+        """Return it as requests have it."""
+        return {
+            "transactional_id": self.transactional_id,
+            "producer_id": self.producer_id,
+            "producer_epoch": self.epoch,
+        }
+
+
+def init_producer_id(transactional_id: str | None, timeout_ms: int) -> Request:
+    """Return the request for a producer id; with a transactional id it fences whoever has it."""
+
+    def build(module: ModuleType, _: int) -> Any:
+        return make(
+            module.InitProducerIdRequest,
+            transactional_id=transactional_id,
+            transaction_timeout=timedelta(milliseconds=timeout_ms),
+        )
+
+    return Request(22, 0, 4, build)
+
+
+def add_partitions(who: ProducerState, places: Iterable[Key]) -> Request:
+    """Return the request that enters topic-partitions into a transaction."""
+    topics: dict[str, list[int]] = defaultdict(list)
+    for topic, partition in places:
+        topics[topic].append(partition)
+
+    def build(module: ModuleType, version: int) -> Any:
+        named = tuple(
+            module.AddPartitionsToTxnTopic(name=topic, partitions=tuple(partitions))
+            for topic, partitions in topics.items()
+        )
+        return module.AddPartitionsToTxnRequest(
+            **{f"v3_and_below_{key}": value for key, value in {**who.fields(), "topics": named}.items()}
+        )
+
+    return Request(24, 0, 3, build)
+
+
+def add_offsets(who: ProducerState, group: str) -> Request:
+    """Return the request that enters a group's offsets into a transaction."""
+    return Request(25, 0, 3, lambda module, _: module.AddOffsetsToTxnRequest(**who.fields(), group_id=group))
+
+
+def commit_offsets(
+    who: ProducerState, group: str, offsets: Mapping[Key, tuple[int, str]], *, is_second: bool = False
+) -> Request:
+    """Return the request that commits (offset, metadata) of a group's topic-partitions in a transaction."""
+
+    def build(module: ModuleType, _: int) -> Any:
+        topics: dict[str, list[Any]] = defaultdict(list)
+        for (topic, partition), (offset, metadata) in offsets.items():
+            topics[topic].append(
+                make(
+                    module.TxnOffsetCommitRequestPartition,
+                    partition_index=partition,
+                    committed_offset=offset,
+                    committed_metadata=metadata,
+                )
+            )
+        return make(
+            module.TxnOffsetCommitRequest,
+            **who.fields(),
+            group_id=group,
+            topics=tuple(
+                module.TxnOffsetCommitRequestTopic(name=topic, partitions=tuple(partitions))
+                for topic, partitions in topics.items()
+            ),
+        )
+
+    return Request(28, 5, 5, build) if is_second else Request(28, 0, 3, build)
+
+
+def end_transaction(who: ProducerState, *, is_committed: bool, is_second: bool = False) -> Request:
+    """Return the request that commits or aborts a transaction. In the second version its answer has the next epoch."""
+
+    def build(module: ModuleType, _: int) -> Any:
+        return module.EndTxnRequest(**who.fields(), committed=is_committed)
+
+    return Request(26, 5, 5, build) if is_second else Request(26, 0, 3, build)
+
+
+def added(answer: Any) -> list[tuple[Key, ErrorCode]]:
+    """Return what became of each topic-partition of `add_partitions`."""
+    return [
+        ((topic.name, part.partition_index), part.partition_error_code)
+        for topic in answer.results_by_topic_v3_and_below
+        for part in topic.results_by_partition
+    ]
+
+
+def committed(answer: Any) -> list[tuple[Key, ErrorCode]]:
+    """Return what became of each topic-partition of `commit_offsets`."""
+    return [
+        ((topic.name, part.partition_index), part.error_code) for topic in answer.topics for part in topic.partitions
+    ]

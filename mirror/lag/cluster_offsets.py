@@ -1,0 +1,61 @@
+"""Read offsets from clusters: positions of flows, offsets of consumer groups, and where logs begin and end.
+
+The poller, the inspector and the commands read them here and nowhere else, so that they mean the same everywhere. Positions
+with their metadata are read by mirror.flows.stored_positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mirror.config.clients import fetch_options
+from mirror.kafka.admin import Admin
+from mirror.kafka.groups import Group, Groups
+from mirror.lag.partition_offsets import LogBounds
+from mirror.model.flow_plan import FlowPlan, Key, is_own_group
+
+
+def positions(plan: FlowPlan, target: Admin) -> dict[Key, int]:
+    """Return the next source offset of each topic-partition that has one. Read before `log_bounds`: no lag is negative then."""
+    found = positions_by_remote(plan.group, target, [(p.remote_topic, p.partition) for p in plan.partitions])
+    return {
+        (p.topic, p.partition): found[at] for p in plan.partitions if (at := (p.remote_topic, p.partition)) in found
+    }
+
+
+def positions_by_remote(group: str, target: Admin, places: Iterable[Key]) -> dict[Key, int]:
+    """Return the positions of a flow's group, by remote topic and partition."""
+    return target.committed(group, places)
+
+
+def shown_positions(plan: FlowPlan, source: Admin) -> dict[Key, int]:
+    """Return the positions that the source shows to lag tools, as they were committed there last."""
+    return source.committed(plan.shown_as, [(p.topic, p.partition) for p in plan.partitions])
+
+
+def log_bounds(plan: FlowPlan, source: Admin) -> LogBounds:
+    """Return the logs' bounds; ends are last stable offsets where the flow reads committed records only."""
+    places = [(p.topic, p.partition) for p in plan.partitions]
+    read_committed = bool(fetch_options(plan.consumer).isolation_level)
+    return LogBounds(log_starts(source, places), log_ends(source, places, read_committed=read_committed))
+
+
+def log_starts(cluster: Admin, places: Iterable[Key]) -> dict[Key, int]:
+    """Return the log-start offset of each topic-partition that answers."""
+    return cluster.start_offsets(places)
+
+
+def log_ends(cluster: Admin, places: Iterable[Key], *, read_committed: bool = False) -> dict[Key, int]:
+    """Return the log-end offset of each topic-partition that answers."""
+    return cluster.end_offsets(places, read_committed=read_committed)
+
+
+def consumer_groups(groups: Groups) -> list[Group]:
+    """Return a cluster's consumer groups, without those that are positions of a mirror."""
+    return [group for group in groups.read() if not is_own_group(group.name)]
+
+
+def group_offsets(name: str, groups: Groups) -> dict[Key, int]:
+    """Return all offsets of one group; none where there is no such group."""
+    group = groups.one(name)
+    return dict(group.offsets) if group is not None else {}

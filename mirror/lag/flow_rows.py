@@ -1,0 +1,121 @@
+"""Make the rows of one flow: measured as the poller does, and of what was known where clusters do not answer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from metrics.history import History
+from mirror.config.settings import Flow
+from mirror.flows.topics import flow_plan, matched
+from mirror.kafka.admin import Admin
+from mirror.kafka.groups import Groups
+from mirror.lag import cluster_offsets
+from mirror.lag.bounded_poll import BoundedFlow, BoundedPoll
+from mirror.lag.flow_lag import FlowLag
+from mirror.lag.partition_offsets import FlowOffsets, PartitionOffsets, time_lag_s
+from mirror.lag.row_judge import RowJudge
+from mirror.lag.rows import LagRow
+from mirror.model.flow_plan import Assigned, FlowPlan, Key
+
+
+class FlowRows:
+    """Knows one flow from poll to poll: its topic-partitions and positions, as its clusters described them last."""
+
+    def __init__(
+        self, flow: Flow, source: Admin, target: Admin, target_groups: Groups, history: History, judge: RowJudge
+    ) -> None:
+        self._flow = flow
+        self._source = source
+        self._target = target
+        self._target_groups = target_groups
+        self._history = history
+        self._judge = judge
+        self._lag = FlowLag(history)
+        self._plan: FlowPlan | None = None
+
+    def read(self, poll: BoundedPoll) -> list[LagRow]:
+        """Return a row per topic-partition."""
+        plan = self._described(poll)
+        if plan is None:
+            return self._without_source(poll)
+        found = self._lag.read(plan, BoundedFlow(poll, self._source, self._target))
+        # Rows first: who makes them keeps the polls by which time lag is told.
+        rows = [self._row(assigned, found, poll) for assigned in plan.partitions]
+        has_ends = found.logs is not None and bool(found.logs.ends)
+        until_s = self._lag.replicated_until_s(plan, found) if has_ends else {}
+        return [
+            replace(row, lag_seconds=time_lag_s(row.lag, until_s.get((row.topic, row.partition)), poll.now_s))
+            for row in rows
+        ]
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._lag.close()
+
+    def _row(self, assigned: Assigned, found: FlowOffsets, poll: BoundedPoll) -> LagRow:
+        """Return a row with its verdict, whose time lag is not known yet."""
+        at = found.of[assigned.topic, assigned.partition]
+        row = LagRow(
+            group=self._flow.name,
+            cluster=self._source.alias,
+            topic=assigned.topic,
+            partition=assigned.partition,
+            offset=at.position,
+            log_end=at.log_end,
+            owner=poll.owner,
+            is_flow=True,
+            remote_topic=assigned.remote_topic,
+        )
+        return self._judge.judged(row, at, now_s=poll.now_s, position_s=found.positions.read_s)
+
+    def _described(self, poll: BoundedPoll) -> FlowPlan | None:
+        """Return what the flow replicates, as its clusters describe it, or described it last.
+
+        While nobody knows what the target has, every matching topic of the source counts. None where nothing is known at all.
+        """
+        flow = self._flow
+        on_source = poll.ask(self._source.alias, self._source.topics)
+        on_target = poll.ask(self._target.alias, self._target.topics)
+        if on_source is None or (on_target is None and self._plan is not None):
+            return self._plan
+        topics = matched(flow, on_source)
+        if on_target is None:
+            return flow_plan(flow, topics, {topic.remote: topic.source.partitions for topic in topics})
+        self._plan = flow_plan(flow, topics, {name: topic.partitions for name, topic in on_target.items()})
+        return self._plan
+
+    def _without_source(self, poll: BoundedPoll) -> list[LagRow]:
+        """Return rows while the source's topics are not known: of earlier polls, else of positions on the target."""
+        ends = (self._flow.source.alias, self._flow.target.alias)
+        known = {
+            (key[2], int(key[3])): self._history.of(key)[-1].position
+            for key in self._history.known()
+            if key[:2] == ends
+        }
+        positions = known or self._committed(poll)
+        return [self._row_of_remote(*place, position, poll) for place, position in sorted(positions.items())]
+
+    def _committed(self, poll: BoundedPoll) -> dict[Key, int]:
+        """Return the positions that the target has of the flow, by remote topic and partition."""
+        policy, source = self._flow.policy, self._flow.source.alias
+        group = flow_plan(self._flow, [], {}).group
+        offsets = poll.ask(self._target.alias, lambda: cluster_offsets.group_offsets(group, self._target_groups)) or {}
+        return {
+            place: offset
+            for place, offset in offsets.items()
+            if policy.topic_source(place[0]) in (source, None) and not policy.is_internal(place[0])
+        }
+
+    def _row_of_remote(self, topic: str, partition: int, position: int, poll: BoundedPoll) -> LagRow:
+        row = LagRow(
+            group=self._flow.name,
+            cluster=self._source.alias,
+            topic=self._flow.policy.upstream_topic(topic) or topic,
+            partition=partition,
+            offset=position,
+            log_end=None,
+            owner=poll.owner,
+            is_flow=True,
+            remote_topic=topic,
+        )
+        return self._judge.judged(row, PartitionOffsets(), now_s=poll.now_s, position_s=poll.now_s)

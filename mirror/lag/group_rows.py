@@ -1,0 +1,58 @@
+"""Make the rows of one cluster's consumer groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from mirror.kafka.admin import Admin
+from mirror.kafka.groups import Group, Groups, warn_of_hidden
+from mirror.lag import cluster_offsets
+from mirror.lag.bounded_poll import BoundedPoll
+from mirror.lag.partition_offsets import PartitionOffsets
+from mirror.lag.row_judge import RowJudge
+from mirror.lag.rows import LagRow
+from mirror.model.flow_plan import Key
+
+
+class GroupRows:
+    """Knows one cluster's rows from poll to poll: while it does not answer, the last ones are judged again."""
+
+    def __init__(self, cluster: Admin, groups: Groups, judge: RowJudge, hidden: set[str]) -> None:
+        """Make rows of one cluster's groups; `hidden` holds those that may not be read, as logged."""
+        self._cluster = cluster
+        self._groups = groups
+        self._judge = judge
+        self._hidden = hidden
+        self._rows: list[LagRow] = []
+
+    def read(self, poll: BoundedPoll) -> list[LagRow]:
+        """Return a row per group and topic-partition."""
+        alias = self._cluster.alias
+        groups = poll.ask(alias, lambda: cluster_offsets.consumer_groups(self._groups))
+        if groups is None:
+            return [self._judged_again(row, poll) for row in self._rows]
+        warn_of_hidden(groups, alias, self._hidden)
+        places = sorted({place for group in groups for place in (*group.offsets, *group.owners)})
+        ends = poll.ask(alias, lambda: cluster_offsets.log_ends(self._cluster, places)) or {}
+        self._rows = [row for group in groups for row in self._of_group(group, ends, poll)]
+        return self._rows
+
+    def _of_group(self, group: Group, ends: Mapping[Key, int], poll: BoundedPoll) -> Iterator[LagRow]:
+        for place in sorted({*group.offsets, *group.owners}):
+            at = PartitionOffsets(group.offsets.get(place), log_end=ends.get(place))
+            row = LagRow(
+                group=group.name,
+                cluster=self._cluster.alias,
+                topic=place[0],
+                partition=place[1],
+                offset=at.position,
+                log_end=at.log_end,
+                owner=group.owners.get(place, ""),
+            )
+            yield self._judge.judged(row, at, now_s=poll.now_s, position_s=poll.now_s)
+
+    def _judged_again(self, row: LagRow, poll: BoundedPoll) -> LagRow:
+        """Return a row of before without what is not known any more."""
+        known = replace(row, log_end=None, owner="", lag_seconds=None)
+        return self._judge.judged(known, PartitionOffsets(), now_s=poll.now_s, position_s=poll.now_s)

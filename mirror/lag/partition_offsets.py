@@ -1,0 +1,97 @@
+"""Hold the offsets of topic-partitions, position, log start and log end, and what follows from them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from metrics.verdict import LONG_AGO_S
+from mirror.model.flow_plan import FlowPlan, Key
+
+
+class Positions(NamedTuple):
+    """The next source offset of each topic-partition that has one, and when they were read, epoch seconds."""
+
+    offsets: Mapping[Key, int]
+    read_s: float
+
+
+class LogBounds(NamedTuple):
+    """First offset and log end of each topic-partition that answered, and when they were asked for, epoch seconds."""
+
+    starts: Mapping[Key, int]
+    ends: Mapping[Key, int]
+    read_s: float = 0.0
+
+
+NO_POSITIONS = Positions({}, LONG_AGO_S)
+NO_BOUNDS = LogBounds({}, {})
+
+
+class PartitionOffsets(NamedTuple):
+    """Where one topic-partition stands: its position or its group's offset, log start, log end. None is not known."""
+
+    position: int | None = None
+    log_start: int | None = None
+    log_end: int | None = None
+
+    @property
+    def lag(self) -> int | None:
+        """Records behind, never below 0; None while either end is unknown."""
+        return None if self.position is None or self.log_end is None else max(0, self.log_end - self.position)
+
+    @property
+    def first_unreplicated(self) -> int | None:
+        """Offset of the first record that waits: at the position, or where the log begins now; None where none waits."""
+        if self.position is None or self.log_end is None or self.log_end <= self.position:
+            return None
+        return max(self.position, self.log_start or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class FlowOffsets:
+    """What one poll knows of a flow.
+
+    Attributes:
+        positions: From the target, or what was known of them before.
+        is_target_read: Whether the target answered this poll with them.
+        logs: The source's logs; None where it did not answer.
+        of: Where each topic-partition of the flow stands.
+    """
+
+    positions: Positions
+    is_target_read: bool
+    logs: LogBounds | None
+    of: Mapping[Key, PartitionOffsets]
+
+    @property
+    def first_unreplicated(self) -> dict[Key, int]:
+        """The first offset that waits, of each topic-partition that is behind."""
+        return {key: at for key, own in self.of.items() if (at := own.first_unreplicated) is not None}
+
+    @property
+    def seen_s(self) -> float:
+        """When both positions and log ends were known: what is level was replicated up to then. Epoch seconds."""
+        return min(self.logs.read_s, self.positions.read_s) if self.logs is not None else self.positions.read_s
+
+
+def joined(plan: FlowPlan, positions: Positions, logs: LogBounds | None, *, is_target_read: bool) -> FlowOffsets:
+    """Join positions and log bounds. An answer may be older than the plan, and have other topic-partitions than it."""
+    starts, ends, _ = logs or NO_BOUNDS
+    keys = [(assigned.topic, assigned.partition) for assigned in plan.partitions]
+    of = {key: PartitionOffsets(positions.offsets.get(key), starts.get(key), ends.get(key)) for key in keys}
+    return FlowOffsets(positions, is_target_read, logs, of)
+
+
+def time_lag_s(lag: int | None, until_s: float | None, now_s: float) -> float | None:
+    """Return how long the first unreplicated record waits: 0 where none waits, None where it is not known.
+
+    Args:
+        lag: Records behind.
+        until_s: When the first unreplicated record was written, epoch seconds; None where nobody knows.
+        now_s: The present, epoch seconds.
+    """
+    if lag == 0:
+        return 0.0
+    return None if until_s is None else max(0.0, now_s - until_s)

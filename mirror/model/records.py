@@ -1,0 +1,256 @@
+"""Records inside of batches: read them, and write batches of them. Pure; for the slow path, each record is a Python object there.
+
+Layout of a v2 record: Kafka's DefaultRecord. Sizes and deltas are zigzag varints; behind the deltas come key, value and headers,
+which are the same bytes in any batch: `body` is handed on as it is.
+Layout of the formats before 0.11: LegacyRecord, AbstractLegacyRecordBatch.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from mirror.model import codecs
+
+NO_TIMESTAMP = -1
+CREATE_TIME, LOG_APPEND_TIME = 0, 1
+HEADER = struct.Struct(">qiibIhiqqqhii")  # of a v2 batch
+HEADER_SIZE = HEADER.size
+LOG_OVERHEAD = 12  # baseOffset and batchLength, which batchLength itself does not count
+MAGIC_AT = 16  # in every format, behind the offset, the length, and four bytes more
+CODEC_BITS = 0x07
+_LOG_APPEND_TIME_BIT = 0x08
+_OVERHEAD = struct.Struct(">qi")
+_LEGACY = struct.Struct(">Ibb")  # CRC, magic, attributes
+_INT64, _INT32, _VERSION_TYPE = struct.Struct(">q"), struct.Struct(">i"), struct.Struct(">hh")
+_ABORT = 0  # type of a control record
+_UNCOMPRESSED_ATTRIBUTES = b"\0"  # of a record: none are in use
+
+
+class CorruptBatch(Exception):
+    """A batch's bytes are not what its checksum, or its own lengths, say."""
+
+
+class Raw(NamedTuple):
+    """A record that nobody has looked into: its body is key, value and headers, as they are written."""
+
+    offset: int
+    timestamp: int
+    body: bytes
+
+
+class Record(NamedTuple):
+    """A record. `timestamp` is in epoch ms, NO_TIMESTAMP where it has none."""
+
+    offset: int
+    timestamp: int
+    timestamp_type: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+# --- varints ------------------------------------------------------------------------------------------------------
+
+
+def varint(value: int) -> bytes:
+    """Return a zigzag varint."""
+    rest = (value << 1) ^ (value >> 63)
+    if rest < 0x80:
+        return _SMALL[rest]
+    found = bytearray()
+    while rest >= 0x80:
+        found.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    found.append(rest)
+    return bytes(found)
+
+
+_SMALL = tuple(bytes((value,)) for value in range(0x80))
+
+
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return a zigzag varint, and where it ends."""
+    byte = data[at]
+    at += 1
+    rest = byte & 0x7F
+    shift = 7
+    while byte & 0x80:
+        byte = data[at]
+        at += 1
+        rest |= (byte & 0x7F) << shift
+        shift += 7
+    return (rest >> 1) ^ -(rest & 1), at
+
+
+# --- reading ------------------------------------------------------------------------------------------------------
+
+
+def raw_records(data: bytes | memoryview) -> Iterator[Raw]:
+    """Yield the records of one v2 batch, their bodies as they are.
+
+    Raises:
+        CorruptBatch: the bytes end before the records do, or cannot be decompressed.
+    """
+    base, *_, attributes, _, first, largest, _, _, _, count = HEADER.unpack_from(data)
+    section = _section(data, attributes & CODEC_BITS)
+    appended = largest if attributes & _LOG_APPEND_TIME_BIT else None
+    at = 0
+    try:
+        for _ in range(count):
+            size, at = _read_varint(section, at)
+            end = at + size
+            delta, at = _read_varint(section, at + 1)  # behind the attributes
+            index, at = _read_varint(section, at)
+            if end > len(section):
+                raise CorruptBatch(f"the batch at offset {base} ends within a record")
+            yield Raw(base + index, first + delta if appended is None else appended, section[at:end])
+            at = end
+    except IndexError:
+        raise CorruptBatch(f"the batch at offset {base} has fewer records than it says") from None
+
+
+def _section(data: bytes | memoryview, codec: int) -> bytes:
+    try:
+        return codecs.decompress(codec, memoryview(data)[HEADER_SIZE:])
+    except ValueError as error:
+        raise CorruptBatch(f"a batch cannot be decompressed: {error}") from error
+
+
+def records(data: bytes | memoryview) -> Iterator[Record]:
+    """Yield the records of batches of any format, one batch behind the other.
+
+    Raises:
+        CorruptBatch: they cannot be read.
+    """
+    view = memoryview(data)
+    at = 0
+    while at + MAGIC_AT < len(view):
+        base, length = _OVERHEAD.unpack_from(view, at)
+        end = at + LOG_OVERHEAD + length
+        if end > len(view):
+            return
+        if view[at + MAGIC_AT] < 2:
+            yield from _legacy(bytes(view[at:end]), base)
+        else:
+            batch = view[at:end]
+            (attributes,) = struct.unpack_from(">h", batch, 21)
+            kind = LOG_APPEND_TIME if attributes & _LOG_APPEND_TIME_BIT else CREATE_TIME
+            for raw in raw_records(batch):
+                yield Record(raw.offset, raw.timestamp, kind, *_fields(raw.body))
+        at = end
+
+
+def _fields(body: bytes) -> tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]:
+    key, at = _field(body, 0)
+    value, at = _field(body, at)
+    count, at = _read_varint(body, at)
+    headers = []
+    for _ in range(count):
+        name, at = _field(body, at)
+        content, at = _field(body, at)
+        headers.append(((name or b"").decode("utf-8", "surrogateescape"), content))
+    return key, value, tuple(headers)
+
+
+def _field(body: bytes, at: int) -> tuple[bytes | None, int]:
+    size, at = _read_varint(body, at)
+    return (None, at) if size < 0 else (body[at : at + size], at + size)
+
+
+def _legacy(data: bytes, base: int) -> Iterator[Record]:
+    """Yield the messages of one entry of the formats before 0.11: one, or those in a compressed one."""
+    crc, magic, attributes = _LEGACY.unpack_from(data, LOG_OVERHEAD)
+    if zlib.crc32(memoryview(data)[LOG_OVERHEAD + 4 :]) != crc:
+        raise CorruptBatch(f"the message at offset {base} does not match its CRC")
+    at = LOG_OVERHEAD + _LEGACY.size
+    timestamp = NO_TIMESTAMP
+    if magic:
+        (timestamp,) = _INT64.unpack_from(data, at)
+        at += _INT64.size
+    kind = LOG_APPEND_TIME if magic and attributes & _LOG_APPEND_TIME_BIT else CREATE_TIME
+    key, at = _sized(data, at)
+    value, at = _sized(data, at)
+    codec = attributes & CODEC_BITS
+    if not codec:
+        yield Record(base, timestamp, kind, key, value)
+        return
+    if codec == codecs.LZ4 and not magic:
+        raise CorruptBatch(f"the message at offset {base} is LZ4 of Kafka 0.8, which no other reader understands")
+    try:
+        inner = list(records(codecs.decompress(codec, value or b"")))
+    except ValueError as error:
+        raise CorruptBatch(f"the message at offset {base} cannot be decompressed: {error}") from error
+    # In format 1 offsets inside are relative, and the outer one is the last of them.
+    shift = base - inner[-1].offset if magic and inner else 0
+    for one in inner:
+        moved = one._replace(offset=one.offset + shift)
+        yield moved._replace(timestamp=timestamp, timestamp_type=kind) if kind == LOG_APPEND_TIME else moved
+
+
+def _sized(data: bytes, at: int) -> tuple[bytes | None, int]:
+    (size,) = _INT32.unpack_from(data, at)
+    at += _INT32.size
+    return (None, at) if size < 0 else (data[at : at + size], at + size)
+
+
+def is_abort(control: bytes | memoryview) -> bool:
+    """Tell whether a control batch ends its transaction by an abort."""
+    for record in records(control):
+        return record.key is not None and _VERSION_TYPE.unpack_from(record.key)[1] == _ABORT
+    return False
+
+
+# --- writing ------------------------------------------------------------------------------------------------------
+
+
+def body_of(key: bytes | None, value: bytes | None, headers: tuple[tuple[str, bytes | None], ...] = ()) -> bytes:
+    """Return a record's body."""
+    parts = [_as_field(key), _as_field(value), varint(len(headers))]
+    for name, content in headers:
+        parts += (_as_field(name.encode("utf-8", "surrogateescape")), _as_field(content))
+    return b"".join(parts)
+
+
+def _as_field(content: bytes | None) -> bytes:
+    return varint(-1) if content is None else varint(len(content)) + content
+
+
+class BatchBuilder:
+    """A v2 batch under construction: without producer, its first offset 0, as `stamped` takes it."""
+
+    def __init__(self, codec: int, max_bytes: int, level: int | None = None) -> None:
+        """Take the codec, and the uncompressed bytes that it may hold; one record may exceed them."""
+        self._codec = codec
+        self._level = level
+        self._max_bytes = max_bytes
+        self._parts: list[bytes] = []
+        self._size = HEADER_SIZE
+        self._first = self._largest = NO_TIMESTAMP
+        self.count = 0
+
+    def append(self, timestamp: int, body: bytes) -> bool:
+        """Add a record; False when there is no room for it."""
+        if not self.count:
+            self._first = self._largest = timestamp
+        deltas = varint(timestamp - self._first) + varint(self.count)
+        size = 1 + len(deltas) + len(body)
+        head = varint(size) + _UNCOMPRESSED_ATTRIBUTES + deltas
+        grown = self._size + len(head) + len(body)
+        if self.count and grown > self._max_bytes:
+            return False
+        self._size = grown
+        self._parts += (head, body)
+        self._largest = max(self._largest, timestamp)
+        self.count += 1
+        return True
+
+    def build(self) -> bytes:
+        """Return the batch; its CRC is not set."""
+        section = codecs.compress(self._codec, b"".join(self._parts), self._level)
+        length = HEADER_SIZE - LOG_OVERHEAD + len(section)
+        last = self.count - 1
+        header = HEADER.pack(0, length, -1, 2, 0, self._codec, last, self._first, self._largest, -1, -1, -1, self.count)
+        return header + section

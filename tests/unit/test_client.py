@@ -1,0 +1,453 @@
+"""The client of the wire protocol: connections, versions, time-outs, metadata, coordinators, whatever a broker does."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import struct
+from collections.abc import Awaitable, Callable, Coroutine
+from datetime import timedelta
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
+
+import confluent_kafka
+import pytest
+import uvloop
+
+from mirror.config.clients import ClientOptions
+from mirror.config.sasl import Login
+from mirror.kafka import client as clients
+from mirror.kafka.client import FIRST_S, Client, Coordinates, Purpose
+from mirror.kafka.errors import (
+    BrokerError,
+    DisconnectedError,
+    ErrorCode,
+    KafkaError,
+    MalformedError,
+    NoAnswerError,
+    NotConnectedError,
+    UnsupportedError,
+)
+from mirror.kafka.messages import Request, make
+from mirror.kafka.metadata import Metadata, PartitionState, id_of, id_text, request_for
+from mirror.kafka.transaction_requests import init_producer_id
+from tests.unit.fake_broker import METADATA, FakeBroker, answer_kinds
+
+Scene = Callable[[FakeBroker, Client], Awaitable[None]]
+INIT = 22
+
+
+def producer_id(_: Any, version: int, *, throttle_ms: int = 0) -> Any:
+    return make(
+        answer_kinds(INIT, version).InitProducerIdResponse,
+        throttle_time=timedelta(milliseconds=throttle_ms),
+        error_code=ErrorCode.none,
+        producer_id=7,
+        producer_epoch=0,
+    )
+
+
+def options(broker: FakeBroker, **changes: Any) -> ClientOptions:
+    given = {"bootstrap": (broker.address,), "request_timeout_s": 2.0, "retry_backoff_s": 0.01}
+    return ClientOptions(**{**given, **changes})
+
+
+def on_both_loops(run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run it on asyncio's loop, and on the one that workers have."""
+    asyncio.run(asyncio.wait_for(run(), 20))
+    uvloop.run(asyncio.wait_for(run(), 20))
+    gc.collect()  # what nobody retrieved would be logged now
+
+
+def played(scene: Scene, *, broker: Callable[[], FakeBroker] = FakeBroker, **changes: Any) -> None:
+    """Play a scene with a broker and a client of it that is open."""
+
+    async def run() -> None:
+        async with broker() as server:
+            server.handlers.setdefault(INIT, producer_id)
+            client = await Client.opened(options(server, **changes))
+            try:
+                await scene(server, client)
+            finally:
+                await client.close()
+
+    on_both_loops(run)
+
+
+def test_requests_under_way_are_answered_in_their_order_over_one_connection(caplog):
+    async def scene(server: FakeBroker, client: Client) -> None:
+        answers = await asyncio.gather(*(client.ask(1, init_producer_id(None, n)) for n in range(50)))
+        assert {answer.producer_id for answer in answers} == {7}
+        timeouts = [request.transaction_timeout for api, _, request in server.asked if api == INIT]
+        assert timeouts == [timedelta(milliseconds=n) for n in range(50)]
+        assert len(server.connects_s) == 2, "one to bootstrap, one to broker 1"
+
+    played(scene)
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize("size", [100, 63 << 10, 65 << 10, 300 << 10])
+def test_an_answer_of_any_size_arrives_whole_however_it_is_cut(size):
+    async def scene(server: FakeBroker, client: Client) -> None:
+        server.topics = {f"topic-{n}": 1 for n in range(size // 50)}
+        await client.follow(server.topics)
+        assert client.metadata.topics.keys() == server.topics.keys()
+
+    played(scene)
+
+
+def test_the_highest_version_that_both_speak_is_spoken_and_one_that_neither_does_is_refused_by_name():
+    async def scene(server: FakeBroker, client: Client) -> None:
+        await client.ask(1, init_producer_id(None, 0))
+        assert next(version for api, version, _ in server.asked if api == INIT) == 2
+        with pytest.raises(UnsupportedError, match=r"versions 0 to 2 of API 22, expected 3 to 4"):
+            await client.ask(1, Request(INIT, 3, 4, init_producer_id(None, 0).build))
+
+    played(scene, broker=lambda: FakeBroker(spoken={INIT: (0, 2)}))
+
+
+def test_a_broker_that_is_too_old_for_the_question_of_versions_says_which_it_has():
+    class Old(FakeBroker):
+        def _versions(self, request: Any, version: int) -> Any:
+            if not version:
+                return super()._versions(request, version)
+            answer = answer_kinds(18, 0)
+            keys = tuple(
+                answer.ApiVersion(api_key=k, min_version=a, max_version=b) for k, (a, b) in self.spoken.items()
+            )
+            return answer.ApiVersionsResponse(error_code=ErrorCode.unsupported_version, api_keys=keys)
+
+    async def scene(server: FakeBroker, client: Client) -> None:
+        assert (await client.ask(1, init_producer_id(None, 0))).producer_id == 7
+
+    played(scene, broker=Old)
+
+
+def test_what_was_not_sent_and_what_may_have_been_done_are_told_apart(caplog):
+    async def scene(server: FakeBroker, client: Client) -> None:
+        await client.ask(1, init_producer_id(None, 0))
+        server.held = asyncio.Event()
+        asked = asyncio.create_task(client.ask(1, init_producer_id(None, 0)))
+        await asyncio.sleep(0.05)
+        server.cut()
+        with pytest.raises(DisconnectedError, match="closed"):
+            await asked
+        server.held.set()
+        server.held, server.refuses = None, True
+        with pytest.raises(NotConnectedError):
+            await client.ask(1, init_producer_id(None, 0))
+
+    played(scene)
+    assert caplog.text == ""
+
+
+def test_an_answer_that_does_not_come_in_time_ends_the_connection_and_the_next_request_has_another():
+    async def scene(server: FakeBroker, client: Client) -> None:
+        await client.ask(1, init_producer_id(None, 0))
+        server.held = asyncio.Event()
+        asked = [asyncio.create_task(client.ask(1, init_producer_id(None, 0), within_s=s)) for s in (5.0, 0.1)]
+        for one in asked:
+            with pytest.raises(NoAnswerError):
+                await one
+        server.held = None
+        assert (await client.ask(1, init_producer_id(None, 0))).producer_id == 7
+
+    played(scene)
+
+
+def test_who_gives_up_waiting_disturbs_no_other_request():
+    async def scene(server: FakeBroker, client: Client) -> None:
+        server.held = asyncio.Event()
+        first = asyncio.create_task(client.ask(1, init_producer_id(None, 0)))
+        second = asyncio.create_task(client.ask(1, init_producer_id(None, 0)))
+        await asyncio.sleep(0.05)
+        first.cancel()
+        server.held.set()
+        assert (await second).producer_id == 7
+
+    played(scene)
+
+
+@pytest.mark.parametrize(
+    "answer", [b"\0\0\0\x63" + b"\0" * 40, b"HTTP/1.1 400 Bad Request"], ids=["another's answer", "no answer"]
+)
+def test_who_does_not_speak_the_protocol_is_left(answer):
+    async def scene(server: FakeBroker, client: Client) -> None:
+        server.handlers[INIT] = lambda *_: answer
+        with pytest.raises(MalformedError, match="answers what it was not asked"):
+            await client.ask(1, init_producer_id(None, 0))
+
+    played(scene)
+
+
+def test_an_answer_that_ends_too_early_fails_its_request_alone():
+    async def scene(server: FakeBroker, client: Client) -> None:
+        await client.ask(1, init_producer_id(None, 0))
+
+        def short(_: Any, version: int) -> bytes:
+            return struct.pack(">ib", 3, 0) + b"\0\0\0"  # the third request of the connection
+
+        server.handlers[INIT] = short
+        with pytest.raises(MalformedError, match="cannot be read"):
+            await client.ask(1, init_producer_id(None, 0))
+        server.handlers[INIT] = producer_id
+        assert (await client.ask(1, init_producer_id(None, 0))).producer_id == 7
+        assert len(server.connects_s) == 2
+
+    played(scene)
+
+
+def test_a_broker_that_asks_to_wait_is_sent_nothing_meanwhile():
+    """KIP-219."""
+
+    async def scene(server: FakeBroker, client: Client) -> None:
+        loop = asyncio.get_running_loop()
+        server.handlers[INIT] = lambda request, version: producer_id(request, version, throttle_ms=300)
+        began_s = loop.time()
+        await client.ask(1, init_producer_id(None, 0))
+        await client.ask(1, init_producer_id(None, 0))
+        assert loop.time() - began_s >= 0.3
+        assert client.throttled_s == pytest.approx(0.6)
+
+    played(scene)
+
+
+def test_who_cannot_connect_waits_longer_and_longer_whoever_asks_and_is_let_in_when_it_can(monkeypatch):
+    """Four that ask without end make one attempt at a time, with pauses that double up to the longest."""
+    monkeypatch.setattr(clients, "LONGEST_S", 4 * FIRST_S)
+
+    async def scene(server: FakeBroker, client: Client) -> None:
+        server.cut()
+        server.refuses = True
+        before = len(server.connects_s)
+
+        async def asks() -> None:
+            while True:
+                try:
+                    await client.ask(1, init_producer_id(None, 0))
+                except KafkaError:
+                    await asyncio.sleep(0)
+                else:
+                    return
+
+        everybody = [asyncio.create_task(asks()) for _ in range(4)]
+        while len(server.connects_s) < before + 9:
+            await asyncio.sleep(0.01)
+        server.refuses = False
+        await asyncio.gather(*everybody)
+        pauses = [after - one for one, after in pairwise(server.connects_s[before:])]
+        assert pauses[0] >= FIRST_S
+        assert all(after > 0.8 * one for one, after in pairwise(pauses[:4])), (
+            "a busy machine adds some ms to any of them"
+        )
+        assert pauses[-1] >= 4 * FIRST_S
+
+    played(scene)
+
+
+def test_a_refused_login_says_so_and_never_the_password():
+    async def run() -> None:
+        async with FakeBroker(spoken={17: (0, 1), 36: (0, 2)}) as server:
+            server.handlers[17] = lambda _, version: answer_kinds(17, version).SaslHandshakeResponse(
+                error_code=ErrorCode.none, mechanisms=("PLAIN",)
+            )
+            server.handlers[36] = lambda _, version: make(
+                answer_kinds(36, version).SaslAuthenticateResponse,
+                error_code=ErrorCode.sasl_authentication_failed,
+                error_message="wrong hunter2",
+                auth_bytes=b"",
+            )
+            with pytest.raises(NotConnectedError, match="PLAIN: SASL_AUTHENTICATION_FAILED") as found:
+                await Client.opened(options(server, login=Login("PLAIN", "me", "hunter2")))
+            assert "hunter2" not in str(found.value)
+
+    on_both_loops(run)
+
+
+def test_another_connection_takes_over_before_a_login_runs_out_and_no_request_is_lost():
+    """KIP-368."""
+
+    async def run() -> None:
+        async with FakeBroker(spoken={17: (0, 1), 36: (0, 2)}) as server:
+            server.handlers[17] = lambda _, version: answer_kinds(17, version).SaslHandshakeResponse(
+                error_code=ErrorCode.none, mechanisms=("PLAIN",)
+            )
+            server.handlers[36] = lambda _, version: make(
+                answer_kinds(36, version).SaslAuthenticateResponse,
+                error_code=ErrorCode.none,
+                error_message=None,
+                auth_bytes=b"",
+                session_lifetime=timedelta(milliseconds=200),
+            )
+            server.handlers[INIT] = producer_id
+            client = await Client.opened(options(server, login=Login("PLAIN", "me", "hunter2")))
+            try:
+                before = len(server.connects_s)
+                for _ in range(60):
+                    assert (await client.ask(1, init_producer_id(None, 0))).producer_id == 7
+                    await asyncio.sleep(0.01)
+                assert 3 <= len(server.connects_s) - before <= 8
+            finally:
+                await client.close()
+
+    on_both_loops(run)
+
+
+def test_metadata_name_topics_without_having_them_created_and_tell_what_is_not_there():
+    async def scene(server: FakeBroker, client: Client) -> None:
+        server.topics = {"there": 2}
+        await client.follow(["there", "gone"])
+        request = [message for api, _, message in server.asked if api == METADATA][-1]
+        assert request.allow_auto_topic_creation is False
+        assert list(client.metadata.partitions("there")) == [0, 1]
+        assert client.metadata.leader("there", 1) == 1
+        assert client.metadata.leader("gone", 0) is None
+        assert client.metadata.errors == {"gone": ErrorCode.unknown_topic_or_partition}
+
+    played(scene)
+
+
+def test_many_who_ask_for_metadata_at_once_are_answered_by_one_request():
+    async def scene(server: FakeBroker, client: Client) -> None:
+        before = len(server.asked)
+        await asyncio.gather(*(client.refresh() for _ in range(20)))
+        assert [api for api, *_ in server.asked[before:]].count(METADATA) == 1
+
+    played(scene)
+
+
+def test_metadata_that_are_asked_for_after_topics_were_named_have_them():
+    """Another request may be under way, which does not."""
+
+    async def scene(server: FakeBroker, client: Client) -> None:
+        server.topics = {"new": 1}
+        server.held = asyncio.Event()
+        under_way = asyncio.create_task(client.refresh())
+        await asyncio.sleep(0.05)
+        followed = asyncio.create_task(client.follow(["new"]))
+        await asyncio.sleep(0.05)
+        server.held.set()
+        await asyncio.gather(under_way, followed)
+        assert client.metadata.has("new", 0)
+
+    played(scene)
+
+
+def test_a_cluster_whose_brokers_are_gone_is_found_again_by_its_bootstrap_addresses():
+    async def scene(server: FakeBroker, client: Client) -> None:
+        client.metadata.brokers = {9: client.metadata.brokers[1]._replace(port=1)}
+        await client.refresh()
+        assert client.metadata.brokers.keys() == {1}
+
+    played(scene)
+
+
+def test_nobody_answers_is_told_with_the_reason_of_the_last_address():
+    async def run() -> None:
+        with pytest.raises(NotConnectedError, match=r"no broker answers: 127\.0\.0\.1:1: .*(refused|failed)"):
+            await Client.opened(ClientOptions(bootstrap=("127.0.0.1:1",)))
+
+    on_both_loops(run)
+
+
+def test_a_coordinator_is_looked_up_once_until_it_is_forgotten():
+    async def scene(server: FakeBroker, client: Client) -> None:
+        for _ in range(3):
+            assert await client.coordinator(Coordinates.GROUP, "g") == 1
+        client.forget_coordinator(Coordinates.GROUP, "g")
+        assert await client.coordinator(Coordinates.GROUP, "g") == 1
+        assert [api for api, *_ in server.asked].count(10) == 2
+
+    played(scene)
+
+
+def test_idle_connections_are_closed_and_opened_again_when_needed():
+    async def scene(server: FakeBroker, client: Client) -> None:
+        await client.ask(1, init_producer_id(None, 0))
+        connects = len(server.connects_s)
+        await asyncio.sleep(1.0)
+        assert (await client.ask(1, init_producer_id(None, 0))).producer_id == 7
+        assert len(server.connects_s) == connects + 1
+
+    played(scene, idle_s=0.4)
+
+
+def test_an_aborted_connection_fails_what_is_under_way_and_others_go_on():
+    async def scene(server: FakeBroker, client: Client) -> None:
+        await client.ask(1, init_producer_id(None, 0), Purpose.RETRY)
+        server.held = asyncio.Event()
+        asked = asyncio.create_task(client.ask(1, init_producer_id(None, 0)))
+        await asyncio.sleep(0.05)
+        client.abort(1, Purpose.DATA)
+        with pytest.raises(DisconnectedError):
+            await asked
+        server.held.set()
+        assert (await client.ask(1, init_producer_id(None, 0), Purpose.RETRY)).producer_id == 7
+
+    played(scene)
+
+
+def test_a_closed_client_asks_nobody():
+    async def scene(server: FakeBroker, client: Client) -> None:
+        await client.close()
+        with pytest.raises(NotConnectedError, match="closed"):
+            await client.ask(1, init_producer_id(None, 0))
+        client.refresh_soon()
+
+    played(scene)
+
+
+def test_what_is_older_than_what_is_known_of_a_leader_changes_nothing():
+    """KIP-320: brokers learn of a new leader one after the other."""
+    metadata = Metadata()
+    module = answer_kinds(METADATA, 12)
+
+    def answer(leader: int, epoch: int, topic_id: str = "AAAAAAAAAAAAAAAAAAAAAQ") -> Any:
+        part = module.MetadataResponsePartition(
+            error_code=ErrorCode.none,
+            partition_index=0,
+            leader_id=leader,
+            leader_epoch=epoch,
+            replica_nodes=(1, 2),
+            isr_nodes=(1,),
+            offline_replicas=(),
+        )
+        topic = module.MetadataResponseTopic(
+            error_code=ErrorCode.none, name="t", topic_id=id_of(topic_id), partitions=(part,)
+        )
+        brokers = tuple(module.MetadataResponseBroker(node_id=n, host="h", port=n) for n in (1, 2))
+        return module.MetadataResponse(throttle_time=timedelta(0), brokers=brokers, topics=(topic,))
+
+    metadata.update(answer(1, 5))
+    metadata.update(answer(2, 4))
+    assert metadata.leader("t", 0) == 1
+
+    def refusal(leader: int, epoch: int) -> Any:
+        return SimpleNamespace(current_leader=SimpleNamespace(leader_id=leader, leader_epoch=epoch))
+
+    metadata.heed("t", 0, refusal(2, 6), [])
+    metadata.update(answer(1, 5))
+    assert (metadata.leader("t", 0), metadata.epoch("t", 0)) == (2, 6)
+    for said in (refusal(1, 5), refusal(-1, 9), refusal(3, 9), SimpleNamespace()):
+        metadata.heed("t", 0, said, [])
+        assert metadata.leader("t", 0) == 2, "older, none, unknown, or not told"
+    metadata.heed("t", 0, refusal(3, 9), [SimpleNamespace(node_id=3, host="h", port=3, rack=None)])
+    assert metadata.leader("t", 0) == 3
+    metadata.update(answer(1, 0, "AAAAAAAAAAAAAAAAAAAAAg"))  # another topic of that name: its epochs are its own
+    assert metadata.topics["t"].partitions[0] == PartitionState(1, 0, 1)
+    assert id_text(metadata.topic_id("t")) == "AAAAAAAAAAAAAAAAAAAAAg"
+    assert id_of("no id") is None
+    assert str(confluent_kafka.Uuid(1 << 62 | 0x3E, -2)) == id_text(id_of("QAAAAAAAAD7//////////g")), "as librdkafka"
+
+
+def test_every_topic_is_asked_for_where_none_is_named():
+    module = __import__("kio.schema.metadata.v12.request", fromlist=["x"])
+    assert request_for(None).build(module, 12).topics is None
+    assert request_for([]).build(module, 12).topics == ()
+
+
+def test_a_refusal_has_kafkas_name_for_it():
+    assert str(BrokerError(ErrorCode.not_leader_or_follower, "t-0")) == "t-0: NOT_LEADER_OR_FOLLOWER"
+    assert BrokerError(ErrorCode.not_leader_or_follower).has_stale_metadata
+    assert not BrokerError(ErrorCode.message_too_large).is_retriable

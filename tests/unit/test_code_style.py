@@ -1,0 +1,29 @@
+"""What CONTRIBUTING.md says of style and no linter checks."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("app", "dashboards", "metrics", "mirror")
+MOST_LINES = 60  # of a function; a row of panels of a board is data, and may have more
+EXEMPTION = "# fmt" + ":"
+
+
+def test_the_formatter_lays_out_all_code():
+    files = [path for package in (*PACKAGES, "tests") for path in sorted((ROOT / package).rglob("*.py"))]
+    assert [str(path.relative_to(ROOT)) for path in files if EXEMPTION in path.read_text()] == []
+
+
+def test_a_function_fits_a_screen():
+    long = []
+    for path in sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
+        if path.parent == ROOT / "dashboards" / "boards":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                assert node.end_lineno is not None
+                if node.end_lineno - node.lineno >= MOST_LINES:
+                    long.append(f"{path.relative_to(ROOT)}: {node.name}")
+    assert long == []
