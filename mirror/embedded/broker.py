@@ -151,6 +151,11 @@ class Broker:
         return int(read_properties(self.data_dir / "server.properties")["controller.quorum.voters"].rpartition(":")[2])
 
     @property
+    def version(self) -> str:
+        """Kafka's."""
+        return self._version
+
+    @property
     def pid(self) -> int:
         """The Java process."""
         if self._process is None:

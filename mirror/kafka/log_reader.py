@@ -52,6 +52,11 @@ async def read_batches(log_of: Source, place: Key, start: int, records: int, iso
         offset = fresh[-1].last_offset + 1
         if isolation_level:
             fresh = list(record_batches.committed(fresh, part.aborted))
-        held += sum(min(batch.count, batch.last_offset - start + 1) for batch in fresh if not batch.is_control)
+        held += records_from(fresh, start)
         found += fresh
     return found
+
+
+def records_from(batches: list[Batch], start: int) -> int:
+    """Return how many records of batches are at an offset or behind it."""
+    return sum(max(0, min(batch.count, batch.last_offset - start + 1)) for batch in batches if not batch.is_control)

@@ -31,6 +31,7 @@ from mirror.kafka.messages import Bytes, Request
 from mirror.kafka.transaction_requests import init_producer_id
 from mirror.model.flow_plan import Key
 from mirror.model.record_batches import Outgoing, stamped
+from mirror.model.sequences import SEQUENCES, NextSequence
 
 REQUESTS_UNDER_WAY = 5  # per broker: max.in.flight.requests.per.connection of Kafka's client
 LEAST_REQUEST_BYTES = 1 << 20  # no broker's socket.request.max.bytes is below
@@ -47,7 +48,6 @@ TAKE_BACK_S = 2.5  # how long a batch is tried that the target certainly does no
 DECIDES_S = 10.0
 ALL_REPLICAS = -1
 NO_OFFSET = -1
-_SEQUENCES = 1 << 31  # a sequence number is a non-negative int32, 0 follows the last one
 _BATCH_OVERHEAD = 16  # of a batch in a request, without the topic's name
 
 # After these the batch may be in the log all the same.
@@ -119,11 +119,18 @@ class Client(Protocol):
 
 @dataclass(slots=True, eq=False)
 class _Delivery:
-    """A batch on its way. `sequence` is -1 until it is first sent; `may_be_there`: an attempt may have appended it."""
+    """A batch on its way.
+
+    Attributes:
+        numbered: Its numbers, where whoever sends it keeps them.
+        sequence: Its number by the producer's own count, -1 until it is first sent.
+        may_be_there: An attempt may have appended it.
+    """
 
     outgoing: Outgoing
     where: Key
     future: asyncio.Future[int]
+    numbered: NextSequence | None = None
     sequence: int = -1
     began_s: float = 0.0
     may_be_there: bool = False
@@ -175,6 +182,7 @@ class Producer:
         self._loop = asyncio.get_running_loop()
         self._id = self._epoch = -1
         self._sequences: dict[Key, int] = defaultdict(int)  # the next one
+        self._lent_epochs: dict[Key, int] = {}  # of this producer's id, by topic-partition: see `numbers`
         # Their first ones are under way, or wait for a broker.
         self._queues: dict[Key, deque[_Delivery]] = {}
         self._nodes: dict[_Lane, _Node] = defaultdict(_Node)
@@ -199,8 +207,22 @@ class Producer:
         self._id, self._epoch = response.producer_id, response.producer_epoch
         self._sequences.clear()
 
-    def send(self, outgoing: Outgoing, topic: str, partition: int) -> asyncio.Future[int]:
+    def numbers(self, topic: str, partition: int) -> NextSequence:
+        """Return numbers for a topic-partition that has none, for a caller who keeps them: nobody has used them there."""
+        where = (topic, partition)
+        epoch = self._lent_epochs[where] = self._lent_epochs.get(where, self._epoch) + 1
+        return NextSequence(self._id, epoch, 0)
+
+    def send(
+        self, outgoing: Outgoing, topic: str, partition: int, numbered: NextSequence | None = None
+    ) -> asyncio.Future[int]:
         """Queue a batch.
+
+        Args:
+            outgoing: The batch.
+            topic: Where to.
+            partition: Where to.
+            numbered: Its numbers; None: the producer counts by itself. A topic-partition has one or the other.
 
         Returns:
             A future with the target's offset of its first record, NO_OFFSET where the broker no longer knows it; or with why
@@ -208,7 +230,7 @@ class Producer:
         """
         if self.is_closed:
             raise ProducerClosedError
-        delivery = _Delivery(outgoing, (topic, partition), self._loop.create_future())
+        delivery = _Delivery(outgoing, (topic, partition), self._loop.create_future(), numbered)
         self._idle.clear()
         queue = self._queues.get(delivery.where)
         if queue is not None:
@@ -317,16 +339,14 @@ class Producer:
 
     def _numbered(self, delivery: _Delivery) -> tuple[Bytes, ...]:
         """Return a batch as it goes over the wire, in pieces: the very same bytes each time."""
+        data = delivery.outgoing.data
+        if (numbered := delivery.numbered) is not None:
+            return stamped(data, numbered.producer_id, numbered.epoch, numbered.next, transactional=False)
         if delivery.sequence < 0:
             delivery.sequence = self._sequences[delivery.where]
-            self._sequences[delivery.where] = (delivery.sequence + delivery.outgoing.count) % _SEQUENCES
-        return stamped(
-            delivery.outgoing.data,
-            self._id,
-            self._epoch,
-            delivery.sequence,
-            transactional=self.transactional_id is not None,
-        )
+            self._sequences[delivery.where] = (delivery.sequence + delivery.outgoing.count) % SEQUENCES
+        is_transactional = self.transactional_id is not None
+        return stamped(data, self._id, self._epoch, delivery.sequence, transactional=is_transactional)
 
     # --- outcomes -------------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from mirror.kafka.producer import Producer
 from mirror.kafka.protocol import COORDINATOR_S
 from mirror.kafka.transactional_producer import Rotated, TransactionalProducer, TransactionStateError
 from mirror.model.record_batches import Outgoing
+from mirror.model.sequences import NextSequence
 
 log = logging.getLogger("mirror")
 
@@ -114,9 +115,15 @@ class Target(GroupOffsets):
         """Ask for new metadata, and do not wait for it."""
         self._client.refresh_soon()
 
-    def send(self, outgoing: Outgoing, topic: str, partition: int) -> asyncio.Future[int]:
+    def send(
+        self, outgoing: Outgoing, topic: str, partition: int, numbered: NextSequence | None = None
+    ) -> asyncio.Future[int]:
         """Queue a batch; its future brings the target's base offset or the error (mirror.kafka.producer)."""
-        return self._producer.send(outgoing, topic, partition)
+        return self._producer.send(outgoing, topic, partition, numbered)
+
+    def numbers(self, topic: str, partition: int) -> NextSequence | None:
+        """Return numbers for the batches of a topic-partition that has none; None where transactions fence."""
+        return None if self._transactions is not None else self._producer.numbers(topic, partition)
 
     # --- transactions -------------------------------------------------------------------------------------------
 

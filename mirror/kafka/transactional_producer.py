@@ -21,6 +21,7 @@ from mirror.kafka.producer import Producer, ProducerClosedError, _Delivery
 from mirror.kafka.transaction_requests import ProducerState
 from mirror.model.flow_plan import Key
 from mirror.model.record_batches import Outgoing
+from mirror.model.sequences import NextSequence
 
 log = logging.getLogger("mirror")
 
@@ -180,7 +181,7 @@ class TransactionalProducer(Producer):
         """Take back what was sent since the transaction began, whatever came of it; raises KafkaError."""
         await self._end()
         if self._is_uncertain and not (self._is_second and (self._added or self._has_group)):
-            # Sequence numbers are not known either then. A new epoch begins with 0, and ends the transaction of the old one.
+            # NextSequence numbers are not known either then. A new epoch begins with 0, and ends the transaction of the old one.
             self._is_uncertain = False
             try:
                 await self._identify(self._named(self._spare))
@@ -191,8 +192,10 @@ class TransactionalProducer(Producer):
             await self._ended(is_committed=False)
         self._state = TransactionState.NONE
 
-    def send(self, outgoing: Outgoing, topic: str, partition: int) -> asyncio.Future[int]:
-        """As of a Producer; a transaction must be open."""
+    def send(
+        self, outgoing: Outgoing, topic: str, partition: int, numbered: NextSequence | None = None
+    ) -> asyncio.Future[int]:
+        """As of a Producer; a transaction must be open. It always counts by itself."""
         self._expect(TransactionState.OPEN)
         return super().send(outgoing, topic, partition)
 

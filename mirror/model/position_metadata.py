@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from mirror.model.sequences import NextSequence
+
 _NO_TAIL = "-"
 _UNTIL = "until="
 _IN_SYNC = "in-sync="
+_SEQUENCE = "seq="
 
 
 class PositionMetadata(NamedTuple):
@@ -14,18 +17,22 @@ class PositionMetadata(NamedTuple):
 
     `ids` of the topic on both sides (mirror.policy.recreated) and `tail` of the offset map, both as text. `until_ms`: a
     batch was sent whose outcome is not known, and may come into the log until then (epoch ms); 0: there is none. `in_sync`:
-    with so many replicas in sync the target appended nothing; None: it appends, as far as is known.
+    with so many replicas in sync the target appended nothing; None: it appends, as far as is known. `sequence`: the number of
+    the next batch; None: there is none yet.
     """
 
     ids: str
     tail: str = ""
     until_ms: int = 0
     in_sync: int | None = None
+    sequence: NextSequence | None = None
 
     def __str__(self) -> str:
         marks = [f"{_UNTIL}{self.until_ms}"] if self.until_ms else []
         if self.in_sync is not None:
             marks.append(f"{_IN_SYNC}{self.in_sync}")
+        if self.sequence is not None:
+            marks.append(f"{_SEQUENCE}{self.sequence}")
         if marks:
             return " ".join([self.ids, self.tail or _NO_TAIL, *marks])
         return f"{self.ids} {self.tail}".rstrip()
@@ -42,4 +49,5 @@ class PositionMetadata(NamedTuple):
             "" if tail == _NO_TAIL else tail,
             int(until) if until.isdecimal() else 0,
             int(in_sync) if in_sync.isdecimal() else None,
+            NextSequence.parse(values.get("seq", "")),
         )

@@ -71,6 +71,11 @@ class Batch:
         """True when the batch was written inside a transaction."""
         return bool(self.attributes & _TRANSACTIONAL)
 
+    @property
+    def is_timed_by_broker(self) -> bool:
+        """True where the broker set the records' timestamps (LogAppendTime)."""
+        return bool(self.attributes & _LOG_APPEND_TIME)
+
     def goes_whole(self, position: int) -> bool:
         """Tell whether the batch can cross without looking at a record.
 

@@ -262,7 +262,7 @@ class Fetching:
                 earliest - 1,
                 earliest,
             )
-            partition.position = partition.acked = earliest
+            partition.moved(earliest)
             return
         partition.truncated_to = latest
         self._on_doubt(partition)

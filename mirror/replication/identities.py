@@ -72,10 +72,18 @@ def placed(
         start = EARLIEST if from_earliest or assigned.is_late else LATEST
         return Partition(assigned, start=start, ids=str(now), identity=Identity.UNVERIFIED)
     offset, metadata = committed
-    ids, tail, until_ms, in_sync = PositionMetadata.parse(metadata)
+    ids, tail, until_ms, in_sync, sequence = PositionMetadata.parse(metadata)
     known = TopicIds.parse(ids)
     partition = Partition(
-        assigned, offset, offset, ids=ids, tail=Tail(tail), outcome_unknown_until_ms=until_ms, in_sync=in_sync
+        assigned,
+        offset,
+        offset,
+        ids=ids,
+        tail=Tail(tail),
+        outcome_unknown_until_ms=until_ms,
+        in_sync=in_sync,
+        sequence=sequence,
+        announced=sequence,
     )
     if (last := partition.tail.runs.last) is not None:
         partition.next_target_offset = last.target + last.records
@@ -109,6 +117,7 @@ def identified(plan: FlowPlan, partition: Partition, now: TopicIds, *, before: b
         partition.ids = str(ids)
         return
     partition.truncated_to, partition.high_watermark, partition.next_target_offset = None, -1, 0
+    partition.sequence = None
     assigned, offset = partition.assigned, partition.acked
     topic = assigned.topic if side == "source" else assigned.remote_topic
     what = f"{topic} was deleted and created anew on the {side} (topic id {getattr(now, side)}, was {getattr(known, side)})"

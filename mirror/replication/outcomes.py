@@ -90,6 +90,8 @@ async def find_outcomes(
     for partition in set(partitions) - unsettled:
         if partition.outcome_unknown_until_ms:
             partition.outcome_unknown_until_ms, partition.committed = 0, None
+        if partition.sequence is not None and partition.sequence.is_doubted:
+            partition.sequence = None  # the target has nothing behind the position: its numbers are no longer these
     _await_outcomes(plan, unsettled)
     # Those without a position have no metadata that would tell the next window.
     return all(p.start is None for p in unsettled)

@@ -15,6 +15,7 @@ from mirror.model.paused_topics import REASON as BY_OPERATOR
 from mirror.model.record_batches import Batch, Outgoing
 from mirror.model.repartition import Round
 from mirror.model.reports import Tally
+from mirror.model.sequences import NextSequence
 from mirror.policy.recreated import TopicIds
 
 QUEUE_BYTES = 4 << 20  # read-ahead per topic-partition
@@ -86,6 +87,8 @@ class Partition:
     committed: int | None = None
     outcome_unknown_until_ms: int = 0  # epoch ms; until then a batch may come into the target's log: nothing is sent
     in_sync: int | None = None  # replicas that were in sync when the target appended nothing
+    sequence: NextSequence | None = None  # of the record behind `acked`; None: not numbered yet, or in transactions
+    announced: NextSequence | None = None  # the one that the target's group has with its position
     tail: Tail = field(default_factory=Tail)
     queue: deque[Batch] = field(default_factory=deque)
     ready: deque[Outgoing] = field(default_factory=deque)
@@ -110,11 +113,18 @@ class Partition:
     def place(self, offset: int) -> None:
         """Start at an offset; nothing before it is to come."""
         self.tail = Tail(begins_at=0 if self.start == EARLIEST else offset)
-        self.position = self.acked = offset
+        self.moved(offset)
         self.start = None
+
+    def moved(self, offset: int) -> None:
+        """Go on at an offset for another reason than that the target has all before it: its sequence numbers end."""
+        self.position = self.acked = offset
+        self.sequence = None
 
     def landed(self, outgoing: Outgoing, base: int) -> None:
         """Note where a batch went; a broker that has forgotten a repeated one does not know its offset, and says -1."""
+        if self.sequence is not None:
+            self.sequence = self.sequence.behind(outgoing.count)
         if base >= 0:
             self.tail.acknowledged(outgoing.runs, base)
             self.next_target_offset = base + 1
@@ -122,6 +132,12 @@ class Partition:
     def passed(self, offset: int) -> None:
         """Note that the target has, or is not to have, all before an offset; that never goes back."""
         self.acked = max(self.acked, offset)
+
+    @property
+    def has_announced_numbers(self) -> bool:
+        """True when the target's group has its numbers: whoever comes after us goes on with them, or is refused."""
+        ours, known = self.sequence, self.announced
+        return ours is not None and known is not None and ours[:2] == known[:2]
 
     @property
     def has_arrived_whole(self) -> bool:

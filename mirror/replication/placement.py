@@ -99,7 +99,7 @@ class Placement:
                 end,
                 partition.position,
             )
-            partition.position = partition.acked = end
+            partition.moved(end)
             partition.truncated_to = None
         partition.high_watermark = -1
         self._settlement.placed(partition)

@@ -12,6 +12,7 @@ from mirror.model.flow_plan import Assigned, FlowPlan, Key, Window
 from mirror.model.offset_map_tail import MapRecord
 from mirror.model.position_metadata import PositionMetadata
 from mirror.model.record_batches import of_values
+from mirror.model.sequences import NextSequence
 from mirror.replication.partition import Partition
 from mirror.runtime.clock import now_ms
 
@@ -54,11 +55,12 @@ async def keep_alive(
 
 
 class PendingPosition(NamedTuple):
-    """A position of a pending commit, and what the group had `before` as far as was known: Partition.committed."""
+    """A position of a pending commit with its numbers, and what the group had `before` as far as was known."""
 
     partition: Partition
     acked: int
-    before: int | None
+    before: int | None  # Partition.committed
+    sequence: NextSequence | None = None
 
 
 class PendingCommit(NamedTuple):
@@ -93,15 +95,20 @@ class PositionCommits:
             assigned = partition.assigned
             if partition.has_arrived or is_there(target, assigned):
                 metadata = PositionMetadata(
-                    partition.ids, partition.tail.text(), partition.outcome_unknown_until_ms, partition.in_sync
+                    partition.ids,
+                    partition.tail.text(),
+                    partition.outcome_unknown_until_ms,
+                    partition.in_sync,
+                    partition.sequence,
                 )
                 offsets[assigned.remote_topic, assigned.partition] = (partition.acked, str(metadata))
-                written.append(PendingPosition(partition, partition.acked, partition.committed))
+                written.append(PendingPosition(partition, partition.acked, partition.committed, partition.sequence))
         return PendingCommit(offsets, written)
 
     def completed(self, pending: PendingCommit) -> None:
         """Take in that the target has a pending commit."""
-        for partition, acked, before in pending.written:
+        for partition, acked, before, sequence in pending.written:
+            partition.announced = sequence
             if partition.committed == before:  # else its metadata have changed since, and is to be written again
                 partition.committed = acked
 

@@ -15,11 +15,11 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from mirror.kafka.errors import ErrorCode, KafkaError, is_code
 from mirror.kafka.fetcher import Source
-from mirror.kafka.log_reader import TooMuchError, read_batches
+from mirror.kafka.log_reader import TooMuchError, read_batches, records_from
 from mirror.kafka.protocol import EARLIEST, LATEST
 from mirror.model import record_batches
 from mirror.model.flow_plan import Key
@@ -29,12 +29,10 @@ from mirror.replication.partition import Partition, Pause
 
 log = logging.getLogger("mirror")
 
-# Of one topic-partition that are read back: about what is written between two commits at full speed
-MOST_BYTES = 64 << 20
+PIECES = (10_000, 500, 20)  # records that are compared at once; fewer where they are large
 AT_ONCE = 4
 REPLICATED_WITHIN_S = 2.0
 LOOK_AGAIN_S = 0.2
-_LOG_APPEND_TIME = 1
 _FOR_GOOD = (ErrorCode.unknown_topic_or_partition, ErrorCode.topic_authorization_failed)
 
 
@@ -52,22 +50,33 @@ def matched(
     found, theirs = OffsetMap(), _records(source, source_from)
     for ours in _records(target, target_from):
         origin = next(theirs, None)
-        if origin is None or not _is_same(ours, origin):
+        if origin is None or not ours.is_same(origin):
             return None
         found.add(origin.offset, ours.offset, 1)
     return found
 
 
-def _records(batches: Iterable[Batch], start: int) -> Iterator[Any]:
+class _Compared(NamedTuple):
+    """A record as it is compared: its content as it was written, and whether a broker set its time."""
+
+    offset: int
+    timestamp: int
+    body: bytes
+    is_timed_by_broker: bool
+
+    def is_same(self, other: _Compared) -> bool:
+        """Tell whether both are the same record; times that a broker set say nothing."""
+        if self.body != other.body:
+            return False
+        return self.timestamp == other.timestamp or self.is_timed_by_broker or other.is_timed_by_broker
+
+
+def _records(batches: Iterable[Batch], start: int) -> Iterator[_Compared]:
     for batch in batches:
         if not batch.is_control:
-            yield from (record for record in record_batches.records(batch.data) if record.offset >= start)
-
-
-def _is_same(ours: Any, origin: Any) -> bool:
-    if (ours.key, ours.value, list(ours.headers)) != (origin.key, origin.value, list(origin.headers)):
-        return False
-    return bool(ours.timestamp == origin.timestamp or _LOG_APPEND_TIME in (ours.timestamp_type, origin.timestamp_type))
+            for record in record_batches.raws(batch):
+                if record.offset >= start:
+                    yield _Compared(*record, batch.is_timed_by_broker)
 
 
 class Behind(NamedTuple):
@@ -199,44 +208,87 @@ async def _behind(
 async def _resume(
     name: str, behind: Behind, source: Source, target: Source, isolation_level: int, *, is_transactional: bool
 ) -> None:
+    """Move a topic-partition behind what its target has, piece by piece; where that takes too long, the next window goes on."""
     partition, assigned = behind.partition, behind.partition.assigned
     where = f"{name}: {assigned.topic}-{assigned.partition}"
-    try:
-        ours = await read_batches(
-            target,
-            (assigned.remote_topic, assigned.partition),
-            behind.target_from,
-            behind.records,
-            int(is_transactional),
-        )
-        theirs = await read_batches(
-            source, (assigned.topic, assigned.partition), behind.source_from, behind.records, isolation_level
-        )
-        runs = matched(theirs, ours, source_from=behind.source_from, target_from=behind.target_from)
-    except (TooMuchError, record_batches.CorruptBatch, KafkaError) as error:
-        if isinstance(error, KafkaError) and not is_code(error, *_FOR_GOOD):
-            raise
-        log.warning("%s: %d records may be written twice: %s", where, behind.records, error)
-        return
-    if runs is None:
-        log.warning(
-            "%s: %d records may be written twice: those behind the last position are not the source's",
-            where,
-            behind.records,
-        )
-        return
-    if runs.last is None:
-        return  # markers of transactions only
-    position = runs.last.source + runs.last.records
+    more = behind.records
+    while behind.records > 0:
+        try:
+            runs = await _compared(behind, source, target, isolation_level, is_transactional=is_transactional)
+        except (TooMuchError, record_batches.CorruptBatch, KafkaError) as error:
+            if isinstance(error, KafkaError) and not is_code(error, *_FOR_GOOD):
+                raise
+            partition.sequence = None
+            log.warning("%s: %d records may be written twice: %s", where, behind.records, error)
+            return
+        if runs is None:
+            partition.sequence = None
+            log.warning(
+                "%s: %d records may be written twice: those behind the last position are not the source's",
+                where,
+                behind.records,
+            )
+            return
+        if (last := runs.last) is None:
+            break  # markers of transactions only
+        if not _moved(partition, behind, runs):
+            return
+        behind = behind._replace(source_from=last.source + last.records, target_from=last.target + last.records)
+    log.info(
+        "%s: going on at offset %d: the target has %d records more than the last position told",
+        where,
+        partition.position,
+        more,
+    )
+
+
+async def _compared(
+    behind: Behind, source: Source, target: Source, isolation_level: int, *, is_transactional: bool
+) -> OffsetMap | None:
+    """Return where the next records of the target were on the source, as many as are read back at once; None: they differ.
+
+    Raises:
+        TooMuchError: a few records are more than that.
+        KafkaError, CorruptBatch: one of the two cannot be read.
+    """
+    assigned = behind.partition.assigned
+    for piece in PIECES:
+        try:
+            ours = await read_batches(
+                target,
+                (assigned.remote_topic, assigned.partition),
+                behind.target_from,
+                min(piece, behind.records),
+                int(is_transactional),
+            )
+            theirs = await read_batches(
+                source,
+                (assigned.topic, assigned.partition),
+                behind.source_from,
+                records_from(ours, behind.target_from),
+                isolation_level,
+            )
+        except TooMuchError:
+            if piece == PIECES[-1]:
+                raise
+            continue
+        return matched(theirs, ours, source_from=behind.source_from, target_from=behind.target_from)
+    return None
+
+
+def _moved(partition: Partition, behind: Behind, runs: OffsetMap) -> bool:
+    """Stand behind records that both sides have; False where the position is behind them already."""
+    last = runs.last
+    assert last is not None
+    position = last.source + last.records
     if partition.start is None and position < partition.position:
-        return
+        return False
+    sequence = partition.sequence
     if partition.start is not None:
         partition.place(behind.source_from)
     partition.tail.acknowledged(runs, 0)
     partition.position = partition.acked = position
-    log.info(
-        "%s: going on at offset %d: the target has %d records more than the last position told",
-        where,
-        position,
-        behind.records,
-    )
+    # A broker counts what it appended, also what compaction has taken since.
+    appended = last.target + last.records - behind.target_from
+    partition.sequence = sequence.behind(appended) if sequence is not None else None
+    return True

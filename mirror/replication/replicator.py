@@ -111,6 +111,10 @@ class Replicator:
         """Send what was held back while it was not known whether the slot is still ours."""
         self._sending.lease_confirmed()
 
+    def positions_committed(self) -> None:
+        """Send what was held back until its numbers were committed with its position."""
+        self._settlement.announced()
+
     async def drained(self, within_s: float) -> bool:
         """Wait until every batch that was sent counts, or is refused; False when that took too long."""
         return await self._settlement.drained(within_s)

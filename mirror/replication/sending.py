@@ -122,7 +122,10 @@ class Sending:
             )
             return
         try:
-            sent = {self._target.send(batch, remote_topic, where): batch for where, batch in batches.items()}
+            sent = {
+                self._target.send(batch, remote_topic, where, partition.sequence): batch
+                for where, batch in batches.items()
+            }
         except KafkaError as error:
             self._producer_failed(partition, error)
             return
@@ -211,8 +214,10 @@ class Sending:
         if isinstance(error, UncertainError) and self._settlement.uncertain(partition, error):
             return
         if isinstance(error, UncertainError) or knows_no_such_producer(error):
-            # The next window writes through another producer, and this process opens a new one for its next.
+            # The next window compares what the target has, and this process opens another producer for its next.
             self.needs_new_producer = True
+            if partition.sequence is not None and knows_no_such_producer(error):
+                partition.sequence, partition.committed = partition.sequence.doubted(), None
             self._pauses.until_next_window(partition, f"the target no longer knows our producer ({error})")
         elif isinstance(error, NotAppendedError):
             self._pauses.standstill(partition, error)

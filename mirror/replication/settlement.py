@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from mirror.model.record_batches import Outgoing
 from mirror.replication.partition import Partition
+from mirror.replication.positions import is_there
 from mirror.runtime.clock import now_ms
 
 if TYPE_CHECKING:
     from asyncio import Event
+    from collections.abc import Callable
 
     from mirror.kafka.producer import UncertainError
+    from mirror.kafka.target import Target
 
 ARRIVES_S = 8.0  # how long a broker that has received a batch may take to append it, and be held up meanwhile
 
@@ -88,11 +91,23 @@ class Settlement(Protocol):
     def placed(self, partition: Partition) -> None:
         """Note that a topic-partition stands somewhere else now."""
 
+    def announced(self) -> None:
+        """Note that positions were committed, with the numbers of their topic-partitions."""
+
 
 class AtOnce:
-    """At least once: what the target has acknowledged counts."""
+    """At least once: what the target has acknowledged counts. Sequence numbers are the fence (mirror.model.sequences).
+
+    A: A batch is sent with numbers that are with the position on the target, not before.
+    """
 
     _sender: Sender
+
+    def __init__(self, target: Target, commit_soon: Callable[[], None]) -> None:
+        """Take the target, and what has new numbers committed; `announced` is to be called then."""
+        self._target = target
+        self._commit_soon = commit_soon
+        self._unannounced: set[Partition] = set()  # had something to send meanwhile
 
     def begin(self, sender: Sender, stop: Event) -> None:
         """Remember who sends."""
@@ -106,8 +121,22 @@ class AtOnce:
         return await self._sender.is_quiet(within_s)
 
     def may_send(self, partition: Partition) -> bool:
-        """Allow it."""
-        return True
+        """Allow it where its numbers are known; have new ones committed where it has none. Spread topics have none."""
+        assigned = partition.assigned
+        if assigned.spread_over or partition.has_announced_numbers or not is_there(self._target, assigned):
+            return True
+        if partition.sequence is None:
+            partition.sequence = self._target.numbers(assigned.remote_topic, assigned.partition)
+        partition.committed = None
+        self._unannounced.add(partition)
+        self._commit_soon()
+        return False
+
+    def announced(self) -> None:
+        """Send what has waited for its numbers, as far as they are committed."""
+        waiting, self._unannounced = self._unannounced, set()
+        for partition in waiting:
+            self._sender.send_next(partition)
 
     def sent(self) -> None:
         """Do nothing."""

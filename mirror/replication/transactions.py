@@ -132,6 +132,9 @@ class InTransactions:
         """Tell whether nothing of it is on its way or uncommitted."""
         return partition.has_arrived_whole and all(one.partition is not partition for one in self._uncommitted)
 
+    def announced(self) -> None:
+        """Do nothing: transactions fence."""
+
     def placed(self, partition: Partition) -> None:
         """Let it stand there when a transaction is aborted."""
         self._committed[partition] = partition.acked

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from mirror.config.clients import fetch_options, produce_options
@@ -14,14 +14,15 @@ from mirror.kafka.producer import DECIDES_S
 from mirror.kafka.target import Target
 from mirror.model.flow_plan import FlowPlan, Window
 from mirror.model.paused_topics import Paused
-from mirror.model.slot_lease import GRACE_S, LeaseState, WindowOutcome
+from mirror.model.slot_lease import GRACE_S, WindowOutcome
 from mirror.model.slot_ownership import COMMIT_S
 from mirror.replication.connections import Connections, connected, ended, forget, kept
 from mirror.replication.identities import Identities, placed
+from mirror.replication.leased_commits import LeasedCommits
 from mirror.replication.outcomes import find_outcomes, in_question, note_unknown_outcomes
 from mirror.replication.partition import Identity, Partition
 from mirror.replication.pauses import Pauses
-from mirror.replication.positions import PendingCommit, PositionCommits, is_there, keep_alive
+from mirror.replication.positions import PositionCommits, is_there, keep_alive
 from mirror.replication.read_ahead import Packing
 from mirror.replication.replicator import Replicator
 from mirror.replication.settlement import AtOnce, Settlement
@@ -33,6 +34,7 @@ log = logging.getLogger("mirror")
 
 DRAINS_LOST_S = 2.0  # how long a window may wait for answers when its slot has another owner
 GIVEN_UP_S = 2 * GRACE_S + 1.0  # behind a window's end, when one that hangs is ended: before it counts as dead
+END_LOOKS_S = 0.02  # how often a window whose time is over looks for its successor
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 
 
@@ -79,6 +81,7 @@ class FlowWindow:
         self._window = window
         self._fetch = fetch_options(plan.consumer)
         self._stop = asyncio.Event()
+        self._has_numbers = asyncio.Event()  # that are to be committed before anything is sent with them
         self._served = Served()
         self._commits = PositionCommits(plan, window, self._served.partitions)
         self._told: set[str] = set()
@@ -87,6 +90,7 @@ class FlowWindow:
         self._decides_ms = 0  # until when the target may not know what became of our last transaction
         self._paused = Paused()
         self._lease = Lease(plan, window, self._warn)
+        self._leased = LeasedCommits(plan, window, self._lease.own, self._commits, self._outcome)
         self._term = LeaseTerm()
         self._standing = Standing.HOLDS
 
@@ -163,13 +167,13 @@ class FlowWindow:
         """
         plan, target, window = self._plan, connections.target, self._window
         before_us = self._lease.predecessor.outcome
-        await self._claim(target)
+        await self._leased.claim(target)
         places = [plan.paused_key, *((p.remote_topic, p.partition) for p in plan.partitions)]
         before = [] if plan.is_exactly_once else places
         found = await target.committed(plan.group, [self._lease.ready, self._lease.owner, *before])
         is_over = now_ms() >= window.end_ms and self._lease.has_successor(found)
         if is_over or not self._lease.owns_slot(found):
-            await self._release(target)
+            await self._leased.release(target)
             return False
         if plan.is_exactly_once:
             self._spare = before_us.spare
@@ -193,7 +197,7 @@ class FlowWindow:
     async def _writes_by(self, target: Target, spare: int) -> None:
         """Let everybody know by which id the slot's next transactions are written, before the first one; raises KafkaError."""
         self._spare = spare
-        await self._claim(target)
+        await self._leased.claim(target)
         log.warning(
             "%s: slot %d: a transaction does not end: one of its topic-partitions takes no writes; going on beside it",
             self._plan.name,
@@ -224,6 +228,7 @@ class FlowWindow:
             self._commits,
             self._term,
             tries_all=self._window.is_first_of(MINUTE_MS),
+            commit_soon=self._has_numbers.set,
         )
         replicator.follow(self._paused)
         keeper = asyncio.create_task(self._keep(connections, replicator))
@@ -270,7 +275,7 @@ class FlowWindow:
                     )
                     connections.is_dirty = True
                     return
-                await self._release(connections.target)
+                await self._leased.release(connections.target)
             except NETWORK as error:
                 self._warn("commit positions", error)
                 await asyncio.sleep(0.2)
@@ -289,18 +294,28 @@ class FlowWindow:
         while not self._stop.is_set():
             remaining_s = (window.end_ms - now_ms()) / 1000
             if self._term.is_valid:
-                await asyncio.sleep(max(0.0, min(COMMIT_S, remaining_s)) if remaining_s > 0 else 0.02)
+                await self._next_commit(min(COMMIT_S, remaining_s) if remaining_s > 0 else END_LOOKS_S)
             has_successor, is_over = False, now_ms() >= window.end_ms
             try:
                 has_successor = await self._look(connections.target, replicator)
                 if self._standing is Standing.HOLDS and not (is_over or self._plan.is_exactly_once):
                     await self._move_tails(connections)
-                    await self._commit(connections.target)
+                    await self._leased.commit(connections.target)
+                    replicator.positions_committed()
             except NETWORK as error:
                 self._warn("commit positions", error)
                 await asyncio.sleep(0.2)
             if self._standing is not Standing.HOLDS or (is_over and (has_successor or window.lanes == 1)):
                 self._stop.set()
+
+    async def _next_commit(self, at_most_s: float) -> None:
+        """Wait until positions are to be committed: after a time, or a moment after topic-partitions got numbers."""
+        try:
+            await asyncio.wait_for(self._has_numbers.wait(), max(0.0, at_most_s))
+        except TimeoutError:
+            return
+        await asyncio.sleep(END_LOOKS_S)  # many get theirs at once
+        self._has_numbers.clear()
 
     async def _look(self, target: Target, replicator: Replicator) -> bool:
         """Look how this window stands, extend its lease if it may write, and follow what operators paused.
@@ -340,32 +355,6 @@ class FlowWindow:
         except NETWORK as error:
             self._warn(f"write {self._plan.offset_map_topic}", error)
 
-    async def _claim(self, target: Target) -> None:
-        await self._commit(target, is_claim=True)
-
-    async def _release(self, target: Target) -> None:
-        """Commit the last positions and release the lease in the same write."""
-        lease = LeaseState(self._window.number, self._window.run_id, is_released=True, outcome=self._outcome())
-        pending = self._pending(target)
-        await target.commit(self._plan.group, {**pending.offsets, self._lease.own: lease.encode()})
-        self._commits.completed(pending)
-
-    async def _commit(self, target: Target, *, is_claim: bool = False) -> None:
-        """Commit what was acknowledged since the last commit, and that the lease is held in the same write.
-
-        The lease goes with every commit: a reader of positions that a process committed late reads its old lease with
-        them, and looks at what the target has.
-        """
-        pending = self._pending(target)
-        if pending.offsets or is_claim:
-            lease = LeaseState(self._window.number, self._window.run_id, is_released=False, outcome=self._outcome())
-            await target.commit(self._plan.group, {**pending.offsets, self._lease.own: lease.encode()})
-        self._commits.completed(pending)
-
-    def _pending(self, target: Target) -> PendingCommit:
-        """Return what is to be committed; transactions have committed their own positions."""
-        return PendingCommit({}, []) if self._plan.is_exactly_once else self._commits.pending(target)
-
     def _outcome(self) -> WindowOutcome:
         return WindowOutcome(
             is_unclean=self._had_failure,
@@ -386,6 +375,7 @@ def replicator_of(
     lease: LeaseTerm,
     *,
     tries_all: bool,
+    commit_soon: Callable[[], None],
 ) -> Replicator:
     """Make a window's replicator. Exactly once needs no lease: the target refuses who was fenced.
 
@@ -396,10 +386,11 @@ def replicator_of(
         commits: Has their positions.
         lease: Says whether this window may write.
         tries_all: Also try what the target appended nothing to, and of which its metadata show no change.
+        commit_soon: Has positions committed, with new numbers; `Replicator.positions_committed` is to be called then.
     """
     target, fetch, packing = connections.target, fetch_options(plan.consumer), Packing(produce_options(plan.producer))
     pauses = Pauses(plan.name, target, partitions, packing, tries_all=tries_all)
-    settlement: Settlement = AtOnce()
+    settlement: Settlement = AtOnce(target, commit_soon)
     if plan.is_exactly_once:
         settlement = InTransactions(
             plan.name,

@@ -118,7 +118,7 @@ def test_a_successor_that_was_ready_first_says_so_again():
         while (number + 1) * WINDOW_MS / 1000 + 0.1 > time.time():
             await asyncio.sleep(0.01)
         assert target.offsets[PLAN.lease_topic, ready_key(0)][0] == number + 1
-        await first._release(target)  # type: ignore[arg-type]
+        await first._leased.release(target)  # type: ignore[arg-type]
         assert await waiting
 
     asyncio.run(scene())
@@ -136,7 +136,7 @@ def test_a_successor_waits_for_the_lease_and_acquires_it_with_the_last_positions
         assert not waiting.done()
         (partition,) = first._served.partitions
         partition.start, partition.acked = None, 42
-        await first._release(target)  # type: ignore[arg-type]
+        await first._leased.release(target)  # type: ignore[arg-type]
         assert await waiting
         assert second._served.partitions[0].position == 42
 
@@ -151,10 +151,10 @@ def test_a_window_that_nobody_served_is_a_gap_after_which_positions_are_doubted(
         assert await acquired(first, target)
         assert first._lease.predecessor.has_gap, "who comes first knows of nobody before"
         target.says_ready(number + 1)
-        await first._release(target)  # type: ignore[arg-type]
+        await first._leased.release(target)  # type: ignore[arg-type]
         assert await acquired(second, target)
         assert not second._lease.predecessor.has_gap
-        await second._release(target)  # type: ignore[arg-type]
+        await second._leased.release(target)  # type: ignore[arg-type]
         assert await acquired(fourth, target)
         assert fourth._lease.predecessor.has_gap
         assert not fourth._lease.predecessor.outcome.is_unclean
@@ -170,7 +170,7 @@ def test_a_window_in_which_something_failed_releases_its_lease_as_unclean():
         assert await acquired(first, target)
         first._warn("commit positions", OSError("no connection"))
         target.says_ready(number + 1)
-        await first._release(target)  # type: ignore[arg-type]
+        await first._leased.release(target)  # type: ignore[arg-type]
         assert await second._lease.acquire(seen_by(target).target, second._term, lambda: asyncio.sleep(0, True))
         assert second._lease.predecessor.outcome.is_unclean
         assert not second._lease.predecessor.has_gap
@@ -429,15 +429,15 @@ def test_positions_that_a_sleeper_has_covered_are_written_again_and_the_successo
     async def scene() -> None:
         target, first = await one_at_42()
         number = first._window.number
-        await first._commit(target)  # type: ignore[arg-type]
+        await first._leased.commit(target)  # type: ignore[arg-type]
         old = LeaseState(number - 4, 7, is_released=False).encode()
         target.offsets |= {("A.t", 0): (7, ""), (PLAN.lease_topic, lease_key(0, first._window.lane)): old}
         await first._look(target, Replicator())  # type: ignore[arg-type]
-        await first._commit(target)  # type: ignore[arg-type]
+        await first._leased.commit(target)  # type: ignore[arg-type]
         assert target.offsets["A.t", 0][0] == 42
         assert target.lease(lane=0) == LeaseState(number, 7, is_released=False)
         target.says_ready(number + 1)
-        await first._release(target)  # type: ignore[arg-type]
+        await first._leased.release(target)  # type: ignore[arg-type]
         second = window(number + 1)
         assert await second._lease.acquire(seen_by(target).target, second._term, lambda: asyncio.sleep(0, True))
         assert second._lease.predecessor.outcome.is_unclean
