@@ -113,6 +113,7 @@ def alerts(monitoring: Monitoring = DEFAULT) -> list[Alert]:
         *of_losses(monitoring),
         *of_delays(monitoring),
         *of_budgets(),
+        *of_timing(),
         *of_upkeep(),
         *of_groups(),
         *of_monitoring(),
@@ -387,8 +388,8 @@ def of_budgets() -> list[Alert]:
     ]
 
 
-def of_upkeep() -> list[Alert]:
-    """Return the alerts about hand-overs, clocks, comparisons, settings and heartbeats."""
+def of_timing() -> list[Alert]:
+    """Return the alerts about hand-overs that are late and clocks that differ."""
     return [
         Alert(
             name="KafkaMirrorHandoversFail",
@@ -409,9 +410,26 @@ def of_upkeep() -> list[Alert]:
             expr=f"max by ({BY_FLOW}) ({metric('clock_skew_seconds')}) > {CLOCK_SKEW_S}",
             lasts="10m",
             severity="warning",
-            summary="Records have timestamps of the future: lag in seconds, ages and latencies are too small.",
+            summary="Records have timestamps of the future: their ages and latencies are too small.",
             description=f"{THE_FLOW}: timestamps are {{{{ $value | humanizeDuration }}}} ahead of the mirror's clock.",
         ),
+        Alert(
+            name="KafkaMirrorClusterClockSkew",
+            expr=f"max by ({BY_FLOW}, cluster) (abs({metric('cluster_clock_skew_seconds')})) > {CLOCK_SKEW_S}",
+            lasts="10m",
+            severity="warning",
+            summary="A cluster's clock and the mirror's differ: lag in seconds, ages and retention are not what they seem.",
+            description=(
+                f"{THE_FLOW}: the clock of {{{{ $labels.cluster }}}}'s controller and the mirror's are "
+                "{{ $value | humanizeDuration }} apart."
+            ),
+        ),
+    ]
+
+
+def of_upkeep() -> list[Alert]:
+    """Return the alerts about comparisons, settings and heartbeats."""
+    return [
         Alert(
             name="KafkaMirrorVerifyStale",
             expr=f"time() - max by ({BY_FLOW}) ({metric('last_verify_timestamp_seconds')}) > 3600",

@@ -193,16 +193,19 @@ def _lines(server: Answers, panel: Panel, now_s: float) -> str:
     colours = [_colour(name, at) for at, (name, _) in enumerate(series)]
     is_stack = panel.kind == "stack"
     drawn = _stacked(series) if is_stack else [points for _, points in series]
-    top = max((value for points in drawn for _, value in points), default=0.0) or 1.0
+    values = [value for points in drawn for _, value in points]
+    bottom, top = min(0.0, *values), max(0.0, *values)  # what is below 0 is drawn there
+    top = top if top > bottom else bottom + 1.0
+    ends = (bottom, top)
     paths = "".join(  # the highest first: what is stacked covers what is behind it
-        f'<path d="{_path(points, now_s, top, is_filled=is_stack)}" stroke="{colour}" stroke-width="1.5" '
+        f'<path d="{_path(points, now_s, ends, is_filled=is_stack)}" stroke="{colour}" stroke-width="1.5" '
         f'fill="{colour if is_stack else "none"}"/>'
         for colour, points in reversed(list(zip(colours, drawn, strict=True)))
     )
     across = "".join(
-        f'<path d="M0 {118 - 112 * start / top:.1f} h600" stroke="{NAMED[colour]}" stroke-width="1" stroke-dasharray="6 4"/>'
+        f'<path d="M0 {_height(start, ends):.1f} h600" stroke="{NAMED[colour]}" stroke-width="1" stroke-dasharray="6 4"/>'
         for start, colour in panel.steps
-        if start is not None and start <= top
+        if start is not None and bottom <= start <= top
     )
     legend = "".join(
         f'<tr><td><span style="color: {colour}">━</span> {_text(name)}</td><td class="value">{_value(points[-1][1], panel.unit)}'
@@ -211,7 +214,9 @@ def _lines(server: Answers, panel: Panel, now_s: float) -> str:
     )
     head = '<tr><th></th><th class="value">Last</th><th class="value">Max</th></tr>'
     more = f"<p>and {len(series) - SHOWN_IN_LEGEND} more</p>" if len(series) > SHOWN_IN_LEGEND else ""
-    plot = _plot(panel, across + paths, [_value(top * share / 2, panel.unit) for share in (2, 1, 0)], now_s)
+    plot = _plot(
+        panel, across + paths, [_value(bottom + (top - bottom) * share / 2, panel.unit) for share in (2, 1, 0)], now_s
+    )
     return f'{plot}<table class="legend">{head}{legend}</table>{more}'
 
 
@@ -243,12 +248,20 @@ def _plot(panel: Panel, inside: str, values: Sequence[str], now_s: float) -> str
     return f'<div class="plot"><div class="values">{heights}</div>{drawing}<div class="times">{times}</div></div>'
 
 
-def _path(points: list[tuple[float, float]], now_s: float, top: float, *, is_filled: bool = False) -> str:
+def _height(value: float, ends: tuple[float, float]) -> float:
+    """Return where a value is drawn, from the top; `ends` are the least value of the drawing and the largest."""
+    bottom, top = ends
+    return 118 - 112 * (value - bottom) / (top - bottom)
+
+
+def _path(
+    points: list[tuple[float, float]], now_s: float, ends: tuple[float, float], *, is_filled: bool = False
+) -> str:
     """Return an SVG path; where samples are missing for more than three steps, a gap."""
     drawn = []
     breaks = {after[0] for before, after in pairwise(points) if after[0] - before[0] > 3 * RANGE_S / POINTS}
     for number, (at, value) in enumerate(points):
-        x, y = 600 * (1 - (now_s - at) / RANGE_S), 118 - 112 * max(0.0, value) / top
+        x, y = 600 * (1 - (now_s - at) / RANGE_S), _height(value, ends)
         drawn.append(f"{'M' if number == 0 or at in breaks else 'L'}{x:.1f} {y:.1f}")
     if is_filled:
         first, last = (600 * (1 - (now_s - at) / RANGE_S) for at in (points[0][0], points[-1][0]))

@@ -27,6 +27,7 @@ from dashboards.recording import (
     STATUSES,
     WORST,
     metric,
+    quantile,
 )
 from metrics.objective import OBJECTIVE
 
@@ -311,17 +312,6 @@ def catch_up_seconds() -> str:
     return f"{lag} / -(deriv({lag}[15m]) < 0)"
 
 
-def quantile(share: float, short: str, where: str = FLOW) -> str:
-    """A quantile over all records of a histogram."""
-    return f"histogram_quantile({share}, sum by (le) (rate({metric(short)}_bucket{{{where}}}[{EVERY}])))"
-
-
-def mean(short: str, where: str = FLOW) -> str:
-    """The mean over all records of a histogram: no average of averages."""
-    by = f"{{{where}}}[{EVERY}]"
-    return f"sum(rate({metric(short)}_sum{by})) / sum(rate({metric(short)}_count{by}))"
-
-
 def latency_by_flow(short: str) -> str:
     """The recorded median ("p50") or 99th percentile ("p99") of replication latency."""
     return f"max by (source, target) ({recorded({'p50': LATENCY_P50, 'p99': LATENCY_P99}[short])})"
@@ -353,15 +343,19 @@ def paused(where: str = TOPIC) -> str:
 
 def phase_p99() -> str:
     """Spark's phases around the window, 99th percentile."""
-    bucket = f'{metric("batch_duration_seconds")}_bucket{{{PROCESS},phase!~"addBatch|triggerExecution"}}'
-    return f"histogram_quantile(0.99, sum by (phase, le) (rate({bucket}[10m])))"
+    where = f'{{{PROCESS},phase!~"addBatch|triggerExecution"}}[10m]'
+    return quantile(0.99, metric("batch_duration_seconds"), "phase", where)
 
 
 def window_seconds() -> str:
     """How long windows take, mean."""
     by = f'{{{PROCESS},phase="addBatch"}}[10m]'
     name = metric("batch_duration_seconds")
-    return f"sum by (query) (rate({name}_sum{by})) / sum by (query) (rate({name}_count{by}))"
+    native = f"sum by (query) (rate({name}{by}))"
+    return (
+        f"sum by (query) (rate({name}_sum{by})) / sum by (query) (rate({name}_count{by}))\n"
+        f"or histogram_sum({native}) / histogram_count({native})"
+    )
 
 
 def windows_per_minute() -> str:
@@ -382,6 +376,16 @@ def slots_by_process() -> str:
 def slots() -> str:
     """Slots that a flow's processes share."""
     return f"max by (source, target) ({of('slots')})"
+
+
+def cluster_clocks() -> str:
+    """How far each cluster's clock is ahead of each process' own; below 0, behind."""
+    return f"max by (source, target, cluster, instance) ({of('cluster_clock_skew_seconds')})"
+
+
+def future_timestamps() -> str:
+    """How far records' timestamps were ahead of the clock of the process that read them."""
+    return f"max by (source, target) ({of('clock_skew_seconds')})"
 
 
 def conflicts() -> str:

@@ -40,10 +40,19 @@ def metric(short: str) -> str:
     return BY_NAME[f"kafka_mirror_{short}"].name
 
 
+def quantile(share: float, histogram: str, by: str, where: str) -> str:
+    """Return a quantile of a histogram's classic buckets; of its native ones, where Prometheus scrapes these alone.
+
+    `where` are the matchers and the range, as they stand behind the name.
+    """
+    classic = f"histogram_quantile({share}, sum by ({by}, le) (rate({histogram}_bucket{where})))"
+    return f"{classic}\nor histogram_quantile({share}, sum by ({by}) (rate({histogram}{where})))"
+
+
 def recording() -> dict[str, str]:
     """Return the recording rules, level:metric:operations, by name, in the order in which they build on each other."""
     lag_seconds, expected = metric("lag_seconds"), metric("expected_partitions")
-    latency = f"sum by ({BY_FLOW}, le) (rate({metric('replication_latency_seconds')}_bucket[5m]))"
+    latency = metric("replication_latency_seconds")
     return {
         COPIED: f"sum by ({BY_TOPIC}) (rate({metric('record_count_total')}[5m]))",
         COPIED_BYTES: f"sum by ({BY_TOPIC}) (rate({metric('byte_count_total')}[5m]))",
@@ -78,8 +87,8 @@ def recording() -> dict[str, str]:
             f"unless on ({BY_FLOW}) (sum by ({BY_FLOW}) (increase({metric('verify_differences_total')}[1d])) > 0)\n"
             f"or 0 * {EXPECTED}"
         ),
-        LATENCY_P50: f"histogram_quantile(0.5, {latency})",
-        LATENCY_P99: f"histogram_quantile(0.99, {latency})",
+        LATENCY_P50: quantile(0.5, latency, BY_FLOW, "[5m]"),
+        LATENCY_P99: quantile(0.99, latency, BY_FLOW, "[5m]"),
     }
 
 

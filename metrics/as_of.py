@@ -23,6 +23,9 @@ STATUSES = "kafka_mirror_partitions"
 FRESH = "kafka_mirror_fresh_partitions"
 HEADROOM = "kafka_mirror_retention_headroom_seconds"
 REPORTED = "kafka_mirror_last_progress_timestamp_seconds"
+CLOCK = "kafka_mirror_cluster_clock_skew_seconds"
+CLUSTER_UP = "kafka_mirror_cluster_up"
+CLOCK_KNOWN_S = 180.0  # three readings of a cluster's clock
 OF_LOG_ENDS = (LAG, "kafka_mirror_source_end_offset", "kafka_mirror_source_start_offset")
 OF_REPORTS = (
     "kafka_mirror_clock_skew_seconds",
@@ -36,7 +39,9 @@ OF_REPORTS = (
         for part in ("", "_min", "_max", "_avg")
     ),
 )
-assert all(name in BY_NAME for name in (*OF_LOG_ENDS, *OF_REPORTS, UNTIL, STATUS, STATUSES, FRESH, HEADROOM))
+assert all(
+    name in BY_NAME for name in (*OF_LOG_ENDS, *OF_REPORTS, CLOCK, CLUSTER_UP, UNTIL, STATUS, STATUSES, FRESH, HEADROOM)
+)
 
 Series = dict[Labels, Any]
 
@@ -55,6 +60,7 @@ def as_of(
     now_s: float,
     ends_s: Mapping[Labels, float],
     judged_s: Mapping[Labels, float],
+    clocks_s: Mapping[Labels, float],
     horizon: Horizon,
 ) -> None:
     """Change a snapshot's families, by name, to what is known at `now_s` (epoch seconds).
@@ -64,6 +70,7 @@ def as_of(
         now_s: The present.
         ends_s: When each topic-partition's log end was read.
         judged_s: When each flow's verdicts were made.
+        clocks_s: When the clock of each flow's clusters was read.
         horizon: How old these, and the last report of a flow, may be.
     """
     _leave_out_old_reports(families, now_s - horizon.silence_s)
@@ -71,6 +78,8 @@ def as_of(
     for name in OF_LOG_ENDS:
         _leave_out(families[name], old)
     _leave_out(families[HEADROOM], {labels[:3] for labels in old})
+    _leave_out(families[CLOCK], [labels for labels, read_s in clocks_s.items() if now_s - read_s > CLOCK_KNOWN_S])
+    _leave_out(families[CLOCK], [labels for labels, is_up in families[CLUSTER_UP].items() if not is_up])
     _forget_verdicts(families, {flow for flow, at_s in judged_s.items() if now_s - at_s > horizon.known_s})
     _measure_time_lag(families, now_s)
 
@@ -94,7 +103,7 @@ def _measure_time_lag(families: Mapping[str, Series], now_s: float) -> None:
     for flow in {*fresh, *(labels[:2] for labels in families[UNTIL])}:
         fresh[flow] = 0.0
     for labels, until_s in families[UNTIL].items():
-        waits_s = 0.0 if lag.get(labels) == 0 else max(0.0, now_s - until_s)
+        waits_s = 0.0 if lag.get(labels) == 0 else now_s - until_s
         lag_seconds[labels] = waits_s
         fresh[labels[:2]] += waits_s <= FRESH_S and status.get(labels) != Status.UNKNOWN
 

@@ -6,21 +6,54 @@ A tenant who creates ten thousand topics must not exhaust the memory of the Prom
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from metrics import native
 from metrics.catalogue import CATALOGUE, PARTITION, MetricSpec
 
 Labels = tuple[str, ...]
+Pairs = tuple[tuple[str, str], ...]  # names of labels and their values
+
+
+@dataclass(frozen=True, slots=True)
+class Exemplar:
+    """One value that a histogram has counted, in seconds; its labels say which, `at_s` when it was reported (epoch)."""
+
+    value: float
+    labels: Pairs
+    at_s: float
 
 
 @dataclass(slots=True)
 class Histogram:
-    """Counts by bucket (each value counts once), the last one above all bounds, and the sum of the values."""
+    """Counts by bucket (each value counts once), the last one above all bounds, and the sum of the values.
+
+    `native` are the same values by the buckets of metrics.native, `began_s` when it began to count (epoch).
+    """
 
     counts: list[int]
     total: float = 0.0
+    native: dict[int, int] = field(default_factory=dict, compare=False)
+    exemplar: Exemplar | None = field(default=None, compare=False)
+    began_s: float | None = field(default=None, compare=False)
+
+    def add(self, counts: Sequence[int], total: float, more: Sequence[int]) -> None:
+        """Count more values; `more` are the native buckets and their counts in turn."""
+        self.counts = [have + new for have, new in zip(self.counts, counts, strict=True)]
+        self.total += total
+        native.add(self.native, more)
+
+    def exemplify(self, value: float, labels: Pairs, at_s: float) -> None:
+        """Show a value as an example, unless a larger one was reported at the same time."""
+        last = self.exemplar
+        if last is None or last.at_s < at_s or last.value < value:
+            self.exemplar = Exemplar(value, labels, at_s)
+
+    def copied(self) -> Histogram:
+        """Return a histogram with counts of its own."""
+        return replace(self, counts=list(self.counts), native=dict(self.native))
 
 
 Value = float | Histogram

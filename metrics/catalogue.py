@@ -220,8 +220,20 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         labels=SLOT,
         unit="seconds",
         help="How far the timestamps of records were ahead of this machine's clock when they were read, the largest of the last "
-        "window of the slot that read any; 0 where none was. Their ages, latencies and time lag are too small by as much.",
+        "window of the slot that read any; 0 where none was. Their ages and latencies are too small by as much. It is "
+        "the producers' clocks that are told of, with LogAppendTime the source brokers'.",
         example="max by (source, target) (kafka_mirror_clock_skew_seconds) > 1",
+    ),
+    MetricSpec(
+        name="kafka_mirror_cluster_clock_skew_seconds",
+        kind="gauge",
+        labels=(*FLOW, "cluster"),
+        unit="seconds",
+        help="How far the clock of the cluster's active controller is ahead of this machine's, at least; below 0 it is behind, "
+        "and 0 where no difference was seen. Absent where the cluster does not tell it (KRaft does, from Kafka 3.3 on, to one "
+        "that may DESCRIBE the cluster) or has not answered lately.",
+        example="max by (cluster) (abs(kafka_mirror_cluster_clock_skew_seconds)) > 1",
+        told_by="all",
     ),
     MetricSpec(
         name="kafka_mirror_slots",
@@ -639,7 +651,7 @@ BY_NAME = {spec.name: spec for spec in CATALOGUE}
 
 
 def series_names(spec: MetricSpec) -> tuple[str, ...]:
-    """Return the names that the family's series have: a histogram has three."""
+    """Return the names that the family's series have: a classic histogram has three, a native one its own."""
     if spec.kind == "histogram":
-        return tuple(f"{spec.name}_{part}" for part in ("bucket", "count", "sum"))
+        return (spec.name, *(f"{spec.name}_{part}" for part in ("bucket", "count", "sum")))
     return (spec.name,)

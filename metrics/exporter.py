@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
-
+from metrics.formats import Format, negotiated
 from metrics.http_access import CHALLENGE, REFUSAL, HttpAccess
 
 log = logging.getLogger("mirror")
@@ -40,9 +39,11 @@ class _ThreadingServer(WSGIServer):
 
 @contextmanager
 def serve(
-    exposition: Callable[[], str], host: str, port: int, *, is_ready: Callable[[], bool], access: HttpAccess = OPEN
+    answer: Callable[[Format], bytes], host: str, port: int, *, is_ready: Callable[[], bool], access: HttpAccess = OPEN
 ) -> Iterator[int]:
     """Serve until the context ends; yields the port (a given 0 picks a free one). `/ready` asks for no login.
+
+    `answer` answers a scrape in the format that its Accept header asks for.
 
     Raises:
         PortTakenError: when the address is in use or cannot be bound.
@@ -63,12 +64,13 @@ def serve(
             start("404 Not Found", [("Content-Type", _PLAIN)])
             return [b"try /metrics or /ready\n"]
         try:
-            body = exposition().encode()
+            wanted = negotiated(str(environ.get("HTTP_ACCEPT", "")))
+            body = answer(wanted)
         except Exception:
             log.exception("a scrape could not be answered")
             start("500 Internal Server Error", [("Content-Type", _PLAIN)])
             return [b"the log has the error\n"]
-        headers = [("Content-Type", CONTENT_TYPE_PLAIN_0_0_4)]
+        headers = [("Content-Type", wanted.value), ("Vary", "Accept")]
         if "gzip" in str(environ.get("HTTP_ACCEPT_ENCODING", "")):
             headers.append(("Content-Encoding", "gzip"))
             body = gzip.compress(body, _FAST)

@@ -1,4 +1,4 @@
-"""Write the text that Prometheus reads (format 0.0.4), straight from the series.
+"""Write the text that Prometheus reads (format 0.0.4), straight from the series; share what other formats have in common.
 
 Not by prometheus-client, whose writer took 2 s of CPU per scrape at 140,000 series, in the process that also drives
 Spark; a test reads our text with its parser. What concerns our own process (CPU, memory, file handles) is its collectors'.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from prometheus_client import REGISTRY, generate_latest
 
@@ -16,6 +17,18 @@ from metrics.cap import Family, Histogram, Labels, Value, capped
 STRIMZI = "kafka_connect_mirror_mirrorsourceconnector_"
 STRIMZI_CHECKPOINT = "kafka_connect_mirror_mirrorcheckpointconnector_"
 STRIMZI_LAG = "kafka_consumer_fetch_manager_records_lag"
+
+
+Rendered = dict[tuple[tuple[str, ...], Labels], str]  # most label sets occur in some twenty families
+
+
+class Alias(NamedTuple):
+    """A gauge that repeats a family's values under another name."""
+
+    name: str
+    help: str
+    labels: tuple[str, ...]
+    series: Iterable[tuple[Labels, float]]
 
 
 def exposition(snapshot: Mapping[str, Mapping[Labels, Value]], *, max_series: int, strimzi_names: bool = False) -> str:
@@ -27,21 +40,25 @@ def exposition(snapshot: Mapping[str, Mapping[Labels, Value]], *, max_series: in
         strimzi_names: Also give MirrorMaker's measures the names that Strimzi's exporter rules give them.
     """
     families, dropped = capped(snapshot, max_series)
-    exposed = sum(family.size() for family in families)
-    own = {"kafka_mirror_exposed_series": exposed, "kafka_mirror_dropped_series": dropped}
-    families = [
-        Family(family.spec, (), {(): float(own[family.spec.name])}) if family.spec.name in own else family
-        for family in families
-    ]
-    rendered: dict[tuple[tuple[str, ...], Labels], str] = {}  # most label sets occur in some twenty families
+    families = telling(families, exposed=sum(family.size() for family in families), dropped=dropped)
+    rendered: Rendered = {}
     parts = list(_lines(families, rendered))
     if strimzi_names:
-        parts.extend(_strimzi(families, rendered))
+        parts.extend(alias_lines(strimzi(families), rendered))
     parts.append(generate_latest(REGISTRY).decode())
     return "".join(parts)
 
 
-def _lines(families: Iterable[Family], rendered: dict[tuple[tuple[str, ...], Labels], str]) -> Iterator[str]:
+def telling(families: Iterable[Family], *, exposed: int, dropped: int) -> list[Family]:
+    """Return the families of an answer, which tells how many series it has, and how many it leaves out."""
+    own = {"kafka_mirror_exposed_series": exposed, "kafka_mirror_dropped_series": dropped}
+    return [
+        Family(family.spec, (), {(): float(own[family.spec.name])}) if family.spec.name in own else family
+        for family in families
+    ]
+
+
+def _lines(families: Iterable[Family], rendered: Rendered) -> Iterator[str]:
     for family in families:
         spec = family.spec
         yield f"# HELP {spec.name} {_help(spec.help)}\n# TYPE {spec.name} {spec.kind}\n"
@@ -49,63 +66,75 @@ def _lines(families: Iterable[Family], rendered: dict[tuple[tuple[str, ...], Lab
             if isinstance(value, Histogram):
                 yield _histogram(family, labels, value)
             else:
-                yield f"{spec.name}{_braces(family.labels, labels, rendered)} {_number(value)}\n"
+                yield f"{spec.name}{braces(family.labels, labels, rendered)} {number(value)}\n"
 
 
 def _histogram(family: Family, labels: Labels, histogram: Histogram) -> str:
     name, lines, below = family.spec.name, [], 0
     for bound, count in zip((*family.spec.bounds, math.inf), histogram.counts, strict=True):
         below += count
-        lines.append(f"{name}_bucket{_rendered((*family.labels, 'le'), (*labels, _number(bound)))} {below}\n")
-    braces = _rendered(family.labels, labels)
-    lines.append(f"{name}_count{braces} {below}\n{name}_sum{braces} {_number(histogram.total)}\n")
+        lines.append(f"{name}_bucket{render((*family.labels, 'le'), (*labels, number(bound)))} {below}\n")
+    braces = render(family.labels, labels)
+    lines.append(f"{name}_count{braces} {below}\n{name}_sum{braces} {number(histogram.total)}\n")
     return "".join(lines)
 
 
-def _strimzi(families: Iterable[Family], rendered: dict[tuple[tuple[str, ...], Labels], str]) -> Iterator[str]:
+def alias_lines(aliases: Iterable[Alias], rendered: Rendered) -> Iterator[str]:
+    """Write gauges under other names; the same in each text format."""
+    for name, about, names, series in aliases:
+        yield f"# HELP {name} {about}\n# TYPE {name} gauge\n"
+        for labels, value in series:
+            yield f"{name}{braces(names, labels, rendered)} {number(value)}\n"
+
+
+def strimzi(families: Iterable[Family]) -> Iterator[Alias]:
+    """Return MirrorMaker's measures under the names that Strimzi's exporter rules give them."""
     by_name = {family.spec.name: family for family in families}
     for family in by_name.values():
         if not family.spec.mm2 or family.labels != family.spec.labels:
             continue
         connector = STRIMZI_CHECKPOINT if "group" in family.labels else STRIMZI
-        name = connector + family.spec.mm2.replace("-", "_")
-        yield f"# HELP {name} MirrorMaker's {family.spec.mm2}; the same as {family.spec.name}.\n# TYPE {name} gauge\n"
-        for labels, value in family.series.items():
-            yield f"{name}{_braces(family.labels, labels, rendered)} {_number(_single(value))}\n"
-    yield from _strimzi_lag(by_name["kafka_mirror_lag_records"], by_name["kafka_mirror_topic_info"])
+        about = f"MirrorMaker's {family.spec.mm2}; the same as {family.spec.name}."
+        series = ((labels, single(value)) for labels, value in family.series.items())
+        yield Alias(connector + family.spec.mm2.replace("-", "_"), about, family.labels, series)
+    lag, topics = by_name["kafka_mirror_lag_records"], by_name["kafka_mirror_topic_info"]
+    if lag.labels == lag.spec.labels:
+        about = f"The same as {lag.spec.name}, by the topic's name on the source."
+        yield Alias(STRIMZI_LAG, about, ("clientid", "topic", "partition"), _strimzi_lag(lag, topics))
 
 
-def _strimzi_lag(lag: Family, topics: Family) -> Iterator[str]:
-    """Write lag as boards know it from MirrorMaker's own consumer, whose topic is the one on the source."""
-    if lag.labels != lag.spec.labels:
-        return
+def _strimzi_lag(lag: Family, topics: Family) -> Iterator[tuple[Labels, float]]:
+    """Return lag as boards know it from MirrorMaker's own consumer, whose topic is the one on the source."""
     source_topics = {labels[:3]: labels[3] for labels in topics.series}
-    yield f"# HELP {STRIMZI_LAG} The same as {lag.spec.name}, by the topic's name on the source.\n# TYPE {STRIMZI_LAG} gauge\n"
     for (source, target, topic, partition), value in lag.series.items():
-        labels = (f"{source}->{target}", source_topics.get((source, target, topic), topic), partition)
-        yield f"{STRIMZI_LAG}{_rendered(('clientid', 'topic', 'partition'), labels)} {_number(_single(value))}\n"
+        on_source = source_topics.get((source, target, topic), topic)
+        yield (f"{source}->{target}", on_source, partition), single(value)
 
 
-def _single(value: Value) -> float:
-    assert not isinstance(value, Histogram)  # MirrorMaker has none
+def single(value: Value) -> float:
+    """Return a value that is no histogram."""
+    assert not isinstance(value, Histogram)
     return value
 
 
-def _braces(names: tuple[str, ...], labels: Labels, rendered: dict[tuple[tuple[str, ...], Labels], str]) -> str:
+def braces(names: tuple[str, ...], labels: Labels, rendered: Rendered) -> str:
+    """Return a series' labels as they stand behind its name, kept in `rendered` for the next family that has them."""
     found = rendered.get((names, labels))
     if found is None:
-        found = rendered[names, labels] = _rendered(names, labels)
+        found = rendered[names, labels] = render(names, labels)
     return found
 
 
-def _rendered(names: tuple[str, ...], labels: Labels) -> str:
+def render(names: tuple[str, ...], labels: Labels) -> str:
+    """Return labels as they stand behind a series' name."""
     if not names:
         return ""
     pairs = sorted(zip(names, labels, strict=True))
-    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in pairs) + "}"
+    return "{" + ",".join(f'{name}="{escaped(value)}"' for name, value in pairs) + "}"
 
 
-def _escaped(value: str) -> str:
+def escaped(value: str) -> str:
+    """Return a label's value without what would end it."""
     return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
 
@@ -113,7 +142,8 @@ def _help(text: str) -> str:
     return text.replace("\\", r"\\").replace("\n", r"\n")
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
+    """Return a value as Prometheus and OpenMetrics write it."""
     if math.isinf(value):
         return "+Inf" if value > 0 else "-Inf"
     return "NaN" if math.isnan(value) else repr(float(value))

@@ -5,22 +5,22 @@ Series exist from when what they are about is known, counters at 0: what is abse
 
 from __future__ import annotations
 
-import threading
 import time
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from metrics.as_of import UNTIL, Horizon, as_of
-from metrics.cap import Histogram, Labels, Value
+from metrics import leaving, native
+from metrics.as_of import CLOCK, UNTIL, Horizon, as_of
+from metrics.cap import Labels, Pairs, Value
 from metrics.catalogue import BY_NAME, CATALOGUE, FLOW, PARTITION, SLOT
 from metrics.reports import CheckpointReport, Measured, WindowReport
+from metrics.store import Store
 
 LATE_S = 1.0  # a lease acquired this long after a window's start is a late hand-over
 _SPREADS = {"age": "kafka_mirror_record_age_ms", "latency": "kafka_mirror_replication_latency_ms"}
 _CHECKPOINT_LATENCY = "kafka_mirror_checkpoint_latency_ms"
 _GROUP_FAMILIES = [spec.name for spec in CATALOGUE if "group" in spec.labels]
-_FLOW_GAUGES = [s.name for s in CATALOGUE if s.kind == "gauge" and s.labels[:2] == FLOW and s.told_by != "all"]
 _COUNTERS = {
     labels: [
         spec.name for spec in CATALOGUE if spec.kind == "counter" and spec.labels == labels and spec.told_by != "all"
@@ -32,27 +32,24 @@ _BEATS = "kafka_mirror_last_heartbeat_timestamp_seconds"
 _HISTOGRAMS = {"age": "kafka_mirror_record_age_seconds", "latency": "kafka_mirror_replication_latency_seconds"}
 
 
-class Recorder:
+class Recorder(Store):
     """Takes in replication reports, polls and Spark's events; `snapshot` is what a scrape sees."""
 
     def __init__(self, horizon: Horizon | None = None) -> None:
         """`horizon` says how long what was taken in is served; without limit by default."""
+        super().__init__()
         self._horizon = horizon or Horizon()
         self._ends_s: dict[Labels, float] = {}  # by topic-partition: when its log end was read
         self._judged_s: dict[Labels, float] = {}  # by flow: when its verdicts were made
-        self._lock = threading.Lock()
-        self._series: dict[str, dict[Labels, Any]] = {spec.name: {} for spec in CATALOGUE}
-        for spec in CATALOGUE:
-            if not spec.labels:
-                self._series[spec.name][()] = 0.0
+        self._clocks_s: dict[Labels, float] = {}  # by flow and cluster: when its clock was read
 
     def snapshot(self, *, now_s: float | None = None) -> dict[str, dict[Labels, Value]]:
         """Return what is known at `now_s` (epoch seconds, by default the present): every family's series by its name."""
         with self._lock:
-            ends_s, judged_s = dict(self._ends_s), dict(self._judged_s)
+            read_s = {"ends_s": dict(self._ends_s), "judged_s": dict(self._judged_s), "clocks_s": dict(self._clocks_s)}
             copied = copy(self._series)
         at_s = time.time() if now_s is None else now_s
-        as_of(copied, now_s=at_s, ends_s=ends_s, judged_s=judged_s, horizon=self._horizon)
+        as_of(copied, now_s=at_s, **read_s, horizon=self._horizon)
         return copied
 
     # --- what is to come ---------------------------------------------------------------------------------------
@@ -63,7 +60,7 @@ class Recorder:
             self._set("kafka_mirror_flow_info", flow, 1.0)
             self._set("kafka_mirror_flow_begun", flow, 1.0 if has_begun else 0.0)
             for name in _COUNTERS[FLOW]:
-                self._series[name].setdefault(flow, 0.0)
+                self._begin(name, flow)
 
     def awaits(self, flow: Labels, *, heartbeats: bool, now_s: float) -> None:
         """Take in that this process is to report and poll a flow, and perhaps to write its heartbeats, since now or before."""
@@ -81,9 +78,11 @@ class Recorder:
                 ([(*flow, str(s)) for s in slots], _COUNTERS[SLOT]),
             ):
                 for name in names:
-                    series = self._series[name]
                     for labels in places:
-                        series.setdefault(labels, 0.0)
+                        self._begin(name, labels)
+            for topic in {labels[:3] for labels in partitions}:
+                for name in _HISTOGRAMS.values():
+                    self._histogram(name, topic)
 
     # --- what the stream reports -----------------------------------------------------------------------------
 
@@ -115,9 +114,10 @@ class Recorder:
             self._set("kafka_mirror_last_progress_timestamp_seconds", labels[:2], now_s)
             if row.last_timestamp_ms is not None:
                 self._set("kafka_mirror_last_record_timestamp_seconds", labels, row.last_timestamp_ms / 1000)
+            where = (("partition", str(row.partition)), ("window", str(row.window_id)))
             for measure, measured in (("age", row.age), ("latency", row.latency)):
                 self._spread(_SPREADS[measure], labels, measured, row.records)
-                self._distribution(_HISTOGRAMS[measure], labels[:3], measured)
+                self._distribution(_HISTOGRAMS[measure], labels[:3], measured, where, now_s)
             if row.lease_wait_ms is not None:  # one row of each slot and window tells of the lease
                 self._lease((*labels[:2], str(row.slot)), row.lease_wait_ms, row.takeovers)
 
@@ -132,10 +132,11 @@ class Recorder:
         self._set(f"{name}_max", labels, measured.max_ms)
         self._set(f"{name}_avg", labels, measured.sum_ms / records)
 
-    def _distribution(self, name: str, labels: Labels, measured: Measured) -> None:
+    def _distribution(self, name: str, labels: Labels, measured: Measured, where: Pairs, now_s: float) -> None:
         histogram = self._histogram(name, labels)
-        histogram.counts = [have + more for have, more in zip(histogram.counts, measured.counts, strict=True)]
-        histogram.total += measured.sum_ms / 1000
+        histogram.add(measured.counts, measured.sum_ms / 1000, measured.native)
+        if measured.max_ms is not None:
+            histogram.exemplify(measured.max_ms / 1000, where, now_s)
 
     def _lease(self, slot: Labels, wait_ms: float, takeovers: int) -> None:
         is_late = takeovers == 0 and wait_ms > LATE_S * 1000
@@ -183,8 +184,9 @@ class Recorder:
         with self._lock:
             name = "kafka_mirror_batch_duration_seconds"
             histogram = self._histogram(name, (query, phase))
-            histogram.counts[bisect_left(BY_NAME[name].bounds, seconds)] += 1
-            histogram.total += seconds
+            counts = [0] * len(histogram.counts)
+            counts[bisect_left(BY_NAME[name].bounds, seconds)] = 1
+            histogram.add(counts, seconds, (native.bucket_of(seconds), 1))
 
     def query(self, name: str, *, is_active: bool) -> None:
         """Take in whether a streaming query runs."""
@@ -258,6 +260,14 @@ class Recorder:
         with self._lock:
             self._set("kafka_mirror_cluster_up", (*flow, alias), 1.0 if is_up else 0.0)
 
+    def cluster_clock(self, flow: Labels, alias: str, skew_s: float | None, *, now_s: float) -> None:
+        """Take in how far a cluster's clock is ahead of this machine's, None where that is not known."""
+        with self._lock:
+            self._series[CLOCK].pop((*flow, alias), None)
+            if skew_s is not None:
+                self._clocks_s[*flow, alias] = now_s
+                self._set(CLOCK, (*flow, alias), skew_s)
+
     # --- what a comparison finds -----------------------------------------------------------------------------
 
     def verified(self, labels: Labels, *, equal: int, wrong: int) -> None:
@@ -274,28 +284,14 @@ class Recorder:
 
     # --- what is mirrored at all -------------------------------------------------------------------------------
 
-    def info(self, name: str, labels: Labels) -> None:
-        """Take in a fact that the labels of a constant 1 tell."""
-        with self._lock:
-            self._set(name, labels, 1.0)
-
-    def count(self, name: str, labels: Labels = ()) -> None:
-        """Add one to a counter."""
-        with self._lock:
-            self._add(name, labels, 1)
-
     def keep_only(self, partitions: Collection[Labels]) -> None:
         """Remove the series of topic-partitions that left their flow, and of topics of which none is left."""
-        wanted, topics = set(partitions), {labels[:3] for labels in partitions}
+        wanted = set(partitions)
         with self._lock:
             self._ends_s = {labels: at_s for labels, at_s in self._ends_s.items() if labels in wanted}
-            for name, series in self._series.items():
-                names = BY_NAME[name].labels
-                if "topic" in names:
-                    present = wanted if "partition" in names else topics
-                    place = [names.index(label) for label in PARTITION if label in names]
-                    for labels in [key for key in series if tuple(key[at] for at in place) not in present]:
-                        del series[labels]
+            series_of = [(BY_NAME[name].labels, series) for name, series in self._series.items()]
+            for names, series in [*series_of, *self._began.items()]:
+                leaving.keep_partitions(series, names, wanted)
 
     def share(self, flow: Labels, *, owned: int, slots: int, processes: int, has_conflict: bool) -> None:
         """Take in this process' part in a flow."""
@@ -308,29 +304,8 @@ class Recorder:
     def keep_flows(self, *, served: Collection[Labels], led: Collection[Labels]) -> None:
         """Remove what is known of flows that another process serves now, or does for once what one of several does."""
         with self._lock:
-            for name in _FLOW_GAUGES:
-                wanted = led if BY_NAME[name].told_by == "leader" else served
-                for labels in [labels for labels in self._series[name] if labels[:2] not in wanted]:
-                    del self._series[name][labels]
+            leaving.keep_flows(self._series, served=served, led=led)
             self._judged_s = {flow: at_s for flow, at_s in self._judged_s.items() if flow in served}
-
-    def value(self, name: str, labels: Labels) -> float | None:
-        """Return one series' value (not of a histogram), None when it does not exist."""
-        with self._lock:
-            found: float | None = self._series[name].get(labels)
-            return found
-
-    def _add(self, name: str, labels: Labels, amount: float) -> None:
-        self._series[name][labels] = self._series[name].get(labels, 0.0) + amount
-
-    def _set(self, name: str, labels: Labels, value: float) -> None:
-        self._series[name][labels] = value
-
-    def _histogram(self, name: str, labels: Labels) -> Histogram:
-        found: Histogram | None = self._series[name].get(labels)
-        if found is None:
-            found = self._series[name][labels] = Histogram([0] * (len(BY_NAME[name].bounds) + 1))
-        return found
 
 
 def copy(series: Mapping[str, Mapping[Labels, Any]]) -> dict[str, dict[Labels, Value]]:
@@ -338,10 +313,7 @@ def copy(series: Mapping[str, Mapping[Labels, Any]]) -> dict[str, dict[Labels, V
     copied: dict[str, dict[Labels, Value]] = {name: dict(values) for name, values in series.items()}
     for spec in CATALOGUE:
         if spec.kind == "histogram":
-            copied[spec.name] = {
-                labels: Histogram(list(histogram.counts), histogram.total)
-                for labels, histogram in series[spec.name].items()
-            }
+            copied[spec.name] = {labels: histogram.copied() for labels, histogram in series[spec.name].items()}
     return copied
 
 

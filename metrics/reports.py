@@ -28,6 +28,7 @@ class Measured(NamedTuple):
     max_ms: float | None
     sum_ms: float
     counts: list[int]  # records by the bounds of metrics.catalogue.RECORD_SECONDS
+    native: list[int]  # the same records, by the buckets of metrics.native: these and their counts in turn
 
 
 class WindowReport(NamedTuple):
@@ -50,11 +51,13 @@ class WindowReport(NamedTuple):
     age_max_ms: float | None
     age_sum_ms: float
     age_counts: list[int]
+    age_native: list[int]
     latency_ms: float | None  # the last one; from a record's timestamp until the target has acknowledged it
     latency_min_ms: float | None
     latency_max_ms: float | None
     latency_sum_ms: float
     latency_counts: list[int]
+    latency_native: list[int]
     lost: int  # source offsets that were deleted before they were replicated
     rewinds: int
     reason: str  # why the topic-partition is paused; "" where it is not
@@ -65,13 +68,20 @@ class WindowReport(NamedTuple):
     @property
     def age(self) -> Measured:
         """Return the record ages."""
-        return Measured(self.age_ms, self.age_min_ms, self.age_max_ms, self.age_sum_ms, self.age_counts)
+        return Measured(
+            self.age_ms, self.age_min_ms, self.age_max_ms, self.age_sum_ms, self.age_counts, self.age_native
+        )
 
     @property
     def latency(self) -> Measured:
         """Return the replication latencies."""
         return Measured(
-            self.latency_ms, self.latency_min_ms, self.latency_max_ms, self.latency_sum_ms, self.latency_counts
+            self.latency_ms,
+            self.latency_min_ms,
+            self.latency_max_ms,
+            self.latency_sum_ms,
+            self.latency_counts,
+            self.latency_native,
         )
 
 

@@ -50,6 +50,11 @@ class Sample(NamedTuple):
         """Records not yet replicated; a position read before its end is never beyond it but for a truncated log."""
         return max(0, self.end - self.position)
 
+    @property
+    def first(self) -> int:
+        """Offset of the first record that waits: at the position, or where the log begins now."""
+        return max(self.position, self.start)
+
 
 class Verdict(NamedTuple):
     """What a window shows; not complete while the window has fewer than its polls."""
@@ -57,6 +62,29 @@ class Verdict(NamedTuple):
     status: Status
     reason: str
     is_complete: bool
+
+
+def written_by_s(timestamp_s: float, samples: Sequence[Sample], *, before_s: float | None = None) -> float:
+    """Return when the first record that waits was written at the latest, epoch seconds.
+
+    That is its timestamp, unless it was seen to wait before that: then the clock that made the timestamp is ahead.
+
+    Args:
+        timestamp_s: The record's own.
+        samples: The topic-partition's polls, the newest last.
+        before_s: What was told at the poll before.
+    """
+    if not samples:
+        return timestamp_s
+    first, seen_s = samples[-1].first, math.inf
+    for sample in reversed(samples):
+        if sample.end <= first:
+            break
+        seen_s = sample.time_s
+    if timestamp_s <= seen_s:
+        return timestamp_s
+    has_waited = len(samples) > 1 and samples[-2].first == first < samples[-2].end
+    return min(seen_s, before_s) if has_waited and before_s is not None else seen_s
 
 
 def judge(

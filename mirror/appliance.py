@@ -14,10 +14,11 @@ from importlib.metadata import version
 from typing import Any
 
 from metrics.exporter import PortTakenError, serve
-from metrics.exposition import exposition
+from metrics.formats import Format
 from metrics.listener import MirrorQueryListener, Stream
 from metrics.recorder import Recorder
 from metrics.reports import CheckpointReport, WindowReport
+from metrics.scrape import answer
 from mirror import __version__
 from mirror.config.digest import digest
 from mirror.config.settings import Settings
@@ -179,7 +180,7 @@ class Appliance:
         last = port + MOST_HERE - 1 if mirror.is_listen_default else port
         for candidate in range(port, last + 1):
             try:
-                served = serve(self._exposition, host, candidate, is_ready=lambda: self._is_ready, access=mirror.http)
+                served = serve(self._scrape, host, candidate, is_ready=lambda: self._is_ready, access=mirror.http)
                 found = stack.enter_context(served)
             except PortTakenError as error:
                 if candidate == last:
@@ -258,12 +259,18 @@ class Appliance:
     def _heartbeat_acknowledged(self, flow: tuple[str, str]) -> None:
         self.recorder.heartbeat(flow, now_s=time.time())
 
-    def _exposition(self) -> str:
+    def _scrape(self, wanted: Format) -> bytes:
         mirror, now_s = self._mirror, time.time()
         families = self.recorder.snapshot(now_s=now_s)
         served = {state.name for state in self.flows if state.membership is not None and state.membership.owned}
         answer_failover(families, now_s=now_s, flows=served, telling_groups=led(self.flows))
-        return exposition(families, max_series=mirror.metrics_max_series, strimzi_names=mirror.metrics_strimzi_names)
+        return answer(
+            wanted,
+            families,
+            self.recorder.began(),
+            max_series=mirror.metrics_max_series,
+            strimzi_names=mirror.metrics_strimzi_names,
+        )
 
     @property
     def is_stopping(self) -> bool:

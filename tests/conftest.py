@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -33,6 +34,21 @@ class GivenCluster:
 def pytest_addoption(parser: pytest.Parser) -> None:
     for name in ("primary", "backup"):
         parser.addoption(f"--bootstrap-{name}", metavar="HOST:PORT", help=f"use this {name} cluster, start none")
+    parser.addoption("--update-golden", action="store_true", help="write what is found to the files of tests/data")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Compares a text with a file of tests/data, byte for byte, or writes it there with --update-golden."""
+
+    def compare(name: str, found: str) -> None:
+        file = Path(__file__).parent / "data" / name
+        if request.config.getoption("--update-golden"):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(found)
+        assert found == file.read_text(), f"{file} differs; --update-golden writes it anew"
+
+    return compare
 
 
 @pytest.fixture(scope="session")

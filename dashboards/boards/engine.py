@@ -6,6 +6,7 @@ from dashboards import queries as q
 from dashboards.boards.words import FLOW
 from dashboards.panels import COUNT, WARN, Board, Panel, Query, Row, lines, none_wanted, stat
 
+NO_CLOCK = "no cluster tells its clock (Kafka before 3.3, or without KRaft, or no leave to DESCRIBE the cluster)"
 NO_VERIFY = "no kafka-mirror verify --every is scraped"
 
 
@@ -167,6 +168,15 @@ def _collector() -> Row:
                 may_be_empty="no poll has failed yet",
             ),
             lines("Clusters", "1 while a cluster answers.", "short", Query(q.cluster_up(), "{{cluster}}")),
+            lines(
+                "Clocks",
+                "How far the clock of each cluster's controller is ahead of a process' own; and how far records came from the "
+                "future. Who has no line has not told its clock.",
+                "s",
+                Query(q.cluster_clocks(), f"{FLOW} {{{{cluster}}}}, seen by {{{{instance}}}}"),
+                Query(q.future_timestamps(), f"{FLOW} records"),
+                may_be_empty=NO_CLOCK,
+            ),
         ),
     )
 

@@ -44,8 +44,8 @@ def configured(folder: Path, targets: list[str], *, every: str = "15s") -> Path:
 
 
 @contextmanager
-def running(file: Path, data: Path) -> Iterator[Prometheus]:
-    """Run a server with this configuration file, keeping its data in `data`, until the context ends.
+def running(file: Path, data: Path, *options: str) -> Iterator[Prometheus]:
+    """Run a server with this configuration file and options, keeping its data in `data`, until the context ends.
 
     Raises:
         MirrorError: it is not installed, or does not come up; the message has its last words.
@@ -58,7 +58,13 @@ def running(file: Path, data: Path) -> Iterator[Prometheus]:
     log = data.with_suffix(".log")
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [program, f"--config.file={file}", f"--storage.tsdb.path={data}", f"--web.listen-address=127.0.0.1:{port}"],
+            [
+                program,
+                f"--config.file={file}",
+                f"--storage.tsdb.path={data}",
+                f"--web.listen-address=127.0.0.1:{port}",
+                *options,
+            ],
             stdout=out,
             stderr=out,
         )

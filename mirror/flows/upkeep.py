@@ -1,19 +1,22 @@
-"""Keep flows in step with their clusters: begin them, follow their topics, carry settings and ACLs over."""
+"""Keep flows in step with their clusters: begin them, follow their topics, carry settings and ACLs over, compare clocks."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 
 from metrics.recorder import Recorder
 from mirror.errors import ClusterUnavailable, MirrorError
-from mirror.flows.flow import FlowState
+from mirror.flows.flow import Due, FlowState
 from mirror.flows.sync import sync_acls, sync_configs
+from mirror.kafka.cluster_clock import ClockUnknown, clock_skew
 
 log = logging.getLogger("mirror")
 
 LOOKS_EVERY_S = 0.2
+CLOCKS_EVERY_S = 60.0  # metrics.as_of.CLOCK_KNOWN_S is three times as long
 BEGIN_AGAIN_S = 10.0
 
 
@@ -30,6 +33,7 @@ class Upkeep:
         on_change: Callable[[], None],
         on_failure: Callable[[Exception], None],
         ends: threading.Event,
+        clock_skew: Callable[[Mapping[str, str]], float] = clock_skew,
     ) -> None:
         """Prepare to keep a flow.
 
@@ -41,6 +45,7 @@ class Upkeep:
             on_change: Called when the plan of the flow is another one.
             on_failure: Called with what ends the appliance.
             ends: Set when nothing is to be kept any more.
+            clock_skew: Asks a cluster how far its clock is ahead; raises ClockUnknown.
         """
         self._state = state
         self._recorder = recorder
@@ -49,6 +54,9 @@ class Upkeep:
         self._on_change = on_change
         self._on_failure = on_failure
         self._ends = ends
+        self._clock_skew = clock_skew
+        self._clocks_due = Due()
+        self._clocks_unknown: dict[str, str] = {}  # by cluster: why, as it was logged last
         self._thread = threading.Thread(target=self._keep_up, name=f"upkeep {state.flow.name}", daemon=True)
 
     def start(self) -> None:
@@ -58,7 +66,7 @@ class Upkeep:
     def _keep_up(self) -> None:
         try:
             while not self._ends.wait(LOOKS_EVERY_S):
-                for step in (self._begin_late, self._refresh, self._sync_configs, self._sync_acls):
+                for step in (self._begin_late, self._refresh, self._sync_configs, self._sync_acls, self._read_clocks):
                     if not self._ends.is_set():
                         step()
         except Exception as error:  # noqa: BLE001 - the main thread raises it
@@ -119,6 +127,25 @@ class Upkeep:
         for objection in sorted(objections - state.acl_objections):
             self._warn(f"ACLs cannot be added on {state.flow.target.alias}: {objection}")
         state.acl_objections = objections
+
+    def _read_clocks(self) -> None:
+        """Compare the clusters' clocks with this machine's: what is told of time rests on all of them."""
+        state = self._state
+        if not self._clocks_due.has_come(CLOCKS_EVERY_S):
+            return
+        for alias, client in (
+            (state.flow.source.alias, state.flow.source_admin),
+            (state.flow.target.alias, state.flow.target_admin),
+        ):
+            skew_s, why = None, ""
+            try:
+                skew_s = self._clock_skew(client)
+            except ClockUnknown as error:
+                why = str(error)
+            self._recorder.cluster_clock(state.name, alias, skew_s, now_s=time.time())
+            if why and why != self._clocks_unknown.get(alias):
+                self._warn(f"the clock of {alias} is not known: {why}", is_asked_for=False)
+            self._clocks_unknown[alias] = why
 
     def _warn(self, what: str, *, is_asked_for: bool = True) -> None:
         """Tell what did not work; after the end, when clusters may be going too, it is no news."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from metrics.history import History
-from metrics.verdict import LONG_AGO_S
+from metrics.verdict import LONG_AGO_S, written_by_s
 from mirror.flows.flow import labels_of
 from mirror.lag.first_unreplicated import FirstUnreplicated
 from mirror.lag.partition_offsets import NO_POSITIONS, FlowOffsets, LogBounds, Positions, joined
@@ -40,6 +40,7 @@ class FlowLag:
         self._reads = reads
         self._reader: FirstUnreplicated | None = None
         self._positions: Positions | None = None  # the last ones that are known; None before the first
+        self._until_s: dict[Key, float] = {}  # as it was told at the poll before
 
     def read(self, plan: FlowPlan, clusters: FlowClusters) -> FlowOffsets:
         """Return where the flow's topic-partitions stand."""
@@ -51,11 +52,25 @@ class FlowLag:
         positions = self._positions or NO_POSITIONS
         return joined(plan, positions, clusters.log_bounds(plan), is_target_read=answered is not None)
 
-    def first_unreplicated_ms(self, plan: FlowPlan, flow: FlowOffsets) -> dict[Key, float]:
-        """Return the timestamp (epoch ms) of the first unreplicated record of each topic-partition where it is known."""
+    def replicated_until_s(self, plan: FlowPlan, flow: FlowOffsets) -> Mapping[Key, float]:
+        """Return up to when (epoch seconds) each topic-partition is replicated; called when the history has the poll.
+
+        Where records wait, that is when the first of them was written. While that is not known it stays what it was, and what
+        was never known is left out.
+        """
         if self._reader is None:
             self._reader = self._reads(plan)
-        return self._reader.timestamps(flow.first_unreplicated)
+        timestamps_ms = self._reader.timestamps(flow.first_unreplicated)
+        labels = labels_of(plan)
+        until_s = {key: at_s for key, at_s in self._until_s.items() if key in flow.of}
+        for key, timestamp_ms in timestamps_ms.items():
+            until_s[key] = written_by_s(
+                timestamp_ms / 1000, self._history.of(labels[key]), before_s=self._until_s.get(key)
+            )
+        if flow.seen_s > LONG_AGO_S:
+            until_s |= {key: flow.seen_s for key, at in flow.of.items() if at.lag == 0}
+        self._until_s = until_s
+        return until_s
 
     def close(self) -> None:
         """Close the connections."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from metrics.history import History
 from mirror.config.settings import Flow
 from mirror.flows.topics import flow_plan, matched
@@ -37,17 +39,22 @@ class FlowRows:
         if plan is None:
             return self._without_source(poll)
         found = self._lag.read(plan, BoundedFlow(poll, self._source, self._target))
+        # Rows first: who makes them keeps the polls by which time lag is told.
+        rows = [self._row(assigned, found, poll) for assigned in plan.partitions]
         has_ends = found.logs is not None and bool(found.logs.ends)
-        timestamps = self._lag.first_unreplicated_ms(plan, found) if has_ends else {}
-        return [self._row(assigned, found, timestamps, poll) for assigned in plan.partitions]
+        until_s = self._lag.replicated_until_s(plan, found) if has_ends else {}
+        return [
+            replace(row, lag_seconds=time_lag_s(row.lag, until_s.get((row.topic, row.partition)), poll.now_s))
+            for row in rows
+        ]
 
     def close(self) -> None:
         """Close the connections."""
         self._lag.close()
 
-    def _row(self, assigned: Assigned, found: FlowOffsets, timestamps: dict[Key, float], poll: BoundedPoll) -> LagRow:
-        key = (assigned.topic, assigned.partition)
-        at, waits_ms = found.of[key], timestamps.get(key)
+    def _row(self, assigned: Assigned, found: FlowOffsets, poll: BoundedPoll) -> LagRow:
+        """Return a row with its verdict, whose time lag is not known yet."""
+        at = found.of[assigned.topic, assigned.partition]
         row = LagRow(
             group=self._flow.name,
             cluster=self._source.alias,
@@ -58,7 +65,6 @@ class FlowRows:
             owner=poll.owner,
             is_flow=True,
             remote_topic=assigned.remote_topic,
-            lag_seconds=time_lag_s(at.lag, waits_ms / 1000 if waits_ms is not None else None, poll.now_s),
         )
         return self._judge.judged(row, at, now_s=poll.now_s, position_s=found.positions.read_s)
 

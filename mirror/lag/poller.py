@@ -13,12 +13,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from metrics.as_of import UNTIL, Horizon
+from metrics.as_of import Horizon
 from metrics.cap import Labels
 from metrics.headroom import Retention, headroom
 from metrics.history import History
 from metrics.recorder import Recorder
-from metrics.verdict import LONG_AGO_S, Status
+from metrics.verdict import Status
 from mirror.errors import ClusterUnavailable
 from mirror.kafka.admin import Admin
 from mirror.lag.first_unreplicated import FirstUnreplicated
@@ -113,8 +113,8 @@ class Poller:
         found = flow.lag.read(plan, clusters)
         if found.logs is not None:
             self._record_offsets(labels, found, found.logs.read_s)
-            timestamps = flow.lag.first_unreplicated_ms(plan, found)
-            self._record_time_lag(labels, found, timestamps, flow.retention.of(plan, source))
+            until_s = flow.lag.replicated_until_s(plan, found)
+            self._record_time_lag(labels, found, until_s, flow.retention.of(plan, source))
             if self._publishes and found.is_target_read:
                 self._publish(plan, source, flow, found.positions.offsets)
         self._record_verdicts(name, labels.values(), time.time(), since_s)
@@ -155,7 +155,7 @@ class Poller:
         self,
         labels: Mapping[Key, Labels],
         found: FlowOffsets,
-        timestamps: Mapping[Key, float],
+        replicated_until_s: Mapping[Key, float],
         retention: Mapping[str, Retention],
     ) -> None:
         """Record up to when each topic-partition is replicated, and how long retention leaves its next record."""
@@ -164,9 +164,7 @@ class Poller:
         nearest: dict[Labels, float | None] = {labels[key][:3]: None for key in measured}
         for key, lag in measured.items():
             where = labels[key]
-            until_s = timestamps[key] / 1000 if key in timestamps else self._recorder.value(UNTIL, where)
-            if lag == 0 and found.seen_s > LONG_AGO_S:
-                until_s = found.seen_s
+            until_s = replicated_until_s.get(key)
             if until_s is None:
                 continue  # nothing is known of the record that waits
             self._recorder.replicated_until(where, until_s)

@@ -98,6 +98,8 @@ class World:
         recorder.share(("a", "b"), owned=2, slots=2, processes=1, has_conflict=False)
         recorder.cluster(("a", "b"), "a", is_up=source_up)
         recorder.cluster(("a", "b"), "b", is_up=True)
+        recorder.cluster_clock(("a", "b"), "a", 0.002 if source_up else None, now_s=now_s)
+        recorder.cluster_clock(("a", "b"), "b", -0.4, now_s=now_s)
         if source_up:
             recorder.polled(("a", "b"), now_s=now_s, took_s=0.05)
             recorder.config_drift(("a", "b"), {"a.t": stalled, "a.u": 0})

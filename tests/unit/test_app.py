@@ -211,7 +211,7 @@ def test_the_groups_page_shows_what_the_checkpoints_say(monkeypatch):
     ]
     recorder.checkpoints([row, *rows], now_s=time.time() - 30)
     snapshot = Snapshot(time_s=0.0, rows=(consumer("shop", "payments", 3, offset=35, end=50), flow("payments", 3)))
-    with serve(lambda: text(recorder), "127.0.0.1", 0, is_ready=lambda: True) as port:
+    with serve(lambda _: text(recorder).encode(), "127.0.0.1", 0, is_ready=lambda: True) as port:
         test = opened(monkeypatch, snapshot, "groups", metrics_listen=("127.0.0.1", port))
     bill, shop = test.dataframe[-1].value.to_dict("records")
     assert (bill["Group"], bill["Flow"], bill["Topic-partitions"], bill["Read again"]) == (
@@ -230,7 +230,7 @@ def test_the_health_page_shows_what_the_appliance_says_of_itself(monkeypatch):
     recorder = Recorder()
     recorder.reports([report(turn=(30.0, 0))], now_s=1_700_000_000.0)
     recorder.query("lane-0", is_active=True)
-    with serve(lambda: text(recorder), "127.0.0.1", 0, is_ready=lambda: True) as port:
+    with serve(lambda _: text(recorder).encode(), "127.0.0.1", 0, is_ready=lambda: True) as port:
         test = opened(monkeypatch, HEALTHY, "health", metrics_listen=("127.0.0.1", port))
     shown = {(what, of): value for what, of, value, _ in test.dataframe[0].value.itertuples(index=False)}
     assert shown["query_active", "query=lane-0"] == "1"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,15 +11,42 @@ import pytest
 from metrics.as_of import Horizon
 from metrics.history import History
 from metrics.verdict import LONG_AGO_S, Sample, Status
+from mirror.config.load import load
+from mirror.kafka.admin import Topic
+from mirror.lag import flow_rows
+from mirror.lag.bounded_poll import BoundedPoll
 from mirror.lag.flow_lag import FlowLag
+from mirror.lag.flow_rows import FlowRows
 from mirror.lag.judgement import Judge
 from mirror.lag.partition_offsets import LogBounds, PartitionOffsets, Positions, time_lag_s
+from mirror.lag.row_judge import RowJudge
 from mirror.model.flow_plan import Assigned, FlowPlan
+from tests.unit.test_poller import Cluster
 
 ROOT = Path(__file__).resolve().parents[2]
 KEYS = (("t", 0), ("t", 1))
 PARTITIONS = tuple(Assigned(topic, f"a.{topic}", partition, "id") for topic, partition in KEYS)
 PLAN = FlowPlan(source="a", target="b", tasks_max=1, consumer={}, producer={}, partitions=PARTITIONS)
+
+
+class Reader:
+    """Answers as mirror.lag.first_unreplicated.FirstUnreplicated does, with the timestamps it is given; None is silence."""
+
+    timestamps_ms: float | None = None
+
+    def timestamps(self, lagging):
+        return {} if self.timestamps_ms is None else dict.fromkeys(lagging, self.timestamps_ms)
+
+    def close(self):
+        pass
+
+
+class Described(Cluster):
+    """A cluster whose topic is described, too."""
+
+    def topics(self):
+        name = "t" if self.alias == "a" else "a.t"
+        return {name: Topic(name=name, partitions=1, topic_id="id")}
 
 
 class Clusters:
@@ -95,6 +123,31 @@ def test_c_while_the_source_does_not_answer_nothing_is_known_of_its_logs():
     assert found.first_unreplicated == {}
 
 
+def test_replicated_until_when_the_first_record_that_waits_was_written_and_as_before_while_it_is_not_read():
+    history, reader = History(), Reader()
+    judge, lag = Judge(history, Horizon()), FlowLag(history, reads=lambda _: reader)
+    series, clusters = ("a", "b", "a.t", "0"), Clusters(positions={KEYS[0]: 10}, ends={KEYS[0]: 10})
+
+    def until_s(time_s, *, timestamp_s=None):
+        reader.timestamps_ms = timestamp_s and timestamp_s * 1000
+        found = lag.read(PLAN, clusters)
+        judge.take_in(series, found.of[KEYS[0]], time_s=time_s, position_s=time_s)
+        return lag.replicated_until_s(PLAN, found)
+
+    assert until_s(101.0) == {KEYS[0]: 100.0}  # level: when its position was read
+    clusters.ends = {KEYS[0]: 15}
+    assert until_s(110.0) == {KEYS[0]: 100.0}
+    assert until_s(120.0, timestamp_s=105.0) == {KEYS[0]: 105.0}
+    clusters.told = {KEYS[0]: 12}
+    assert until_s(130.0, timestamp_s=999.0) == {KEYS[0]: 110.0}  # from the future, and seen to wait since then
+    assert until_s(140.0) == {KEYS[0]: 110.0}
+
+
+def test_of_what_was_never_level_and_never_read_nothing_is_told():
+    lag, clusters = FlowLag(History(), reads=lambda _: Reader()), Clusters(positions={KEYS[0]: 7}, ends={KEYS[0]: 10})
+    assert lag.replicated_until_s(PLAN, lag.read(PLAN, clusters)) == {}
+
+
 def test_an_answer_that_is_older_than_the_plan_adds_no_topic_partition():
     clusters = Clusters(positions={("gone", 0): 1}, ends={("gone", 0): 5, KEYS[0]: 5})
     assert FlowLag(History()).read(PLAN, clusters).of.keys() == set(KEYS)
@@ -130,6 +183,26 @@ def test_lag_and_the_first_record_that_waits(at, lag, first_unreplicated):
 )
 def test_time_lag(lag, until_s, seconds):
     assert time_lag_s(lag, until_s, 100.0) == seconds
+
+
+def test_a_row_of_a_record_from_the_future_waits_since_it_was_seen_as_in_the_poller(tmp_path, monkeypatch):
+    file, history, reader = tmp_path / "f", History(), Reader()
+    file.write_text("clusters = a, b\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\na->b.enabled = true\n")
+    (flow,) = (each for each in load(file).flows if each.name == "a->b")
+    monkeypatch.setattr(flow_rows, "FlowLag", partial(FlowLag, reads=lambda _: reader))
+    source, target = Described("a", end=10), Described("b", position=10)
+    rows = FlowRows(flow, source, target, None, history, RowJudge(Judge(history, Horizon()), history))
+
+    def lag_seconds(now_s):
+        (row,) = rows.read(BoundedPoll(now_s, owner=""))
+        return row.lag_seconds
+
+    assert lag_seconds(1000.0) == 0
+    source.end, reader.timestamps_ms = 12, 9_000_000.0
+    assert lag_seconds(1005.0) == 0
+    assert lag_seconds(1015.0) == 10
+    target.position, source.end = 12, 13
+    assert lag_seconds(1020.0) == 0  # another record
 
 
 def test_old_answers_count_for_the_poller_and_not_for_a_row_of_now():

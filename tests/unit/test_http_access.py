@@ -67,7 +67,7 @@ def test_metrics_are_read_over_tls_with_a_login_and_ready_without(settings, cert
     access = settings(
         "mirror.http.username = sre", "mirror.http.password = hush", f"mirror.http.tls.certificate = {certificate}"
     )
-    with serve(lambda: "up 1\n", "127.0.0.1", 0, is_ready=lambda: True, access=access) as port:
+    with serve(lambda _: b"up 1\n", "127.0.0.1", 0, is_ready=lambda: True, access=access) as port:
         address = f"127.0.0.1:{port}"
         assert access.read(address, "/metrics", timeout_s=5) == "up 1\n"
         stranger = HttpAccess(certificate=certificate)

@@ -55,7 +55,10 @@ from py4j.java_gateway import GatewayClient
 from mirror.runtime.logs import log_to_stderr
 log_to_stderr()
 server = socket.create_server(("127.0.0.1", 0))
-threading.Thread(target=lambda: server.accept()[0].close(), daemon=True).start()
+def refuse():
+    while True:  # py4j tries again where it had not sent all yet
+        server.accept()[0].close()
+threading.Thread(target=refuse, daemon=True).start()
 GatewayClient(port=server.getsockname()[1]).send_command("m\\nd\\no1\\ne\\n")
 logging.getLogger("mirror").info("the end")
 """

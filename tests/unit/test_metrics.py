@@ -13,6 +13,7 @@ from metrics.catalogue import CATALOGUE, RECORD_SECONDS
 from metrics.exporter import PortTakenError, serve
 from metrics.exposition import exposition
 from metrics.listener import MirrorQueryListener, Stream, reports
+from metrics.native import bucket_of
 from metrics.recorder import Recorder
 from metrics.reports import CheckpointReport, WindowReport, schema_of
 from mirror.lag.live_table import lag_table
@@ -46,11 +47,13 @@ def report(topic="a.t", partition=0, *, records=4, reason="", is_paused_by_opera
         age_max_ms=3.0,
         age_sum_ms=8.0,
         age_counts=counts(b0=records),
+        age_native=[bucket_of(0.002), records],
         latency_ms=2.0,
         latency_min_ms=2.0,
         latency_max_ms=4.0,
         latency_sum_ms=12.0,
         latency_counts=counts(b0=records),
+        latency_native=[bucket_of(0.003), records],
         lost=0,
         rewinds=0,
         reason=reason,
@@ -129,7 +132,8 @@ def test_a_row_of_spark_is_the_report_that_the_worker_sent():
     columns = [column.split() for column in schema_of(WindowReport).split(", ")]
     assert [name for name, _ in columns] == list(WindowReport._fields)
     assert dict(columns) | {"source": "string", "records": "bigint", "age_ms": "double"} == dict(columns)
-    assert dict(columns)["age_counts"] == dict(columns)["latency_counts"] == "array<bigint>"
+    arrays = {f"{measure}_{kind}" for measure in ("age", "latency") for kind in ("counts", "native")}
+    assert {name for name, kind in columns if kind == "array<bigint>"} == arrays
     assert [column.split()[0] for column in schema_of(CheckpointReport).split(", ")] == list(CheckpointReport._fields)
     sent = [report(), report(partition=1)._replace(**UNMEASURED)]
     rows = [Row(*WindowReport._fields)(*each) for each in sent]
@@ -138,8 +142,8 @@ def test_a_row_of_spark_is_the_report_that_the_worker_sent():
     progress = SimpleNamespace(name="lane-0", observedMetrics={"replication": {"reports": rows}}, durationMs={})
     MirrorQueryListener(Recorder(), streams={"replication": stream}).onQueryProgress(SimpleNamespace(progress=progress))
     assert taken == sent
-    assert taken[0].age == (1.0, 1.0, 3.0, 8.0, counts(b0=4))
-    assert taken[0].latency == (2.0, 2.0, 4.0, 12.0, counts(b0=4))
+    assert taken[0].age == (1.0, 1.0, 3.0, 8.0, counts(b0=4), [bucket_of(0.002), 4])
+    assert taken[0].latency == (2.0, 2.0, 4.0, 12.0, counts(b0=4), [bucket_of(0.003), 4])
 
 
 def test_series_of_partitions_that_left_go_away():
@@ -195,7 +199,7 @@ def test_the_listener_takes_in_the_phases_of_a_batch_and_counts_its_events():
 
 def test_spread_keeps_last_lowest_highest_and_sum():
     spread = Spread()
-    assert spread.columns() == (None, None, None, 0.0, counts())
+    assert spread.columns() == (None, None, None, 0.0, counts(), [])
     spread.add(5, 9, 14, 2)
     spread.add(-2, 3, 1, 2)
     assert spread.columns()[:4] == (-2, -2, 9, 15)
@@ -211,6 +215,14 @@ def test_a_batch_is_spread_evenly_over_the_buckets_between_its_first_and_last_va
     assert spread.counts == counts(b8=12, b9=26, b10=62, b20=3)
     spread.add(499, 4_000_000, 0, 1)  # one record between two far bounds is still one
     assert sum(spread.counts) == 104
+
+
+def test_histograms_of_what_is_served_begin_at_0():
+    """The first window's records are an increase, too."""
+    recorder = Recorder()
+    recorder.serves(("a", "b"), [("a", "b", "a.t", "0"), ("a", "b", "a.t", "1")], expected=2, slots=(0,))
+    for name in ("replication_latency", "record_age"):
+        assert recorder.snapshot()[f"kafka_mirror_{name}_seconds"] == {("a", "b", "a.t"): Histogram(counts())}
 
 
 def test_a_topics_histogram_adds_up_its_partitions():
@@ -253,7 +265,7 @@ def test_names_are_unique_and_end_as_their_kind_wants():
 
 def test_metrics_and_readiness_over_http():
     is_ready = False
-    with serve(lambda: "up 1\n", "127.0.0.1", 0, is_ready=lambda: is_ready) as port:
+    with serve(lambda _: b"up 1\n", "127.0.0.1", 0, is_ready=lambda: is_ready) as port:
         with pytest.raises(urllib.error.HTTPError, match="503") as refused:
             urllib.request.urlopen(f"http://127.0.0.1:{port}/ready")
         refused.value.close()
@@ -268,13 +280,13 @@ def test_metrics_and_readiness_over_http():
             assert gzip.decompress(answer.read()) == b"up 1\n"
         with (
             pytest.raises(PortTakenError, match=rf"127\.0\.0\.1:{port}"),
-            serve(str, "127.0.0.1", port, is_ready=lambda: True),
+            serve(lambda _: b"", "127.0.0.1", port, is_ready=lambda: True),
         ):
             pass
 
 
 def test_a_scrape_that_fails_says_so_and_logs_why(caplog):
-    def broken():
+    def broken(_):
         raise ValueError("no text today")
 
     with serve(broken, "127.0.0.1", 0, is_ready=lambda: True) as port:

@@ -301,6 +301,29 @@ def test_a_level_partition_lags_no_second_and_has_all_its_retention(recorder, tm
     assert recorder.value("kafka_mirror_retention_headroom_seconds", SERIES[:3]) == 3600
 
 
+def test_a_waiting_record_from_the_future_has_waited_since_it_was_seen(recorder, tmp_path):
+    """Its timestamp would make a lag of 0, or below, of a topic-partition that stands still."""
+
+    class Ahead(Reader):
+        ago_s = -3600.0
+
+    poller, source, target = (
+        Poller(recorder, tmp_path / "h", reads=Ahead),
+        Cluster("a", end=10),
+        Cluster("b", position=7),
+    )
+    poll(poller, source, target)
+    assert shown(recorder, "lag_seconds", SERIES) == pytest.approx(0, abs=2)
+    poll(poller, source, target, times=12)
+    assert shown(recorder, "lag_seconds", SERIES, after_s=120) == pytest.approx(120, abs=2)
+    assert shown(recorder, "fresh_partitions", SERIES[:2], after_s=120) == 0
+    target.position = source.end = 20
+    poll(poller, source, target)
+    source.end = 25
+    poll(poller, source, target)
+    assert shown(recorder, "lag_seconds", SERIES) == pytest.approx(0, abs=2)  # another record, seen just now
+
+
 def test_an_unread_record_leaves_no_time_lag_which_is_not_zero(recorder, tmp_path):
     class Silent(Reader):
         ago_s = None

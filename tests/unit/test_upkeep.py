@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Mapping
 
 import pytest
 
@@ -11,6 +13,7 @@ from mirror.config.load import load
 from mirror.errors import ClusterUnavailable, SettingsError
 from mirror.flows.flow import FlowState, state_of
 from mirror.flows.upkeep import Upkeep
+from mirror.kafka.cluster_clock import ClockUnknown
 from mirror.lag.judgement import horizon_of
 from tests.waiting import eventually
 
@@ -31,6 +34,8 @@ class Appliance:
         self.failures: list[Exception] = []
         self.ends = threading.Event()
         self.answers = threading.Event()
+        self.clocks: dict[str, float] = {}  # by bootstrap server
+        self.recorder = Recorder(horizon_of(poll_interval_s=1, window_s=1))
 
     def begin(self, state: FlowState) -> None:
         source = state.flow.source.alias
@@ -41,17 +46,23 @@ class Appliance:
         self.began.append(source)
         self.ends.wait(60)  # there is no plan here: it would be begun again
 
+    def clock_skew(self, client: Mapping[str, str]) -> float:
+        try:
+            return self.clocks[client["bootstrap.servers"]]
+        except KeyError:
+            raise ClockUnknown("it does not say") from None
+
     def start(self) -> list[Upkeep]:
-        recorder = Recorder(horizon_of(poll_interval_s=1, window_s=1))
         upkeep = [
             Upkeep(
                 state,
-                recorder,
+                self.recorder,
                 begin=self.begin,
                 discover=lambda _: False,
                 on_change=self.changed.set,
                 on_failure=self.failures.append,
                 ends=self.ends,
+                clock_skew=self.clock_skew,
             )
             for state in self.states
         ]
@@ -113,3 +124,15 @@ def test_after_the_end_a_cluster_that_is_gone_too_is_no_news(appliance, caplog):
         because="it ends by itself",
     )
     assert "not begun yet" not in caplog.text
+
+
+def test_clocks_are_compared_and_what_does_not_tell_its_own_has_no_skew(appliance):
+    clock = "kafka_mirror_cluster_clock_skew_seconds"
+    appliance.raises = {"A": ClusterUnavailable("down", cluster="A"), "B": ClusterUnavailable("down", cluster="B")}
+    appliance.clocks = {"A:1": 30.5, "t:1": -2.0}
+    appliance.start()
+    eventually(lambda: len(appliance.recorder.snapshot()[clock]) == 3, within_s=PATIENCE_S, because="clocks are read")
+    told = {("A", "T", "A"): 30.5, ("A", "T", "T"): -2.0, ("B", "T", "T"): -2.0}
+    assert appliance.recorder.snapshot()[clock] == told
+    # What has not been read for three minutes is not told any more.
+    assert appliance.recorder.snapshot(now_s=time.time() + 181)[clock] == {}

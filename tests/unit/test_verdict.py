@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metrics.history import History
-from metrics.verdict import WINDOW, Sample, Status, judge
+from metrics.verdict import WINDOW, Sample, Status, judge, written_by_s
 
 NOW = 1000.0
 EVERY_S = 5.0
@@ -158,3 +158,30 @@ def test_partitions_that_left_are_forgotten():
         found.add(key, Sample(1.0, 1, 1))
     found.keep_only({("a",)})
     assert (len(found.of(("a",))), found.of(("b",))) == (1, [])
+
+
+# --- timestamps of the future ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("timestamp_s", "samples", "before_s", "written_s"),
+    [
+        (NOW - 70, history([5, 5], [9, 9]), NOW - 90, NOW - 70),  # a timestamp that can be is taken as it is
+        (NOW + 60, history([5, 5, 5], [5, 9, 9]), NOW - 10, NOW - 10),  # first seen two polls ago, and told so
+        (NOW - 1, history([5, 5, 5], [5, 9, 9]), None, NOW - 5),  # ahead by less than it has waited
+        (NOW + 60, history([7], [9]), None, NOW),  # a first poll knows of itself alone
+        (NOW + 60, history([5, 8], [9, 12]), NOW - 5, NOW - 5),  # offset 8 was there at the poll before
+        (NOW + 60, history([5, 8], [8, 12]), NOW - 5, NOW),  # and here it was not: the mirror keeps up
+        (NOW + 60, history([5] * 10, [9] * 10), NOW - 600, NOW - 600),  # it has waited for longer than there are polls
+        (NOW + 60, [], None, NOW + 60),
+    ],
+)
+def test_a_record_was_written_when_it_was_seen_whatever_its_clock_says(timestamp_s, samples, before_s, written_s):
+    assert written_by_s(timestamp_s, samples, before_s=before_s) == written_s
+
+
+def test_what_retention_deleted_says_nothing_of_the_record_behind_it():
+    """Offset 5 has waited for long; but the first that is left is 90, which is younger."""
+    samples = [Sample(NOW - 100, 5, 60), Sample(NOW - 5, 5, 95, start=90), Sample(NOW, 5, 99, start=90)]
+    assert written_by_s(NOW - 20, samples, before_s=NOW - 300) == NOW - 20
+    assert written_by_s(NOW + 20, samples, before_s=NOW - 5) == NOW - 5

@@ -1,0 +1,28 @@
+"""Remove the series of what is gone: topic-partitions that left their flow, flows that another process serves. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import Any
+
+from metrics.cap import Labels
+from metrics.catalogue import BY_NAME, CATALOGUE, FLOW, PARTITION
+
+FLOW_GAUGES = [s.name for s in CATALOGUE if s.kind == "gauge" and s.labels[:2] == FLOW and s.told_by != "all"]
+
+
+def keep_partitions(series: dict[Labels, Any], names: tuple[str, ...], partitions: set[Labels]) -> None:
+    """Remove from series with labels of these names what is of other topic-partitions, or of topics without any."""
+    if "topic" in names:
+        present = partitions if "partition" in names else {labels[:3] for labels in partitions}
+        place = [names.index(label) for label in PARTITION if label in names]
+        for labels in [key for key in series if tuple(key[at] for at in place) not in present]:
+            del series[labels]
+
+
+def keep_flows(families: dict[str, dict[Labels, Any]], *, served: Container[Labels], led: Container[Labels]) -> None:
+    """Remove gauges of flows that this process does not serve, or, where one process tells of a flow, does not lead."""
+    for name in FLOW_GAUGES:
+        wanted = led if BY_NAME[name].told_by == "leader" else served
+        for labels in [labels for labels in families[name] if labels[:2] not in wanted]:
+            del families[name][labels]

@@ -1,0 +1,98 @@
+"""Read a cluster's clock: that of its active controller, which a KRaft cluster tells to whoever may describe it.
+
+The answer to DescribeQuorum says of each voter when it was last level with the leader, by the leader's clock (KIP-836). Of the
+leader itself that is the moment of the answer. Nothing is written for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+from mirror.config.client_values import ClientError
+from mirror.config.clients import ClientOptions, client_options
+from mirror.kafka.client import Client
+from mirror.kafka.errors import ErrorCode, KafkaError, UnsupportedError, name_of
+from mirror.kafka.messages import Request
+
+WITHIN_S = 5.0
+ASKED = 3  # times; the quickest answer says most
+TICK_S = 0.001  # what the answer tells is cut to milliseconds
+METADATA = "__cluster_metadata"
+
+
+class ClockUnknown(Exception):
+    """The cluster does not tell its clock; the message says why."""
+
+
+def clock_skew(client: Mapping[str, str]) -> float:
+    """Return by how many seconds at least a cluster's clock is ahead of this machine's.
+
+    Below 0 it is behind; 0 says that no difference was seen.
+
+    Args:
+        client: Java properties of a client that may DESCRIBE the cluster.
+
+    Raises:
+        ClockUnknown: The cluster has no KRaft controller, does not show it to this client, or does not answer.
+    """
+    try:
+        return asyncio.run(asyncio.wait_for(_skew(client_options(client)), WITHIN_S))
+    except TimeoutError as error:
+        raise ClockUnknown(f"no answer within {WITHIN_S:.0f} s") from error
+    except UnsupportedError as error:
+        raise ClockUnknown("its brokers do not tell it (Kafka 3.3 or newer with KRaft does)") from error
+    except (ClientError, KafkaError, OSError) as error:
+        raise ClockUnknown(str(error) or type(error).__name__) from error
+
+
+async def _skew(options: ClientOptions) -> float:
+    client = await Client.opened(options)
+    try:
+        answers = [await _asked(client) for _ in range(ASKED)]
+    finally:
+        await client.close()
+    return skew_between(*min(answers, key=lambda answer: answer[2] - answer[0]))
+
+
+async def _asked(client: Client) -> tuple[float, float, float]:
+    """Return when it was asked, what the leader's clock said, and when the answer came; epoch seconds."""
+    began_s = time.time()
+    answer = await client.ask_any(_describe_quorum())
+    ended_s = time.time()
+    return began_s, leaders_clock_ms(answer) / 1000, ended_s
+
+
+def _describe_quorum() -> Request:
+    def build(module: ModuleType, _: int) -> Any:
+        partition = module.PartitionData(partition_index=0)
+        return module.DescribeQuorumRequest(topics=(module.TopicData(topic_name=METADATA, partitions=(partition,)),))
+
+    return Request(55, 1, 2, build)  # version 0 has no times
+
+
+def leaders_clock_ms(answer: Any) -> int:
+    """Return what the quorum's leader says of itself.
+
+    Raises:
+        ClockUnknown: It is refused, or says nothing.
+    """
+    partitions = [partition for topic in answer.topics for partition in topic.partitions]
+    for code in (answer.error_code, *(partition.error_code for partition in partitions)):
+        if code is not ErrorCode.none:
+            raise ClockUnknown(f"it refuses to describe its quorum: {name_of(code)}")
+    for partition in partitions:
+        for voter in partition.current_voters:
+            if voter.replica_id == partition.leader_id and voter.last_caught_up_timestamp > 0:
+                return int(voter.last_caught_up_timestamp)
+    raise ClockUnknown("its quorum has no leader now")
+
+
+def skew_between(asked_s: float, told_s: float, answered_s: float) -> float:
+    """Return how far a clock that said `told_s` between two moments was outside of them; 0 where it was not."""
+    if told_s > answered_s:
+        return told_s - answered_s
+    return min(0.0, told_s + TICK_S - asked_s)

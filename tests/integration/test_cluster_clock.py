@@ -1,0 +1,35 @@
+"""The clock of a real cluster's controller, read without a record being written."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from mirror.kafka import cluster_clock
+from mirror.kafka.cluster_clock import ClockUnknown, clock_skew
+
+pytestmark = pytest.mark.kafka
+
+
+def test_on_one_machine_no_difference_is_seen(primary):
+    assert clock_skew({"bootstrap.servers": primary.bootstrap}) == 0
+
+
+@pytest.mark.parametrize("ahead_s", [-40.0, 0.75, 3600.0])
+def test_a_difference_is_measured_to_some_milliseconds(primary, monkeypatch, ahead_s):
+    """Both run on this machine, so it is our clock that is shifted."""
+    real = time.time
+    monkeypatch.setattr(cluster_clock.time, "time", lambda: real() - ahead_s)
+    assert clock_skew({"bootstrap.servers": primary.bootstrap}) == pytest.approx(ahead_s, abs=0.2)
+
+
+def test_a_cluster_that_is_silent_or_gone_is_unknown(backup):
+    backup.pause()
+    try:
+        with pytest.raises(ClockUnknown, match="no answer"):
+            clock_skew({"bootstrap.servers": backup.bootstrap})
+    finally:
+        backup.resume()
+    with pytest.raises(ClockUnknown):
+        clock_skew({"bootstrap.servers": "127.0.0.1:1"})
