@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum
 from typing import Any
 
+from mirror.kafka import transaction_coordinators as coordinators
 from mirror.kafka import transaction_requests as requests
 from mirror.kafka.client import Coordinates, Purpose
-from mirror.kafka.errors import SILENCES, BrokerError, ErrorCode, KafkaError, check, is_code
+from mirror.kafka.errors import BrokerError, ErrorCode, KafkaError, check, is_code
 from mirror.kafka.group_offsets import in_parts
-from mirror.kafka.messages import Request
-from mirror.kafka.producer import Producer, ProducerClosedError, _Delivery
+from mirror.kafka.producer import Producer, _Delivery
+from mirror.kafka.transaction_coordinators import StuckError, TransactionCoordinators, codes_of, own_code
 from mirror.kafka.transaction_requests import ProducerState
 from mirror.model.flow_plan import Key
 from mirror.model.record_batches import Outgoing
@@ -25,24 +26,13 @@ from mirror.model.sequences import NextSequence
 
 log = logging.getLogger("mirror")
 
-# The broker still writes the markers of the transaction before: it takes milliseconds.
-MARKERS_S = 0.005
-# After so long one of its topic-partitions takes no marker. That transaction is decided, but its id is of no use until then.
-STUCK_S = 2.0
 SPARES = 10
 FENCE_AGAIN_S = 1.0
 
 Rotated = Callable[[int], Awaitable[None]]
 
-_COORDINATOR_MOVED = (ErrorCode.coordinator_not_available, ErrorCode.not_coordinator)
-_COME_AGAIN = (*_COORDINATOR_MOVED, ErrorCode.coordinator_load_in_progress, ErrorCode.concurrent_transactions)
 _FEATURE, _SECOND = "transaction.version", 2
 _IN_SECOND = (12, 12)  # versions of Produce requests
-_FENCED = (ErrorCode.invalid_producer_epoch, ErrorCode.producer_fenced)
-
-
-class StuckError(KafkaError):
-    """A transaction that was decided long ago does not end: one of its topic-partitions takes no marker."""
 
 
 class TransactionStateError(KafkaError):
@@ -77,6 +67,9 @@ class TransactionalProducer(Producer):
         self._adding: asyncio.Task[None] | None = None
         self._has_group = False
         self._is_uncertain = False  # a batch of the open transaction has no outcome: it can only be aborted
+        self._coordinators = TransactionCoordinators(
+            self._client, retry_s=self._retry_s, is_closed=lambda: self.is_closed
+        )
         self._is_second = False  # which version of the protocol the cluster speaks
         self._held_up: list[_Delivery] = []  # wait for the transaction before to end, or for another id
         self._rotating: asyncio.Task[None] | None = None
@@ -121,7 +114,7 @@ class TransactionalProducer(Producer):
     async def _identify(self, name: str) -> None:
         self.transactional_id = name
         request = requests.init_producer_id(name, self._transaction_timeout_ms)
-        self._identified(await self._asked(request, _own_code))
+        self._identified(await self._coordinators.ask(request, own_code, key=name))
 
     @property
     def _who(self) -> ProducerState:
@@ -255,8 +248,10 @@ class TransactionalProducer(Producer):
     async def _add_to_transaction(self, adding: dict[Key, _Delivery]) -> None:
         """Add topic-partitions; those that are denied, or gone, keep none of the others out."""
         while adding and not self.is_closed:
-            answer = await self._asked(
-                requests.add_partitions(self._who, adding), lambda found: _codes(requests.added(found))
+            answer = await self._coordinators.ask(
+                requests.add_partitions(self._who, adding),
+                lambda found: codes_of(requests.added(found)),
+                key=self.transactional_id,
             )
             for where, code in requests.added(answer):
                 self._taken_up(adding, where, code)
@@ -288,14 +283,14 @@ class TransactionalProducer(Producer):
         No batch of this transaction can have been appended before that one has ended.
         """
         now_s = self._loop.time()
-        if now_s - self._held_up_s > 2 * STUCK_S:
+        if now_s - self._held_up_s > 2 * coordinators.STUCK_S:
             self._held_up_s = now_s  # the first one of a while
-        if self._rotating is not None or now_s - self._held_up_s > STUCK_S:
+        if self._rotating is not None or now_s - self._held_up_s > coordinators.STUCK_S:
             self._held_up.append(delivery)
             if self._rotating is None:
                 self._rotating = self._loop.create_task(self._rotate_held_up())
             return
-        self._loop.call_later(MARKERS_S, self._again, delivery)
+        self._loop.call_later(coordinators.MARKERS_S, self._again, delivery)
 
     async def _rotate_held_up(self) -> None:
         failure: KafkaError | None = None
@@ -319,72 +314,24 @@ class TransactionalProducer(Producer):
         if self._is_second:
             self._has_group = True
         if not self._has_group:
-            answer = await self._asked(requests.add_offsets(self._who, group), _own_code)
+            answer = await self._coordinators.ask(
+                requests.add_offsets(self._who, group), own_code, key=self.transactional_id
+            )
             check(answer.error_code, group)
             self._has_group = True
-        answer = await self._asked(
+        answer = await self._coordinators.ask(
             requests.commit_offsets(self._who, group, offsets, is_second=self._is_second),
-            lambda found: _codes(requests.committed(found)),
+            lambda found: codes_of(requests.committed(found)),
             kind=Coordinates.GROUP,
             key=group,
-            come_again=(*_COME_AGAIN, ErrorCode.request_timed_out),
+            come_again=(*coordinators.COME_AGAIN, ErrorCode.request_timed_out),
         )
         for (topic, partition), code in requests.committed(answer):
             check(code, f"{topic}-{partition}")
 
     async def _ended(self, *, is_committed: bool) -> None:
         request = requests.end_transaction(self._who, is_committed=is_committed, is_second=self._is_second)
-        answer = await self._asked(request, _own_code)
+        answer = await self._coordinators.ask(request, own_code, key=self.transactional_id)
         check(answer.error_code, self.transactional_id)
         if self._is_second:
             self._identified(answer)
-
-    async def _asked(
-        self,
-        request: Request,
-        codes: Callable[[Any], Collection[ErrorCode]],
-        *,
-        kind: Coordinates = Coordinates.TRANSACTION,
-        key: str = "",
-        come_again: Collection[ErrorCode] = _COME_AGAIN,
-    ) -> Any:
-        """Return a coordinator's answer, asked again while it moves, loads, or is busy with the transaction before.
-
-        Raises:
-            StuckError: it is busy for longer than that takes.
-            KafkaError: the producer is fenced or was closed.
-        """
-        key = key or self.transactional_id
-        began_s = self._loop.time()
-        while not self.is_closed:
-            try:
-                node = await self._client.coordinator(kind, key)
-                answer = await self._client.ask(node, request, Purpose.COORDINATION)
-                found = codes(answer)
-            except SILENCES:
-                self._client.refresh_soon()
-                found = (ErrorCode.coordinator_not_available,)
-            except BrokerError as error:  # of who looks up the coordinator
-                found = (error.code,)
-                if error.code not in _COME_AGAIN:
-                    raise
-            if fenced := next((code for code in found if code in _FENCED), None):
-                raise BrokerError(fenced, f"another producer has opened {self.transactional_id}")
-            again = next((code for code in found if code in come_again), None)
-            if again is None:
-                return answer
-            if again in _COORDINATOR_MOVED:
-                self._client.forget_coordinator(kind, key)
-            is_busy = again is ErrorCode.concurrent_transactions
-            if is_busy and self._loop.time() > began_s + STUCK_S:
-                raise StuckError(f"{key}: its last transaction does not end")
-            await asyncio.sleep(MARKERS_S if is_busy else self._retry_s)
-        raise ProducerClosedError
-
-
-def _codes(found: Iterable[tuple[Key, ErrorCode]]) -> list[ErrorCode]:
-    return [code for _, code in found]
-
-
-def _own_code(answer: Any) -> list[ErrorCode]:
-    return [answer.error_code]

@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from itertools import chain, islice
 
 from mirror.config.clients import FetchOptions
 from mirror.kafka.client import Purpose
@@ -69,9 +68,9 @@ class Fetching:
         self._on_doubt = on_doubt
         self._loop = asyncio.get_running_loop()
         self._by_leader: dict[int, list[Partition]] = {}
+        self._busy: dict[int, dict[Partition, None]] = {}  # by leader, of these: those with data lately
         self._fetchers: dict[tuple[int, bool], asyncio.Task[None]] = {}
         self._asked_s: dict[tuple[int, bool], float] = {}  # by fetcher: when it asked what is not answered yet
-        self._firsts: dict[int, int] = defaultdict(int)  # by leader: which topic-partition a request names first
         self._told: set[str] = set()
         self._is_stopping = False
 
@@ -83,6 +82,7 @@ class Fetching:
             if leader is not None:
                 by_leader[leader].append(partition)
         self._by_leader = by_leader
+        self._busy = {leader: dict.fromkeys(p for p in everyone if p.is_hot) for leader, everyone in by_leader.items()}
         for leader in by_leader:
             for is_cold in (False, True):
                 task = self._fetchers.get((leader, is_cold))
@@ -141,7 +141,6 @@ class Fetching:
                 failures = 0
                 self._told.clear()
                 await self._take(node, fetched, wanted)
-                self._firsts[node] += sum(1 for part in fetched if part.records)
             except KafkaError as error:
                 failures += 1
                 self.warn(f"fetch from node {node} failed", error)
@@ -160,24 +159,29 @@ class Fetching:
 
     def _wanted(self, node: int, *, is_cold: bool) -> dict[Key, From]:
         """Return what to ask of one broker now: where to read each topic-partition from that has room to queue it."""
-        wanted: dict[Key, From] = {}
         now = self._loop.time()
-        for partition in self._in_turn(node):
-            if is_cold and partition.is_hot and now - partition.last_data_s > HOT_S and not partition.held_bytes:
-                partition.is_hot = False
-            if partition.is_hot == is_cold or not partition.has_room(now):
-                continue
-            assigned = partition.assigned
-            wanted[assigned.topic, assigned.partition] = From(
-                partition.position, self._options.max_partition_bytes, partition.source_id
-            )
-        return wanted
+        if is_cold:
+            self._cool(node, now)
+        everyone: Iterable[Partition] = self._by_leader.get(node, ()) if is_cold else self._busy.get(node, ())
+        most = self._options.max_partition_bytes
+        return {
+            (partition.assigned.topic, partition.assigned.partition): partition.fetched_from(most)
+            for partition in everyone
+            if partition.is_hot != is_cold and partition.has_room(now)
+        }
 
-    def _in_turn(self, node: int) -> Iterable[Partition]:
-        """Return a leader's topic-partitions, another one first each time: a broker fills its answer in the order asked."""
-        everyone = self._by_leader.get(node, [])
-        first = self._firsts[node] % max(1, len(everyone))
-        return chain(islice(everyone, first, None), islice(everyone, first))
+    def _cool(self, node: int, now: float) -> None:
+        """Let topic-partitions that have been quiet join the fetch of the idle ones."""
+        busy = self._busy.get(node, {})
+        for partition in [p for p in busy if now - p.last_data_s > HOT_S and not p.held_bytes]:
+            partition.is_hot = False
+            del busy[partition]
+
+    def _has_data(self, node: int, partition: Partition, now: float) -> None:
+        partition.last_data_s = now
+        if not partition.is_hot:
+            partition.is_hot = True
+            self._busy.setdefault(node, {})[partition] = None
 
     async def _take(self, node: int, fetched: list[Fetched], asked: Mapping[Key, From]) -> None:
         """Queue what a fetch brought."""
@@ -195,8 +199,7 @@ class Fetching:
             else:
                 partition.high_watermark = part.high_watermark
                 if part.records:
-                    partition.is_hot = True
-                    partition.last_data_s = now
+                    self._has_data(node, partition, now)
                     self._queue(partition, part)
 
     def _queue(self, partition: Partition, part: Fetched) -> None:

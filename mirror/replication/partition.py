@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import uuid
 from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+from mirror.kafka.fetch_session import From
 from mirror.kafka.metadata import id_of
 from mirror.kafka.protocol import EARLIEST
 from mirror.model.flow_plan import Assigned
@@ -105,6 +105,8 @@ class Partition:
     is_paused_by_operator: bool = False
     back_off_s: float = FIRST_BACK_OFF_S
     tally: Tally = field(default_factory=Tally)
+    _from: From | None = None  # of the last fetch, and the ids that it is of
+    _from_ids: str = ""
     _reason: str = ""
     _due_s: float = 0.0  # when it is tried again, by the loop's clock
 
@@ -160,10 +162,16 @@ class Partition:
         self.identity = Identity.REPLACED_BEFORE if before else Identity.REPLACED
         self.paused(Pause.REPLACED, reason)
 
-    @property
-    def source_id(self) -> uuid.UUID | None:
-        """The id of the source's topic that its position is of; None where it is not known."""
-        return id_of(TopicIds.parse(self.ids).source)
+    def fetched_from(self, max_bytes: int) -> From:
+        """Return where to fetch it from: of the topic that its position is of, where that one's id is known.
+
+        The same one as before while nothing has changed: a fetch of many idle ones compares them by their identity first.
+        """
+        at, ids = self._from, self.ids
+        if at is None or at.offset != self.position or at.max_bytes != max_bytes or self._from_ids != ids:
+            at = self._from = From(self.position, max_bytes, id_of(TopicIds.parse(ids).source))
+            self._from_ids = ids
+        return at
 
     @property
     def awaits_operator(self) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("app", "dashboards", "metrics", "mirror")
 MOST_LINES = 60  # of a function; a row of panels of a board is data, and may have more
+MOST_LINES_OF_A_CLASS = 300
 EXEMPTION = "# fmt" + ":"
 
 
@@ -27,3 +28,14 @@ def test_a_function_fits_a_screen():
                 if node.end_lineno - node.lineno >= MOST_LINES:
                     long.append(f"{path.relative_to(ROOT)}: {node.name}")
     assert long == []
+
+
+def test_a_class_fits_some_screens():
+    large = [
+        f"{path.relative_to(ROOT)}: {node.name}"
+        for package in PACKAGES
+        for path in sorted((ROOT / package).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef) and (node.end_lineno or 0) - node.lineno >= MOST_LINES_OF_A_CLASS
+    ]
+    assert large == []

@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 from mirror.kafka import producer as producing
+from mirror.kafka import transaction_coordinators as coordinators
 from mirror.kafka import transactional_producer as transacting
 from mirror.kafka.client import Coordinates, Purpose
 from mirror.kafka.errors import BrokerError, ErrorCode, KafkaError
 from mirror.kafka.messages import Request
 from mirror.kafka.producer import NotAppendedError, UncertainError
-from mirror.kafka.transactional_producer import StuckError, TransactionalProducer, TransactionStateError
+from mirror.kafka.transaction_coordinators import StuckError
+from mirror.kafka.transactional_producer import TransactionalProducer, TransactionStateError
 from mirror.model.record_batches import HEADER, Outgoing, of_values
 from tests import wire
 
@@ -140,8 +142,8 @@ def impatient(monkeypatch):
     """What takes seconds takes milliseconds."""
     monkeypatch.setattr(producing, "TAKE_BACK_S", 0.03)
     monkeypatch.setattr(producing, "DECIDES_S", 0.3)
-    monkeypatch.setattr(transacting, "STUCK_S", 0.03)
-    monkeypatch.setattr(transacting, "MARKERS_S", 0.002)
+    monkeypatch.setattr(coordinators, "STUCK_S", 0.03)
+    monkeypatch.setattr(coordinators, "MARKERS_S", 0.002)
     monkeypatch.setattr(transacting, "FENCE_AGAIN_S", 0.01)
 
 

@@ -1,0 +1,97 @@
+"""Ask the coordinators of a transaction, again while they move, load, or are busy with the transaction before."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
+
+from mirror.kafka.client import Coordinates, Purpose
+from mirror.kafka.errors import SILENCES, BrokerError, ErrorCode, KafkaError
+from mirror.kafka.messages import Request
+from mirror.kafka.producer import Client, ProducerClosedError
+from mirror.kafka.transaction_requests import Key
+
+# The broker still writes the markers of the transaction before: it takes milliseconds.
+MARKERS_S = 0.005
+# After so long one of its topic-partitions takes no marker. That transaction is decided, but its id is of no use until then.
+STUCK_S = 2.0
+
+_COORDINATOR_MOVED = (ErrorCode.coordinator_not_available, ErrorCode.not_coordinator)
+COME_AGAIN = (*_COORDINATOR_MOVED, ErrorCode.coordinator_load_in_progress, ErrorCode.concurrent_transactions)
+_FENCED = (ErrorCode.invalid_producer_epoch, ErrorCode.producer_fenced)
+
+Codes = Callable[[Any], Collection[ErrorCode]]
+
+
+class StuckError(KafkaError):
+    """A transaction that was decided long ago does not end: one of its topic-partitions takes no marker."""
+
+
+class TransactionCoordinators:
+    """The coordinators of a transactional id and of the group whose offsets are committed with it."""
+
+    def __init__(self, client: Client, *, retry_s: float, is_closed: Callable[[], bool]) -> None:
+        """Take the client, the pause before a request is repeated, and what tells that nobody waits any more."""
+        self._client = client
+        self._retry_s = retry_s
+        self._is_closed = is_closed
+
+    async def ask(
+        self,
+        request: Request,
+        codes: Codes,
+        *,
+        key: str,
+        kind: Coordinates = Coordinates.TRANSACTION,
+        come_again: Collection[ErrorCode] = COME_AGAIN,
+    ) -> Any:
+        """Return a coordinator's answer.
+
+        Args:
+            request: What to ask.
+            codes: Returns the errors in an answer.
+            key: The transactional id, or the group.
+            kind: Which of the two it is.
+            come_again: Errors after which the same is asked again.
+
+        Raises:
+            StuckError: it is busy with the transaction before for longer than that takes.
+            KafkaError: the producer is fenced or was closed.
+        """
+        began_s = time.monotonic()
+        while not self._is_closed():
+            try:
+                node = await self._client.coordinator(kind, key)
+                answer = await self._client.ask(node, request, Purpose.COORDINATION)
+                found = codes(answer)
+            except SILENCES:
+                self._client.refresh_soon()
+                found = (ErrorCode.coordinator_not_available,)
+            except BrokerError as error:  # of who looks up the coordinator
+                if error.code not in COME_AGAIN:
+                    raise
+                found = (error.code,)
+            if fenced := next((code for code in found if code in _FENCED), None):
+                raise BrokerError(fenced, f"another producer has opened {key}")
+            again = next((code for code in found if code in come_again), None)
+            if again is None:
+                return answer
+            if again in _COORDINATOR_MOVED:
+                self._client.forget_coordinator(kind, key)
+            is_busy = again is ErrorCode.concurrent_transactions
+            if is_busy and time.monotonic() > began_s + STUCK_S:
+                raise StuckError(f"{key}: its last transaction does not end")
+            await asyncio.sleep(MARKERS_S if is_busy else self._retry_s)
+        raise ProducerClosedError
+
+
+def codes_of(found: Iterable[tuple[Key, ErrorCode]]) -> list[ErrorCode]:
+    """Return the codes of topic-partitions."""
+    return [code for _, code in found]
+
+
+def own_code(answer: Any) -> list[ErrorCode]:
+    """Return the code of an answer that has one."""
+    return [answer.error_code]
