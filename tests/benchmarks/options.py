@@ -9,7 +9,9 @@ from pathlib import Path
 def bench_parser() -> argparse.ArgumentParser:
     """Return what reads the command line."""
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
-    parser.add_argument("--cases", default="1,2,3,4,5,6,7,8,9", help="numbers, comma between (default %(default)s)")
+    parser.add_argument(
+        "--cases", default=",".join(map(str, range(1, 15))), help="numbers, comma between (default %(default)s)"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="runs of each side, in turns (default %(default)s)")
     parser.add_argument("--output", type=Path, help="also write the tables to this file")
     return parser
