@@ -13,8 +13,9 @@ from collections.abc import Mapping, Sequence
 Bytes = bytes | memoryview
 Place = tuple[str, int]
 
-FETCH_NAMES, FETCH_IDS = range(12, 13), range(13, 18)  # versions of a fetch: topics by their names, and by their ids
-PRODUCE_NAMES = range(9, 13)
+# Versions in which topics are named, and in which their ids stand for them
+FETCH_NAMES, FETCH_IDS = range(12, 13), range(13, 18)
+PRODUCE_NAMES, PRODUCE_IDS = range(9, 13), range(13, 14)
 
 _REPLICA_ENDS = 15  # version of a fetch from which on consumers say nothing of a replica
 _LIMITS = struct.Struct(">iiibii")
@@ -94,7 +95,7 @@ def produce(
     transactional_id: str | None,
     acks: int,
     timeout_ms: int,
-    batches: Mapping[str, Sequence[tuple[int, Sequence[Bytes]]]],
+    batches: Mapping[str | uuid.UUID, Sequence[tuple[int, Sequence[Bytes]]]],
 ) -> list[Bytes]:
     """Return a produce request; the batches' own bytes are handed on, not copied.
 
@@ -108,7 +109,7 @@ def produce(
     pending = [head, _INT16.pack(acks), _INT32.pack(timeout_ms), uvarint(len(batches) + 1)]
     parts: list[Bytes] = []
     for topic, partitions in batches.items():
-        pending += (compact_string(topic), uvarint(len(partitions) + 1))
+        pending += (_topic(topic), uvarint(len(partitions) + 1))
         for number, pieces in partitions:
             pending += (_INT32.pack(number), uvarint(sum(map(len, pieces)) + 1))
             parts += (b"".join(pending), *pieces)

@@ -9,14 +9,12 @@ is sent again until that is known: its sequence number keeps the broker from app
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections import defaultdict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
-from types import ModuleType
 from typing import Any, NamedTuple, Protocol
 
-from mirror.kafka import packing
 from mirror.kafka.client import Purpose
 from mirror.kafka.errors import (
     BrokerError,
@@ -28,6 +26,7 @@ from mirror.kafka.errors import (
     is_code,
 )
 from mirror.kafka.messages import Bytes, Request
+from mirror.kafka.produce_request import parts_of, produce_request
 from mirror.kafka.transaction_requests import init_producer_id
 from mirror.model.flow_plan import Key
 from mirror.model.record_batches import Outgoing, stamped
@@ -46,7 +45,6 @@ TAKE_BACK_S = 2.5  # how long a batch is tried that the target certainly does no
 # waits for a replica that is dead. It may wait for what is appended in this time, the marker of an aborted transaction too, until
 # its request.timeout.ms (30 s); and a transaction coordinator has no other marker written there meanwhile.
 DECIDES_S = 10.0
-ALL_REPLICAS = -1
 NO_OFFSET = -1
 _BATCH_OVERHEAD = 16  # of a batch in a request, without the topic's name
 
@@ -123,6 +121,7 @@ class _Delivery:
 
     Attributes:
         numbered: Its numbers, where whoever sends it keeps them.
+        topic_id: A broker that speaks of ids refuses another topic of that name; None: whichever has the name.
         sequence: Its number by the producer's own count, -1 until it is first sent.
         may_be_there: An attempt may have appended it.
     """
@@ -131,6 +130,7 @@ class _Delivery:
     where: Key
     future: asyncio.Future[int]
     numbered: NextSequence | None = None
+    topic_id: uuid.UUID | None = None
     sequence: int = -1
     began_s: float = 0.0
     may_be_there: bool = False
@@ -164,7 +164,8 @@ class Producer:
     transactional_id: str | None = None
     # True where a batch that may be in the log can be undone: then it is not retried without end
     gives_up_uncertain = False
-    produce_versions = (3, 11)  # of Produce requests; 12 is 11 in the second version of transactions
+    # Versions of Produce requests that name topics, and of those that have their ids where the broker speaks of them
+    by_name, by_id = (3, 11), (3, 13)
 
     def __init__(self, client: Client, *, request_bytes: int, request_timeout_ms: int, retry_s: float) -> None:
         """Make a producer that sends nothing yet.
@@ -214,7 +215,12 @@ class Producer:
         return NextSequence(self._id, epoch, 0)
 
     def send(
-        self, outgoing: Outgoing, topic: str, partition: int, numbered: NextSequence | None = None
+        self,
+        outgoing: Outgoing,
+        topic: str,
+        partition: int,
+        numbered: NextSequence | None = None,
+        topic_id: uuid.UUID | None = None,
     ) -> asyncio.Future[int]:
         """Queue a batch.
 
@@ -223,6 +229,7 @@ class Producer:
             topic: Where to.
             partition: Where to.
             numbered: Its numbers; None: the producer counts by itself. A topic-partition has one or the other.
+            topic_id: Of the topic, where it is known.
 
         Returns:
             A future with the target's offset of its first record, NO_OFFSET where the broker no longer knows it; or with why
@@ -230,7 +237,7 @@ class Producer:
         """
         if self.is_closed:
             raise ProducerClosedError
-        delivery = _Delivery(outgoing, (topic, partition), self._loop.create_future(), numbered)
+        delivery = _Delivery(outgoing, (topic, partition), self._loop.create_future(), numbered, topic_id)
         self._idle.clear()
         queue = self._queues.get(delivery.where)
         if queue is not None:
@@ -303,6 +310,9 @@ class Producer:
 
     async def _request(self, lane: _Lane, node: _Node, deliveries: list[_Delivery]) -> None:
         batches = [(delivery.where, self._numbered(delivery)) for delivery in deliveries]
+        ids = {delivery.where[0]: delivery.topic_id for delivery in deliveries if delivery.topic_id is not None}
+        has_ids = all(delivery.topic_id is not None for delivery in deliveries)
+        versions = self.by_id if has_ids else self.by_name
         # Who can undo a batch asks again and again, to hear at once what the cluster has decided.
         waits_long = lane.is_again and not self.gives_up_uncertain
         answer_ms = self._request_timeout_ms if waits_long else min(ANSWER_MS, self._request_timeout_ms)
@@ -310,7 +320,7 @@ class Producer:
         try:
             answer = await self._client.ask(
                 lane.node,
-                produce_request(self.transactional_id, batches, answer_ms, self.produce_versions),
+                produce_request(self.transactional_id, batches, answer_ms, versions, ids),
                 Purpose.RETRY if lane.is_again else Purpose.DATA,
                 within_s=answer_ms / 1000 + SILENT_S + size / SLOWEST_LINK,
             )
@@ -326,7 +336,7 @@ class Producer:
                 delivery.may_be_there = True
                 self._put_off(delivery, error)
         else:
-            self._answered(deliveries, answer)
+            self._answered(deliveries, answer, {topic_id: topic for topic, topic_id in ids.items()})
         finally:
             node.under_way -= 1
             if not self.is_closed and not node.is_due:
@@ -350,8 +360,8 @@ class Producer:
 
     # --- outcomes -------------------------------------------------------------------------------------------------
 
-    def _answered(self, deliveries: Iterable[_Delivery], answer: Any) -> None:
-        answers = {(topic.name, part.index): part for topic in answer.responses for part in topic.partition_responses}
+    def _answered(self, deliveries: Iterable[_Delivery], answer: Any, names: Mapping[uuid.UUID, str]) -> None:
+        answers = parts_of(answer, names)
         for delivery in deliveries:
             part = answers.get(delivery.where)
             code = part.error_code if part is not None else ErrorCode.request_timed_out
@@ -431,39 +441,3 @@ def _fail(future: asyncio.Future[int], error: BaseException) -> None:
 
 def _name(where: Key) -> str:
     return f"{where[0]}-{where[1]}"
-
-
-def produce_request(
-    transactional_id: str | None,
-    batches: Iterable[tuple[Key, tuple[Bytes, ...]]],
-    answer_ms: int,
-    versions: tuple[int, int],
-) -> Request:
-    """Return the request to append batches, each in pieces, in one of these versions of it."""
-    topics: dict[str, list[tuple[int, tuple[Bytes, ...]]]] = defaultdict(list)
-    for (topic, partition), pieces in batches:
-        topics[topic].append((partition, pieces))
-
-    def packs(version: int) -> list[Bytes] | None:
-        if version not in packing.PRODUCE_NAMES:
-            return None
-        return packing.produce(transactional_id, ALL_REPLICAS, answer_ms, topics)
-
-    def build(module: ModuleType, _: int) -> Any:
-        return module.ProduceRequest(
-            transactional_id=transactional_id,
-            acks=ALL_REPLICAS,
-            timeout=timedelta(milliseconds=answer_ms),
-            topic_data=tuple(
-                module.TopicProduceData(
-                    name=topic,
-                    partition_data=tuple(
-                        module.PartitionProduceData(index=partition, records=b"".join(pieces))
-                        for partition, pieces in partitions
-                    ),
-                )
-                for topic, partitions in topics.items()
-            ),
-        )
-
-    return Request(0, *versions, build, packs=packs)

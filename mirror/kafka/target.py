@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -116,10 +117,15 @@ class Target(GroupOffsets):
         self._client.refresh_soon()
 
     def send(
-        self, outgoing: Outgoing, topic: str, partition: int, numbered: NextSequence | None = None
+        self,
+        outgoing: Outgoing,
+        topic: str,
+        partition: int,
+        numbered: NextSequence | None = None,
+        topic_id: uuid.UUID | None = None,
     ) -> asyncio.Future[int]:
         """Queue a batch; its future brings the target's base offset or the error (mirror.kafka.producer)."""
-        return self._producer.send(outgoing, topic, partition, numbered)
+        return self._producer.send(outgoing, topic, partition, numbered, topic_id)
 
     def numbers(self, topic: str, partition: int) -> NextSequence | None:
         """Return numbers for the batches of a topic-partition that has none; None where transactions fence."""

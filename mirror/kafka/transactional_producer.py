@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum
 from typing import Any
@@ -32,7 +33,7 @@ FENCE_AGAIN_S = 1.0
 Rotated = Callable[[int], Awaitable[None]]
 
 _FEATURE, _SECOND = "transaction.version", 2
-_IN_SECOND = (12, 12)  # versions of Produce requests
+_FIRST, _SECOND_BY_NAME, _SECOND_BY_ID = (3, 11), (12, 12), (12, 13)  # versions of Produce requests
 
 
 class TransactionStateError(KafkaError):
@@ -51,6 +52,7 @@ class TransactionalProducer(Producer):
     """A producer whose batches count when their transaction is committed."""
 
     gives_up_uncertain = True  # by aborting the transaction
+    by_name = by_id = _FIRST  # of the transaction protocol; see `_agree`
 
     def __init__(self, *args: Any, transactional_id: str, transaction_timeout_ms: int, **kwargs: Any) -> None:
         """As a Producer; the id's earlier producers are fenced by `open`."""
@@ -106,7 +108,7 @@ class TransactionalProducer(Producer):
             log.debug("%s: its coordinator does not tell which transactions it has: %s", self.transactional_id, error)
             return  # the first one, which every broker speaks
         self._is_second = level >= _SECOND
-        self.produce_versions = _IN_SECOND if self._is_second else Producer.produce_versions
+        self.by_name, self.by_id = (_SECOND_BY_NAME, _SECOND_BY_ID) if self._is_second else (_FIRST, _FIRST)
 
     def _named(self, spare: int) -> str:
         return f"{self._base_id}.spare-{spare}" if spare else self._base_id
@@ -186,11 +188,16 @@ class TransactionalProducer(Producer):
         self._state = TransactionState.NONE
 
     def send(
-        self, outgoing: Outgoing, topic: str, partition: int, numbered: NextSequence | None = None
+        self,
+        outgoing: Outgoing,
+        topic: str,
+        partition: int,
+        numbered: NextSequence | None = None,
+        topic_id: uuid.UUID | None = None,
     ) -> asyncio.Future[int]:
         """As of a Producer; a transaction must be open. It always counts by itself."""
         self._expect(TransactionState.OPEN)
-        return super().send(outgoing, topic, partition)
+        return super().send(outgoing, topic, partition, topic_id=topic_id)
 
     def close(self) -> None:
         """As of a Producer."""

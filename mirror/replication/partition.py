@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -172,6 +173,11 @@ class Partition:
             at = self._from = From(self.position, max_bytes, id_of(TopicIds.parse(ids).source))
             self._from_ids = ids
         return at
+
+    @property
+    def remote_id(self) -> uuid.UUID | None:
+        """The id of the remote topic that its position is of; None where it is not known."""
+        return id_of(TopicIds.parse(self.ids).target)
 
     @property
     def awaits_operator(self) -> bool:

@@ -123,7 +123,7 @@ class Sending:
             return
         try:
             sent = {
-                self._target.send(batch, remote_topic, where, partition.sequence): batch
+                self._target.send(batch, remote_topic, where, partition.sequence, partition.remote_id): batch
                 for where, batch in batches.items()
             }
         except KafkaError as error:

@@ -22,6 +22,7 @@ from mirror.kafka.fetcher import Source
 from mirror.kafka.group_offsets import patiently
 from mirror.kafka.internal_topics import committed, ends, read_topic, starts
 from mirror.kafka.metadata import id_of
+from mirror.kafka.producer import NotAppendedError
 from mirror.kafka.protocol import EARLIEST, LATEST
 from mirror.kafka.target import Target
 from mirror.model.codecs import CODECS
@@ -219,25 +220,34 @@ def test_a_groups_offsets_and_the_bounds_of_logs_are_told(broker, topic):
     played(broker, scene)
 
 
-def test_a_topic_that_was_replaced_is_not_read_on_where_brokers_know_topics_by_their_ids(broker, topic):
+def test_a_topic_that_was_replaced_is_not_gone_on_with_where_brokers_know_topics_by_their_ids(broker, topic):
+    """Fetches go by ids from 3.1 on, batches from 4.0 on; before, a topic of the same name is taken for the same."""
     create(broker, topic)
 
     async def scene(both: Ends) -> None:
-        source = await both.source(topic)
+        source, target = await both.source(topic), await both.target(topic)
         node, before = source.leader(topic, 0), id_of(source.topic_id(topic))
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         await asyncio.to_thread(admin.delete_topics([topic])[topic].result)
-        for _ in range(50):
+        while source.knows(topic, 0):
             await source.refresh()
-            if not source.knows(topic, 0):
-                break
             await asyncio.sleep(0.1)
         await asyncio.to_thread(create, broker, topic)
-        (part,) = await source.fetch(node, {(topic, 0): From(0, BATCH, before)}, LIMITS) or [None]
-        is_named = before is None or part is None or part.error is ErrorCode.none
-        assert is_named == (broker.version < "3"), "2.8 has ids, and does not fetch by them"
-        if part is not None and not is_named:
-            assert part.error in (ErrorCode.unknown_topic_id, ErrorCode.inconsistent_topic_id)
+        while not (source.knows(topic, 0) and target.knows(topic, 0) and id_of(target.topic_id(topic)) != before):
+            await asyncio.gather(source.refresh(), target.refresh())
+            await asyncio.sleep(0.1)
+        (part,) = await source.fetch(node, {(topic, 0): From(0, BATCH, before)}, LIMITS)
+        is_read = part.error is ErrorCode.none
+        assert is_read or part.error in (ErrorCode.unknown_topic_id, ErrorCode.inconsistent_topic_id)
+        assert is_read == (broker.version < "3.1")
+        sent = target.send(batch(["x"]), topic, 0, target.numbers(topic, 0), before)
+        if broker.version < "4":
+            assert await sent == 0
+        else:
+            with pytest.raises(NotAppendedError, match="TOPIC_ID"):
+                await sent
+            now = id_of(target.topic_id(topic))
+            assert await target.send(batch(["y"]), topic, 0, target.numbers(topic, 0), now) == 0
 
     played(broker, scene)
 

@@ -14,7 +14,7 @@ from mirror.kafka.fetch_request import FetchLimits, fetch_request
 from mirror.kafka.fetch_session import Delta, From
 from mirror.kafka.messages import encoded
 from mirror.kafka.packing import uvarint
-from mirror.kafka.producer import produce_request
+from mirror.kafka.produce_request import produce_request
 
 TOPICS = st.sampled_from(["t", "a.b", "ü" * 100])
 IDS = st.uuids(version=4)
@@ -42,17 +42,17 @@ def test_a_fetch(version, wanted, forgotten, replaced, isolation, epoch):
     assert written(request, version) == written(replace(request, packs=None), version)
 
 
-@pytest.mark.parametrize("version", packing.PRODUCE_NAMES)
+@pytest.mark.parametrize("version", [*packing.PRODUCE_NAMES, *packing.PRODUCE_IDS])
 @given(st.lists(st.tuples(PLACES, st.binary(max_size=400)), max_size=6), st.none() | st.just("mirror.A->B.0"))
 @settings(max_examples=30)
 def test_a_produce_request(version, batches, transactional_id):
     pieces = [(place, (data[:61], memoryview(data)[61:])) for place, data in batches]
-    request = produce_request(transactional_id, pieces, 2_000, (3, 12))
+    request = produce_request(transactional_id, pieces, 2_000, (3, 13), NAMED)
     assert written(request, version) == written(replace(request, packs=None), version)
 
 
 def test_versions_that_are_not_packed_by_hand_are_kios():
-    assert produce_request(None, [], 1, (3, 11)).packs(8) is None
+    assert produce_request(None, [], 1, (3, 11), {}).packs(8) is None
     assert fetch_request(Delta(0, 0, {}, {}, {}, True), FetchLimits(1, 1, 1, 0)).packs(11) is None
 
 

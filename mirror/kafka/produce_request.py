@@ -1,0 +1,80 @@
+"""The request to append batches, in each of its versions, and its answer."""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from types import ModuleType
+from typing import Any
+
+from mirror.kafka import packing
+from mirror.kafka.messages import Bytes, Request, make
+
+PRODUCE = 0
+ALL_REPLICAS = -1
+
+Key = tuple[str, int]
+Pieces = tuple[Bytes, ...]  # of a batch
+
+
+def produce_request(
+    transactional_id: str | None,
+    batches: Iterable[tuple[Key, Pieces]],
+    answer_ms: int,
+    versions: tuple[int, int],
+    ids: Mapping[str, uuid.UUID],
+) -> Request:
+    """Return the request to append batches on all replicas that are in sync.
+
+    Args:
+        transactional_id: None outside of transactions.
+        batches: By topic-partition, each in pieces.
+        answer_ms: How long the broker waits for the replicas.
+        versions: The first and the last version that will do; from 13 on topics have no names.
+        ids: Of all topics, where the last version is such a one.
+    """
+    topics: dict[str, list[tuple[int, Pieces]]] = defaultdict(list)
+    for (topic, partition), pieces in batches:
+        topics[topic].append((partition, pieces))
+
+    def packs(version: int) -> list[Bytes] | None:
+        named: dict[str | uuid.UUID, list[tuple[int, Pieces]]]
+        if version in packing.PRODUCE_IDS:
+            named = {ids[topic]: partitions for topic, partitions in topics.items()}
+        elif version in packing.PRODUCE_NAMES:
+            named = dict(topics.items())
+        else:
+            return None
+        return packing.produce(transactional_id, ALL_REPLICAS, answer_ms, named)
+
+    def build(module: ModuleType, _: int) -> Any:
+        return module.ProduceRequest(
+            transactional_id=transactional_id,
+            acks=ALL_REPLICAS,
+            timeout=timedelta(milliseconds=answer_ms),
+            topic_data=tuple(
+                make(
+                    module.TopicProduceData,
+                    name=topic,
+                    topic_id=ids.get(topic),
+                    partition_data=tuple(
+                        module.PartitionProduceData(index=partition, records=b"".join(pieces))
+                        for partition, pieces in partitions
+                    ),
+                )
+                for topic, partitions in topics.items()
+            ),
+        )
+
+    return Request(PRODUCE, *versions, build, packs=packs)
+
+
+def parts_of(answer: Any, names: Mapping[uuid.UUID, str]) -> dict[Key, Any]:
+    """Return what an answer says of each topic-partition; `names` are those of topics that it knows by their ids."""
+    return {
+        (names[topic.topic_id] if hasattr(topic, "topic_id") else topic.name, part.index): part
+        for topic in answer.responses
+        for part in topic.partition_responses
+    }
