@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from crc32c import crc32c
 
@@ -21,13 +21,15 @@ from mirror.model.records import (
     LOG_OVERHEAD,
     MAGIC_AT,
     NO_TIMESTAMP,
-    BatchBuilder,
     CorruptBatch,
     Raw,
+    batch_of,
     body_of,
     is_abort,
+    only_record,
     raw_records,
     records,
+    varint,
 )
 
 __all__ = ["CODECS", "HEADER", "CorruptBatch", "records"]
@@ -39,11 +41,11 @@ _TRANSACTIONAL = 0x10
 _CONTROL = 0x20
 _DELETE_HORIZON = 0x40
 _ATTRIBUTES, _CRC, _PRODUCER = struct.Struct(">h"), struct.Struct(">I"), struct.Struct(">qhi")
+_NO_ATTRIBUTES = b"\0"  # of a record: none are in use
 OWN_BYTES = 256 << 10  # brokers take 1 MiB by default
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(NamedTuple):
     """One record batch as the source broker sent it. Offsets are source offsets, timestamps epoch ms."""
 
     data: memoryview
@@ -54,7 +56,7 @@ class Batch:
     base_timestamp: int
     max_timestamp: int
     producer_id: int
-    count: int
+    count: int  # type: ignore[assignment]  # of records; hides a method of tuples that nobody calls
 
     @property
     def codec(self) -> int:
@@ -90,8 +92,7 @@ class Batch:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Outgoing:
+class Outgoing(NamedTuple):
     """One batch ready for the target, and what it stands for on the source.
 
     Timestamps are epoch ms of the records inside: exact minimum, maximum and sum on the slow path; on the
@@ -99,14 +100,13 @@ class Outgoing:
     """
 
     data: bytes | memoryview
-    count: int
+    count: int  # type: ignore[assignment]  # of records
     next_offset: int  # source offset behind the last record that this batch covers, dropped ones included
     min_timestamp: int
     max_timestamp: int
     sum_timestamp: float
-    runs: tuple[
-        Run, ...
-    ] = ()  # where the records were on the source; `target` counts from the batch's own first offset
+    # Where the records were on the source; `target` counts from the batch's own first offset
+    runs: tuple[Run, ...] = ()
 
 
 def batches(data: bytes) -> Iterator[Batch]:
@@ -222,7 +222,10 @@ def rebatch(
 def raws(batch: Batch) -> Iterator[Raw]:
     """Yield a batch's records with their bodies as they are; those of the old formats in today's."""
     if batch.magic == 2:
-        yield from raw_records(batch.data)
+        if batch.count == 1 and not batch.attributes & (CODEC_BITS | _LOG_APPEND_TIME):
+            yield only_record(batch.data)
+        else:
+            yield from raw_records(batch.data)
         return
     for record in records(batch.data):
         yield Raw(record.offset, record.timestamp, body_of(record.key, record.value))
@@ -232,43 +235,58 @@ class Packer:
     """One batch under construction, with the sums its report needs."""
 
     def __init__(self, codec: int, max_bytes: int, level: int | None = None) -> None:
-        self._builder = BatchBuilder(codec, max_bytes, level)
+        """Take the codec, and the uncompressed bytes that it may hold; one record may exceed them."""
+        self._codec = codec
+        self._level = level
+        self._max_bytes = max_bytes
+        self._parts: list[bytes] = []
+        self._size = HEADER_SIZE
+        self.count = 0
         self.next_offset = 0
-        self._min = self._max = self._sum = 0
+        self._first = self._min = self._max = self._sum = 0  # timestamps, epoch ms
         self._runs: list[list[int]] = []  # [first source offset, first index, records]
         self._behind = -1  # source offset behind the last run
 
-    @property
-    def count(self) -> int:
-        """Records in it."""
-        return self._builder.count
-
     def append(self, timestamp: int, body: bytes, source: int) -> bool:
         """Add the record of that source offset; False when the batch is full."""
-        index = self._builder.count
-        if not self._builder.append(timestamp, body):
+        count = self.count
+        delta = timestamp - self._first if count else 0
+        deltas = varint(delta) + varint(count)
+        size = 1 + len(deltas) + len(body)
+        head = varint(size) + _NO_ATTRIBUTES + deltas
+        grown = self._size + len(head) + len(body)
+        if count and grown > self._max_bytes:
             return False
-        self._min = min(self._min, timestamp) if index else timestamp
-        self._max = max(self._max, timestamp) if index else timestamp
+        self._size = grown
+        self._parts.append(head)
+        self._parts.append(body)
+        if not count:
+            self._first = self._min = self._max = timestamp
+        elif timestamp > self._max:
+            self._max = timestamp
+        elif timestamp < self._min:
+            self._min = timestamp
         self._sum += timestamp
         if source == self._behind:
             self._runs[-1][2] += 1
         else:
-            self._runs.append([source, index, 1])
+            self._runs.append([source, count, 1])
         self._behind = self.next_offset = source + 1
+        self.count = count + 1
         return True
 
     def build(self) -> Outgoing:
         """Return the batch."""
-        return Outgoing(
-            self._builder.build(),
-            self.count,
-            self.next_offset,
-            self._min,
-            self._max,
-            float(self._sum),
-            tuple(Run(*run) for run in self._runs),
+        data = batch_of(
+            self._parts,
+            codec=self._codec,
+            level=self._level,
+            count=self.count,
+            first_timestamp=self._first,
+            max_timestamp=self._max,
         )
+        runs = tuple(Run(*run) for run in self._runs)
+        return Outgoing(data, self.count, self.next_offset, self._min, self._max, float(self._sum), runs)
 
 
 def of_values(pairs: Iterable[tuple[bytes, bytes | None]], *, timestamp_ms: int) -> Iterator[Outgoing]:
@@ -295,7 +313,7 @@ def halves(outgoing: Outgoing) -> list[Outgoing]:
     for index, (record, offset) in enumerate(zip(raw_records(outgoing.data), offsets, strict=True)):
         parts[index >= middle].append(record.timestamp, record.body, offset)
     first, second = (part.build() for part in parts)
-    return [first, replace(second, next_offset=outgoing.next_offset)]
+    return [first, second._replace(next_offset=outgoing.next_offset)]
 
 
 def committed(fetched: Iterable[Batch], aborted: Iterable[tuple[int, int]]) -> Iterator[Batch]:

@@ -26,7 +26,6 @@ _OVERHEAD = struct.Struct(">qi")
 _LEGACY = struct.Struct(">Ibb")  # CRC, magic, attributes
 _INT64, _INT32, _VERSION_TYPE = struct.Struct(">q"), struct.Struct(">i"), struct.Struct(">hh")
 _ABORT = 0  # type of a control record
-_UNCOMPRESSED_ATTRIBUTES = b"\0"  # of a record: none are in use
 
 
 class CorruptBatch(Exception):
@@ -58,8 +57,10 @@ class Record(NamedTuple):
 def varint(value: int) -> bytes:
     """Return a zigzag varint."""
     rest = (value << 1) ^ (value >> 63)
-    if rest < 0x80:
-        return _SMALL[rest]
+    return VARINTS[rest] if rest < len(VARINTS) else _uvarint(rest)
+
+
+def _uvarint(rest: int) -> bytes:
     found = bytearray()
     while rest >= 0x80:
         found.append(rest & 0x7F | 0x80)
@@ -68,7 +69,7 @@ def varint(value: int) -> bytes:
     return bytes(found)
 
 
-_SMALL = tuple(bytes((value,)) for value in range(0x80))
+VARINTS = tuple(map(_uvarint, range(1 << 12)))  # those of small values, by twice the value where that is positive
 
 
 def _read_varint(data: bytes, at: int) -> tuple[int, int]:
@@ -117,6 +118,23 @@ def _section(data: bytes | memoryview, codec: int) -> bytes:
         return codecs.decompress(codec, memoryview(data)[HEADER_SIZE:])
     except ValueError as error:
         raise CorruptBatch(f"a batch cannot be decompressed: {error}") from error
+
+
+def only_record(data: bytes | memoryview) -> Raw:
+    """Return the record of a v2 batch that has one and is not compressed; CorruptBatch as of `raw_records`."""
+    (base,) = _INT64.unpack_from(data)
+    (first,) = _INT64.unpack_from(data, 27)
+    section = bytes(data[HEADER_SIZE:])
+    try:
+        size, at = _read_varint(section, 0)
+        end = at + size
+        delta, at = _read_varint(section, at + 1)
+        _, at = _read_varint(section, at)
+    except IndexError:
+        end = len(section) + 1
+    if end > len(section):
+        raise CorruptBatch(f"the batch at offset {base} ends within a record")
+    return Raw(base, first + delta, section[at:end])
 
 
 def records(data: bytes | memoryview) -> Iterator[Record]:
@@ -218,39 +236,20 @@ def _as_field(content: bytes | None) -> bytes:
     return varint(-1) if content is None else varint(len(content)) + content
 
 
-class BatchBuilder:
-    """A v2 batch under construction: without producer, its first offset 0, as `stamped` takes it."""
+def batch_of(
+    parts: list[bytes], *, codec: int, level: int | None, count: int, first_timestamp: int, max_timestamp: int
+) -> bytes:
+    """Return a v2 batch without producer, its first offset 0, as `stamped` takes it: its CRC is not set.
 
-    def __init__(self, codec: int, max_bytes: int, level: int | None = None) -> None:
-        """Take the codec, and the uncompressed bytes that it may hold; one record may exceed them."""
-        self._codec = codec
-        self._level = level
-        self._max_bytes = max_bytes
-        self._parts: list[bytes] = []
-        self._size = HEADER_SIZE
-        self._first = self._largest = NO_TIMESTAMP
-        self.count = 0
-
-    def append(self, timestamp: int, body: bytes) -> bool:
-        """Add a record; False when there is no room for it."""
-        if not self.count:
-            self._first = self._largest = timestamp
-        deltas = varint(timestamp - self._first) + varint(self.count)
-        size = 1 + len(deltas) + len(body)
-        head = varint(size) + _UNCOMPRESSED_ATTRIBUTES + deltas
-        grown = self._size + len(head) + len(body)
-        if self.count and grown > self._max_bytes:
-            return False
-        self._size = grown
-        self._parts += (head, body)
-        self._largest = max(self._largest, timestamp)
-        self.count += 1
-        return True
-
-    def build(self) -> bytes:
-        """Return the batch; its CRC is not set."""
-        section = codecs.compress(self._codec, b"".join(self._parts), self._level)
-        length = HEADER_SIZE - LOG_OVERHEAD + len(section)
-        last = self.count - 1
-        header = HEADER.pack(0, length, -1, 2, 0, self._codec, last, self._first, self._largest, -1, -1, -1, self.count)
-        return header + section
+    Args:
+        parts: The records' bytes.
+        codec: Compresses them.
+        level: Of the codec; None for its default.
+        count: Records.
+        first_timestamp: That the records' deltas count from, epoch ms.
+        max_timestamp: The largest, epoch ms.
+    """
+    section = codecs.compress(codec, b"".join(parts), level)
+    length = HEADER_SIZE - LOG_OVERHEAD + len(section)
+    header = HEADER.pack(0, length, -1, 2, 0, codec, count - 1, first_timestamp, max_timestamp, -1, -1, -1, count)
+    return header + section

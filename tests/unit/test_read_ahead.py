@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -33,7 +32,7 @@ def fetched(sizes: list[int], *, start: int, value: int = 10, is_control: bool =
         data = bytearray(b"".join(stamped(packer.build().data, -1, -1, -1, transactional=False)))
         struct.pack_into(">q", data, 0, start)
         (batch,) = batches(bytes(data))
-        found.append(replace(batch, attributes=batch.attributes | (CONTROL if is_control else 0)))
+        found.append(batch._replace(attributes=batch.attributes | (CONTROL if is_control else 0)))
         start += size
     return found
 
@@ -121,7 +120,7 @@ def test_the_end_of_a_fetch_wakes_who_found_no_room_and_nobody_who_has_nothing_t
 def test_what_is_packed_anew_counts_as_what_it_takes():
     """Ten batches of a record each that were compressed at the source are not on their way out."""
     packing, one = Packing(produce_options({"compression.type": "none"})), partition()
-    small = [replace(batch, data=batch.data[:]) for batch in fetched([1] * 10, start=0)]
+    small = [batch._replace(data=batch.data[:]) for batch in fetched([1] * 10, start=0)]
     for batch in small:
         packing.take_in(one, batch)
     before = packing.held_bytes
