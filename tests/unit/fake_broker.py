@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
+import threading
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from io import BytesIO
@@ -154,3 +155,23 @@ class FakeBroker:
             host=self.host,
             port=self.port,
         )
+
+
+class BrokerInAThread:
+    """A broker with a loop of its own, for tests whose loop stands still; a context manager."""
+
+    def __init__(self) -> None:
+        self.broker = FakeBroker()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self.broker.__aenter__(), self._loop).result(5)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        asyncio.run_coroutine_threadsafe(self.broker.__aexit__(), self._loop).result(5)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(5)
+        self._loop.close()

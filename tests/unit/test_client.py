@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import struct
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import timedelta
 from itertools import pairwise
@@ -32,7 +33,7 @@ from mirror.kafka.errors import (
 from mirror.kafka.messages import Request, make
 from mirror.kafka.metadata import Metadata, PartitionState, id_of, id_text, request_for
 from mirror.kafka.transaction_requests import init_producer_id
-from tests.unit.fake_broker import METADATA, FakeBroker, answer_kinds
+from tests.unit.fake_broker import METADATA, BrokerInAThread, FakeBroker, answer_kinds
 
 Scene = Callable[[FakeBroker, Client], Awaitable[None]]
 INIT = 22
@@ -154,6 +155,29 @@ def test_an_answer_that_does_not_come_in_time_ends_the_connection_and_the_next_r
         assert (await client.ask(1, init_producer_id(None, 0))).producer_id == 7
 
     played(scene)
+
+
+def test_an_answer_that_came_while_the_loop_stood_still_is_read():
+    """As that of a worker does between two windows."""
+
+    async def scene(server: FakeBroker, client: Client) -> None:
+        await client.ask(1, init_producer_id(None, 0))
+        asked = asyncio.create_task(client.ask(1, init_producer_id(None, 0), within_s=0.2))
+        await asyncio.sleep(0)
+        time.sleep(0.5)
+        assert (await asked).producer_id == 7
+
+    with BrokerInAThread() as server:
+        server.broker.handlers[INIT] = producer_id
+
+        async def run() -> None:
+            client = await Client.opened(options(server.broker))
+            try:
+                await scene(server.broker, client)
+            finally:
+                await client.close()
+
+        on_both_loops(run)
 
 
 def test_who_gives_up_waiting_disturbs_no_other_request():
