@@ -157,27 +157,27 @@ def test_an_answer_that_does_not_come_in_time_ends_the_connection_and_the_next_r
     played(scene)
 
 
-def test_an_answer_that_came_while_the_loop_stood_still_is_read():
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_an_answer_that_came_while_the_loop_stood_still_is_read(new_loop):
     """As that of a worker does between two windows."""
-
-    async def scene(server: FakeBroker, client: Client) -> None:
-        await client.ask(1, init_producer_id(None, 0))
-        asked = asyncio.create_task(client.ask(1, init_producer_id(None, 0), within_s=0.2))
-        await asyncio.sleep(0)
-        time.sleep(0.5)
-        assert (await asked).producer_id == 7
-
     with BrokerInAThread() as server:
         server.broker.handlers[INIT] = producer_id
+        loop = new_loop()
 
-        async def run() -> None:
+        async def asks() -> tuple[Client, asyncio.Task[Any]]:
             client = await Client.opened(options(server.broker))
-            try:
-                await scene(server.broker, client)
-            finally:
-                await client.close()
+            await client.ask(1, init_producer_id(None, 0))
+            asked = asyncio.create_task(client.ask(1, init_producer_id(None, 0), within_s=0.2))
+            await asyncio.sleep(0)
+            return client, asked
 
-        on_both_loops(run)
+        try:
+            client, asked = loop.run_until_complete(asks())
+            time.sleep(0.5)  # the loop stands still
+            assert loop.run_until_complete(asked).producer_id == 7
+            loop.run_until_complete(client.close())
+        finally:
+            loop.close()
 
 
 def test_who_gives_up_waiting_disturbs_no_other_request():
