@@ -62,6 +62,7 @@ class WindowReport(NamedTuple):
     rewinds: int
     reason: str  # why the topic-partition is paused; "" where it is not
     is_paused_by_operator: bool
+    is_topic_in_question: bool
     lease_wait_ms: float | None = None  # of the slot: in one row of each window, None in the others
     takeovers: int = 0  # of the slot, likewise; 0 in the others
 

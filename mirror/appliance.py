@@ -32,7 +32,6 @@ from mirror.lag.failover_metric import answer_failover
 from mirror.lag.judgement import horizon_of
 from mirror.lag.poller import Poller
 from mirror.lag.polling import Polling
-from mirror.model.reports import OF_TOPICS
 from mirror.model.slot_ownership import Layout
 from mirror.runtime.clock import Clock
 from mirror.runtime.java import cache_folder, java
@@ -250,7 +249,7 @@ class Appliance:
 
     def _reported(self, rows: Sequence[WindowReport], *, now_s: float) -> None:
         self.recorder.reports(rows, now_s=now_s)
-        odd = {(row.source, row.target) for row in rows if row.rewinds or row.reason.endswith(OF_TOPICS)}
+        odd = {(row.source, row.target) for row in rows if row.rewinds or row.is_topic_in_question}
         for state in self.flows:
             if state.name in odd:
                 # A topic was replaced or is gone, which may be for a moment.

@@ -15,8 +15,6 @@ ABSENT = "is not there on the target"
 AWAITS = "its last batch may still come into the target's log"
 RESTS = "it is paused until its position is set (kafka-mirror positions)"
 FORGOTTEN = "the position went with it, and it is paused until that is put back"
-# Ends of the reasons for a pause that have to do with the topics: those are looked at again.
-OF_TOPICS = (HIDDEN, ABSENT, RESTS, FORGOTTEN)
 
 
 @dataclass(slots=True)

@@ -104,6 +104,7 @@ class Partition:
     last_data_s: float = 0.0
     pause: Pause = Pause.NONE
     is_paused_by_operator: bool = False
+    lacks_topic: bool = False  # it is paused because a cluster does not show its topic
     back_off_s: float = FIRST_BACK_OFF_S
     tally: Tally = field(default_factory=Tally)
     _from: From | None = None  # of the last fetch, and the ids that it is of
@@ -196,9 +197,14 @@ class Partition:
         """Why it is paused, "" where it is not."""
         return BY_OPERATOR if self.is_paused_by_operator else self._reason
 
-    def paused(self, pause: Pause, reason: str, due_s: float = NEVER) -> None:
+    @property
+    def is_topic_in_question(self) -> bool:
+        """True where it is paused because one of its topics is another one, or not to be seen: the flow looks for them soon."""
+        return self.pause is Pause.REPLACED or self.lacks_topic
+
+    def paused(self, pause: Pause, reason: str, due_s: float = NEVER, *, lacks_topic: bool = False) -> None:
         """Pause it, for good or up to a time of the loop's clock."""
-        self.pause, self._reason, self._due_s = pause, reason, due_s
+        self.pause, self._reason, self._due_s, self.lacks_topic = pause, reason, due_s, lacks_topic
 
     def retried(self, due_s: float = 0.0) -> None:
         """Try it from a time on; its reason stays until a batch is acknowledged."""
@@ -211,7 +217,7 @@ class Partition:
 
     def resumed(self) -> None:
         """End its own pause, not an operator's."""
-        self.pause, self._reason, self._due_s = Pause.NONE, "", 0.0
+        self.pause, self._reason, self._due_s, self.lacks_topic = Pause.NONE, "", 0.0, False
         self.back_off_s = FIRST_BACK_OFF_S
 
     def is_due(self, now_s: float) -> bool:

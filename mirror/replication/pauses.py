@@ -57,13 +57,14 @@ class Pauses:
             topic = partition.assigned.topic
             partition.is_paused_by_operator = pattern is not None and pattern.fullmatch(topic) is not None
 
-    def back_off(self, partition: Partition, reason: str) -> None:
+    def back_off(self, partition: Partition, reason: str, *, lacks_topic: bool = False) -> None:
         """Try a topic-partition again after a while, from the last acknowledged offset on."""
-        self._pause(partition, Pause.BACK_OFF, reason, self._loop.time() + partition.backed_off())
+        due_s = self._loop.time() + partition.backed_off()
+        self._pause(partition, Pause.BACK_OFF, reason, due_s, lacks_topic=lacks_topic)
 
-    def until_next_window(self, partition: Partition, reason: str) -> None:
+    def until_next_window(self, partition: Partition, reason: str, *, lacks_topic: bool = False) -> None:
         """Leave a topic-partition to the next window."""
-        self._pause(partition, Pause.NEXT_WINDOW, reason)
+        self._pause(partition, Pause.NEXT_WINDOW, reason, lacks_topic=lacks_topic)
 
     def absent(self, partition: Partition) -> None:
         """Pause a topic-partition that is not there on the target."""
@@ -71,10 +72,10 @@ class Pauses:
         lacks = f"with {assigned.spread_over} partitions" if assigned.spread_over else f"partition {assigned.partition}"
         reason = f"{assigned.remote_topic} {lacks} {ABSENT}"
         if partition.tail.runs:  # it was there: the next window asks whether it is the same one again
-            self.until_next_window(partition, reason)
+            self.until_next_window(partition, reason, lacks_topic=True)
             partition.doubt()
         else:
-            self.back_off(partition, reason)
+            self.back_off(partition, reason, lacks_topic=True)
 
     def standstill(self, partition: Partition, error: NotAppendedError | UncertainError) -> None:
         """Pause a topic-partition until the target's metadata show a change."""
@@ -110,10 +111,18 @@ class Pauses:
         partition.resumed()
         logged_reasons.forget(self._name, partition.assigned)
 
-    def _pause(self, partition: Partition, pause: Pause, reason: str, due_s: float = float("inf")) -> None:
+    def _pause(
+        self,
+        partition: Partition,
+        pause: Pause,
+        reason: str,
+        due_s: float = float("inf"),
+        *,
+        lacks_topic: bool = False,
+    ) -> None:
         self._packing.clear(partition)
         partition.position = partition.acked
-        partition.paused(pause, reason, due_s)
+        partition.paused(pause, reason, due_s, lacks_topic=lacks_topic)
         if logged_reasons.is_new(self._name, partition.assigned, reason):
             assigned = partition.assigned
             log.error("%s: %s-%d paused: %s", self._name, assigned.topic, assigned.partition, reason)

@@ -81,7 +81,7 @@ class Placement:
         self._has_failed = False
         for partition in unverified:
             if partition in unclear:
-                self._pauses.back_off(partition, unclear[partition])
+                self._pauses.back_off(partition, unclear[partition], lacks_topic=True)
             else:
                 self._identified(partition)
         await fetching.refresh()  # a topic that was deleted and created again has other leaders

@@ -84,6 +84,7 @@ def _report(
         rewinds=tally.rewinds,
         reason=partition.reason,
         is_paused_by_operator=partition.is_paused_by_operator,
+        is_topic_in_question=partition.is_topic_in_question,
         lease_wait_ms=lease_wait_ms,
         takeovers=takeovers,
     )

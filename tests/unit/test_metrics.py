@@ -58,6 +58,7 @@ def report(topic="a.t", partition=0, *, records=4, reason="", is_paused_by_opera
         rewinds=0,
         reason=reason,
         is_paused_by_operator=is_paused_by_operator,
+        is_topic_in_question=False,
         lease_wait_ms=lease_wait_ms,
         takeovers=takeovers,
     )

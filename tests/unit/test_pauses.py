@@ -217,3 +217,18 @@ def test_a_replaced_topic_is_not_doubted_but_waits_for_its_operator(identity, do
     one.doubt()
     assert one.identity is doubted
     assert one.has_room(0.0) is False
+
+
+def test_a_topic_is_in_question_while_a_cluster_does_not_show_it_or_shows_another():
+    """Told as a state, not by the words of the reason: the flow looks for its topics soon."""
+    gone, replaced, refused = partition("gone"), partition("replaced"), partition("refused")
+
+    def scene(pauses: Pauses, _: Target) -> None:
+        pauses.standstill(gone, GONE)
+        replaced.replaced("it is another one", before=False)
+        pauses.back_off(refused, "the record is too large")
+        assert [one.is_topic_in_question for one in (gone, replaced, refused)] == [True, True, False]
+        pauses.end(gone)
+        assert not gone.is_topic_in_question
+
+    played(scene, gone, replaced, refused)
