@@ -26,8 +26,10 @@ _TIMES_MS = {
     "retry.backoff.ms": (100, 0),
     "connections.max.idle.ms": (540_000, -1),  # -1: never close an idle connection
 }
+_BUFFERS = ("send.buffer.bytes", "receive.buffer.bytes")
 COMMON_KEYS = (
     frozenset({"bootstrap.servers", "client.id", "security.protocol", "ssl.endpoint.identification.algorithm"})
+    | frozenset(_BUFFERS)
     | frozenset(_TIMES_MS)
     | STORE_KEYS
     | sasl.KEYS
@@ -62,6 +64,8 @@ class ClientOptions:
     metadata_max_age_s: float = 300.0
     retry_backoff_s: float = 0.1
     idle_s: float | None = 540.0  # after which an idle connection is closed; None: never
+    send_buffer_bytes: int | None = None  # of sockets; None: the system's, which grow with the link
+    receive_buffer_bytes: int | None = None
     tls: ssl.SSLContext | None = field(default=None, repr=False)
     login: Login | None = None
 
@@ -131,6 +135,8 @@ def client_options(java: Mapping[str, str]) -> ClientOptions:
         metadata_max_age_s=_time_ms(java, "metadata.max.age.ms") / 1000,
         retry_backoff_s=_time_ms(java, "retry.backoff.ms") / 1000,
         idle_s=None if idle_ms < 0 else idle_ms / 1000,
+        send_buffer_bytes=_buffer(java, "send.buffer.bytes"),
+        receive_buffer_bytes=_buffer(java, "receive.buffer.bytes"),
         tls=ssl_context(java, checks_host=_checks_host(java)) if protocol.endswith("SSL") else None,
         login=sasl.login(java) if protocol.startswith("SASL") else None,
     )
@@ -150,6 +156,7 @@ def confluent_options(java: Mapping[str, str]) -> dict[str, Any]:
         "metadata.max.age.ms": min(_time_ms(java, "metadata.max.age.ms"), 86_400_000),
         "retry.backoff.ms": min(max(_time_ms(java, "retry.backoff.ms"), 1), 300_000),
         "connections.max.idle.ms": max(_time_ms(java, "connections.max.idle.ms"), 0),  # 0: never, Java's -1
+        **{f"socket.{key}": size for key in _BUFFERS if (size := _buffer(java, key)) is not None},
     }
     if client_id := text(java, "client.id"):
         options["client.id"] = client_id
@@ -197,6 +204,12 @@ def produce_options(java: Mapping[str, str]) -> ProduceOptions:
         largest_batch=request_bytes if "max.request.size" in java else None,
         transaction_timeout_ms=integer(java, "transaction.timeout.ms", 60_000, least=1),
     )
+
+
+def _buffer(java: Mapping[str, str], key: str) -> int | None:
+    """Return a socket's buffer size; -1 is Java's word for the system's, which is also what an unset key means here."""
+    found = integer(java, key, -1, least=-1)
+    return found if found > 0 else None
 
 
 def _level(java: Mapping[str, str], codec: str) -> int | None:

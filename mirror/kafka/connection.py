@@ -314,8 +314,7 @@ async def connected(
                 ssl=options.tls,
                 server_hostname=host if options.tls is not None else None,
             )
-            if is_abortive:
-                _let_go_at_once(transport)
+            _set_up(transport, options, is_abortive=is_abortive)
             await connection.greet(options)
     except BaseException as error:
         if connection is not None:
@@ -327,11 +326,19 @@ async def connected(
     return connection
 
 
-def _let_go_at_once(transport: asyncio.Transport) -> None:
+def _set_up(transport: asyncio.Transport, options: ClientOptions, *, is_abortive: bool) -> None:
     found = transport.get_extra_info("socket")
     if found is None:
         return
     with contextlib.suppress(OSError):  # it was closed just now
+        for option, size in (
+            (socket.SO_SNDBUF, options.send_buffer_bytes),
+            (socket.SO_RCVBUF, options.receive_buffer_bytes),
+        ):
+            if size is not None:
+                found.setsockopt(socket.SOL_SOCKET, option, size)
+        if not is_abortive:
+            return
         found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
         if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
             found.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNANSWERED_MS)

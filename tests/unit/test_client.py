@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import socket
 import struct
 import time
 from collections.abc import Awaitable, Callable, Coroutine
@@ -16,7 +17,7 @@ import confluent_kafka
 import pytest
 import uvloop
 
-from mirror.config.clients import ClientOptions
+from mirror.config.clients import ClientOptions, client_options
 from mirror.config.sasl import Login
 from mirror.kafka import client as clients
 from mirror.kafka.client import FIRST_S, Client, Coordinates, Purpose
@@ -475,3 +476,24 @@ def test_a_refusal_has_kafkas_name_for_it():
     assert str(BrokerError(ErrorCode.not_leader_or_follower, "t-0")) == "t-0: NOT_LEADER_OR_FOLLOWER"
     assert BrokerError(ErrorCode.not_leader_or_follower).has_stale_metadata
     assert not BrokerError(ErrorCode.message_too_large).is_retriable
+
+
+def test_buffers_of_sockets_are_as_large_as_the_file_says():
+    java = {"send.buffer.bytes": "300000", "receive.buffer.bytes": "200000"}
+
+    async def sizes(server: FakeBroker, changes: dict[str, str]) -> list[int]:
+        client = await Client.opened(client_options({"bootstrap.servers": server.address, **changes}))
+        try:
+            await client.warm([1])
+            (connection,) = client._connections.values()
+            made = connection._transport.get_extra_info("socket")
+            return [made.getsockopt(socket.SOL_SOCKET, option) for option in (socket.SO_SNDBUF, socket.SO_RCVBUF)]
+        finally:
+            await client.close()
+
+    async def run() -> None:
+        async with FakeBroker() as server:
+            assert await sizes(server, java) == [600_000, 400_000], "Linux doubles what it is asked for"
+            assert await sizes(server, {"send.buffer.bytes": "-1"}) == await sizes(server, {})
+
+    on_both_loops(run)
