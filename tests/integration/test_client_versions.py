@@ -97,9 +97,20 @@ def batch(values: Sequence[str], codec: str = "none") -> Outgoing:
     return packer.build()
 
 
+async def log_end(source: Source, topic: str, isolation_level: int) -> int:
+    """Return the log-end offset of partition 0; a broker that has just started may not know it yet."""
+    while True:
+        (end,) = (await source.offsets({(topic, 0): LATEST}, isolation_level=isolation_level)).values()
+        if isinstance(end, int):
+            return end
+        assert end.is_retriable, end
+        await asyncio.sleep(0.1)
+        await source.refresh()
+
+
 async def everything(source: Source, topic: str, isolation_level: int = 0) -> list[str]:
     """Return the values of partition 0 as they are read back."""
-    (end,) = (await source.offsets({(topic, 0): LATEST}, isolation_level=isolation_level)).values()
+    end = await log_end(source, topic, isolation_level)
     found: list[str] = []
     offset = 0
     while offset < end:
