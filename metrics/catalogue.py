@@ -221,7 +221,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         unit="seconds",
         help="How far the timestamps of records were ahead of this machine's clock when they were read, the largest of the last "
         "window of the slot that read any; 0 where none was. Their ages and latencies are too small by as much. It is "
-        "the producers' clocks that are told of, with LogAppendTime the source brokers'.",
+        "the producers' clocks that are meant, with LogAppendTime the source brokers'.",
         example="max by (source, target) (kafka_mirror_clock_skew_seconds) > 1",
     ),
     MetricSpec(

@@ -128,7 +128,7 @@ def _native(counts: Mapping[int, int]) -> bytes:
 
 
 def _buckets(spans: int, deltas: int, runs: list[tuple[int, list[int]]]) -> bytes:
-    """Write runs of buckets: each begins so far behind the one before; each count is told by its difference."""
+    """Write runs of buckets: each begins so far behind the one before; each count is written as its difference."""
     written, end, before = b"", 0, 0
     for index, counts in runs:
         written += _bytes(spans, _number(1, _signed(index - end)) + _number(2, len(counts)))

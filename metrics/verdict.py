@@ -72,7 +72,7 @@ def written_by_s(timestamp_s: float, samples: Sequence[Sample], *, before_s: flo
     Args:
         timestamp_s: The record's own.
         samples: The topic-partition's polls, the newest last.
-        before_s: What was told at the poll before.
+        before_s: The lag in seconds of the poll before.
     """
     if not samples:
         return timestamp_s

@@ -1,4 +1,4 @@
-"""A cable that can be pulled: a network namespace behind a veth pair, where packets vanish and no connection is told of it."""
+"""A cable that can be pulled: a network namespace behind a veth pair, where packets vanish and no connection hears of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Authorities, certificates and key stores for tests, made anew each time. None is worth anything."""
+"""Authorities, certificates and key stores for tests, made again each time. None is worth anything."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
         if request.config.getoption("--update-golden"):
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(found)
-        assert found == file.read_text(), f"{file} differs; --update-golden writes it anew"
+        assert found == file.read_text(), f"{file} differs; --update-golden writes it again"
 
     return compare
 

@@ -65,7 +65,7 @@ class FaultProxy:
         self._loop.call_soon_threadsafe(lambda: [link.reset() for link in tuple(self._links)])
 
     def half_open_all(self) -> None:
-        """Let every open connection swallow what comes, for ever, as when the other side lost power."""
+        """Let every open connection swallow what comes from then on, as when the other side lost power."""
         for link in tuple(self._links):
             link.is_dead = True
 

@@ -171,7 +171,7 @@ def _collector() -> Row:
             lines(
                 "Clocks",
                 "How far the clock of each cluster's controller is ahead of a process' own; and how far records came from the "
-                "future. Who has no line has not told its clock.",
+                "future. A cluster without a line has not answered with its clock.",
                 "s",
                 Query(q.cluster_clocks(), f"{FLOW} {{{{cluster}}}}, seen by {{{{instance}}}}"),
                 Query(q.future_timestamps(), f"{FLOW} records"),

@@ -56,13 +56,13 @@ def check_flows(flows: Sequence[Flow], path: Path) -> None:
         if isinstance(flow.policy, IdentityReplicationPolicy):
             raise SettingsError(
                 f"{path}: {flow.name}.replication.policy.class: IdentityReplicationPolicy while other flows lead from "
-                f"{flow.target.alias} back to {flow.source.alias}; records would go round for ever. "
+                f"{flow.target.alias} back to {flow.source.alias}; records would go round in a loop. "
                 "Disable one direction or use DefaultReplicationPolicy."
             )
         if flow.policy.separator in flow.source.alias:
             raise SettingsError(
                 f'{path}: {flow.name}.replication.policy.separator: is part of the alias "{flow.source.alias}" and '
-                "flows lead back to it; records would go round for ever. "
+                "flows lead back to it; records would go round in a loop. "
                 "Rename the alias or choose another separator."
             )
 

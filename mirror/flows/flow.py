@@ -22,9 +22,9 @@ from mirror.policy.recreated import OnRecreated, TopicIds
 log = logging.getLogger("mirror")
 
 _ON_GONE = {
-    OnRecreated.RESTART: "it is created anew, and filled from the source's start",
+    OnRecreated.RESTART: "it is created again, and filled from the source's start",
     OnRecreated.STOP: "nothing is replicated there until somebody creates it, or the appliance is started again",
-    OnRecreated.CONTINUE: "it is created anew, and what comes is replicated",
+    OnRecreated.CONTINUE: "it is created again, and what comes is replicated",
 }
 _ON_REPLACED = {
     OnRecreated.RESTART: "it is filled from the source's start",
@@ -148,7 +148,7 @@ class FlowState:
         replaced = {name for name, now in ids.items() if known[name] and known[name] != now}
         for name in sorted(replaced):
             log.error(
-                "%s: %s was deleted and created anew on the target by somebody: %s",
+                "%s: %s was deleted and created again on the target by somebody: %s",
                 self.flow.name,
                 name,
                 _ON_REPLACED[self.flow.on_recreated],

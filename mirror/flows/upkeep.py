@@ -129,7 +129,7 @@ class Upkeep:
         state.acl_objections = objections
 
     def _read_clocks(self) -> None:
-        """Compare the clusters' clocks with this machine's: what is told of time rests on all of them."""
+        """Compare the clusters' clocks with this machine's: ages and lags depend on all of them."""
         state = self._state
         if not self._clocks_due.has_come(CLOCKS_EVERY_S):
             return

@@ -55,7 +55,7 @@ class Standing(Enum):
     """What a window that acquired its slot finds when it looks at the lease again."""
 
     HOLDS = "slot and lease are this window's"
-    STOPPING = "so they are, but this process was told to stop"
+    STOPPING = "so they are, but this process has to stop"
     LOST = "the slot was given to another process"
     OVERTAKEN = "another window counted this one as dead and has acquired the lease: what this one knows is old"
 

@@ -1,4 +1,4 @@
-"""Read a cluster's clock: that of its active controller, which a KRaft cluster tells to whoever may describe it.
+"""Read a cluster's clock: that of its active controller, which a KRaft cluster shows to those who may describe it.
 
 The answer to DescribeQuorum says of each voter when it was last level with the leader, by the leader's clock (KIP-836). Of the
 leader itself that is the moment of the answer. Nothing is written for it.

@@ -65,7 +65,7 @@ class Connection(asyncio.BufferedProtocol):
     """
 
     def __init__(self, name: str, client_id: str, on_throttle: Callable[[float], None]) -> None:
-        """Take the address, for errors, and who is told for how long the broker asks to wait."""
+        """Take the address, for errors, and the function that gets how long the broker asks to wait."""
         self._name = name
         self._client_id = client_id.encode()
         self._on_throttle = on_throttle
@@ -196,7 +196,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         asked = self._asked.popleft()
         if asked.answer.done():
-            return  # whoever asked has given up
+            return  # the one who asked has given up
         try:
             answer = messages.decoded(asked.api, asked.version, frame)
         except KafkaError as error:

@@ -92,6 +92,6 @@ class FetchSession:
         self._held = {}
 
     def lost(self) -> None:
-        """Begin anew: the broker knows no such session."""
+        """Begin again: the broker knows no such session."""
         self.reset()
         self._id = _NO_ID

@@ -117,7 +117,7 @@ class GroupOffsets:
     async def _commit(self, group: str, offsets: Mapping[tuple[str, int], tuple[int, str]]) -> None:
         size = sum(size_of(place, at) for place, at in offsets.items())
         answer = await self._coordinated(group, _commit(group, offsets), within_s=self._answer_s + size * _PER_BYTE_S)
-        with self._asked_anew(group):
+        with self._asked_again(group):
             for topic in answer.topics:
                 for part in topic.partitions:
                     if part.error_code is not ErrorCode.unknown_topic_or_partition:
@@ -146,7 +146,7 @@ class GroupOffsets:
         deadline = time.monotonic() + within_s
         while True:
             answer = await self._coordinated(group, offset_fetch(group, places, is_stable=is_stable), within_s=within_s)
-            with self._asked_anew(group):
+            with self._asked_again(group):
                 try:
                     return offsets_in(answer, group)
                 except BrokerError as error:
@@ -155,7 +155,7 @@ class GroupOffsets:
             await asyncio.sleep(STABLE_AGAIN_S)
 
     async def _coordinated(self, group: str, request: Request, *, within_s: float) -> Any:
-        with self._asked_anew(group):
+        with self._asked_again(group):
             try:
                 async with asyncio.timeout(within_s):
                     node = await self._client.coordinator(Coordinates.GROUP, group)
@@ -166,7 +166,7 @@ class GroupOffsets:
                 raise NoAnswerError(f"no answer within {within_s:.0f} s") from error
 
     @contextmanager
-    def _asked_anew(self, group: str) -> Iterator[None]:
+    def _asked_again(self, group: str) -> Iterator[None]:
         """Let the next request ask who coordinates the group where this one fails."""
         try:
             yield

@@ -1,4 +1,4 @@
-"""What a client knows of a cluster: its brokers, the topics it was told to follow, their leaders."""
+"""What a client knows of a cluster: its brokers, the topics it has to follow, their leaders."""
 
 from __future__ import annotations
 

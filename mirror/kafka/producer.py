@@ -120,7 +120,7 @@ class _Delivery:
     """A batch on its way.
 
     Attributes:
-        numbered: Its numbers, where whoever sends it keeps them.
+        numbered: Its numbers, where the caller keeps them.
         topic_id: A broker that speaks of ids refuses another topic of that name; None: whichever has the name.
         sequence: Its number by the producer's own count, -1 until it is first sent.
         may_be_there: An attempt may have appended it.

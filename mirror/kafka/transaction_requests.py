@@ -36,7 +36,7 @@ class ProducerState(NamedTuple):
 
 
 def init_producer_id(transactional_id: str | None, timeout_ms: int) -> Request:
-    """Return the request for a producer id; with a transactional id it fences whoever has it."""
+    """Return the request for a producer id; with a transactional id it fences the producer that has it."""
 
     def build(module: ModuleType, _: int) -> Any:
         return make(

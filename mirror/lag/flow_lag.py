@@ -40,7 +40,7 @@ class FlowLag:
         self._reads = reads
         self._reader: FirstUnreplicated | None = None
         self._positions: Positions | None = None  # the last ones that are known; None before the first
-        self._until_s: dict[Key, float] = {}  # as it was told at the poll before
+        self._until_s: dict[Key, float] = {}  # of the poll before
 
     def read(self, plan: FlowPlan, clusters: FlowClusters) -> FlowOffsets:
         """Return where the flow's topic-partitions stand."""

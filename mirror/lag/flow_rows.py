@@ -39,7 +39,7 @@ class FlowRows:
         if plan is None:
             return self._without_source(poll)
         found = self._lag.read(plan, BoundedFlow(poll, self._source, self._target))
-        # Rows first: who makes them keeps the polls by which time lag is told.
+        # Rows first: their maker keeps the polls that time lag is computed from.
         rows = [self._row(assigned, found, poll) for assigned in plan.partitions]
         has_ends = found.logs is not None and bool(found.logs.ends)
         until_s = self._lag.replicated_until_s(plan, found) if has_ends else {}

@@ -120,7 +120,7 @@ def identified(plan: FlowPlan, partition: Partition, now: TopicIds, *, before: b
     partition.sequence = None
     assigned, offset = partition.assigned, partition.acked
     topic = assigned.topic if side == "source" else assigned.remote_topic
-    what = f"{topic} was deleted and created anew on the {side} (topic id {getattr(now, side)}, was {getattr(known, side)})"
+    what = f"{topic} was deleted and created again on the {side} (topic id {getattr(now, side)}, was {getattr(known, side)})"
     where = f"{plan.name}: {assigned.topic}-{assigned.partition}"
     waits = plan.on_recreated is not OnRecreated.RESTART and not has_position
     if waits or plan.on_recreated is OnRecreated.STOP:

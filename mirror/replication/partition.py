@@ -139,7 +139,7 @@ class Partition:
 
     @property
     def has_announced_numbers(self) -> bool:
-        """True when the target's group has its numbers: whoever comes after us goes on with them, or is refused."""
+        """True when the target's group has its numbers: the next window goes on with them, or is refused."""
         ours, known = self.sequence, self.announced
         return ours is not None and known is not None and ours[:2] == known[:2]
 

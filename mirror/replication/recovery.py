@@ -235,7 +235,7 @@ async def _resume(
             return
         behind = behind._replace(source_from=last.source + last.records, target_from=last.target + last.records)
     log.info(
-        "%s: going on at offset %d: the target has %d records more than the last position told",
+        "%s: going on at offset %d: the target has %d records more than the last position says",
         where,
         partition.position,
         more,

@@ -244,9 +244,9 @@ def measure(name: str, minutes: float) -> list[Fired]:
                     seen[alert] = (severity, time.monotonic() - began)
                     _say(name, f"{alert} ({severity}) after {seen[alert][1]:.0f} s")
             time.sleep(STEP_S)
-        told = states(manager)
+        shown = states(manager)
         return [
-            Fired(alert, severity, after_s, told.get(alert) == "suppressed")
+            Fired(alert, severity, after_s, shown.get(alert) == "suppressed")
             for alert, (severity, after_s) in seen.items()
         ]
 
@@ -287,15 +287,15 @@ def attempt(name: str, minutes: float) -> list[Fired] | str:
 
 def table(found: dict[str, list[Fired] | str]) -> str:
     """Return the table of docs/observability.md."""
-    lines = ["| failure | alert | severity | after | who is told |", "|---|---|---|---|---|"]
+    lines = ["| failure | alert | severity | after | who gets it |", "|---|---|---|---|---|"]
     for name, fired in found.items():
         if isinstance(fired, str) or not fired:
             lines.append(f"| {name} | {fired or 'none'} | | | |")
             continue
         for at, each in enumerate(fired):
-            told = "silenced" if each.is_suppressed else "the receiver"
+            shown = "silenced" if each.is_suppressed else "the receiver"
             head = name if at == 0 else ""
-            lines.append(f"| {head} | {each.alert} | {each.severity} | {_minutes(each.after_s)} | {told} |")
+            lines.append(f"| {head} | {each.alert} | {each.severity} | {_minutes(each.after_s)} | {shown} |")
     return "\n".join(lines)
 
 

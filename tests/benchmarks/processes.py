@@ -25,7 +25,7 @@ class Meter:
     """CPU seconds and peak memory of a tree, children that ended included (they count for their parent)."""
 
     def __init__(self, pid: int, beside: tuple[int, ...] = ()) -> None:
-        """Take the root of the tree, and other processes whose CPU is told apart."""
+        """Take the root of the tree, and other processes whose CPU is counted apart."""
         self._pid = pid
         self._beside = beside
         self.peak_pss_mib = 0.0

@@ -33,7 +33,7 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, dela
 
 
 async def serve(port: int, target_port: int, delay_s: float) -> None:
-    """Forward `port` to `target_port`, both on loopback, for ever."""
+    """Forward `port` to `target_port`, both on loopback, until the end."""
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         there_reader, there_writer = await asyncio.open_connection("127.0.0.1", target_port, limit=CHUNK * 4)

@@ -77,7 +77,7 @@ def end_offset(cluster: Any, topic: str, partition: int, *, read_committed: bool
             raise AssertionError(str(error)) from error
         return (found[topic, partition],)  # a tuple is true, an end of 0 is not
 
-    # A broker that was frozen for longer than its session is fenced, and leads nothing until it has registered anew.
+    # A broker that was frozen for longer than its session is fenced, and leads nothing until it has registered again.
     return eventually(asked, within_s=60, because=f"the leader of {topic}-{partition} tells its end")[0]
 
 

@@ -54,15 +54,15 @@ def test_readers_of_a_topic_may_read_the_remote_one_and_plan_tells_before(tmp_pa
             topics=topic,
             extra=EXTRA.format(enabled="true"),
         )
-        told = subprocess.run(
+        shown = subprocess.run(
             [sys.executable, "-m", "mirror.cli", "plan", str(running.file)], capture_output=True, text=True, check=True
         ).stdout
-        assert f"ACL that is added: ALLOW User:all from * to READ {remote}" in told
+        assert f"ACL that is added: ALLOW User:all from * to READ {remote}" in shown
         assert (
-            f"ACL left out: ALLOW User:reader from * to WRITE {topic}: a remote topic is written by the mirror" in told
+            f"ACL left out: ALLOW User:reader from * to WRITE {topic}: a remote topic is written by the mirror" in shown
         )
-        assert "ACL left out: ALLOW User:reader from * to READ *: it is about every topic" in told
-        assert "other" not in told
+        assert "ACL left out: ALLOW User:reader from * to READ *: it is about every topic" in shown
+        assert "other" not in shown
         assert ours.topic_acls() == {acl(remote, "DESCRIBE", principal="User:own")}
         expected = {
             acl(remote),
@@ -78,7 +78,9 @@ def test_readers_of_a_topic_may_read_the_remote_one_and_plan_tells_before(tmp_pa
                 within_s=30,
                 because="and those that come later",
             )
-            eventually(lambda: "\nkafka_mirror_acl_drift" in running.exposition(), within_s=30, because="drift is told")
+            eventually(
+                lambda: "\nkafka_mirror_acl_drift" in running.exposition(), within_s=30, because="drift is a metric"
+            )
             assert 'kafka_mirror_acl_drift{source="primary",target="backup"} 0' in running.exposition()
 
 
@@ -93,7 +95,9 @@ def test_a_target_without_an_authorizer_costs_one_line(tmp_path, backup, topic):
             topics=topic,
             extra=EXTRA.format(enabled="true"),
         ) as running:
-            eventually(lambda: "ACLs cannot be added on backup" in running.log.read_text(), within_s=30, because="told")
+            eventually(
+                lambda: "ACLs cannot be added on backup" in running.log.read_text(), within_s=30, because="it is logged"
+            )
             eventually(
                 lambda: running.value("kafka_mirror_replicated_offset", topic=f"primary.{topic}", partition=0) == 0,
                 within_s=30,
@@ -101,7 +105,7 @@ def test_a_target_without_an_authorizer_costs_one_line(tmp_path, backup, topic):
             )
             assert 'kafka_mirror_acl_drift{source="primary",target="backup"} 1' in running.exposition()
             assert running.stop()[0] == 0
-    told = [line for line in running.log.read_text().splitlines() if "ACL" in line]
-    assert [line.split("WARNING ")[1] for line in told] == [
+    shown = [line for line in running.log.read_text().splitlines() if "ACL" in line]
+    assert [line.split("WARNING ")[1] for line in shown] == [
         "primary->backup: ACLs cannot be added on backup: SECURITY_DISABLED: No Authorizer is configured."
     ]

@@ -43,10 +43,10 @@ def paced(rules: str) -> str:
 
 
 @contextmanager
-def watched(folder: Path, port: int, told: str) -> Iterator[Prometheus]:
+def watched(folder: Path, port: int, manager: str) -> Iterator[Prometheus]:
     """A Prometheus that scrapes the appliance each second and evaluates the paced rules."""
     file = prometheus_server.configured(folder, [f"127.0.0.1:{port}"], every="1s")
-    told_to(folder, told)
+    told_to(folder, manager)
     rules = folder / "generated" / "kafka-mirror.rules.yml"
     rules.write_text(paced(rules.read_text()))
     with prometheus_server.running(file, folder / "data") as server:
@@ -57,8 +57,8 @@ def test_a_stalled_target_fires_the_right_alerts_and_they_clear(primary, backup,
     create(primary, topic, 2)
     with (
         RunningAppliance(tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=topic) as appliance,
-        alertmanager(tmp_path) as told,
-        watched(tmp_path, appliance.port, told) as server,
+        alertmanager(tmp_path) as manager,
+        watched(tmp_path, appliance.port, manager) as server,
     ):
         with load(primary, topic):
             eventually(lambda: empty_panels(server) == [], within_s=60, because="every panel has something to show")
@@ -67,7 +67,7 @@ def test_a_stalled_target_fires_the_right_alerts_and_they_clear(primary, backup,
             eventually(lambda: not pending(server), within_s=30, because="nothing is wrong yet")
             backup.pause()
             try:
-                while_the_target_stands_still(server, told)
+                while_the_target_stands_still(server, manager)
             finally:
                 backup.resume()
             eventually(lambda: nothing_fires(server), within_s=120, because="all clears by itself")
@@ -76,21 +76,21 @@ def test_a_stalled_target_fires_the_right_alerts_and_they_clear(primary, backup,
         assert number(server, "Down") == 0
 
 
-def while_the_target_stands_still(server: Prometheus, told: str) -> None:
+def while_the_target_stands_still(server: Prometheus, manager: str) -> None:
     eventually(
         lambda: {"KafkaMirrorClusterUnreachable", "KafkaMirrorStalled"} <= firing(server),
         within_s=90,
-        because="the silent cluster and the partitions that stand still are told of",
+        because="the silent cluster and the partitions that stand still have alerts",
     )
     assert number(server, "Down") == 1
     assert number(server, "Records waiting") > 0
     eventually(lambda: number(server, "Not OK") > 0, within_s=90, because="ten polls without a step are a verdict")
     eventually(
-        lambda: states(told).get("KafkaMirrorStalled") == "suppressed",
+        lambda: states(manager).get("KafkaMirrorStalled") == "suppressed",
         within_s=30,
         because="the cluster's alert explains the partition's, and silences it",
     )
-    assert states(told)["KafkaMirrorClusterUnreachable"] == "active"
+    assert states(manager)["KafkaMirrorClusterUnreachable"] == "active"
     assert not {"KafkaMirrorDown", "KafkaMirrorRecordsLost"} & server.alerts().keys()
 
 

@@ -169,7 +169,7 @@ def test_the_keyboard_reaches_every_filter(app, page):
             )
         return found
 
-    # A busy machine may draw the page anew under the walk.
+    # A busy machine may draw the page again under the walk.
     eventually(
         lambda: {"Group", "Topic", "Partition", "Search"} <= reached(), within_s=30, because="Tab reaches them all"
     )

@@ -138,7 +138,7 @@ def test_the_preview_shows_every_panel_and_says_what_it_is(tmp_path):
 
 def test_a_source_that_is_down_is_seen_and_its_numbers_are_told_to_be_old(tmp_path):
     with store(tmp_path, "source down") as server:
-        # What rests on the source's log ends nobody knows, and no number stands for it; all else is told.
+        # What depends on the source's log ends is unknown, and has no number; all else is shown.
         unknown = [expr for _, panel, expr in unanswered(server) if not panel.may_be_empty]
         assert unknown
         assert [expr for expr in unknown if not any(name in expr for name in (*OF_LOG_ENDS, "lag_records"))] == []

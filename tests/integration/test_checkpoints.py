@@ -230,11 +230,11 @@ def test_nothing_is_said_before_something_is_replicated_and_nothing_foreign_stop
     with appliance() as running:
         eventually(lambda: f'state="nothing_yet"' in running.exposition(), within_s=60, because="the group is seen")  # noqa: F541
         assert (remote, 0) not in translated(java, backup.bootstrap, "primary", group)
-        told = re.search(
+        as_translated = re.search(
             r'kafka_mirror_foreign_records_total{source="primary",target="backup"} (\d+)', running.exposition()
         )
-        assert told is not None
-        assert int(told[1]) >= 3
+        assert as_translated is not None
+        assert int(as_translated[1]) >= 3
         write(primary, topic, rows(3))
         eventually(
             lambda: translated(java, backup.bootstrap, "primary", group).get((remote, 0)) == 0,
@@ -256,7 +256,7 @@ def test_nothing_is_said_before_something_is_replicated_and_nothing_foreign_stop
     assert f"a record in {checkpoints} is no checkpoint" in running.log.read_text()
 
 
-def told(*arguments: object) -> list[dict[str, Any]]:
+def as_translated(*arguments: object) -> list[dict[str, Any]]:
     done = subprocess.run(
         [sys.executable, "-m", "mirror.cli", "translate", *map(str, arguments), "--json"],
         capture_output=True,
@@ -284,7 +284,7 @@ def test_a_group_fails_over_and_back_and_reads_each_record_once(primary, backup,
         assert [value for at, value in records(backup, remote) if at >= there] == [
             value for at, value in records(primary, topic) if at >= 70
         ]
-        assert told(running.file, "primary->backup", "--group", group) == [
+        assert as_translated(running.file, "primary->backup", "--group", group) == [
             {
                 "from": {"topic": topic, "partition": 0, "offset": 70},
                 "to": {"topic": remote, "partition": 0, "offset": there},
@@ -302,14 +302,15 @@ def test_a_group_fails_over_and_back_and_reads_each_record_once(primary, backup,
             value for at, value in records(backup, remote) if at >= there + 9
         ]
         assert (
-            told(running.file, "backup->primary", "--topic", remote, "--offset", there + 9)[0]["to"]["offset"] == home
+            as_translated(running.file, "backup->primary", "--topic", remote, "--offset", there + 9)[0]["to"]["offset"]
+            == home
         )
         assert running.stop()[0] == 0
     dead = running.file.with_name("dead.properties")  # primary is gone: the very time when somebody fails over
     dead.write_text(running.file.read_text().replace(primary.bootstrap, "127.0.0.1:1"))
-    assert told(dead, "primary->backup", "--topic", topic, "--offset", 70)[0]["to"]["offset"] == there
+    assert as_translated(dead, "primary->backup", "--topic", topic, "--offset", 70)[0]["to"]["offset"] == there
     last = checkpoints(backup, remote)[group]
-    assert told(dead, "primary->backup", "--group", group) == [
+    assert as_translated(dead, "primary->backup", "--group", group) == [
         {
             "from": {"topic": topic, "partition": 0, "offset": last.upstream},
             "to": {"topic": remote, "partition": 0, "offset": last.downstream},

@@ -49,10 +49,10 @@ def test_settings_follow_the_source_and_plan_tells_before(primary, backup, topic
     appliance = RunningAppliance(
         tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=topic, extra=EXTRA
     )
-    told = subprocess.run(
+    shown = subprocess.run(
         [sys.executable, "-m", "mirror.cli", "plan", str(appliance.file)], capture_output=True, text=True, check=True
     ).stdout
-    assert "settings that change: cleanup.policy=compact, retention.bytes back to its default" in told
+    assert "settings that change: cleanup.policy=compact, retention.bytes back to its default" in shown
     assert own(backup, remote) == {"retention.bytes": "12345", "segment.ms": "80000"}  # plan changed nothing
     with appliance:
         eventually(

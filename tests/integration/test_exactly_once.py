@@ -111,7 +111,7 @@ def test_a_topic_that_is_denied_rests_alone_though_its_transactions_hold_others_
             eventually(
                 lambda: running.value("kafka_mirror_partition_paused", topic=denied, partition=0) == 1,
                 within_s=30,
-                because="the denied topic rests",
+                because="the denied topic is paused",
             )
             grant()
             await_replicated(running, primary, names[0], denied, within_s=90)

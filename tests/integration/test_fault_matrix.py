@@ -36,7 +36,7 @@ POINTS = (
     *WITH_POSITIONS,
     "die while a batch is on its way",
     "die when the offset map is written",
-    "die when a turn is given back",
+    "die when a lease is given back",
 )
 IN_TRANSACTIONS = (  # what transactions are there for; the rest does not know how the target is written
     "kill -9 all workers",

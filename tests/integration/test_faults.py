@@ -1,4 +1,4 @@
-"""What faults ask for beside equal logs, which are test_fault_matrix.py's: a leader followed, a reason told, a bound."""
+"""What faults ask for beside equal logs, which are test_fault_matrix.py's: a leader followed, a reason given, a bound."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_topic_that_is_denied_rests_alone_with_the_reason_until_it_is_granted(
             eventually(
                 lambda: running.value("kafka_mirror_partition_paused", topic=f"primary.{topic}", partition=0) == 1,
                 within_s=30,
-                because="the denied topic rests",
+                because="the denied topic is paused",
             )
             assert "TOPIC_AUTHORIZATION_FAILED" in running.log.read_text()
             grant()
@@ -342,8 +342,8 @@ def test_an_hour_that_local_time_skips_and_one_that_it_repeats_change_nothing(tm
             flows(backup, f"primary.{topic}", because="records flow when both are over")
         equal_after(running, primary, backup, topic)
     log = running.log.read_text()
-    told = re.search(rf"^(\S+ \S+),\d+ INFO .*{later} created", log, re.MULTILINE)
-    assert told is not None
-    ahead = datetime.fromisoformat(told[1]).replace(tzinfo=UTC) - created
-    assert timedelta(minutes=59) < ahead < timedelta(minutes=61), "it told of the other topic in summer"
+    shown = re.search(rf"^(\S+ \S+),\d+ INFO .*{later} created", log, re.MULTILINE)
+    assert shown is not None
+    ahead = datetime.fromisoformat(shown[1]).replace(tzinfo=UTC) - created
+    assert timedelta(minutes=59) < ahead < timedelta(minutes=61), "it named the other topic in summer"
     assert "clock" not in log

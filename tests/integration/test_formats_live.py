@@ -104,12 +104,12 @@ def test_prometheus_takes_native_histograms_and_tells_quantiles_from_them(tmp_pa
         assert value(server, 'min_over_time(up{job="kafka-mirror"}[1m])') == 1
         known = sorted(mirror.values)
         for share in (0.1, 0.5, 0.6, 0.9, 0.99):
-            told, exact = (
+            shown, exact = (
                 value(server, f"histogram_quantile({share}, {LATENCY})"),
                 known[math.ceil(share * len(known)) - 1],
             )
-            assert told is not None
-            assert told == pytest.approx(exact, rel=0.1), share  # a bucket's width is 9 %
+            assert shown is not None
+            assert shown == pytest.approx(exact, rel=0.1), share  # a bucket's width is 9 %
         sums = value(server, f"histogram_sum({LATENCY}) / histogram_count({LATENCY})")
         assert sums == pytest.approx(sum(known) / len(known), rel=0.02)
         (example,) = {json.dumps(each["labels"]) for each in examples(server, LATENCY)}

@@ -71,10 +71,10 @@ def test_a_group_whose_coordinator_loads_has_the_offsets_it_had(tmp_path, caplog
         assert (group.name, group.offsets) == ("g", {})
         with pytest.raises(ClusterUnavailable, match=r"cluster primary: group g cannot be read: .* DESCRIBE"):
             groups.one("g")
-        told: set[str] = set()
+        shown: set[str] = set()
         with caplog.at_level(logging.WARNING, "mirror"):
             for _ in range(2):
-                warn_of_hidden([group], "primary", told)
+                warn_of_hidden([group], "primary", shown)
         assert [record.getMessage() for record in caplog.records if record.name == "mirror"] == [
             "cluster primary: group g is left out: this client may not DESCRIBE it"
         ]
@@ -107,7 +107,7 @@ def test_a_group_of_either_protocol_has_its_state_its_owners_and_its_offsets(pri
     write(primary, topic, [ROW])
     groups, name = Groups("primary", {"bootstrap.servers": primary.bootstrap}), f"{topic}.{protocol}"
 
-    def told() -> tuple[object, ...]:
+    def shown() -> tuple[object, ...]:
         group = groups.one(name)
         assert group is not None
         return group.state, dict(group.offsets), dict(group.owners)
@@ -115,11 +115,11 @@ def test_a_group_of_either_protocol_has_its_state_its_owners_and_its_offsets(pri
     reader = reading(primary, topic, name, protocol)
     try:
         owner = "reader/127.0.0.1"
-        assert told() == ("Stable", {(topic, 0): 1}, {(topic, 0): owner, (topic, 1): owner})
+        assert shown() == ("Stable", {(topic, 0): 1}, {(topic, 0): owner, (topic, 1): owner})
     finally:
         reader.close()
     nobody = ("Empty", {(topic, 0): 1}, {})
-    eventually(lambda: told() == nobody, within_s=30, because="the reader has left")
+    eventually(lambda: shown() == nobody, within_s=30, because="the reader has left")
 
 
 def test_a_group_of_the_newer_protocol_whose_topics_may_not_be_seen_counts_as_in_use(tmp_path):
@@ -133,7 +133,7 @@ def test_a_group_of_the_newer_protocol_whose_topics_may_not_be_seen_counts_as_in
             group = eventually(
                 lambda: (found := groups.one("g")) and found.state == UNKNOWN and found,
                 within_s=30,
-                because="its members are not told",
+                because="its members are not shown",
             )
             assert not is_idle(group.state)
             assert group.owners == {}

@@ -183,7 +183,7 @@ def killed(cluster: Cluster) -> Iterator[None]:
 
 @contextmanager
 def cut_off(cluster: Cluster) -> Iterator[None]:
-    """No packet goes through, and no connection is told of it."""
+    """No packet goes through, and no connection hears of it."""
     if cluster.link.cable is None:
         pytest.skip("cables need root, Linux and Debian's iproute2")
     cluster.link.cable.pull()

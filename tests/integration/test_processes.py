@@ -211,6 +211,6 @@ def test_processes_of_one_file_on_one_machine_need_not_be_told_where_to_keep_the
             process.port = int(found[1])
         shared(first, second)
         assert second.port > first.port >= 9404
-        told = second.log.read_text()
-        assert "mirror.state.dir: state belongs to a mirror that runs; this one keeps its state in state-2" in told
-        assert f"is taken; metrics are on port {second.port}" in told
+        logged = second.log.read_text()
+        assert "mirror.state.dir: state belongs to a mirror that runs; this one keeps its state in state-2" in logged
+        assert f"is taken; metrics are on port {second.port}" in logged

@@ -1,4 +1,4 @@
-"""Topics that are deleted and created anew under a mirror: the flow's policy decides, and nothing happens in silence."""
+"""Topics that are deleted and created again under a mirror: the flow's policy decides, and nothing happens in silence."""
 
 from __future__ import annotations
 
@@ -109,11 +109,11 @@ def test_a_topic_that_is_another_one_is_treated_as_the_flow_says(tmp_path: Path,
             else:
                 delete(backup, f"{policy}.{name}")
         for (policy, side), name in names.items():
-            told = f"{name} was deleted and created anew on the source"
+            warning = f"{name} was deleted and created again on the source"
             if side == "target":
-                told = f"{policy}.{name} was deleted on the target"
-            eventually(lambda told=told: told in appliance.log.read_text(), within_s=60, because=told)  # type: ignore[misc]
-        windows_pass(appliance, 2)  # the one that runs may go on into a remote topic that is created anew
+                warning = f"{policy}.{name} was deleted on the target"
+            eventually(lambda warning=warning: warning in appliance.log.read_text(), within_s=60, because=warning)  # type: ignore[misc]
+        windows_pass(appliance, 2)  # the one that runs may go on into a remote topic that is created again
         for name in names.values():
             write(primary, name, NEW)
         for policy, side in EXPECTED:
@@ -129,25 +129,25 @@ def test_a_topic_that_is_another_one_is_treated_as_the_flow_says(tmp_path: Path,
             f"stop.{names['stop', 'target']}"
             not in AdminClient({"bootstrap.servers": backup.bootstrap}).list_topics().topics
         )
-        rests = names["stop", "source"]
+        paused = names["stop", "source"]
         eventually(
-            lambda: appliance.value("kafka_mirror_partition_paused", topic=f"stop.{rests}", partition=0) == 1,
+            lambda: appliance.value("kafka_mirror_partition_paused", topic=f"stop.{paused}", partition=0) == 1,
             within_s=20,
             because="it is shown to rest",
         )
         command = [
             *(sys.executable, "-m", "mirror.cli", "positions", "reset"),
-            *(str(appliance.file), "stop->backup", "--topic", rests, "--force"),
+            *(str(appliance.file), "stop->backup", "--topic", paused, "--force"),
         ]
         subprocess.run(command, check=True, timeout=60, env=appliance.environment, capture_output=True)
-        await_replicated(appliance, primary, rests, f"stop.{rests}")
-        assert values(backup, f"stop.{rests}", 0) == payload([*OLD, *NEW])
+        await_replicated(appliance, primary, paused, f"stop.{paused}")
+        assert values(backup, f"stop.{paused}", 0) == payload([*OLD, *NEW])
 
 
 def test_a_remote_topic_that_is_replaced_between_two_looks_is_treated_as_the_flow_says(
     tmp_path: Path, primary, backup, topic
 ):
-    """The broker forgets the positions with the topic; windows that find none do not begin anew where that is not wanted."""
+    """The broker forgets the positions with the topic; windows that find none do not begin again where that is not wanted."""
     names = {policy: f"{topic}-{policy}-replaced" for policy in POLICIES}
     for name in names.values():
         create(primary, name, 2)  # one partition for each slot
@@ -179,8 +179,8 @@ def test_a_remote_topic_that_is_replaced_between_two_looks_is_treated_as_the_flo
             assert values(backup, f"{policy}.{names[policy]}", 0) == []
         appliance.refresh()
         for policy, name in names.items():
-            told = f"{policy}.{name} was deleted and created anew on the target by somebody"
-            eventually(lambda told=told: told in appliance.log.read_text(), within_s=60, because=told)  # type: ignore[misc]
+            warning = f"{policy}.{name} was deleted and created again on the target by somebody"
+            eventually(lambda warning=warning: warning in appliance.log.read_text(), within_s=60, because=warning)  # type: ignore[misc]
         windows_pass(appliance, 2)  # of the new plan
         for name in names.values():
             write(primary, name, NEW)
@@ -244,7 +244,7 @@ def test_a_topic_that_soon_has_more_records_than_the_one_before_is_replicated_on
 def test_a_remote_topic_that_is_deleted_under_load_is_filled_again_and_no_committed_record_is_there_twice(
     tmp_path: Path, primary, backup, topic
 ):
-    """Some are created anew by somebody else, before the mirror does it: what is on its way comes to lie in those."""
+    """Some are created again by somebody else, before the mirror does it: what is on its way comes to lie in those."""
     names = [f"{topic}-{mode}-{n}" for mode in ("least", "exactly") for n in range(3)]
     written: list[bytes | None] = []
     is_over = threading.Event()
@@ -337,8 +337,8 @@ def test_a_target_that_was_rebuilt_is_filled_or_gone_on_with_as_the_flow_says_an
             assert values(rebuilt, f"restart.{names['restart']}", 0) == payload([*OLD, *NEW])
             assert values(rebuilt, f"continue.{names['continue']}", 0) == payload(NEW)
         text = running.file.read_text()
-        told = f"backup knows nothing of this flow, which had replicated {names['restart']}-0 up to offset {len(OLD)} (group"
-        assert told in running.log.read_text()
+        warning = f"backup knows nothing of this flow, which had replicated {names['restart']}-0 up to offset {len(OLD)} (group"
+        assert warning in running.log.read_text()
     with Broker.start("again", tmp_path / "again") as again:
         running.file.write_text(
             text.replace(rebuilt.bootstrap, again.bootstrap).replace("topics = restart", "topics = stop")

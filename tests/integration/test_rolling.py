@@ -1,4 +1,4 @@
-"""A target of three brokers is restarted, one after the other, under transactions: no committed record is there twice."""
+"""A target of three brokers is restarted, one after the other, under transactions: no committed record is repeated."""
 
 from __future__ import annotations
 

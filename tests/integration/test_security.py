@@ -1,4 +1,4 @@
-"""TLS and logins against real brokers: every kind of client gets in, the wrong ones are told, and no secret gets out."""
+"""TLS and logins against real brokers: every kind of client gets in, the others are refused by name, and no secret gets out."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def latin(frame: str | bytes) -> str:
 
 
 def locked_out_and_let_in_again(appliance: RunningAppliance, primary: Secured, party: Party, topic: str) -> None:
-    """A password that is changed under a running flow is told with the alias; it goes on when it fits again.
+    """A password that is changed under a running flow is reported with the alias; it goes on when it fits again.
 
     Nobody's account is locked by hundreds of attempts meanwhile.
     """
@@ -233,7 +233,7 @@ def locked_out_and_let_in_again(appliance: RunningAppliance, primary: Secured, p
         eventually(
             lambda: re.search(r"cluster primary \(.*invalid credentials", appliance.log.read_text()),
             within_s=60,
-            because="the refusal is told",
+            because="the refusal is logged",
         )
         time.sleep(10)
         attempts_a_second = (primary.link.accepted - before) / (time.monotonic() - began)

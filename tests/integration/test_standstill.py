@@ -162,7 +162,7 @@ def test_groups_follow_where_their_topic_partitions_can_be_reached_though_others
             eventually(
                 lambda: 'state="unreachable"' in appliance.exposition(),
                 within_s=30,
-                because="and it is told why that one is not",
+                because="and the log says why that one is not",
             )
             two.restart()
             eventually(lambda: offsets(one, group) == {well: 15, stuck: 15}, within_s=90, because="the rest follows")

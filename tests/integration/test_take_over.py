@@ -138,7 +138,7 @@ def test_positions_that_are_gone_come_back_from_the_offset_map(primary, backup, 
         assert running.stop()[0] == 0
     assert "the positions of 1 topic-partitions were gone" in running.log.read_text()
     assert differences(primary, backup, topic, remote) == []
-    # A topic that is gone from the target takes its position along, and is filled anew: the map is about another log.
+    # A topic that is gone from the target takes its position along, and is filled again: the map is about another log.
     admin.delete_topics([remote])[remote].result(30)
     with running:
         eventually(
@@ -208,8 +208,8 @@ def test_positions_are_shown_and_set_while_the_flow_rests_and_topics_paused_whil
         await_replicated(running, primary, topic, remote)
         await_replicated(running, primary, other, f"{topic}.{other}")
         assert positions(running, "pause", "--topic", topic).stdout.splitlines()[1].endswith("paused")
-        rests = "kafka_mirror_partition_paused_by_operator"
-        eventually(lambda: running.value(rests, topic=remote, partition=0) == 1, within_s=20, because="it rests")
+        paused = "kafka_mirror_partition_paused_by_operator"
+        eventually(lambda: running.value(paused, topic=remote, partition=0) == 1, within_s=20, because="it is paused")
         for each in (topic, other):
             write(primary, each, rows(3))
         await_replicated(running, primary, other, f"{topic}.{other}")

@@ -63,7 +63,7 @@ def test_what_is_mirrored_is_compared_and_what_is_not_is_found(primary, backup, 
 
 
 def goes_on_comparing(appliance: RunningAppliance, remote: str, log: Path) -> None:
-    """Round after round until it is told to stop, at a rate; what it finds is a metric."""
+    """Round after round until it has to stop, at a rate; what it finds is a metric."""
     command = [
         *(sys.executable, "-m", "mirror.cli", "verify", str(appliance.file), "primary->backup"),
         *("--every", "1", "--rate", "20000", "--metrics-listen", f"127.0.0.1:{appliance.port}"),

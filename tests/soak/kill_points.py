@@ -1,4 +1,4 @@
-"""The faults that are a point in the code: whoever comes there dies, as by kill -9."""
+"""The faults that are a point in the code: the process that comes there dies, as by kill -9."""
 
 from __future__ import annotations
 

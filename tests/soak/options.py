@@ -1,7 +1,7 @@
 """Faults under load for as long as asked: kill, freeze, restart whatever takes part, and count what became of each record.
 
 Each round has a topic of its own, numbered records under way, and one fault at a moment that the seed decides. Prints a table;
-ends with 1 when a record was lost, out of order or there twice.
+ends with 1 when a record was lost, out of order or repeated.
 """
 
 from __future__ import annotations

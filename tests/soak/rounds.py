@@ -67,7 +67,7 @@ def calmed_down(stage: Stage) -> Outcome:
     """
     began = time.monotonic()
     eventually(
-        lambda: _is_calm(stage), within_s=RECOVERY_S, because=f"for {CALM_S:.0f} s no turn is late or taken over"
+        lambda: _is_calm(stage), within_s=RECOVERY_S, because=f"for {CALM_S:.0f} s no lease is late or taken over"
     )
     return Outcome(1, Fate(), [time.monotonic() - began - CALM_S], [])
 

@@ -103,8 +103,8 @@ def table(mode: str, outcomes: dict[str, Outcome], trends: list[str]) -> str:
             f"| {fault} | {one.rounds} | {one.fate.sent:,} | {one.fate.lost} | {one.fate.duplicate} | {one.fate.reordered} "
             f"| {statistics.median(one.recoveries_s):.1f} | {max(one.recoveries_s):.1f} | {', '.join(map(str, one.dirty))} |"
         )
-    told = [f"Of the appliance, first third to last third: {trend}." for trend in trends]
-    return "\n".join([*lines, "", "\n\n".join(told), ""])
+    shown = [f"Of the appliance, first third to last third: {trend}." for trend in trends]
+    return "\n".join([*lines, "", "\n\n".join(shown), ""])
 
 
 def checked(asked: argparse.Namespace, parser: argparse.ArgumentParser) -> argparse.Namespace:

@@ -30,15 +30,15 @@ def test_without_a_token_a_cluster_is_unavailable_at_once_with_the_reason():
         for call in (admin.topics, lambda: admin.commit("g", {("t", 0): 1}), admin.cluster_id):
             with pytest.raises(
                 ClusterUnavailable, match=r"^cluster primary \(127\.0\.0\.1:1\): no answer .*status 401"
-            ) as told:
+            ) as refused:
                 call()
-            assert told.value.cluster == "primary"
-            assert "hunter" not in str(told.value)
+            assert refused.value.cluster == "primary"
+            assert "hunter" not in str(refused.value)
         assert len(endpoint.asked) == 1
 
 
 @pytest.mark.parametrize(
-    ("found", "told"),
+    ("found", "refused"),
     [
         (
             "ssl://h:1/bootstrap: SSL handshake failed: error:0A:SSL routines::certificate verify failed: broker certificate "
@@ -52,12 +52,12 @@ def test_without_a_token_a_cluster_is_unavailable_at_once_with_the_reason():
         ),
     ],
 )
-def test_what_tls_or_a_login_met_is_told_once_without_address_and_time(found, told):
+def test_what_tls_or_a_login_met_is_told_once_without_address_and_time(found, refused):
     admin = Admin("primary", NOBODY)
     timeout = KafkaException(KafkaError(KafkaError._TIMED_OUT, "Timed out"))
     admin._clients.met(KafkaError(KafkaError._TRANSPORT, "h:1: down"))
     admin._clients.met(KafkaError(KafkaError._SSL, found))
-    assert f"no answer (Timed out; {told}). Do the certificates" in str(admin._clients.unavailable(timeout))
+    assert f"no answer (Timed out; {refused}). Do the certificates" in str(admin._clients.unavailable(timeout))
     assert re.search(r"no answer \(Timed out\)\. Is it up", str(admin._clients.unavailable(timeout)))
 
 

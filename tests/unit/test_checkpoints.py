@@ -1,4 +1,4 @@
-"""What becomes of a group's offset, and what MirrorMaker's tools are told."""
+"""What becomes of a group's offset, and what MirrorMaker's tools are shown."""
 
 from __future__ import annotations
 

@@ -456,7 +456,7 @@ def test_what_is_older_than_what_is_known_of_a_leader_changes_nothing():
     assert (metadata.leader("t", 0), metadata.epoch("t", 0)) == (2, 6)
     for said in (refusal(1, 5), refusal(-1, 9), refusal(3, 9), SimpleNamespace()):
         metadata.heed("t", 0, said, [])
-        assert metadata.leader("t", 0) == 2, "older, none, unknown, or not told"
+        assert metadata.leader("t", 0) == 2, "older, none, unknown, or not given"
     metadata.heed("t", 0, refusal(3, 9), [SimpleNamespace(node_id=3, host="h", port=3, rack=None)])
     assert metadata.leader("t", 0) == 3
     metadata.update(answer(1, 0, "AAAAAAAAAAAAAAAAAAAAAg"))  # another topic of that name: its epochs are its own

@@ -8,7 +8,7 @@ from mirror.runtime.clock import Clock
 
 
 @pytest.mark.parametrize(
-    ("steps", "told"),
+    ("steps", "set_back"),
     [
         pytest.param([60.0, 0.2, 0.2], [0, 0, 0], id="it goes on"),
         pytest.param([-3600.0, 0.2], [3600.2, 0], id="an hour back"),
@@ -17,7 +17,7 @@ from mirror.runtime.clock import Clock
         pytest.param([3600.0, -3599.8], [0, 3600.0], id="forward and back again"),
     ],
 )
-def test_what_a_clock_was_set_back(steps, told):
+def test_what_a_clock_was_set_back(steps, set_back):
     now = {"wall": 1_700_000_000.0, "steady": 5.0}
     clock = Clock(lambda: now["wall"], lambda: now["steady"])
     found = []
@@ -25,4 +25,4 @@ def test_what_a_clock_was_set_back(steps, told):
         now["wall"] += step
         now["steady"] += 0.2 if abs(step) > 100 else max(step, 0.2)
         found.append(clock.set_back_s())
-    assert found == pytest.approx(told, abs=0.5)
+    assert found == pytest.approx(set_back, abs=0.5)

@@ -100,7 +100,7 @@ def test_a_clock_differs_only_where_the_time_of_asking_cannot_explain_it():
     assert skew_between(100.0, 100.2, 100.5) == 0
     assert skew_between(100.0, 107.5, 100.5) == 7.0
     assert skew_between(100.0, 90.0, 100.5) == pytest.approx(-10, abs=0.0011)
-    assert skew_between(100.0007, 100.0, 100.5) == 0  # told in milliseconds
+    assert skew_between(100.0007, 100.0, 100.5) == 0  # answered in milliseconds
 
 
 @given(ahead_s=st.floats(-1e6, 1e6), there_s=st.floats(0, 20), back_s=st.floats(0, 20))

@@ -49,7 +49,7 @@ def explained(path):
     return read
 
 
-def told(rows, key):
+def value_of(rows, key):
     """Return (value, from, what it overrides as (key, value, from)) of one key."""
     [row] = [row for row in rows if row.key == key]
     shown = [(entry.key, entry.value, entry.where) for entry in (row.entry, *row.overridden)]
@@ -59,15 +59,15 @@ def told(rows, key):
 def test_all_flow_keys_are_told_with_their_defaults(explained):
     rows = explained().flows["primary->backup"]["flow keys"]
     assert [row.key for row in rows] == [*FLOW_DEFAULTS, *WORKER_DEFAULTS]
-    assert told(rows, "enabled") == ("true", "m.properties:4", [])
+    assert value_of(rows, "enabled") == ("true", "m.properties:4", [])
     for key in FLOW_DEFAULTS.keys() - {"enabled"}:
-        assert told(rows, key) == (FLOW_DEFAULTS[key], "default", [])
+        assert value_of(rows, key) == (FLOW_DEFAULTS[key], "default", [])
 
 
 def test_a_flows_own_key_overrides_the_top_level_one_and_both_earlier_duplicates(explained):
     lines = ("topics = a", "primary->backup.topics = b", "topics = c", "primary->backup.topics = d", "groups = g")
     rows = explained(*lines).flows["primary->backup"]["flow keys"]
-    assert told(rows, "topics") == (
+    assert value_of(rows, "topics") == (
         "d",
         "m.properties:8",
         [
@@ -76,16 +76,16 @@ def test_a_flows_own_key_overrides_the_top_level_one_and_both_earlier_duplicates
             ("topics", "a", "m.properties:5"),
         ],
     )
-    assert told(rows, "groups") == ("g", "m.properties:9", [])
+    assert value_of(rows, "groups") == ("g", "m.properties:9", [])
 
 
 def test_an_option_overrides_the_file(explained):
     found = explained("mirror.window.ms = 5", "mirror.spark.a = b", options={"mirror.window.ms": "6", "topics": "t"})
-    assert told(found.program, "mirror.window.ms") == ("6", "option", [("mirror.window.ms", "5", "m.properties:5")])
-    assert told(found.program, "mirror.lanes") == ("2", "default", [])
-    assert told(found.program, "mirror.spark.a") == ("b", "m.properties:6", [])
-    assert told(found.program, "clusters") == ("primary, backup", "m.properties:1", [])
-    assert told(found.flows["primary->backup"]["flow keys"], "topics") == ("t", "option", [])
+    assert value_of(found.program, "mirror.window.ms") == ("6", "option", [("mirror.window.ms", "5", "m.properties:5")])
+    assert value_of(found.program, "mirror.lanes") == ("2", "default", [])
+    assert value_of(found.program, "mirror.spark.a") == ("b", "m.properties:6", [])
+    assert value_of(found.program, "clusters") == ("primary, backup", "m.properties:1", [])
+    assert value_of(found.flows["primary->backup"]["flow keys"], "topics") == ("t", "option", [])
 
 
 CONSUMER = [
@@ -98,7 +98,7 @@ CONSUMER = [
 @pytest.mark.parametrize("lines", list(itertools.permutations(CONSUMER)))
 def test_consumer_layers_whatever_their_order_in_the_file(explained, lines):
     rows = explained(*lines).flows["primary->backup"]["source consumer"]
-    value, where, overridden = told(rows, "fetch.min.bytes")
+    value, where, overridden = value_of(rows, "fetch.min.bytes")
     assert (value, [old[1] for old in overridden]) == ("7", ["6", "5"])
     assert where == f"m.properties:{5 + lines.index(CONSUMER[2])}"
 
@@ -109,7 +109,7 @@ def test_a_common_key_that_comes_twice_in_the_layers_is_told_once(explained):
         "primary->backup.source.cluster.bootstrap.servers = y:1",
         "primary->backup.consumer.bootstrap.servers = z:1",
     ).flows["primary->backup"]["source consumer"]
-    value, where, overridden = told(rows, "bootstrap.servers")
+    value, where, overridden = value_of(rows, "bootstrap.servers")
     assert (value, where) == ("p1:9092", "m.properties:2")
     assert [old[1] for old in overridden] == ["x:1", "z:1", "y:1"]
 
@@ -123,13 +123,13 @@ def test_producers_and_admins_are_kept_apart(explained):
         "primary->backup.target.admin.retry.backoff.ms = 5",
     )
     sections = explained(*lines).flows["primary->backup"]
-    assert told(sections["target producer"], "batch.size")[0] == "2"
-    assert told(sections["offset-syncs producer"], "batch.size")[0] == "3"
-    assert told(sections["source admin"], "retry.backoff.ms")[0] == "4"
-    assert told(sections["target admin"], "retry.backoff.ms")[0] == "5"
+    assert value_of(sections["target producer"], "batch.size")[0] == "2"
+    assert value_of(sections["offset-syncs producer"], "batch.size")[0] == "3"
+    assert value_of(sections["source admin"], "retry.backoff.ms")[0] == "4"
+    assert value_of(sections["target admin"], "retry.backoff.ms")[0] == "5"
     assert [row.key for row in sections["source consumer"]] == ["bootstrap.servers"]
     at_target = explained(*lines, "offset-syncs.topic.location = target").flows["primary->backup"]
-    assert told(at_target["offset-syncs producer"], "batch.size")[0] == "1"
+    assert value_of(at_target["offset-syncs producer"], "batch.size")[0] == "1"
 
 
 def test_what_is_told_of_clients_is_what_the_flow_has(explained, path):
@@ -433,30 +433,30 @@ def brokers(text):
 
 def test_documentation_first_example(explained):
     rows = explained(base=FIRST).flows["primary->secondary"]["flow keys"]
-    assert told(rows, "topics") == ("foobar-topic, quux-.*", "m.properties:7", [])
+    assert value_of(rows, "topics") == ("foobar-topic, quux-.*", "m.properties:7", [])
 
 
 def test_documentation_client_settings(explained):
     found = explained(base=US + CLIENTS)
     sections = found.flows["us-west->us-east"]
-    assert told(sections["flow keys"], "tasks.max") == ("5", "m.properties:6", [])
-    assert told(sections["source consumer"], "isolation.level") == ("read_committed", "m.properties:10", [])
-    assert told(sections["target producer"], "compression.type") == ("gzip", "m.properties:13", [])
-    assert told(sections["source admin"], "bootstrap.servers") == (
+    assert value_of(sections["flow keys"], "tasks.max") == ("5", "m.properties:6", [])
+    assert value_of(sections["source consumer"], "isolation.level") == ("read_committed", "m.properties:10", [])
+    assert value_of(sections["target producer"], "compression.type") == ("gzip", "m.properties:13", [])
+    assert value_of(sections["source admin"], "bootstrap.servers") == (
         "broker57-primary:9092",
         "m.properties:11",
         [("us-west.bootstrap.servers", "broker3-west:9092", "m.properties:2")],
     )
-    assert told(sections["target admin"], "bootstrap.servers")[0] == "broker8-secondary:9092"
+    assert value_of(sections["target admin"], "bootstrap.servers")[0] == "broker8-secondary:9092"
     assert found.ignored == {"us-east.producer.buffer.memory": ""}
 
 
 def test_documentation_exactly_once(explained):
     found = explained(base=US + EXACTLY_ONCE)
     consumer = found.flows["us-west->us-east"]["source consumer"]
-    assert told(consumer, "isolation.level") == ("read_committed", "m.properties:8", [])
+    assert value_of(consumer, "isolation.level") == ("read_committed", "m.properties:8", [])
     keys = found.flows["us-west->us-east"]["flow keys"]
-    assert told(keys, "exactly.once.source.support") == ("enabled", "m.properties:5", [])
+    assert value_of(keys, "exactly.once.source.support") == ("enabled", "m.properties:5", [])
     assert found.ignored == {
         "dedicated.mode.enable.internal.rest": "no process talks to another one over REST",
         "listeners": "",
@@ -466,9 +466,9 @@ def test_documentation_exactly_once(explained):
 def test_documentation_flow_settings(explained):
     found = explained(base=US + FLOWS)
     rows = found.flows["us-west->us-east"]["flow keys"]
-    assert told(rows, "topics") == ("foo.*", "m.properties:9", [("topics", ".*", "m.properties:6")])
-    assert told(rows, "groups")[2] == [("groups", "consumer-group1, consumer-group2", "m.properties:7")]
-    assert told(rows, "replication.policy.separator") == ("_", "m.properties:13", [])
+    assert value_of(rows, "topics") == ("foo.*", "m.properties:9", [("topics", ".*", "m.properties:6")])
+    assert value_of(rows, "groups")[2] == [("groups", "consumer-group1, consumer-group2", "m.properties:7")]
+    assert value_of(rows, "replication.policy.separator") == ("_", "m.properties:13", [])
     assert list(found.ignored) == ["us-west->us-east.emit.heartbeats"]
 
 
@@ -476,9 +476,9 @@ def test_documentation_six_clusters(explained):
     found = explained(base=brokers(SIX))
     assert len(found.flows) == 12
     sections = found.flows["north-1->east-1"]
-    assert told(sections["flow keys"], "enabled") == ("true", "m.properties:24", [])
-    assert told(sections["source consumer"], "bootstrap.servers")[0] == "broker6:9092"
-    assert told(sections["target producer"], "bootstrap.servers")[0] == "broker4:9092"
+    assert value_of(sections["flow keys"], "enabled") == ("true", "m.properties:24", [])
+    assert value_of(sections["source consumer"], "bootstrap.servers")[0] == "broker6:9092"
+    assert value_of(sections["target producer"], "bootstrap.servers")[0] == "broker4:9092"
     west = explained(base=brokers(SIX), targets=["west-1", "west-2"])
     assert sorted(west.flows) == ["east-1->west-1", "north-1->west-1", "west-1->west-2", "west-2->west-1"]
 
@@ -491,7 +491,7 @@ def test_documentation_both_ways_with_the_alias_spelt_alike(explained):
 def test_documentation_one_way_with_its_clusters_declared(explained):
     found = explained(base=f"clusters = primary, secondary\n{ONE_WAY}")
     assert list(found.flows) == ["primary->secondary"]
-    assert told(found.flows["primary->secondary"]["flow keys"], "topics")[0] == "foo.* # only replicate some topics"
+    assert value_of(found.flows["primary->secondary"]["flow keys"], "topics")[0] == "foo.* # only replicate some topics"
 
 
 @pytest.mark.parametrize(
@@ -533,6 +533,6 @@ def test_documentation_stores_are_read_where_they_are(explained, tmp_path):
     found = explained(base=US + SSL.replace("/path/to", str(tmp_path)))
     assert found.ignored == {}
     rows = found.flows["us-west->us-east"]["target producer"]
-    assert told(rows, "ssl.keystore.location")[0] == str(tmp_path / "keystore.jks")
+    assert value_of(rows, "ssl.keystore.location")[0] == str(tmp_path / "keystore.jks")
     assert secret not in as_text(found)
     assert secret not in as_json(found)

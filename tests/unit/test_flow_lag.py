@@ -53,12 +53,12 @@ class Clusters:
     """Answers as a poll's clusters do; None is no answer. Keeps what it was asked, in order."""
 
     def __init__(self, *, positions=None, shown=None, ends=None, starts=None):
-        self.told, self.shown, self.ends, self.starts = positions, shown or {}, ends, starts or {}
+        self.committed, self.shown, self.ends, self.starts = positions, shown or {}, ends, starts or {}
         self.questions: list[str] = []
 
     def positions(self, plan):
         self.questions.append("positions")
-        return None if self.told is None else Positions(self.told, 100.0)
+        return None if self.committed is None else Positions(self.committed, 100.0)
 
     def shown_positions(self, plan):
         self.questions.append("shown")
@@ -87,7 +87,7 @@ def test_b_while_the_target_does_not_answer_the_last_positions_hold():
     """B. While the target does not answer, the last positions hold: nothing can commit there. The lag is seen to grow."""
     lag, clusters = FlowLag(History()), Clusters(positions={KEYS[0]: 7}, ends=dict.fromkeys(KEYS, 10))
     lag.read(PLAN, clusters)
-    clusters.told, clusters.ends = None, dict.fromkeys(KEYS, 99)
+    clusters.committed, clusters.ends = None, dict.fromkeys(KEYS, 99)
     found = lag.read(PLAN, clusters)
     assert lags(found) == {KEYS[0]: 92, KEYS[1]: None}
     assert found.positions.read_s == 100.0
@@ -138,7 +138,7 @@ def test_replicated_until_when_the_first_record_that_waits_was_written_and_as_be
     clusters.ends = {KEYS[0]: 15}
     assert until_s(110.0) == {KEYS[0]: 100.0}
     assert until_s(120.0, timestamp_s=105.0) == {KEYS[0]: 105.0}
-    clusters.told = {KEYS[0]: 12}
+    clusters.committed = {KEYS[0]: 12}
     assert until_s(130.0, timestamp_s=999.0) == {KEYS[0]: 110.0}  # from the future, and seen to wait since then
     assert until_s(140.0) == {KEYS[0]: 110.0}
 

@@ -51,7 +51,7 @@ def test_offsets_are_split_in_their_order(offsets):
         assert part
         assert sum(len(topic.encode()) + len(metadata) for (topic, _), (_, metadata) in part.items()) <= MOST_BYTES
     if sum(len(topic.encode()) + len(metadata) + 200 for (topic, _), (_, metadata) in offsets.items()) < MOST_BYTES:
-        assert len(parts) <= 1, "a position, and the turn behind it, are one write where they can be"
+        assert len(parts) <= 1, "a position, and the lease behind it, are one write where they can be"
 
 
 def test_a_slot_of_fifty_thousand_topic_partitions_commits_some_dozens_of_times():

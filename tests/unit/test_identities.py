@@ -1,4 +1,4 @@
-"""Where a window begins, and what becomes of a topic-partition whose topic is another one by now."""
+"""Where a window begins, and what becomes of a topic-partition whose topic is another one now."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_stop_rests_at_once_by_the_plans_word_and_keeps_the_position_as_it_is():
     partition = begun(OnRecreated.STOP, "old:there", source_id="new")
     assert partition.identity is Identity.REPLACED_BEFORE
     assert partition.reason.startswith(
-        "t was deleted and created anew on the source (topic id new, was old); it is paused"
+        "t was deleted and created again on the source (topic id new, was old); it is paused"
     )
     assert (partition.position, partition.ids, partition.pause) == (AT, "old:there", Pause.REPLACED)
 
@@ -137,7 +137,7 @@ def test_without_a_position_it_begins_as_a_new_one_does_where_the_topics_are_tho
 def test_without_a_position_one_whose_remote_topic_was_replaced_is_filled_from_the_start(caplog):
     partition = without_position(OnRecreated.RESTART, TopicIds("old", "another"))
     assert (partition.start, partition.ids, partition.tally.rewinds) == (EARLIEST, "old:another", 1)
-    assert "a.t was deleted and created anew on the target (topic id another, was there)" in caplog.text
+    assert "a.t was deleted and created again on the target (topic id another, was there)" in caplog.text
     assert "its position went with it" in caplog.text
 
 

@@ -1,4 +1,4 @@
-"""The kill points of the soak: each is still in the code, and whoever comes there dies, once."""
+"""The kill points of the soak: each is still in the code, and the process that comes there dies, once."""
 
 from __future__ import annotations
 

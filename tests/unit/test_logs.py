@@ -38,15 +38,15 @@ except EOFError:
 
 def test_a_runner_whose_connection_is_closed_ends_without_a_word_and_any_other_failure_is_told():
     """What Spark's runner of a stream reader does when the JVM has gone: the end of its input, then a broken pipe."""
-    told = {
+    shown = {
         error: subprocess.run(
             [sys.executable, "-c", HUNG_UP.format(error)], capture_output=True, text=True, check=False
         )
         for error in ("BrokenPipeError", "OSError")
     }
-    assert {error: done.returncode for error, done in told.items()} == {"BrokenPipeError": 1, "OSError": 1}
-    assert told["BrokenPipeError"].stderr == ""
-    assert told["OSError"].stderr.endswith("OSError\n")
+    assert {error: done.returncode for error, done in shown.items()} == {"BrokenPipeError": 1, "OSError": 1}
+    assert shown["BrokenPipeError"].stderr == ""
+    assert shown["OSError"].stderr.endswith("OSError\n")
 
 
 GONE = """

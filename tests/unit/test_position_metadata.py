@@ -1,4 +1,4 @@
-"""What a window tells the next one of a topic-partition comes back as it was, also from versions that told less."""
+"""What a window tells the next one of a topic-partition comes back as it was, also from versions that wrote less."""
 
 from __future__ import annotations
 

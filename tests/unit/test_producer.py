@@ -283,7 +283,7 @@ ACTS = st.sampled_from(
 @given(acts=st.lists(ACTS, max_size=60), sizes=st.lists(st.integers(1, 4), min_size=1, max_size=12))
 @settings(max_examples=200, deadline=None)
 def test_whatever_happens_the_log_holds_what_the_outcomes_say_once_and_in_order(acts, sizes):
-    """Twelve batches at most to each of two topic-partitions; one that failed is sent anew, as the mirror does it."""
+    """Twelve batches at most to each of two topic-partitions; one that failed is sent again, as the mirror does it."""
 
     async def run():
         script = iter(acts)

@@ -107,7 +107,7 @@ class Log:
     [
         pytest.param(Partition(HERE, start=EARLIEST), 2, id="no position yet"),
         pytest.param(Partition(HERE, 5, 5), 5, id="a position from before the first record"),
-        pytest.param(Partition(HERE, 5, 5, tail=Tail("0,0,7")), None, id="told to its end"),
+        pytest.param(Partition(HERE, 5, 5, tail=Tail("0,0,7")), None, id="known to its end"),
         pytest.param(Partition(HERE, start=LATEST), None, id="begins with what comes"),
     ],
 )

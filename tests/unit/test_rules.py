@@ -65,7 +65,7 @@ def fresh(count: str, expected: str, *, process: str = "1") -> dict[str, str]:
 
 
 def waits(lag: str, until: str = "", expected: str = "1x600") -> dict[str, str]:
-    """One topic-partition: its time lag as it is told, up to when it is replicated, and whether anybody tells of its flow."""
+    """One topic-partition: its time lag as it is exported, up to when it is replicated, and whether anybody tells of its flow."""
     series = {f"{K}lag_seconds{PARTITION}": lag, f"{K}expected_partitions{FLOW}": expected}
     return {**series, **({f"{K}replicated_until_timestamp_seconds{PARTITION}": until} if until else {})}
 
@@ -121,7 +121,7 @@ SCENES: dict[str, list[Scene]] = {
     ],
     "KafkaMirrorFlowGone": [
         fires(
-            "another flow is told of",
+            "another flow has series",
             25,
             {f"{K}flow_info{FLOW}": "1x10 _x60", f'{K}flow_info{{source="b",target="a"}}': "1x90"},
         ),
@@ -231,7 +231,7 @@ SCENES: dict[str, list[Scene]] = {
         fires("lost", 12, lost("0x10 35x20", "0x40")),
         fires("in the first window after a restart", 12, lost("0x9 _ 35x20", "0x10 600x40")),
         fires("as many in the first window after a restart as before", 12, lost("35x9 _ 35x20", "0x10 600x40")),
-        fires("still told half an hour later", 45, lost("0x10 35x90", "0x150")),
+        fires("still exported half an hour later", 45, lost("0x10 35x90", "0x150")),
         silent("the counter back at 0", 105, lost("5x100 0x9", "0x100 6000x9")),
         silent("lost long ago", 100, lost("35x180", "0x180")),
     ],

@@ -1,4 +1,4 @@
-"""The fence of the default mode: whoever sleeps, and whatever comes late, a broker has each record once and in order."""
+"""The fence of the default mode: whichever process sleeps and whatever comes late, a broker has each record once and in order."""
 
 from __future__ import annotations
 

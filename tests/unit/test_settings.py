@@ -455,7 +455,7 @@ def test_identity_around_three_clusters_is_refused(refusal):
         "third->primary.enabled = true",
         "replication.policy.class = IdentityReplicationPolicy",
     ]
-    assert "records would go round for ever" in refusal(*lines)
+    assert "records would go round in a loop" in refusal(*lines)
 
 
 def test_an_alias_that_holds_the_separator_cannot_go_both_ways(settings, refusal):

@@ -446,7 +446,7 @@ def test_positions_that_a_sleeper_has_covered_are_written_again_and_the_successo
 
 
 class Replicator:
-    """One that is told of what was looked at."""
+    """One that takes down what was looked at."""
 
     def lease_confirmed(self) -> None: ...
 

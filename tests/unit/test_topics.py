@@ -39,7 +39,7 @@ def named(*names):
 
 
 class Cluster:
-    """Takes down what it is asked to do; refuses what it is told to."""
+    """Takes down what it is asked to do; refuses what it has to."""
 
     def __init__(self, alias, refuses=()):
         self.alias = alias

@@ -291,11 +291,11 @@ def test_a_transaction_with_a_batch_without_an_outcome_cannot_be_committed(versi
 
 def test_where_a_transaction_does_not_end_the_next_one_has_a_spare_id_which_is_told_before(version):
     async def run():
-        cluster, told = Cluster(version), []
+        cluster, shown = Cluster(version), []
 
         async def rotated(spare: int) -> None:
             assert ID + f".spare-{spare}" not in cluster.epochs
-            told.append(spare)
+            shown.append(spare)
 
         producer = made(cluster)
         await producer.open(0, rotated)
@@ -306,7 +306,7 @@ def test_where_a_transaction_does_not_end_the_next_one_has_a_spare_id_which_is_t
         producer.begin()
         await asyncio.gather(*(producer.send(batch("b"), "t", part) for part in (0, 1)))
         await producer.commit("g", {})
-        assert told == [1, 2]
+        assert shown == [1, 2]
         assert cluster.ended[1:] == [(f"{ID}.spare-2", True, {("t", 0), ("t", 1)})]
         # A successor begins with that id, and fences the one before as soon as that has ended.
         successor = made(cluster)

@@ -132,7 +132,7 @@ def test_clocks_are_compared_and_what_does_not_tell_its_own_has_no_skew(applianc
     appliance.clocks = {"A:1": 30.5, "t:1": -2.0}
     appliance.start()
     eventually(lambda: len(appliance.recorder.snapshot()[clock]) == 3, within_s=PATIENCE_S, because="clocks are read")
-    told = {("A", "T", "A"): 30.5, ("A", "T", "T"): -2.0, ("B", "T", "T"): -2.0}
-    assert appliance.recorder.snapshot()[clock] == told
-    # What has not been read for three minutes is not told any more.
+    shown = {("A", "T", "A"): 30.5, ("A", "T", "T"): -2.0, ("B", "T", "T"): -2.0}
+    assert appliance.recorder.snapshot()[clock] == shown
+    # What has not been read for three minutes is not exported any more.
     assert appliance.recorder.snapshot(now_s=time.time() + 181)[clock] == {}

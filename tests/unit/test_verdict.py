@@ -167,7 +167,7 @@ def test_partitions_that_left_are_forgotten():
     ("timestamp_s", "samples", "before_s", "written_s"),
     [
         (NOW - 70, history([5, 5], [9, 9]), NOW - 90, NOW - 70),  # a timestamp that can be is taken as it is
-        (NOW + 60, history([5, 5, 5], [5, 9, 9]), NOW - 10, NOW - 10),  # first seen two polls ago, and told so
+        (NOW + 60, history([5, 5, 5], [5, 9, 9]), NOW - 10, NOW - 10),  # first seen two polls ago, and marked so
         (NOW - 1, history([5, 5, 5], [5, 9, 9]), None, NOW - 5),  # ahead by less than it has waited
         (NOW + 60, history([7], [9]), None, NOW),  # a first poll knows of itself alone
         (NOW + 60, history([5, 8], [9, 12]), NOW - 5, NOW - 5),  # offset 8 was there at the poll before

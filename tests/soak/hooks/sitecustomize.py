@@ -40,14 +40,14 @@ _ASK = ("mirror.kafka.connection", "Connection.ask", False)
 PRODUCE, OFFSET_COMMIT, END_TXN = 0, 8, 26
 # In the order in which a window comes by them; the last four are not the window's.
 POINTS = {
-    "when a turn is taken": Point("mirror.replication.window", "FlowWindow._replicate"),
+    "when a lease is taken": Point("mirror.replication.window", "FlowWindow._replicate"),
     "before a batch is sent": Point("mirror.kafka.target", "Target.send"),
     "while a batch is on its way": Point(*_ASK, (PRODUCE,)),
     "when a batch is acknowledged": Point("mirror.replication.positions", "PositionCommits.pending"),
     "while a commit is on its way": Point(*_ASK, (OFFSET_COMMIT, END_TXN)),
     "when positions are committed": Point("mirror.replication.positions", "PositionCommits.completed"),
     "when the offset map is written": Point("mirror.model.offset_map_tail", "Tail.moved"),
-    "when a turn is given back": Point("mirror.replication.window", "FlowWindow.run", is_after=True),
+    "when a lease is given back": Point("mirror.replication.window", "FlowWindow.run", is_after=True),
     "when checkpoints are written": Point("mirror.checkpoints.flow", "write", is_after=True),
     "when Spark tells of a window": Point("metrics.listener", "MirrorQueryListener.onQueryProgress"),
     "before a topic is created": Point("mirror.kafka.admin", "Admin.create"),
@@ -121,7 +121,7 @@ def _hook(module: ModuleType) -> None:
 
 
 class _Finder(MetaPathFinder):
-    """Lets modules be hooked as soon as they are loaded, whoever loads them."""
+    """Lets modules be hooked as soon as they are loaded."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, _: ModuleType | None = None
