@@ -12,6 +12,7 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Callable
+from math import inf
 from types import ModuleType
 from typing import Any, NamedTuple, cast
 
@@ -73,7 +74,8 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._asked: deque[_Asked] = deque()
         self._correlation = 0
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._looks_s = inf  # when the timer is due: uvloop's handles do not say it where that is less than 1 ms ahead
         self._staging = memoryview(bytearray(STAGING_BYTES))
         self._staged = 0
         self._frame: memoryview | None = None  # larger than what is staged, and not whole yet
@@ -213,23 +215,23 @@ class Connection(asyncio.BufferedProtocol):
 
     def _watch(self, due_s: float) -> None:
         """Have the connection ended where an answer does not come: one timer for all that is under way."""
+        if self._looks_s <= due_s:
+            return
         if self._timer is not None:
-            if self._timer.when() <= due_s:
-                return
             self._timer.cancel()
+        self._looks_s = due_s
         self._timer = self._loop.call_at(due_s, self._look)
 
     def _look(self) -> None:
-        late_s = self._loop.time() - self._timer.when() if self._timer is not None else 0.0
-        self._timer = None
+        now_s = self._loop.time()
+        late_s = now_s - self._looks_s
+        self._timer, self._looks_s = None, inf
         if not self._asked:
             return
         due_s = min(asked.due_s for asked in self._asked)
-        if due_s <= self._loop.time() and late_s > LATE_S:
-            self._watch(
-                self._loop.time() + LATE_S
-            )  # the loop stood still, between two windows: what came is not read yet
-        elif due_s <= self._loop.time():
+        if due_s <= now_s and late_s > LATE_S:
+            self._watch(now_s + LATE_S)  # the loop stood still, between two windows: what came is not read yet
+        elif due_s <= now_s:
             self.close(NoAnswerError(f"no answer from {self._name} in time"))
         else:
             self._watch(due_s)

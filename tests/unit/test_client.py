@@ -38,6 +38,7 @@ from tests.unit.fake_broker import METADATA, BrokerInAThread, FakeBroker, answer
 
 Scene = Callable[[FakeBroker, Client], Awaitable[None]]
 INIT = 22
+CLOCK_S = 0.001  # uvloop counts milliseconds
 
 
 def producer_id(_: Any, version: int, *, throttle_ms: int = 0) -> Any:
@@ -158,6 +159,20 @@ def test_an_answer_that_does_not_come_in_time_ends_the_connection_and_the_next_r
     played(scene)
 
 
+def test_a_time_that_is_over_before_a_timer_can_ring_ends_the_connection_too():
+    """Where less than 1 ms is left, uvloop gives handles that do not say when they are due."""
+
+    async def scene(server: FakeBroker, client: Client) -> None:
+        await client.ask(1, init_producer_id(None, 0))
+        server.held = asyncio.Event()
+        asked = [asyncio.create_task(client.ask(1, init_producer_id(None, 0), within_s=s)) for s in (0.0004, 5.0)]
+        for one in asked:
+            with pytest.raises(NoAnswerError):
+                await one
+
+    played(scene)
+
+
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
 def test_an_answer_that_came_while_the_loop_stood_still_is_read(new_loop):
     """As that of a worker does between two windows."""
@@ -262,11 +277,8 @@ def test_who_cannot_connect_waits_longer_and_longer_whoever_asks_and_is_let_in_w
         server.refuses = False
         await asyncio.gather(*everybody)
         pauses = [after - one for one, after in pairwise(server.connects_s[before:])]
-        assert pauses[0] >= FIRST_S
-        assert all(after > 0.8 * one for one, after in pairwise(pauses[:4])), (
-            "a busy machine adds some ms to any of them"
-        )
-        assert pauses[-1] >= 4 * FIRST_S
+        for pause, doubled in zip(pauses, (1, 2, 4, 4, 4, 4, 4, 4), strict=False):
+            assert pause >= doubled * FIRST_S - CLOCK_S
 
     played(scene)
 
