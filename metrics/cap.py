@@ -5,8 +5,10 @@ A tenant who creates ten thousand topics must not exhaust the memory of the Prom
 
 from __future__ import annotations
 
+import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -66,6 +68,14 @@ class Family:
     spec: MetricSpec
     labels: tuple[str, ...]
     series: Mapping[Labels, Value] = field(default_factory=dict)
+
+    def buckets(self, histogram: Histogram) -> Iterator[tuple[float, int, Exemplar | None]]:
+        """Yield each bucket's upper bound, the values up to it, and the exemplar where it is in this bucket."""
+        bounds, exemplar, below = (*self.spec.bounds, math.inf), histogram.exemplar, 0
+        at = -1 if exemplar is None else bisect_left(bounds, exemplar.value)
+        for bucket, (bound, count) in enumerate(zip(bounds, histogram.counts, strict=True)):
+            below += count
+            yield bound, below, exemplar if bucket == at else None
 
     def size(self) -> int:
         """Return how many lines this family takes in an exposition."""

@@ -71,8 +71,7 @@ def _lines(families: Iterable[Family], rendered: Rendered) -> Iterator[str]:
 
 def _histogram(family: Family, labels: Labels, histogram: Histogram) -> str:
     name, lines, below = family.spec.name, [], 0
-    for bound, count in zip((*family.spec.bounds, math.inf), histogram.counts, strict=True):
-        below += count
+    for bound, below, _ in family.buckets(histogram):
         lines.append(f"{name}_bucket{render((*family.labels, 'le'), (*labels, number(bound)))} {below}\n")
     braces = render(family.labels, labels)
     lines.append(f"{name}_count{braces} {below}\n{name}_sum{braces} {number(histogram.total)}\n")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 
 from prometheus_client import REGISTRY
@@ -96,15 +94,13 @@ def _counters(family: Family, rendered: Rendered, began: Mapping[Labels, float])
 
 
 def _histograms(family: Family, *, is_dated: bool) -> Iterator[str]:
-    name, bounds = family.spec.name, (*family.spec.bounds, math.inf)
+    name = family.spec.name
     for labels, histogram in family.series.items():
         assert isinstance(histogram, Histogram)
-        at = -1 if histogram.exemplar is None else bisect_left(bounds, histogram.exemplar.value)
         below = 0
-        for bucket, (bound, count) in enumerate(zip(bounds, histogram.counts, strict=True)):
-            below += count
+        for bound, below, exemplar in family.buckets(histogram):
             where = render((*family.labels, "le"), (*labels, number(bound)))
-            yield f"{name}_bucket{where} {below}{_exemplar(histogram.exemplar) if bucket == at else ''}\n"
+            yield f"{name}_bucket{where} {below}{_exemplar(exemplar) if exemplar is not None else ''}\n"
         where = render(family.labels, labels)
         if histogram.total >= 0:  # records from the future, on the whole: OpenMetrics has no sum then, and no count
             yield f"{name}_count{where} {below}\n{name}_sum{where} {number(histogram.total)}\n"
@@ -112,7 +108,6 @@ def _histograms(family: Family, *, is_dated: bool) -> Iterator[str]:
             yield f"{name}_created{where} {number(histogram.began_s)}\n"
 
 
-def _exemplar(exemplar: Exemplar | None) -> str:
-    assert exemplar is not None
+def _exemplar(exemplar: Exemplar) -> str:
     pairs = ",".join(f'{name}="{escaped(value)}"' for name, value in exemplar.labels)
     return f" # {{{pairs}}} {number(exemplar.value)} {number(exemplar.at_s)}"

@@ -6,9 +6,7 @@ bytes of value. Tests read it with the messages that protoc makes from Prometheu
 
 from __future__ import annotations
 
-import math
 import struct
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 
 from prometheus_client import REGISTRY
@@ -50,11 +48,10 @@ def protobuf(
 
 
 def _series(family: Family, began: Mapping[Labels, float], rendered: _Rendered) -> Iterator[bytes]:
-    bounds = (*family.spec.bounds, math.inf)
     for labels, value in family.series.items():
         pairs = _pairs(family.labels, labels, rendered)
         if isinstance(value, Histogram):
-            yield pairs + _histogram(value, bounds)
+            yield pairs + _histogram(family, value)
         elif family.spec.kind == "counter":
             yield pairs + _counter(value, began.get(labels))
         else:
@@ -107,14 +104,11 @@ def _counter(value: float, began_s: float | None) -> bytes:
     return _bytes(3, _double(1, value) + (_timestamp(3, began_s) if began_s is not None else b""))
 
 
-def _histogram(histogram: Histogram, bounds: tuple[float, ...]) -> bytes:
-    exemplar = histogram.exemplar
-    at = -1 if exemplar is None else bisect_left(bounds, exemplar.value)
+def _histogram(family: Family, histogram: Histogram) -> bytes:
     below, buckets = 0, b""
-    for bucket, (bound, count) in enumerate(zip(bounds, histogram.counts, strict=True)):
-        below += count
+    for bound, below, exemplar in family.buckets(histogram):
         body = _number(1, below) + _double(2, bound)
-        if exemplar is not None and bucket == at:
+        if exemplar is not None:
             body += _bytes(3, _exemplar(exemplar))
         buckets += _bytes(3, body)
     began = b"" if histogram.began_s is None else _timestamp(15, histogram.began_s)

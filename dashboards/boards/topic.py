@@ -104,28 +104,26 @@ def _lag_and_rate() -> Row:
     )
 
 
+def _band(title: str, about: str, measure: str) -> Panel:
+    """Return the panel of a measure's smallest, average and largest values."""
+    queries = (Query(q.band(measure, part), part) for part in ("min", "avg", "max"))
+    return lines(title, about, "ms", *queries, may_be_empty="nothing was copied lately")
+
+
 def _latency() -> Row:
     """Return the row "Latency"."""
     return Row(
         "Latency",
         (
-            lines(
+            _band(
                 "Age when read",
                 "MirrorMaker's record-age-ms of the last windows: smallest, average, largest.",
-                "ms",
-                Query(q.band("record_age_ms", "min"), "min"),
-                Query(q.band("record_age_ms", "avg"), "avg"),
-                Query(q.band("record_age_ms", "max"), "max"),
-                may_be_empty="nothing was copied lately",
+                "record_age_ms",
             ),
-            lines(
+            _band(
                 "Latency when acknowledged",
                 "MirrorMaker's replication-latency-ms of the last windows.",
-                "ms",
-                Query(q.band("replication_latency_ms", "min"), "min"),
-                Query(q.band("replication_latency_ms", "avg"), "avg"),
-                Query(q.band("replication_latency_ms", "max"), "max"),
-                may_be_empty="nothing was copied lately",
+                "replication_latency_ms",
             ),
             Panel(
                 kind="heatmap",

@@ -42,7 +42,6 @@ _NO_LINGER = struct.pack("ii", 1, 0)  # a close sends RST and drops what was not
 _SIZE = struct.Struct(">i")
 _CORRELATIONS = 1 << 31
 _SASL_HANDSHAKE, _SASL_AUTHENTICATE = 17, 36
-_REFUSED = (ErrorCode.sasl_authentication_failed, ErrorCode.unsupported_sasl_mechanism)
 RENEW_AT = 0.85  # of the time for which a login holds: then other connections take over
 
 
@@ -62,7 +61,6 @@ class Connection(asyncio.BufferedProtocol):
     Attributes:
         spoken: Lowest and highest version that the broker speaks, by API key.
         features: Level of each feature that the cluster has finalized (KIP-584).
-        throttled_s: For how long brokers have asked this client to wait, in all.
     """
 
     def __init__(self, name: str, client_id: str, on_throttle: Callable[[float], None]) -> None:
@@ -81,7 +79,7 @@ class Connection(asyncio.BufferedProtocol):
         self._frame: memoryview | None = None  # larger than what is staged, and not whole yet
         self._filled = 0
         self._muted_until_s = 0.0
-        self._renew_s = float("inf")
+        self._renew_s = inf
         self.spoken: dict[int, tuple[int, int]] = {messages.API_VERSIONS: (0, 3)}
         self.features: dict[str, int] = {}
         self.failure: KafkaError | None = None
@@ -300,10 +298,10 @@ async def connected(
         port: The broker's.
         options: How to connect.
         is_abortive: Nothing stays in the kernel that is sent after the connection was closed.
-        on_throttle: Told for how long a broker asks to wait.
+        on_throttle: Gets for how long a broker asks to wait.
 
     Raises:
-        NotConnectedError: there is none to be had.
+        NotConnectedError: no connection can be made.
     """
     name = f"{host}:{port}"
     connection: Connection | None = None

@@ -11,12 +11,14 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from mirror.kafka import packing
-from mirror.kafka.fetch_session import Delta, From, Key
-from mirror.kafka.messages import Bytes, Request, make
+from mirror.kafka.fetch_session import Delta, From
+from mirror.kafka.messages import Request, make
+from mirror.kafka.protocol import CONSUMER
+from mirror.model.codecs import Bytes
+from mirror.model.flow_plan import Key
 
 FETCH = 1
 _OLDEST, _NAMES, _IDS = 4, 12, 17  # versions: the first, the last that names topics, the last that has their ids
-_CONSUMER = -1  # replica id of a client
 
 Topic = str | uuid.UUID | None
 
@@ -80,7 +82,7 @@ def _built(delta: Delta, limits: FetchLimits, module: ModuleType, version: int) 
     has_ids = version > _NAMES
     return make(
         module.FetchRequest,
-        replica_id=_CONSUMER,
+        replica_id=CONSUMER,
         max_wait=timedelta(milliseconds=limits.max_wait_ms),
         min_bytes=limits.min_bytes,
         max_bytes=limits.max_bytes,

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Mapping
 from typing import NamedTuple
 
-Key = tuple[str, int]
+from mirror.model.flow_plan import Key
 
 _FULL = 0  # the epoch of a request that names everything, and asks for a session
 _LAST_EPOCH = (1 << 31) - 1

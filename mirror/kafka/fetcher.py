@@ -9,14 +9,16 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from mirror.config.clients import ClientOptions
+from mirror.kafka.by_topic import by_topic
 from mirror.kafka.client import Client, Purpose
 from mirror.kafka.errors import BrokerError, ErrorCode, KafkaError, NoAnswerError, check
 from mirror.kafka.fetch_request import FetchLimits, fetch_request
-from mirror.kafka.fetch_session import NO_SESSION, Delta, FetchSession, From, Key
+from mirror.kafka.fetch_session import NO_SESSION, Delta, FetchSession, From
 from mirror.kafka.messages import Request, make
 from mirror.kafka.metadata import id_text
+from mirror.kafka.protocol import CONSUMER, DEBUGGER
+from mirror.model.flow_plan import Key
 
-_CONSUMER, _DEBUGGER = -1, -2  # replica ids of clients: to the latter a broker shows all of its log
 _SESSION_LOST = (
     ErrorCode.fetch_session_id_not_found,
     ErrorCode.invalid_fetch_session_epoch,
@@ -144,7 +146,7 @@ class Source:
             within_s: How long a broker may take; by default as long as for any request.
         """
         found: dict[Key, int | KafkaError] = {}
-        by_leader: dict[int, dict[str, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
+        by_leader: dict[int, dict[Key, int]] = defaultdict(dict)
         metadata = self._client.metadata
         for (topic, partition), at in wanted.items():
             node = metadata.leader(topic, partition)
@@ -154,14 +156,14 @@ class Source:
                 code = ErrorCode.leader_not_available if is_there else unknown
                 found[topic, partition] = BrokerError(code, f"{topic}-{partition}")
             else:
-                by_leader[node][topic].append((partition, at))
-        replica = _DEBUGGER if as_replica else _CONSUMER
+                by_leader[node][topic, partition] = at
+        replica = DEBUGGER if as_replica else CONSUMER
 
-        async def ask(node: int, topics: Mapping[str, list[tuple[int, int]]]) -> None:
+        async def ask(node: int, asked: Mapping[Key, int]) -> None:
             failure: KafkaError
             try:
                 async with asyncio.timeout(within_s):
-                    answer = await self._client.ask(node, _list_offsets(replica, isolation_level, topics))
+                    answer = await self._client.ask(node, _list_offsets(replica, isolation_level, asked))
             except KafkaError as error:
                 failure = error
             except TimeoutError:
@@ -175,9 +177,9 @@ class Source:
                             int(part.offset) if is_good else BrokerError(part.error_code, where)
                         )
                 return
-            found.update({(topic, partition): failure for topic, parts in topics.items() for partition, _ in parts})
+            found.update(dict.fromkeys(asked, failure))
 
-        await asyncio.gather(*(ask(node, topics) for node, topics in by_leader.items()))
+        await asyncio.gather(*(ask(node, asked) for node, asked in by_leader.items()))
         return found
 
 
@@ -206,7 +208,7 @@ def _fetched(topic: str, part: Any) -> Fetched:
     )
 
 
-def _list_offsets(replica: int, isolation_level: int, topics: Mapping[str, list[tuple[int, int]]]) -> Request:
+def _list_offsets(replica: int, isolation_level: int, asked: Mapping[Key, int]) -> Request:
     def build(module: ModuleType, _: int) -> Any:
         return make(
             module.ListOffsetsRequest,
@@ -220,7 +222,7 @@ def _list_offsets(replica: int, isolation_level: int, topics: Mapping[str, list[
                         for partition, at in partitions
                     ),
                 )
-                for topic, partitions in topics.items()
+                for topic, partitions in by_topic(asked.items()).items()
             ),
         )
 

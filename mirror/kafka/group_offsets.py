@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, Self, TypeVar
 
 from mirror.config.clients import ClientOptions
+from mirror.kafka.by_topic import codes_by_place, offsets_to_commit, partitions_by_topic
 from mirror.kafka.client import Client, Coordinates, Purpose
 from mirror.kafka.errors import BrokerError, ErrorCode, KafkaError, NoAnswerError, check
 from mirror.kafka.messages import Request, make
@@ -118,10 +118,9 @@ class GroupOffsets:
         size = sum(size_of(place, at) for place, at in offsets.items())
         answer = await self._coordinated(group, _commit(group, offsets), within_s=self._answer_s + size * _PER_BYTE_S)
         with self._asked_again(group):
-            for topic in answer.topics:
-                for part in topic.partitions:
-                    if part.error_code is not ErrorCode.unknown_topic_or_partition:
-                        check(part.error_code, f"{topic.name}-{part.partition_index}")
+            for (topic, partition), code in codes_by_place(answer):
+                if code is not ErrorCode.unknown_topic_or_partition:
+                    check(code, f"{topic}-{partition}")
 
     async def committed(
         self, group: str, wanted: Iterable[tuple[str, int]] | None = None, *, is_stable: bool = False
@@ -137,12 +136,11 @@ class GroupOffsets:
         Raises:
             KafkaError: the cluster does not answer, or refuses.
         """
-        topics: dict[str, list[int]] = defaultdict(list)
-        for topic, partition in wanted or ():
-            topics[topic].append(partition)
-        places = topics if wanted is not None else None
-        count = sum(map(len, topics.values()))
-        within_s = self._answer_s + count * _PER_OFFSET_S if wanted is not None else 3 * ANSWER_S
+        if wanted is None:
+            places, within_s = None, 3 * ANSWER_S
+        else:
+            places = partitions_by_topic(wanted)
+            within_s = self._answer_s + sum(map(len, places.values())) * _PER_OFFSET_S
         deadline = time.monotonic() + within_s
         while True:
             answer = await self._coordinated(group, offset_fetch(group, places, is_stable=is_stable), within_s=within_s)
@@ -177,25 +175,9 @@ class GroupOffsets:
 
 def _commit(group: str, offsets: Mapping[tuple[str, int], tuple[int, str]]) -> Request:
     def build(module: ModuleType, _: int) -> Any:
-        topics: dict[str, list[Any]] = defaultdict(list)
-        for (topic, partition), (offset, metadata) in offsets.items():
-            topics[topic].append(
-                make(
-                    module.OffsetCommitRequestPartition,
-                    partition_index=partition,
-                    committed_offset=offset,
-                    committed_metadata=metadata,
-                )
-            )
-        return make(
-            module.OffsetCommitRequest,
-            group_id=group,
-            member_id="",
-            topics=tuple(
-                module.OffsetCommitRequestTopic(name=topic, partitions=tuple(partitions))
-                for topic, partitions in topics.items()
-            ),
-        )
+        kinds = module.OffsetCommitRequestTopic, module.OffsetCommitRequestPartition
+        topics = offsets_to_commit(*kinds, offsets)
+        return make(module.OffsetCommitRequest, group_id=group, member_id="", topics=topics)
 
     return Request(8, 2, 8, build)
 

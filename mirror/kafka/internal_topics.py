@@ -10,11 +10,10 @@ from typing import Any, TypeVar
 from mirror.config.clients import ClientOptions, client_options
 from mirror.errors import ClusterUnavailable
 from mirror.kafka.client import Client
-from mirror.kafka.errors import BrokerError, ErrorCode, KafkaError, check
-from mirror.kafka.fetch_request import FetchLimits
-from mirror.kafka.fetch_session import From
-from mirror.kafka.fetcher import Fetched, Source
+from mirror.kafka.errors import ErrorCode, KafkaError, check
+from mirror.kafka.fetcher import Source
 from mirror.kafka.group_offsets import GroupOffsets, patiently
+from mirror.kafka.log_reader import read_part
 from mirror.kafka.protocol import EARLIEST, LATEST
 from mirror.kafka.target import Target
 from mirror.model import record_batches
@@ -25,7 +24,6 @@ from mirror.model.records import Record
 from mirror.runtime.clock import now_ms
 from mirror.runtime.logs import in_words
 
-READ_BYTES, READ_WAIT_MS = 4 << 20, 200
 COMMITTED = 1  # isolation level: records of decided transactions
 WRITE_S = 20.0
 REQUEST_BYTES = 1 << 20
@@ -62,7 +60,7 @@ async def read_topic(
         first, end = await _bound(cluster, place, EARLIEST), await _bound(cluster, place, LATEST)
         offset = start if first <= start <= end else first
         while offset < end:
-            part = await _read(cluster, place, offset)
+            part = await read_part(cluster, place, offset, COMMITTED)
             if part.error is ErrorCode.offset_out_of_range:  # deleted meanwhile
                 offset = max(offset + 1, await _bound(cluster, place, EARLIEST))
                 continue
@@ -76,15 +74,6 @@ async def read_topic(
                 offset = max(offset, batch.last_offset + 1)
     finally:
         await cluster.close()
-
-
-async def _read(cluster: Source, place: Key, offset: int) -> Fetched:
-    leader = cluster.leader(*place)
-    if leader is None:
-        raise BrokerError(ErrorCode.leader_not_available, f"{place[0]}-{place[1]}")
-    limits = FetchLimits(READ_WAIT_MS, 1, READ_BYTES, COMMITTED)
-    (part,) = await cluster.read(leader, {place: From(offset, READ_BYTES)}, limits)
-    return part
 
 
 async def _bound(cluster: Source, place: Key, at: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mirror.kafka.errors import BrokerError, ErrorCode, check
 from mirror.kafka.fetch_request import FetchLimits
 from mirror.kafka.fetch_session import From
-from mirror.kafka.fetcher import Source
+from mirror.kafka.fetcher import Fetched, Source
 from mirror.model import record_batches
 from mirror.model.flow_plan import Key
 from mirror.model.record_batches import Batch
@@ -36,11 +36,7 @@ async def read_batches(log_of: Source, place: Key, start: int, records: int, iso
     found: list[Batch] = []
     offset, held, size = start, 0, 0
     while held < records:
-        node = log_of.leader(*place)
-        if node is None:
-            raise BrokerError(ErrorCode.leader_not_available, f"{place[0]}-{place[1]}")
-        limits = FetchLimits(FETCH_WAIT_MS, 1, FETCH_BYTES, isolation_level)
-        (part,) = await log_of.read(node, {place: From(offset, FETCH_BYTES)}, limits)
+        part = await read_part(log_of, place, offset, isolation_level)
         if part.error is not ErrorCode.offset_out_of_range:
             check(part.error, f"{place[0]}-{place[1]}")
         fresh = list(record_batches.batches(part.records))
@@ -55,6 +51,16 @@ async def read_batches(log_of: Source, place: Key, start: int, records: int, iso
         held += records_from(fresh, start)
         found += fresh
     return found
+
+
+async def read_part(log_of: Source, place: Key, offset: int, isolation_level: int) -> Fetched:
+    """Return what one fetch brings of a topic-partition from an offset on; raises KafkaError."""
+    node = log_of.leader(*place)
+    if node is None:
+        raise BrokerError(ErrorCode.leader_not_available, f"{place[0]}-{place[1]}")
+    limits = FetchLimits(FETCH_WAIT_MS, 1, FETCH_BYTES, isolation_level)
+    (part,) = await log_of.read(node, {place: From(offset, FETCH_BYTES)}, limits)
+    return part
 
 
 def records_from(batches: list[Batch], start: int) -> int:

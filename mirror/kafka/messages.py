@@ -21,9 +21,9 @@ from kio.serial.errors import SerialError
 from kio.static.constants import EntityType
 
 from mirror.kafka.errors import MalformedError, UnsupportedError
+from mirror.model.codecs import Bytes
 
 Message = TypeVar("Message")
-Bytes = bytes | memoryview
 
 _HEAD = struct.Struct(">ihhih")  # size, API key, version, correlation id, length of the client id
 _SIZE_BYTES = _ID_BYTES = 4

@@ -67,7 +67,6 @@ class Metadata:
         self.brokers: dict[int, Broker] = {}
         self.topics: dict[str, TopicState] = {}
         self.errors: dict[str, ErrorCode] = {}  # of topics that were asked for and are not shown
-        self.controller = NO_NODE
 
     def leader(self, topic: str, partition: int) -> int | None:
         """Return the node id of the leader, None while there is none, or none is known."""
@@ -106,7 +105,6 @@ class Metadata:
         """Take in the answer to `request_for`."""
         if answer.brokers:  # one that starts just now names none
             self.brokers = {one.node_id: Broker(one.host, one.port, one.rack) for one in answer.brokers}
-        self.controller = answer.controller_id
         topics: dict[str, TopicState] = {}
         errors: dict[str, ErrorCode] = {}
         for one in answer.topics or ():

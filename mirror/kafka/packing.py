@@ -10,8 +10,8 @@ import struct
 import uuid
 from collections.abc import Mapping, Sequence
 
-Bytes = bytes | memoryview
-Place = tuple[str, int]
+from mirror.model.codecs import Bytes
+from mirror.model.records import uvarint
 
 # Versions in which topics are named, and in which their ids stand for them
 FETCH_NAMES, FETCH_IDS = range(12, 13), range(13, 18)
@@ -25,21 +25,6 @@ _INT32, _INT16 = struct.Struct(">i"), struct.Struct(">h")
 _NO_TAGS = b"\0"
 _EMPTY = b"\1"  # a compact string or array of nothing
 _NULL = b"\0"
-
-
-def uvarint(value: int) -> bytes:
-    """Return an unsigned varint."""
-    if value < 0x80:
-        return _SMALL[value]
-    found = bytearray()
-    while value >= 0x80:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    found.append(value)
-    return bytes(found)
-
-
-_SMALL = tuple(bytes((value,)) for value in range(0x80))
 
 
 def compact_string(text: str) -> bytes:

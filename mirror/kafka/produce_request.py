@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import uuid
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from types import ModuleType
 from typing import Any
 
 from mirror.kafka import packing
-from mirror.kafka.messages import Bytes, Request, make
+from mirror.kafka.by_topic import by_topic
+from mirror.kafka.messages import Request, make
+from mirror.model.codecs import Bytes
+from mirror.model.flow_plan import Key
 
 PRODUCE = 0
 ALL_REPLICAS = -1
 
-Key = tuple[str, int]
 Pieces = tuple[Bytes, ...]  # of a batch
 
 
@@ -35,9 +36,7 @@ def produce_request(
         versions: The first and the last version that will do; from 13 on topics have no names.
         ids: Of all topics, where the last version is such a one.
     """
-    topics: dict[str, list[tuple[int, Pieces]]] = defaultdict(list)
-    for (topic, partition), pieces in batches:
-        topics[topic].append((partition, pieces))
+    topics = by_topic(batches)
 
     def packs(version: int) -> list[Bytes] | None:
         named: dict[str | uuid.UUID, list[tuple[int, Pieces]]]

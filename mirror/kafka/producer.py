@@ -25,9 +25,10 @@ from mirror.kafka.errors import (
     check,
     is_code,
 )
-from mirror.kafka.messages import Bytes, Request
+from mirror.kafka.messages import Request
 from mirror.kafka.produce_request import parts_of, produce_request
 from mirror.kafka.transaction_requests import init_producer_id
+from mirror.model.codecs import Bytes
 from mirror.model.flow_plan import Key
 from mirror.model.record_batches import Outgoing, stamped
 from mirror.model.sequences import SEQUENCES, NextSequence

@@ -11,7 +11,7 @@ from mirror.kafka.client import Coordinates, Purpose
 from mirror.kafka.errors import SILENCES, BrokerError, ErrorCode, KafkaError
 from mirror.kafka.messages import Request
 from mirror.kafka.producer import Client, ProducerClosedError
-from mirror.kafka.transaction_requests import Key
+from mirror.model.flow_plan import Key
 
 # The broker still writes the markers of the transaction before: it takes milliseconds.
 MARKERS_S = 0.005

@@ -7,16 +7,15 @@ epoch of its own: what comes late of an earlier one is refused.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from mirror.kafka.by_topic import offsets_to_commit, partitions_by_topic
 from mirror.kafka.errors import ErrorCode
 from mirror.kafka.messages import Request, make
-
-Key = tuple[str, int]
+from mirror.model.flow_plan import Key
 
 
 class ProducerState(NamedTuple):
@@ -50,9 +49,7 @@ def init_producer_id(transactional_id: str | None, timeout_ms: int) -> Request:
 
 def add_partitions(who: ProducerState, places: Iterable[Key]) -> Request:
     """Return the request that enters topic-partitions into a transaction."""
-    topics: dict[str, list[int]] = defaultdict(list)
-    for topic, partition in places:
-        topics[topic].append(partition)
+    topics = partitions_by_topic(places)
 
     def build(module: ModuleType, version: int) -> Any:
         named = tuple(
@@ -77,25 +74,9 @@ def commit_offsets(
     """Return the request that commits (offset, metadata) of a group's topic-partitions in a transaction."""
 
     def build(module: ModuleType, _: int) -> Any:
-        topics: dict[str, list[Any]] = defaultdict(list)
-        for (topic, partition), (offset, metadata) in offsets.items():
-            topics[topic].append(
-                make(
-                    module.TxnOffsetCommitRequestPartition,
-                    partition_index=partition,
-                    committed_offset=offset,
-                    committed_metadata=metadata,
-                )
-            )
-        return make(
-            module.TxnOffsetCommitRequest,
-            **who.fields(),
-            group_id=group,
-            topics=tuple(
-                module.TxnOffsetCommitRequestTopic(name=topic, partitions=tuple(partitions))
-                for topic, partitions in topics.items()
-            ),
-        )
+        kinds = module.TxnOffsetCommitRequestTopic, module.TxnOffsetCommitRequestPartition
+        topics = offsets_to_commit(*kinds, offsets)
+        return make(module.TxnOffsetCommitRequest, **who.fields(), group_id=group, topics=topics)
 
     return Request(28, 5, 5, build) if is_second else Request(28, 0, 3, build)
 
@@ -115,11 +96,4 @@ def added(answer: Any) -> list[tuple[Key, ErrorCode]]:
         ((topic.name, part.partition_index), part.partition_error_code)
         for topic in answer.results_by_topic_v3_and_below
         for part in topic.results_by_partition
-    ]
-
-
-def committed(answer: Any) -> list[tuple[Key, ErrorCode]]:
-    """Return what became of each topic-partition of `commit_offsets`."""
-    return [
-        ((topic.name, part.partition_index), part.error_code) for topic in answer.topics for part in topic.partitions
     ]

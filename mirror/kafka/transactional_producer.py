@@ -15,6 +15,7 @@ from typing import Any
 
 from mirror.kafka import transaction_coordinators as coordinators
 from mirror.kafka import transaction_requests as requests
+from mirror.kafka.by_topic import codes_by_place
 from mirror.kafka.client import Coordinates, Purpose
 from mirror.kafka.errors import BrokerError, ErrorCode, KafkaError, check, is_code
 from mirror.kafka.group_offsets import in_parts
@@ -328,12 +329,12 @@ class TransactionalProducer(Producer):
             self._has_group = True
         answer = await self._coordinators.ask(
             requests.commit_offsets(self._who, group, offsets, is_second=self._is_second),
-            lambda found: codes_of(requests.committed(found)),
+            lambda found: codes_of(codes_by_place(found)),
             kind=Coordinates.GROUP,
             key=group,
             come_again=(*coordinators.COME_AGAIN, ErrorCode.request_timed_out),
         )
-        for (topic, partition), code in requests.committed(answer):
+        for (topic, partition), code in codes_by_place(answer):
             check(code, f"{topic}-{partition}")
 
     async def _ended(self, *, is_committed: bool) -> None:

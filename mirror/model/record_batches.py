@@ -341,14 +341,4 @@ def committed(fetched: Iterable[Batch], aborted: Iterable[tuple[int, int]]) -> I
 
 def _emptied(batch: Batch) -> Batch:
     """A batch of an aborted transaction: nothing of it crosses, but the position moves behind it."""
-    return Batch(
-        batch.data[:0],
-        batch.magic,
-        batch.base_offset,
-        batch.last_offset,
-        batch.attributes | _CONTROL,
-        batch.base_timestamp,
-        batch.max_timestamp,
-        batch.producer_id,
-        0,
-    )
+    return batch._replace(data=batch.data[:0], attributes=batch.attributes | _CONTROL, count=0)

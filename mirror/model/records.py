@@ -60,6 +60,11 @@ def varint(value: int) -> bytes:
     return VARINTS[rest] if rest < len(VARINTS) else _uvarint(rest)
 
 
+def uvarint(value: int) -> bytes:
+    """Return an unsigned varint."""
+    return VARINTS[value] if value < len(VARINTS) else _uvarint(value)
+
+
 def _uvarint(rest: int) -> bytes:
     found = bytearray()
     while rest >= 0x80:
@@ -69,7 +74,7 @@ def _uvarint(rest: int) -> bytes:
     return bytes(found)
 
 
-VARINTS = tuple(map(_uvarint, range(1 << 12)))  # those of small values, by twice the value where that is positive
+VARINTS = tuple(map(_uvarint, range(1 << 12)))  # unsigned ones of small values
 
 
 def _read_varint(data: bytes, at: int) -> tuple[int, int]:

@@ -55,8 +55,8 @@ class Fetching:
             options: How to read.
             packing: Takes in what was read.
             pauses: Pause what cannot be read.
-            on_batches: Told of a topic-partition that has batches to send.
-            on_doubt: Told of a topic-partition whose topic may be another one.
+            on_batches: Gets a topic-partition that has batches to send.
+            on_doubt: Gets a topic-partition whose topic may be another one.
         """
         self._name = name
         self._source = source
@@ -71,7 +71,7 @@ class Fetching:
         self._busy: dict[int, dict[Partition, None]] = {}  # by leader, of these: those with data lately
         self._fetchers: dict[tuple[int, bool], asyncio.Task[None]] = {}
         self._asked_s: dict[tuple[int, bool], float] = {}  # by fetcher: when it asked what is not answered yet
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         self._is_stopping = False
 
     def follow_leaders(self) -> None:
@@ -113,7 +113,7 @@ class Fetching:
 
     def warn(self, what: str, error: BaseException) -> None:
         """Log a failure, once until a fetch succeeds: a dead cluster must not fill the log."""
-        log.log(once(self._told, what), "%s: %s (%s), retrying", self._name, what, in_words(error))
+        log.log(once(self._logged, what), "%s: %s (%s), retrying", self._name, what, in_words(error))
 
     async def _fetch(self, node: int, *, is_cold: bool) -> None:
         failures = 0
@@ -139,7 +139,7 @@ class Fetching:
                     Purpose.IDLE_FETCH if is_cold else Purpose.DATA,
                 )
                 failures = 0
-                self._told.clear()
+                self._logged.clear()
                 await self._take(node, fetched, wanted)
             except KafkaError as error:
                 failures += 1

@@ -63,7 +63,7 @@ async def find_outcomes(
         source: Reads the source.
         isolation_level: As the flow reads the source.
         is_patient: Wait a moment for leaders that have more than they show.
-        warn: Told of what went wrong.
+        warn: Gets what went wrong.
 
     Returns:
         False where the next window cannot tell from positions that it has to look again.

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from mirror.handover.lease import LeaseTerm
 from mirror.kafka.errors import KafkaError
 from mirror.kafka.produce_errors import knows_no_such_producer, may_be_of_one_record, refusal
-from mirror.kafka.producer import NotAppendedError, ProducerClosedError, UncertainError
+from mirror.kafka.producer import NO_OFFSET, NotAppendedError, ProducerClosedError, UncertainError
 from mirror.kafka.target import Target
 from mirror.model import record_batches
 from mirror.model.record_batches import Outgoing
@@ -22,7 +22,6 @@ from mirror.runtime.clock import now_ms
 log = logging.getLogger("mirror")
 
 TOO_LARGE = "the target's producer.max.request.size in the settings: raise that"
-NO_OFFSET = -1
 Sent = dict[asyncio.Future[int], Outgoing]
 
 
@@ -52,7 +51,7 @@ class Sending:
             pauses: Pause what the target refuses.
             settlement: When acknowledged batches count.
             lease: Nothing is sent while it is not valid; None where the target itself refuses who may not write.
-            on_doubt: Told of a topic-partition whose remote topic may be another one.
+            on_doubt: Gets a topic-partition whose remote topic may be another one.
         """
         self._name = name
         self._target = target

@@ -84,7 +84,7 @@ class FlowWindow:
         self._has_numbers = asyncio.Event()  # that are to be committed before anything is sent with them
         self._served = Served()
         self._commits = PositionCommits(plan, window, self._served.partitions)
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         self._had_failure = False  # positions may not be what they were: the successor looks what the target has
         self._spare = 0  # number of the transactional id that is written by
         self._decides_ms = 0  # until when the target may not know what became of our last transaction
@@ -119,7 +119,7 @@ class FlowWindow:
         """Note a failure, and say what cannot be done, once a window: a dead cluster must not fill the log."""
         self._had_failure = True
         log.log(
-            once(self._told, what),
+            once(self._logged, what),
             "%s: slot %d cannot %s (%s), retrying",
             self._plan.name,
             self._window.slot,
@@ -342,7 +342,7 @@ class FlowWindow:
         self._had_failure = True
         self._commits.write_all()
         log.log(
-            once(self._told, "covered"),
+            once(self._logged, "covered"),
             "%s: slot %d: a process that stood still for long has committed old positions over "
             "newer ones; they are written again",
             self._plan.name,

@@ -283,18 +283,20 @@ def test_who_cannot_connect_waits_longer_and_longer_whoever_asks_and_is_let_in_w
     played(scene)
 
 
+def answers_logins(server: FakeBroker, **answer: Any) -> None:
+    """Have a broker answer each login with PLAIN by these fields."""
+    server.handlers[17] = lambda _, version: answer_kinds(17, version).SaslHandshakeResponse(
+        error_code=ErrorCode.none, mechanisms=("PLAIN",)
+    )
+    server.handlers[36] = lambda _, version: make(
+        answer_kinds(36, version).SaslAuthenticateResponse, auth_bytes=b"", **answer
+    )
+
+
 def test_a_refused_login_says_so_and_never_the_password():
     async def run() -> None:
         async with FakeBroker(spoken={17: (0, 1), 36: (0, 2)}) as server:
-            server.handlers[17] = lambda _, version: answer_kinds(17, version).SaslHandshakeResponse(
-                error_code=ErrorCode.none, mechanisms=("PLAIN",)
-            )
-            server.handlers[36] = lambda _, version: make(
-                answer_kinds(36, version).SaslAuthenticateResponse,
-                error_code=ErrorCode.sasl_authentication_failed,
-                error_message="wrong hunter2",
-                auth_bytes=b"",
-            )
+            answers_logins(server, error_code=ErrorCode.sasl_authentication_failed, error_message="wrong hunter2")
             with pytest.raises(NotConnectedError, match="PLAIN: SASL_AUTHENTICATION_FAILED") as found:
                 await Client.opened(options(server, login=Login("PLAIN", "me", "hunter2")))
             assert "hunter2" not in str(found.value)
@@ -307,16 +309,8 @@ def test_another_connection_takes_over_before_a_login_runs_out_and_no_request_is
 
     async def run() -> None:
         async with FakeBroker(spoken={17: (0, 1), 36: (0, 2)}) as server:
-            server.handlers[17] = lambda _, version: answer_kinds(17, version).SaslHandshakeResponse(
-                error_code=ErrorCode.none, mechanisms=("PLAIN",)
-            )
-            server.handlers[36] = lambda _, version: make(
-                answer_kinds(36, version).SaslAuthenticateResponse,
-                error_code=ErrorCode.none,
-                error_message=None,
-                auth_bytes=b"",
-                session_lifetime=timedelta(milliseconds=200),
-            )
+            holds = timedelta(milliseconds=200)
+            answers_logins(server, error_code=ErrorCode.none, error_message=None, session_lifetime=holds)
             server.handlers[INIT] = producer_id
             client = await Client.opened(options(server, login=Login("PLAIN", "me", "hunter2")))
             try:

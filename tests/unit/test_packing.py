@@ -13,8 +13,8 @@ from mirror.kafka import packing
 from mirror.kafka.fetch_request import FetchLimits, fetch_request
 from mirror.kafka.fetch_session import Delta, From
 from mirror.kafka.messages import encoded
-from mirror.kafka.packing import uvarint
 from mirror.kafka.produce_request import produce_request
+from mirror.model.records import uvarint
 
 TOPICS = st.sampled_from(["t", "a.b", "ü" * 100])
 IDS = st.uuids(version=4)

@@ -1,0 +1,50 @@
+"""Write topic-partitions as Kafka's requests have them, by topic, and read answers that have them so. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+from mirror.kafka.errors import ErrorCode
+from mirror.kafka.messages import make
+from mirror.model.flow_plan import Key
+
+Value = TypeVar("Value")
+
+
+def by_topic(values: Iterable[tuple[Key, Value]]) -> dict[str, list[tuple[int, Value]]]:
+    """Return (partition, value) by topic, both in their order."""
+    found: dict[str, list[tuple[int, Value]]] = defaultdict(list)
+    for (topic, partition), value in values:
+        found[topic].append((partition, value))
+    return found
+
+
+def partitions_by_topic(places: Iterable[Key]) -> dict[str, list[int]]:
+    """Return partitions by topic, both in their order."""
+    found: dict[str, list[int]] = defaultdict(list)
+    for topic, partition in places:
+        found[topic].append(partition)
+    return found
+
+
+def offsets_to_commit(topic_kind: Any, partition_kind: Any, offsets: Mapping[Key, tuple[int, str]]) -> tuple[Any, ...]:
+    """Return (offset, metadata) per topic-partition as OffsetCommit and TxnOffsetCommit have them, each in kinds of its own."""
+    return tuple(
+        topic_kind(
+            name=topic,
+            partitions=tuple(
+                make(partition_kind, partition_index=partition, committed_offset=offset, committed_metadata=metadata)
+                for partition, (offset, metadata) in values
+            ),
+        )
+        for topic, values in by_topic(offsets.items()).items()
+    )
+
+
+def codes_by_place(answer: Any) -> list[tuple[Key, ErrorCode]]:
+    """Return what became of each topic-partition of OffsetCommit or TxnOffsetCommit."""
+    return [
+        ((topic.name, part.partition_index), part.error_code) for topic in answer.topics for part in topic.partitions
+    ]
