@@ -368,6 +368,23 @@ def turn_wait() -> str:
     return f"max by (source, target, slot) ({of('turn_wait_seconds')})"
 
 
+def spent_on() -> str:
+    """Shares of what windows spend their time on."""
+    spent = of("slot_seconds_total")
+    flow = f"sum by (source, target) (rate({spent}[{EVERY}]))"
+    return f"sum by (source, target, spent_on) (rate({spent}[{EVERY}])) / on (source, target) group_left () {flow}"
+
+
+def read_ahead() -> str:
+    """The most that a slot has read and the target has not acknowledged."""
+    return f"max by (source, target, slot) ({of('read_ahead_bytes')})"
+
+
+def throttled() -> str:
+    """Share of the time that quotas have a flow wait."""
+    return f"sum by (source, target, cluster) (rate({of('throttled_seconds_total')}[{EVERY}]))"
+
+
 def slots_by_process() -> str:
     """Slots that each process serves."""
     return f"sum by (source, target, instance) ({of('slots_owned')})"

@@ -215,6 +215,33 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         example="increase(kafka_mirror_takeovers_total[1h])",
     ),
     MetricSpec(
+        name="kafka_mirror_slot_seconds_total",
+        kind="counter",
+        labels=(*SLOT, "spent_on"),
+        unit="seconds",
+        help="What the slot's windows spent their time on: `source`: nothing was on its way, it waited for records; `target`: "
+        "batches were on their way; `packing`: it decoded, encoded or joined batches; `lease`: it waited for its predecessor. "
+        "A slot that is level with its source spends nearly all on `source`.",
+        example="sum by (source, target, spent_on) (rate(kafka_mirror_slot_seconds_total[5m]))",
+    ),
+    MetricSpec(
+        name="kafka_mirror_read_ahead_bytes",
+        kind="gauge",
+        labels=SLOT,
+        unit="bytes",
+        help="The most that the slot's last window had read and the target had not acknowledged. It is bounded: near 48 MiB the "
+        "target is what limits.",
+        example="max by (source, target) (kafka_mirror_read_ahead_bytes)",
+    ),
+    MetricSpec(
+        name="kafka_mirror_throttled_seconds_total",
+        kind="counter",
+        labels=(*FLOW, "cluster"),
+        unit="seconds",
+        help="For how long the cluster's brokers have asked the flow to wait, by their quotas; slots add up.",
+        example="rate(kafka_mirror_throttled_seconds_total[5m]) > 0",
+    ),
+    MetricSpec(
         name="kafka_mirror_clock_skew_seconds",
         kind="gauge",
         labels=SLOT,

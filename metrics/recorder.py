@@ -14,9 +14,10 @@ from metrics import leaving, native
 from metrics.as_of import CLOCK, UNTIL, Horizon, as_of
 from metrics.cap import Labels, Pairs, Value
 from metrics.catalogue import BY_NAME, CATALOGUE, FLOW, PARTITION, SLOT
-from metrics.reports import CheckpointReport, Measured, WindowReport
+from metrics.reports import CheckpointReport, Measured, SlotReport, WindowReport
 from metrics.store import Store
 
+SPENT_ON = ("lease", "source", "target", "packing")
 LATE_S = 1.0  # a lease acquired this long after a window's start is a late hand-over
 _SPREADS = {"age": "kafka_mirror_record_age_ms", "latency": "kafka_mirror_replication_latency_ms"}
 _CHECKPOINT_LATENCY = "kafka_mirror_checkpoint_latency_ms"
@@ -61,6 +62,8 @@ class Recorder(Store):
             self._set("kafka_mirror_flow_begun", flow, 1.0 if has_begun else 0.0)
             for name in _COUNTERS[FLOW]:
                 self._begin(name, flow)
+            for cluster in flow:
+                self._begin("kafka_mirror_throttled_seconds_total", (*flow, cluster))
 
     def awaits(self, flow: Labels, *, heartbeats: bool, now_s: float) -> None:
         """Take in that this process is to report and poll a flow, and perhaps to write its heartbeats, since now or before."""
@@ -80,6 +83,9 @@ class Recorder(Store):
                 for name in names:
                     for labels in places:
                         self._begin(name, labels)
+            for slot in slots:
+                for what in SPENT_ON:
+                    self._begin("kafka_mirror_slot_seconds_total", (*flow, str(slot), what))
             for topic in {labels[:3] for labels in partitions}:
                 for name in _HISTOGRAMS.values():
                     self._histogram(name, topic)
@@ -118,8 +124,8 @@ class Recorder(Store):
             for measure, measured in (("age", row.age), ("latency", row.latency)):
                 self._spread(_SPREADS[measure], labels, measured, row.records)
                 self._distribution(_HISTOGRAMS[measure], labels[:3], measured, where, now_s)
-            if row.lease_wait_ms is not None:  # one row of each slot and window tells of the lease
-                self._lease((*labels[:2], str(row.slot)), row.lease_wait_ms, row.takeovers)
+            if (slot := row.of_slot) is not None:
+                self._slot((*labels[:2], str(row.slot)), slot, seconds)
 
     def _spread(self, name: str, labels: Labels, measured: Measured, records: int) -> None:
         if measured.last_ms is None or measured.min_ms is None or measured.max_ms is None:
@@ -138,12 +144,17 @@ class Recorder(Store):
         if measured.max_ms is not None:
             histogram.exemplify(measured.max_ms / 1000, where, now_s)
 
-    def _lease(self, slot: Labels, wait_ms: float, takeovers: int) -> None:
-        is_late = takeovers == 0 and wait_ms > LATE_S * 1000
+    def _slot(self, slot: Labels, window: SlotReport, seconds: float) -> None:
+        is_late = window.takeovers == 0 and window.lease_wait_ms > LATE_S * 1000
         self._add("kafka_mirror_windows_total", slot, 1)
-        self._add("kafka_mirror_takeovers_total", slot, takeovers)
+        self._add("kafka_mirror_takeovers_total", slot, window.takeovers)
         self._add("kafka_mirror_late_handovers_total", slot, 1 if is_late else 0)
-        self._set("kafka_mirror_turn_wait_seconds", slot, wait_ms / 1000)
+        self._set("kafka_mirror_turn_wait_seconds", slot, window.lease_wait_ms / 1000)
+        self._set("kafka_mirror_read_ahead_bytes", slot, window.read_ahead_bytes)
+        for cluster, throttled_s in zip(slot, (window.source_throttled_s, window.target_throttled_s), strict=False):
+            self._add("kafka_mirror_throttled_seconds_total", (*slot[:2], cluster), throttled_s)
+        for what, spent_s in spent(window, seconds).items():
+            self._add("kafka_mirror_slot_seconds_total", (*slot, what), spent_s)
 
     def checkpoints(self, rows: Sequence[CheckpointReport], *, now_s: float) -> None:
         """Take in a round of checkpoints.
@@ -315,6 +326,14 @@ def copy(series: Mapping[str, Mapping[Labels, Any]]) -> dict[str, dict[Labels, V
         if spec.kind == "histogram":
             copied[spec.name] = {labels: histogram.copied() for labels, histogram in series[spec.name].items()}
     return copied
+
+
+def spent(window: SlotReport, seconds: float) -> dict[str, float]:
+    """Return what a window of so many seconds spent them on: waiting for its lease, for records, for the target, or packing."""
+    lease_s = min(window.lease_wait_ms / 1000, seconds)
+    busy_s = window.sending_s + window.packing_s
+    waited_s = max(0.0, seconds - lease_s - busy_s)
+    return dict(zip(SPENT_ON, (lease_s, waited_s, window.sending_s, window.packing_s), strict=True))
 
 
 def clock_skews(rows: Sequence[WindowReport]) -> dict[Labels, float]:

@@ -31,8 +31,23 @@ class Measured(NamedTuple):
     native: list[int]  # the same records, by the buckets of metrics.native: these and their counts in turn
 
 
+class SlotReport(NamedTuple):
+    """Tell how a slot's window of a flow went. Of the time that it had its lease, the rest was spent on waiting for records."""
+
+    lease_wait_ms: float
+    takeovers: int = 0
+    source_throttled_s: float = 0.0  # by quotas of the source's brokers
+    target_throttled_s: float = 0.0
+    sending_s: float = 0.0  # with batches on their way to the target; without what was packed meanwhile
+    packing_s: float = 0.0  # decoding, encoding and joining batches
+    read_ahead_bytes: int = 0  # the most that was read and not acknowledged
+
+
 class WindowReport(NamedTuple):
-    """Tell what one window replicated of one topic-partition. Ages and latencies are columns of `Measured`."""
+    """Tell what one window replicated of one topic-partition.
+
+    Ages and latencies are columns of `Measured`. One row of each slot and window has the columns of `SlotReport`, too.
+    """
 
     source: str
     target: str
@@ -63,8 +78,28 @@ class WindowReport(NamedTuple):
     reason: str  # why the topic-partition is paused; "" where it is not
     is_paused_by_operator: bool
     is_topic_in_question: bool
-    lease_wait_ms: float | None = None  # of the slot: in one row of each window, None in the others
-    takeovers: int = 0  # of the slot, likewise; 0 in the others
+    lease_wait_ms: float | None = None  # None in the rows that do not tell of the slot
+    takeovers: int = 0
+    source_throttled_s: float = 0.0
+    target_throttled_s: float = 0.0
+    sending_s: float = 0.0
+    packing_s: float = 0.0
+    read_ahead_bytes: int = 0
+
+    @property
+    def of_slot(self) -> SlotReport | None:
+        """Return how the slot's window went, None where another row tells of it."""
+        if self.lease_wait_ms is None:
+            return None
+        return SlotReport(
+            self.lease_wait_ms,
+            self.takeovers,
+            self.source_throttled_s,
+            self.target_throttled_s,
+            self.sending_s,
+            self.packing_s,
+            self.read_ahead_bytes,
+        )
 
     @property
     def age(self) -> Measured:

@@ -39,7 +39,8 @@ from mirror.runtime.signals import on_signals
 from mirror.runtime.state_folder import MOST_HERE, StateFolder
 from mirror.spark.class_archive import ClassArchive
 from mirror.spark.plans import Plans
-from mirror.spark.queries import OBSERVED, OBSERVED_CHECKPOINTS, CheckpointStream, Lanes, close, session, silence_spark
+from mirror.spark.queries import OBSERVED, OBSERVED_CHECKPOINTS, CheckpointStream, Lanes
+from mirror.spark.session import Spark
 
 log = logging.getLogger("mirror")
 
@@ -101,12 +102,12 @@ class Appliance:
             stack.callback(self._memberships.end)
             self._memberships.start()
             archive = ClassArchive(cache_folder(), java())
-            spark = session(mirror.spark, archive, tasks=mirror.lanes * mirror.slots + SPARE_TASKS)
-            stack.callback(close, spark, archive)
+            spark = Spark.start(mirror.spark, archive, tasks=mirror.lanes * mirror.slots + SPARE_TASKS)
+            stack.callback(spark.close)
             self._on_signals()  # after Spark, which installs a handler of its own
-            spark.streams.addListener(MirrorQueryListener(self.recorder, streams=self._streams()))
-            lanes = self._lanes(spark)
-            streams: list[Lanes | CheckpointStream] = [lanes, *self._checkpoint_streams(spark)]
+            spark.session.streams.addListener(MirrorQueryListener(self.recorder, streams=self._streams()))
+            lanes = self._lanes(spark.session)
+            streams: list[Lanes | CheckpointStream] = [lanes, *self._checkpoint_streams(spark.session)]
             heartbeats = HeartbeatEmitter(
                 self._settings.heartbeat_flows, self._heartbeat_acknowledged, self._emits_heartbeats
             )
@@ -132,7 +133,7 @@ class Appliance:
                 self._watch(streams)
             self._is_ready = False
             self._finish(lanes, polling)
-            silence_spark(spark)
+            spark.silence()
             for stream in streams:
                 stream.stop()
             if self._failure is not None:

@@ -94,6 +94,26 @@ def _slots() -> Row:
                 Query(q.turn_wait(), f"{FLOW} slot {{{{slot}}}}"),
             ),
             lines(
+                "What limits us",
+                "Shares of the slots' time: waiting for records of the source, for the target, packing batches, waiting for the "
+                "lease. Behind, and nearly all on the target: the target or the way to it is the bottleneck; on the source: "
+                "the source is; on packing: more slots or processes help.",
+                "percentunit",
+                Query(q.spent_on(), f"{FLOW} {{{{spent_on}}}}"),
+            ),
+            lines(
+                "Read ahead",
+                "The most that a slot held in its last window; it never holds more than 48 MiB.",
+                "bytes",
+                Query(q.read_ahead(), f"{FLOW} slot {{{{slot}}}}"),
+            ),
+            lines(
+                "Throttled",
+                "Seconds per second for which brokers ask a flow to wait, by their quotas; its slots add up.",
+                "s",
+                Query(q.throttled(), f"{FLOW} by {{{{cluster}}}}"),
+            ),
+            lines(
                 "Slots by process",
                 "Together they are all slots of the flow; otherwise some are served by nobody.",
                 "short",

@@ -43,6 +43,7 @@ _MAPPED: dict[Role, frozenset[str]] = {
         "max.partition.fetch.bytes",
         "isolation.level",
         "auto.offset.reset",
+        "client.rack",
     },
     "producer": COMMON_KEYS
     | {"acks", "compression.type", "batch.size", "max.request.size", "transaction.timeout.ms"}
@@ -80,6 +81,9 @@ class FetchOptions:
     max_partition_bytes: int
     isolation_level: int  # 0 read_uncommitted, 1 read_committed, as in the fetch request
     from_earliest: bool  # where a partition without a position starts; False means its end
+    rack: str = (
+        ""  # where this mirror is: a source that is set up for it names replicas in there to read from (KIP-392)
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +189,7 @@ def fetch_options(java: Mapping[str, str]) -> FetchOptions:
         max_partition_bytes=integer(java, "max.partition.fetch.bytes", 1 << 20, least=1),
         isolation_level=int(isolation == "read_committed"),
         from_earliest=choice(java, "auto.offset.reset", "earliest", ("earliest", "latest")) == "earliest",
+        rack=text(java, "client.rack") or "",
     )
 
 

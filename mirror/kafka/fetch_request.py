@@ -24,12 +24,13 @@ Topic = str | uuid.UUID | None
 
 
 class FetchLimits(NamedTuple):
-    """How long a broker may wait for how much, and what it may show (Kafka's consumer settings)."""
+    """How long a broker may wait for how much, what it may show, and where the reader is (Kafka's consumer settings)."""
 
     max_wait_ms: int
     min_bytes: int
     max_bytes: int
     isolation_level: int
+    rack: str = ""
 
 
 def fetch_request(delta: Delta, limits: FetchLimits) -> Request:
@@ -45,10 +46,10 @@ def fetch_request(delta: Delta, limits: FetchLimits) -> Request:
 
 
 def _wanted(delta: Delta, *, has_ids: bool) -> dict[Any, list[tuple[int, int, int, int]]]:
-    """Return (partition, leader epoch, offset, max bytes) by topic."""
+    """Return (partition, offset, epoch of the record before it, max bytes) by topic."""
     topics: dict[Topic, list[tuple[int, int, int, int]]] = defaultdict(list)
     for (topic, partition), at in delta.wanted.items():
-        topics[at.topic_id if has_ids else topic].append((partition, at.epoch, at.offset, at.max_bytes))
+        topics[at.topic_id if has_ids else topic].append((partition, at.offset, at.last_epoch, at.max_bytes))
     return topics
 
 
@@ -74,7 +75,7 @@ def _packed(delta: Delta, limits: FetchLimits, version: int) -> list[Bytes] | No
         session=(delta.session_id, delta.epoch),
         wanted=_wanted(delta, has_ids=has_ids),
         forgotten=_forgotten(delta, has_ids=has_ids),
-        rack="",
+        rack=limits.rack,
     )
 
 
@@ -98,15 +99,15 @@ def _built(delta: Delta, limits: FetchLimits, module: ModuleType, version: int) 
             make(module.ForgottenTopic, topic=topic, topic_id=topic, partitions=tuple(partitions))
             for topic, partitions in _forgotten(delta, has_ids=has_ids).items()
         ),
-        rack_id="",
+        rack_id=limits.rack,
     )
 
 
-def _place(module: ModuleType, partition: int, epoch: int, offset: int, max_bytes: int) -> Any:
+def _place(module: ModuleType, partition: int, offset: int, last_epoch: int, max_bytes: int) -> Any:
     return make(
         module.FetchPartition,
         partition=partition,
-        current_leader_epoch=epoch,
         fetch_offset=offset,
+        last_fetched_epoch=last_epoch,
         partition_max_bytes=max_bytes,
     )

@@ -21,13 +21,13 @@ class From(NamedTuple):
         offset: The first one that is wanted.
         max_bytes: Of its part of an answer.
         topic_id: The topic's; a broker refuses to read another one of the same name. None: whichever has the name.
-        epoch: The leader's, as far as it is known, else -1.
+        last_epoch: Leader epoch of the record before `offset`, -1 where it is unknown; a broker tells where its log differs.
     """
 
     offset: int
     max_bytes: int
     topic_id: uuid.UUID | None = None
-    epoch: int = -1
+    last_epoch: int = -1
 
 
 class Delta(NamedTuple):

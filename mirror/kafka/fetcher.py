@@ -16,7 +16,7 @@ from mirror.kafka.fetch_request import FetchLimits, fetch_request
 from mirror.kafka.fetch_session import NO_SESSION, Delta, FetchSession, From
 from mirror.kafka.messages import Request, make
 from mirror.kafka.metadata import id_text
-from mirror.kafka.protocol import CONSUMER, DEBUGGER
+from mirror.kafka.protocol import CONSUMER, DEBUGGER, NO_NODE, NO_OFFSET
 from mirror.model.flow_plan import Key
 
 _SESSION_LOST = (
@@ -32,6 +32,8 @@ class Fetched(NamedTuple):
     Attributes:
         aborted: (producer id, first offset) of aborted transactions.
         refusal: All that the broker says where there is an error.
+        read_replica: The broker that the leader wants asked instead, one in the reader's rack (KIP-392); else None.
+        diverged_at: Up to where the log has what was read before, where it differs (KIP-320); else None.
     """
 
     topic: str
@@ -42,6 +44,8 @@ class Fetched(NamedTuple):
     aborted: list[tuple[int, int]]
     records: bytes
     refusal: Any = None
+    read_replica: int | None = None
+    diverged_at: int | None = None
 
 
 class Source:
@@ -50,6 +54,11 @@ class Source:
     def __init__(self, options: ClientOptions) -> None:
         self._client = Client(options)
         self._sessions: dict[tuple[int, Purpose], FetchSession] = defaultdict(FetchSession)
+
+    @property
+    def throttled_s(self) -> float:
+        """For how long brokers have asked to wait, by their quotas."""
+        return self._client.throttled_s
 
     async def open(self, topics: Iterable[str]) -> None:
         """Connect and learn the leaders of `topics`."""
@@ -88,7 +97,7 @@ class Source:
         """Long-poll one broker, naming only what has changed since the last time.
 
         Args:
-            node: The leader of all that is wanted.
+            node: The leader of all that is wanted, or a replica that leaders want to be asked instead.
             wanted: Topic-partitions, each from an offset on.
             limits: How long, and how much.
             purpose: One connection, and one session, for each; a session serves one fetch at a time.
@@ -196,6 +205,8 @@ def parts_of(answer: Any, wanted: Mapping[Key, From]) -> list[Fetched]:
 
 def _fetched(topic: str, part: Any) -> Fetched:
     aborted = [(one.producer_id, one.first_offset) for one in part.aborted_transactions or ()]
+    read_replica = getattr(part, "preferred_read_replica", NO_NODE)
+    diverging = getattr(part, "diverging_epoch", None)
     return Fetched(
         topic,
         part.partition_index,
@@ -205,6 +216,8 @@ def _fetched(topic: str, part: Any) -> Fetched:
         aborted,
         part.records or b"",
         None if part.error_code is ErrorCode.none else part,
+        int(read_replica) if read_replica != NO_NODE else None,
+        diverging.end_offset if diverging is not None and diverging.end_offset != NO_OFFSET else None,
     )
 
 

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 from mirror.kafka.errors import ErrorCode
 from mirror.kafka.messages import Request, make
-
-NO_NODE = -1
+from mirror.kafka.protocol import NO_NODE
 
 
 class Broker(NamedTuple):

@@ -54,7 +54,7 @@ def fetch(
         max_bytes: Of the whole answer.
         isolation_level: 1 for committed records only.
         session: Its id and epoch.
-        wanted: (partition, leader epoch, offset, max bytes) by topic.
+        wanted: (partition, offset, epoch of the record before it, max bytes) by topic.
         forgotten: Partitions by topic.
         rack: The reader's, "" for none.
     """
@@ -63,7 +63,7 @@ def fetch(
     parts.append(uvarint(len(wanted) + 1))
     for topic, partitions in wanted.items():
         parts += (_topic(topic), uvarint(len(partitions) + 1))
-        parts += [_FETCHED.pack(number, epoch, offset, -1, -1, most, 0) for number, epoch, offset, most in partitions]
+        parts += [_FETCHED.pack(number, -1, offset, epoch, -1, most, 0) for number, offset, epoch, most in partitions]
         parts.append(_NO_TAGS)
     parts.append(uvarint(len(forgotten) + 1))
     for topic, gone in forgotten.items():

@@ -27,6 +27,7 @@ from mirror.kafka.errors import (
 )
 from mirror.kafka.messages import Request
 from mirror.kafka.produce_request import parts_of, produce_request
+from mirror.kafka.protocol import NO_OFFSET
 from mirror.kafka.transaction_requests import init_producer_id
 from mirror.model.codecs import Bytes
 from mirror.model.flow_plan import Key
@@ -46,7 +47,6 @@ TAKE_BACK_S = 2.5  # how long a batch is tried that the target certainly does no
 # waits for a replica that is dead. It may wait for what is appended in this time, the marker of an aborted transaction too, until
 # its request.timeout.ms (30 s); and a transaction coordinator has no other marker written there meanwhile.
 DECIDES_S = 10.0
-NO_OFFSET = -1
 _BATCH_OVERHEAD = 16  # of a batch in a request, without the topic's name
 
 # After these the batch may be in the log all the same.

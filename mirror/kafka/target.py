@@ -51,6 +51,11 @@ class Target(GroupOffsets):
         self._producer = self._transactions or Producer(self._client, **common)
         self._is_open = False
 
+    @property
+    def throttled_s(self) -> float:
+        """For how long brokers have asked to wait, by their quotas."""
+        return self._client.throttled_s
+
     async def open(self, topics: Iterable[str]) -> None:
         """Connect, obtain a producer id (not of a transactional producer), learn the leaders of `topics`."""
         if not self._is_open:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from mirror.model.leader_epochs import UNKNOWN
 from mirror.model.sequences import NextSequence
 
 _NO_TAIL = "-"
 _UNTIL = "until="
 _IN_SYNC = "in-sync="
 _SEQUENCE = "seq="
+_EPOCH = "epoch="
 
 
 class PositionMetadata(NamedTuple):
@@ -18,7 +20,7 @@ class PositionMetadata(NamedTuple):
     `ids` of the topic on both sides (mirror.policy.recreated) and `tail` of the offset map, both as text. `until_ms`: a
     batch was sent whose outcome is not known, and may come into the log until then (epoch ms); 0: there is none. `in_sync`:
     with so many replicas in sync the target appended nothing; None: it appends, as far as is known. `sequence`: the number of
-    the next batch; None: there is none yet.
+    the next batch; None: there is none yet. `epoch`: that of the source's leader that appended the record before the position.
     """
 
     ids: str
@@ -26,6 +28,7 @@ class PositionMetadata(NamedTuple):
     until_ms: int = 0
     in_sync: int | None = None
     sequence: NextSequence | None = None
+    epoch: int = UNKNOWN
 
     def __str__(self) -> str:
         marks = [f"{_UNTIL}{self.until_ms}"] if self.until_ms else []
@@ -33,6 +36,8 @@ class PositionMetadata(NamedTuple):
             marks.append(f"{_IN_SYNC}{self.in_sync}")
         if self.sequence is not None:
             marks.append(f"{_SEQUENCE}{self.sequence}")
+        if self.epoch != UNKNOWN:
+            marks.append(f"{_EPOCH}{self.epoch}")
         if marks:
             return " ".join([self.ids, self.tail or _NO_TAIL, *marks])
         return f"{self.ids} {self.tail}".rstrip()
@@ -43,11 +48,12 @@ class PositionMetadata(NamedTuple):
         ids, _, rest = metadata.partition(" ")
         tail, *marks = rest.split(" ")
         values = {mark.partition("=")[0]: mark.partition("=")[2] for mark in marks}
-        until, in_sync = values.get("until", ""), values.get("in-sync", "")
+        until, in_sync, epoch = values.get("until", ""), values.get("in-sync", ""), values.get("epoch", "")
         return cls(
             ids,
             "" if tail == _NO_TAIL else tail,
             int(until) if until.isdecimal() else 0,
             int(in_sync) if in_sync.isdecimal() else None,
             NextSequence.parse(values.get("seq", "")),
+            int(epoch) if epoch.isdecimal() else UNKNOWN,
         )

@@ -13,6 +13,7 @@ from crc32c import crc32c
 
 from mirror.model import codecs
 from mirror.model.codecs import CODECS
+from mirror.model.leader_epochs import UNKNOWN as NO_EPOCH
 from mirror.model.offset_map import Run
 from mirror.model.records import (
     CODEC_BITS,
@@ -35,6 +36,7 @@ from mirror.model.records import (
 __all__ = ["CODECS", "HEADER", "CorruptBatch", "records"]
 
 _OVERHEAD = struct.Struct(">qi")
+_EPOCH, _EPOCH_AT = struct.Struct(">i"), 12
 _CRC_FROM = 21  # the CRC covers the attributes and all that follows
 _LOG_APPEND_TIME = 0x08
 _TRANSACTIONAL = 0x10
@@ -62,6 +64,11 @@ class Batch(NamedTuple):
     def codec(self) -> int:
         """Number of the compression codec (0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd)."""
         return self.attributes & CODEC_BITS
+
+    @property
+    def leader_epoch(self) -> int:
+        """Epoch of the leader that appended the batch, -1 where the format has none."""
+        return int(_EPOCH.unpack_from(self.data, _EPOCH_AT)[0]) if self.magic == 2 else NO_EPOCH
 
     @property
     def is_control(self) -> bool:

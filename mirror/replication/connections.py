@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from mirror.config.clients import client_options, produce_options
 from mirror.handover.lease import NETWORK
@@ -15,6 +15,17 @@ from mirror.model.flow_plan import FlowPlan, Window
 from mirror.model.slot_lease import GRACE_S
 
 
+class Throttled(NamedTuple):
+    """Seconds that quotas of the source's and of the target's brokers took."""
+
+    source: float
+    target: float
+
+    def since(self, before: Throttled) -> Throttled:
+        """Return what has come since."""
+        return Throttled(self.source - before.source, self.target - before.target)
+
+
 @dataclass(slots=True)
 class Connections:
     """The clients of one flow."""
@@ -22,6 +33,11 @@ class Connections:
     source: Source
     target: Target
     is_dirty: bool = False  # something was left unacknowledged: the producer must not live on
+
+    @property
+    def throttled_s(self) -> Throttled:
+        """For how long brokers have asked these clients to wait."""
+        return Throttled(self.source.throttled_s, self.target.throttled_s)
 
     async def renew_source(self, plan: FlowPlan) -> None:
         """Read through new connections from now on."""

@@ -1,4 +1,7 @@
-"""Fetch ahead from the source: two fetchers for each leader, one for topic-partitions with data and one for the idle ones."""
+"""Fetch ahead from the source: two fetchers for each broker, one for topic-partitions with data and one for the idle ones.
+
+A topic-partition is read from its leader, or from the replica in the mirror's rack that its leader names (KIP-392).
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from mirror.kafka.fetcher import Fetched, Source
 from mirror.kafka.protocol import EARLIEST, LATEST
 from mirror.model import record_batches
 from mirror.model.flow_plan import Key
+from mirror.model.leader_epochs import LeaderEpochs
 from mirror.replication.partition import Partition
 from mirror.replication.pauses import Pauses
 from mirror.replication.read_ahead import Packing
@@ -67,28 +71,29 @@ class Fetching:
         self._on_batches = on_batches
         self._on_doubt = on_doubt
         self._loop = asyncio.get_running_loop()
-        self._by_leader: dict[int, list[Partition]] = {}
-        self._busy: dict[int, dict[Partition, None]] = {}  # by leader, of these: those with data lately
+        self._by_node: dict[int, list[Partition]] = {}
+        self._busy: dict[int, dict[Partition, None]] = {}  # by node, of these: those with data lately
         self._fetchers: dict[tuple[int, bool], asyncio.Task[None]] = {}
         self._asked_s: dict[tuple[int, bool], float] = {}  # by fetcher: when it asked what is not answered yet
         self._logged: set[str] = set()
+        self._rack = options.rack
         self._is_stopping = False
 
     def follow_leaders(self) -> None:
-        """Have each leader of the source asked, as the metadata name them now; raises what ended a fetcher."""
-        by_leader: dict[int, list[Partition]] = defaultdict(list)
+        """Have each broker asked for what is to be read from it, as the metadata say now; raises what ended a fetcher."""
+        by_node: dict[int, list[Partition]] = defaultdict(list)
         for (topic, number), partition in self._partitions.items():
             leader = self._source.leader(topic, number)
             if leader is not None:
-                by_leader[leader].append(partition)
-        self._by_leader = by_leader
-        self._busy = {leader: dict.fromkeys(p for p in everyone if p.is_hot) for leader, everyone in by_leader.items()}
-        for leader in by_leader:
+                by_node[leader if partition.read_replica is None else partition.read_replica].append(partition)
+        self._by_node = by_node
+        self._busy = {node: dict.fromkeys(p for p in everyone if p.is_hot) for node, everyone in by_node.items()}
+        for node in by_node:
             for is_cold in (False, True):
-                task = self._fetchers.get((leader, is_cold))
+                task = self._fetchers.get((node, is_cold))
                 if task is None or task.done():
                     raise_failure(task)
-                    self._fetchers[leader, is_cold] = self._loop.create_task(self._fetch(leader, is_cold=is_cold))
+                    self._fetchers[node, is_cold] = self._loop.create_task(self._fetch(node, is_cold=is_cold))
 
     async def refresh(self) -> None:
         """Ask the source for its metadata, and follow its leaders."""
@@ -118,7 +123,7 @@ class Fetching:
     async def _fetch(self, node: int, *, is_cold: bool) -> None:
         failures = 0
         # The flag, not the cancellation alone: asyncio.wait_for of Python 3.11 can swallow one (bpo-37658).
-        while node in self._by_leader and not self._is_stopping:
+        while node in self._by_node and not self._is_stopping:
             share = self._packing.share(len(self._fetchers))
             wanted = self._wanted(node, is_cold=is_cold) if share else {}
             if not wanted:
@@ -135,6 +140,7 @@ class Fetching:
                         self._options.min_bytes,
                         min(self._options.max_bytes, share),
                         self._options.isolation_level,
+                        self._rack,
                     ),
                     Purpose.IDLE_FETCH if is_cold else Purpose.DATA,
                 )
@@ -144,11 +150,19 @@ class Fetching:
             except KafkaError as error:
                 failures += 1
                 self.warn(f"fetch from node {node} failed", error)
+                self._read_from_leaders(node)
                 await asyncio.sleep(min(RETRY_S * 2**failures, LONGEST_RETRY_S))
                 await self.refresh()
             finally:
                 self._asked_s.pop((node, is_cold), None)
                 self._packing.unreserve(share)
+
+    def _read_from_leaders(self, node: int) -> None:
+        """Read from leaders what was read from a replica that fails, and for this window ask for no other one."""
+        for partition in self._by_node.get(node, ()):
+            if partition.read_replica is not None:
+                partition.read_replica = None
+                self._rack = ""
 
     async def _wait_for_room(self) -> None:
         self._packing.room.clear()
@@ -162,7 +176,7 @@ class Fetching:
         now = self._loop.time()
         if is_cold:
             self._cool(node, now)
-        everyone: Iterable[Partition] = self._by_leader.get(node, ()) if is_cold else self._busy.get(node, ())
+        everyone: Iterable[Partition] = self._by_node.get(node, ()) if is_cold else self._busy.get(node, ())
         most = self._options.max_partition_bytes
         return {
             (partition.assigned.topic, partition.assigned.partition): partition.fetched_from(most)
@@ -186,6 +200,7 @@ class Fetching:
     async def _take(self, node: int, fetched: list[Fetched], asked: Mapping[Key, From]) -> None:
         """Queue what a fetch brought."""
         now = self._loop.time()
+        has_moved = False
         for part in fetched:
             key = part.topic, part.partition
             partition = self._partitions.get(key)
@@ -194,6 +209,11 @@ class Fetching:
                 continue
             if part.error is not ErrorCode.none:
                 await self._refused(node, partition, part.error)
+            elif part.read_replica is not None:
+                partition.read_replica, partition.high_watermark = part.read_replica, -1  # a replica's may be lower
+                has_moved = True
+            elif part.diverged_at is not None:
+                self._diverged(partition, part.diverged_at)
             elif part.high_watermark < partition.high_watermark:
                 self._on_doubt(partition)  # a log that has grown shorter, if it is not a new leader's first answer
             else:
@@ -201,6 +221,8 @@ class Fetching:
                 if part.records:
                     self._has_data(node, partition, now)
                     self._queue(partition, part)
+        if has_moved:
+            self.follow_leaders()
 
     def _queue(self, partition: Partition, part: Fetched) -> None:
         found = record_batches.batches(part.records)
@@ -218,7 +240,10 @@ class Fetching:
 
     async def _refused(self, node: int, partition: Partition, code: ErrorCode) -> None:
         error = fetch_error(code)
-        if error is FetchError.OUT_OF_RANGE:
+        if partition.read_replica is not None:
+            self._read_from_leaders(node)
+            self.follow_leaders()
+        elif error is FetchError.OUT_OF_RANGE:
             await self._out_of_range(partition)
         elif error is FetchError.UNKNOWN_TOPIC:
             self._on_doubt(partition)
@@ -233,6 +258,14 @@ class Fetching:
     def _has_moved(self, node: int, partition: Partition) -> bool:
         """Tell whether another leader is known: a refusal names it, on newer brokers."""
         return self._source.leader(partition.assigned.topic, partition.assigned.partition) not in (None, node)
+
+    def _diverged(self, partition: Partition, offset: int) -> None:
+        """Go back to where the log has what was read: behind that, a leader that lacked records has appended others."""
+        if partition.has_arrived_whole:
+            partition.truncated_to = min(offset, partition.position)
+            self._on_doubt(partition)
+        else:
+            partition.retried(self._loop.time() + RETRY_S)  # first let what was read arrive
 
     async def _out_of_range(self, partition: Partition) -> None:
         """Go on where the log begins, where retention deleted the position; doubt the topic, where the log ends before it."""
@@ -252,8 +285,13 @@ class Fetching:
                 partition, f"position {asked} is out of range and the log's bounds unknown: {refused}"
             )
             return
-        if partition.position != asked or not partition.is_placed or earliest <= asked <= latest:
-            return  # another fetch has moved it meanwhile, or had the same answer, or the log has grown
+        if partition.position != asked or not partition.is_placed:
+            return  # another fetch has moved it meanwhile, or had the same answer
+        if (
+            earliest <= asked <= latest
+        ):  # the log has grown, or retention has deleted all that had its last record's epoch
+            partition.epochs = LeaderEpochs()
+            return
         if asked < earliest:
             partition.tally.lost += earliest - asked
             log.error(

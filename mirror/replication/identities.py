@@ -10,6 +10,7 @@ from mirror.kafka.fetcher import Source
 from mirror.kafka.protocol import EARLIEST, LATEST
 from mirror.kafka.target import Target
 from mirror.model.flow_plan import Assigned, FlowPlan
+from mirror.model.leader_epochs import LeaderEpochs
 from mirror.model.offset_map_tail import Tail
 from mirror.model.position_metadata import PositionMetadata
 from mirror.model.reports import ABSENT, FORGOTTEN, HIDDEN, RESTS
@@ -72,13 +73,14 @@ def placed(
         start = EARLIEST if from_earliest or assigned.is_late else LATEST
         return Partition(assigned, start=start, ids=str(now), identity=Identity.UNVERIFIED)
     offset, metadata = committed
-    ids, tail, until_ms, in_sync, sequence = PositionMetadata.parse(metadata)
+    ids, tail, until_ms, in_sync, sequence, epoch = PositionMetadata.parse(metadata)
     known = TopicIds.parse(ids)
     partition = Partition(
         assigned,
         offset,
         offset,
         ids=ids,
+        epochs=LeaderEpochs.before_position(offset, epoch),
         tail=Tail(tail),
         outcome_unknown_until_ms=until_ms,
         in_sync=in_sync,
@@ -117,7 +119,7 @@ def identified(plan: FlowPlan, partition: Partition, now: TopicIds, *, before: b
         partition.ids = str(ids)
         return
     partition.truncated_to, partition.high_watermark, partition.next_target_offset = None, -1, 0
-    partition.sequence = None
+    partition.sequence, partition.epochs = None, LeaderEpochs()
     assigned, offset = partition.assigned, partition.acked
     topic = assigned.topic if side == "source" else assigned.remote_topic
     what = f"{topic} was deleted and created again on the {side} (topic id {getattr(now, side)}, was {getattr(known, side)})"

@@ -11,6 +11,7 @@ from mirror.kafka.fetch_session import From
 from mirror.kafka.metadata import id_of
 from mirror.kafka.protocol import EARLIEST
 from mirror.model.flow_plan import Assigned
+from mirror.model.leader_epochs import LeaderEpochs
 from mirror.model.offset_map_tail import Tail
 from mirror.model.paused_topics import REASON as BY_OPERATOR
 from mirror.model.record_batches import Batch, Outgoing
@@ -80,8 +81,9 @@ class Partition:
     position: int = -1  # next offset to fetch
     acked: int = -1  # next offset that the target has not acknowledged
     start: int | None = None  # EARLIEST or LATEST while it has no position
-    truncated_to: int | None = None  # the log end, where that was found to lie before the position
+    truncated_to: int | None = None  # up to where the log has what was read, where that is before the position
     high_watermark: int = -1  # the last that was fetched
+    read_replica: int | None = None  # node id of the one that its leader wants asked instead
     next_target_offset: int = 0  # a batch with a lower one means that the target's log was cut, or is another topic's
     ids: str = ""  # of its topics, as they are committed with the position
     identity: Identity = Identity.VERIFIED
@@ -90,6 +92,7 @@ class Partition:
     in_sync: int | None = None  # replicas that were in sync when the target appended nothing
     sequence: NextSequence | None = None  # of the record behind `acked`; None: not numbered yet, or in transactions
     announced: NextSequence | None = None  # the one that the target's group has with its position
+    epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
     tail: Tail = field(default_factory=Tail)
     queue: deque[Batch] = field(default_factory=deque)
     ready: deque[Outgoing] = field(default_factory=deque)
@@ -124,6 +127,13 @@ class Partition:
         """Go on at an offset for another reason than that the target has all before it: its sequence numbers end."""
         self.position = self.acked = offset
         self.sequence = None
+        self.epochs = LeaderEpochs()
+
+    def read(self, batch: Batch) -> None:
+        """Take in the next batch: go on behind it."""
+        self.queue.append(batch)
+        self.position = batch.last_offset + 1
+        self.epochs.read(batch.base_offset, batch.leader_epoch)
 
     def landed(self, outgoing: Outgoing, base: int) -> None:
         """Note where a batch went; a broker that has forgotten a repeated one does not know its offset, and says -1."""
@@ -169,9 +179,10 @@ class Partition:
 
         The same one as before while nothing has changed: a fetch of many idle ones compares them by their identity first.
         """
-        at, ids = self._from, self.ids
-        if at is None or at.offset != self.position or at.max_bytes != max_bytes or self._from_ids != ids:
-            at = self._from = From(self.position, max_bytes, id_of(TopicIds.parse(ids).source))
+        at, ids, epoch = self._from, self.ids, self.epochs.last
+        is_same = at is not None and (at.offset, at.max_bytes, at.last_epoch) == (self.position, max_bytes, epoch)
+        if at is None or not is_same or self._from_ids != ids:
+            at = self._from = From(self.position, max_bytes, id_of(TopicIds.parse(ids).source), epoch)
             self._from_ids = ids
         return at
 

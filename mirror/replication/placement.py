@@ -92,12 +92,14 @@ class Placement:
             partition.tally.rewinds += 1
             assigned, end = partition.assigned, partition.truncated_to
             log.error(
-                "%s: %s-%d: the log was truncated: going on at its end, %d; the position was %d",
+                "%s: %s-%d: the source's log was truncated: its records from offset %d on are not those that were read up to "
+                "offset %d, which the target keeps; going on at %d",
                 self._name,
                 assigned.topic,
                 assigned.partition,
                 end,
-                partition.position,
+                partition.position - 1,
+                end,
             )
             partition.moved(end)
             partition.truncated_to = None

@@ -100,6 +100,7 @@ class PositionCommits:
                     partition.outcome_unknown_until_ms,
                     partition.in_sync,
                     partition.sequence,
+                    partition.epochs.at(partition.acked),
                 )
                 offsets[assigned.remote_topic, assigned.partition] = (partition.acked, str(metadata))
                 written.append(PendingPosition(partition, partition.acked, partition.committed, partition.sequence))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Iterable
 
@@ -27,6 +28,8 @@ class Packing:
         self._codec = None if produce.compression is None else record_batches.CODECS[produce.compression]
         self._level = produce.level
         self.held_bytes = 0  # read, and not acknowledged
+        self.most_held_bytes = 0
+        self.spent_s = 0.0  # on packing
         self._reserved_bytes = 0  # may come by the fetches that are under way
         self._is_short = False  # a fetcher has found no room since the last was given back
         self.room = asyncio.Event()  # set whenever something was let go of
@@ -58,6 +61,13 @@ class Packing:
 
     def next_batches(self, partition: Partition) -> Round | None:
         """Return what goes next, by the remote topic's partition: one batch, or a round where the topic is spread."""
+        began = time.perf_counter()
+        try:
+            return self._packed(partition)
+        finally:
+            self.spent_s += time.perf_counter() - began
+
+    def _packed(self, partition: Partition) -> Round | None:
         if partition.assigned.spread_over:
             return self._next_round(partition)
         outgoing = self._next_outgoing(partition)
@@ -142,9 +152,8 @@ class Packing:
 
     def take_in(self, partition: Partition, batch: Batch) -> None:
         """Queue a batch that was read."""
-        partition.queue.append(batch)
         self._hold(partition, len(batch.data))
-        partition.position = batch.last_offset + 1
+        partition.read(batch)
 
     def let_go(self, partition: Partition) -> None:
         """Let go of what was taken out of a queue and has its outcome; nothing while more of it is to be sent."""
@@ -170,3 +179,5 @@ class Packing:
         self.held_bytes += more
         if more < 0:
             self.room.set()
+        else:
+            self.most_held_bytes = max(self.most_held_bytes, self.held_bytes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from metrics.reports import SlotReport
 from mirror.config.clients import FetchOptions
 from mirror.handover.lease import LeaseTerm
 from mirror.kafka.fetcher import Source
@@ -54,6 +55,7 @@ class Replicator:
             lease: Nothing is sent while it is not valid; None where the target itself refuses who may not write.
         """
         by_key = {(p.assigned.topic, p.assigned.partition): p for p in partitions}
+        self._packing = packing
         self._pauses = pauses
         self._settlement = settlement
         self._placement = Placement(name, source, by_key, identities=identities, pauses=pauses, settlement=settlement)
@@ -82,6 +84,13 @@ class Replicator:
     def needs_new_producer(self) -> bool:
         """True when the target does not take what this one sends any more."""
         return self._sending.needs_new_producer
+
+    def report(self, slot: SlotReport) -> SlotReport:
+        """Return a report with what the time was spent on."""
+        packing = self._packing
+        return slot._replace(
+            sending_s=self._sending.spent_s, packing_s=packing.spent_s, read_ahead_bytes=packing.most_held_bytes
+        )
 
     async def run(self, stop: asyncio.Event) -> None:
         """Replicate until `stop` is set, then wait for nothing but the running requests."""

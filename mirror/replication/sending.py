@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 
 from mirror.handover.lease import LeaseTerm
 from mirror.kafka.errors import KafkaError
 from mirror.kafka.produce_errors import knows_no_such_producer, may_be_of_one_record, refusal
-from mirror.kafka.producer import NO_OFFSET, NotAppendedError, ProducerClosedError, UncertainError
+from mirror.kafka.producer import NotAppendedError, ProducerClosedError, UncertainError
+from mirror.kafka.protocol import NO_OFFSET
 from mirror.kafka.target import Target
 from mirror.model import record_batches
 from mirror.model.record_batches import Outgoing
@@ -18,6 +20,7 @@ from mirror.replication.pauses import Pauses
 from mirror.replication.read_ahead import Packing
 from mirror.replication.settlement import Acknowledged, Settlement
 from mirror.runtime.clock import now_ms
+from mirror.runtime.stopwatch import Stopwatch
 
 log = logging.getLogger("mirror")
 
@@ -62,6 +65,9 @@ class Sending:
         self._on_doubt = on_doubt
         self._without_lease: set[Partition] = set()  # have something to send when the lease is valid again
         self._in_flight = 0
+        self._under_way = Stopwatch(
+            lambda: time.perf_counter() - packing.spent_s
+        )  # stands still while batches are packed
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._is_stopping = False
@@ -76,6 +82,11 @@ class Sending:
     def held_bytes(self) -> int:
         """How much was read, and is not acknowledged."""
         return self._packing.held_bytes
+
+    @property
+    def spent_s(self) -> float:
+        """For how long batches were on their way; without what was spent on packing meanwhile."""
+        return self._under_way.total_s
 
     async def is_quiet(self, within_s: float | None = None) -> bool:
         """Wait until nothing is on its way; False when that took too long."""
@@ -129,6 +140,7 @@ class Sending:
             self._producer_failed(partition, error)
             return
         partition.in_flight = True
+        self._under_way.start()
         self._in_flight += 1
         self._quiet.clear()
         self._settlement.sent()
@@ -148,6 +160,7 @@ class Sending:
         self._in_flight -= 1
         if self._in_flight == 0:
             self._quiet.set()
+            self._under_way.stop()
         taken = {done: batch for done, batch in sent.items() if not done.cancelled() and done.exception() is None}
         failed = [done for done in sent if done not in taken]
         expected = partition.next_target_offset

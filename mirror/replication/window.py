@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from metrics.reports import SlotReport
 from mirror.config.clients import fetch_options, produce_options
 from mirror.handover.lease import NETWORK, Lease, LeaseTerm, Standing
 from mirror.kafka.producer import DECIDES_S
@@ -43,8 +44,7 @@ class Served:
     """What a window did for a flow: nothing when it never acquired the lease."""
 
     partitions: list[Partition] = field(default_factory=list)
-    lease_wait_ms: float = 0.0  # from the window's start, or ours where we began later with no predecessor to wait for
-    takeovers: int = 0  # 1 when a predecessor counted as dead
+    slot: SlotReport | None = None
 
 
 async def serve(plan: FlowPlan, window: Window) -> Served:
@@ -100,7 +100,6 @@ class FlowWindow:
         if connections is not None and await self._lease.acquire(
             connections.target, self._term, lambda: self._begin(connections)
         ):
-            self._served.lease_wait_ms, self._served.takeovers = self._lease.wait_ms, self._lease.takeovers
             await self._replicate(connections)
         elif self._window.is_retry:
             await self._release_for_dead_attempt()
@@ -231,6 +230,7 @@ class FlowWindow:
             commit_soon=self._has_numbers.set,
         )
         replicator.follow(self._paused)
+        throttled_s = connections.throttled_s
         keeper = asyncio.create_task(self._keep(connections, replicator))
         # A timer of its own: no answer that does not come may keep a window going for longer than others wait for its end.
         ending = asyncio.get_running_loop().call_later((self._last_ms - now_ms()) / 1000, self._stop.set)
@@ -241,6 +241,7 @@ class FlowWindow:
             ending.cancel()
             keeper.cancel()
             await asyncio.gather(keeper, return_exceptions=True)
+        throttled_s = connections.throttled_s.since(throttled_s)
         if replicator.needs_new_producer:
             connections.is_dirty = self._had_failure = True
         if replicator.has_silent_source:
@@ -250,6 +251,7 @@ class FlowWindow:
         if is_last:
             commits.map_is_due = True  # a mirror that is stopped leaves a complete map
         drained = await replicator.drained(GRACE_S if self._standing.may_write else DRAINS_LOST_S)
+        self._served.slot = replicator.report(SlotReport(self._lease.wait_ms, self._lease.takeovers, *throttled_s))
         if not drained:
             connections.is_dirty = True
             connections.target.abort()  # at once: what no broker has received yet never arrives

@@ -6,7 +6,8 @@ import asyncio
 import gc
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import uvloop
 
@@ -31,11 +32,10 @@ def serve_slot(window: Window, flows: tuple[FlowPlan, ...]) -> Iterator[WindowRe
     served = loop.run_until_complete(_serve_all(window, flows))
     duration_ms = (time.time() - max(started, window.start_ms / 1000)) * 1000
     for flow, done in zip(flows, served, strict=True):
-        lease_wait_ms: float | None = done.lease_wait_ms
-        takeovers = done.takeovers
+        of_slot = done.slot._asdict() if done.slot is not None else {}
         for partition in done.partitions:
-            yield _report(flow, window, partition, duration_ms, lease_wait_ms=lease_wait_ms, takeovers=takeovers)
-            lease_wait_ms, takeovers = None, 0  # only the flow's first row has them: they are of the slot
+            yield _report(flow, window, partition, duration_ms, of_slot)
+            of_slot = {}  # the flow's first row has them
 
 
 async def _serve_all(window: Window, flows: tuple[FlowPlan, ...]) -> list[Served]:
@@ -48,9 +48,7 @@ def _report(
     window: Window,
     partition: Partition,
     duration_ms: float,
-    *,
-    lease_wait_ms: float | None,
-    takeovers: int,
+    of_slot: Mapping[str, Any],
 ) -> WindowReport:
     """Return the row of one topic-partition; called once a window, not per record."""
     assigned, tally = partition.assigned, partition.tally
@@ -85,6 +83,5 @@ def _report(
         reason=partition.reason,
         is_paused_by_operator=partition.is_paused_by_operator,
         is_topic_in_question=partition.is_topic_in_question,
-        lease_wait_ms=lease_wait_ms,
-        takeovers=takeovers,
+        **of_slot,
     )

@@ -1,124 +1,28 @@
-"""Start Spark: the session, and the streaming queries that are the lanes."""
+"""Run the streaming queries: the lanes, and the checkpoints."""
 
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import collect_list, struct
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from mirror.errors import SettingsError, StreamTerminated
+from mirror.errors import StreamTerminated
 from mirror.model.flow_plan import window_at
 from mirror.runtime.state_folder import StateFolder
 from mirror.spark.checkpoint_source import NAME as CHECKPOINTS
-from mirror.spark.checkpoint_source import CheckpointSource
-from mirror.spark.class_archive import ClassArchive
-from mirror.spark.replication_source import NAME, ReplicationSource
+from mirror.spark.replication_source import NAME
 
 OBSERVED = "replication"
 OBSERVED_CHECKPOINTS = "checkpoints"
-JVM_END_S = 20.0  # at its end the first one writes its class archive
-_JVM_OPTIONS = "spark.driver.extraJavaOptions"
-_DEFAULTS = {
-    "spark.driver.memory": "512m",  # Spark refuses less than 450 MiB
-    _JVM_OPTIONS: "-XX:+UseSerialGC -Xms40m -Xmn24m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20 "
-    "-XX:TieredStopAtLevel=1 -XX:MaxMetaspaceSize=256m "
-    f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}",
-    "spark.python.daemon.module": "mirror.spark.worker_daemon",
-    "spark.ui.enabled": "false",
-    "spark.sql.shuffle.partitions": "1",
-    "spark.sql.streaming.stopTimeout": "3s",  # the windows were given their time before
-    "spark.sql.streaming.minBatchesToRetain": "2",
-    "spark.sql.streaming.numRecentProgressUpdates": "2",
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    ),
-    "spark.speculation": "false",  # a second attempt of a slot would write beside the first
-    "spark.task.maxFailures": "4",  # a window that is served again finds its own turn
-    "spark.ui.showConsoleProgress": "false",
-}
-_HERE = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-_ON_A_CLUSTER = {"spark.executor.memory": "512m", "spark.executor.extraJavaOptions": "-XX:+UseSerialGC"}
-CORES_WITHIN_S = 60.0
-
-
-def session(settings: Mapping[str, str], archive: ClassArchive, *, tasks: int) -> SparkSession:
-    """Start Spark with room for `tasks` at once; they wait for networks, so they may outnumber the cores.
-
-    Spark runs in this machine's own JVM unless `settings` name a cluster as spark.master.
-
-    Raises:
-        SettingsError: a cluster has no room for so many.
-    """
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    # Two Python processes would look for data sources in installed packages; Spark leaves that out without this Python.
-    os.environ["PYSPARK_DRIVER_PYTHON"] = "no-search-for-data-sources"
-    root = str(Path(__file__).resolve().parents[2])
-    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    if root not in paths:  # the workers import what we imported, from where we did
-        os.environ["PYTHONPATH"] = os.pathsep.join([root, *filter(None, paths)])
-    is_here = settings.get("spark.master", "local").startswith("local")
-    if is_here:
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    builder = SparkSession.builder.appName("kafka-mirror").master(f"local[{tasks},4]")
-    defaults = {**_DEFAULTS, _JVM_OPTIONS: f"{_DEFAULTS[_JVM_OPTIONS]} {archive.jvm_option()}"}
-    defaults |= _HERE if is_here else {**_ON_A_CLUSTER, "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"]}
-    for key, value in {**defaults, **settings}.items():
-        builder = builder.config(key, value)
-    spark: SparkSession = builder.getOrCreate()
-    if not is_here:
-        _await_cores(spark, tasks)
-    spark.dataSource.register(ReplicationSource)
-    spark.dataSource.register(CheckpointSource)
-    return spark
-
-
-def _await_cores(spark: SparkSession, tasks: int) -> None:
-    """Wait until a cluster has room for all tasks at once: a lane that waits for the other's cores is never warm in time."""
-    deadline = time.monotonic() + CORES_WITHIN_S
-    while (cores := spark.sparkContext.defaultParallelism) < tasks:
-        if time.monotonic() > deadline:
-            spark.stop()
-            raise SettingsError(
-                f"mirror.spark.master: the cluster offers {cores} cores, expected {tasks}: one for each slot and lane, and two "
-                "more. Tasks wait for networks, so a worker may offer more cores than it has (SPARK_WORKER_CORES)."
-            )
-        time.sleep(0.5)
-
-
-def silence_spark(spark: SparkSession) -> None:
-    """Let Spark say no more: rounds and tasks that a stop interrupts are errors to it."""
-    with contextlib.suppress(Py4JError, OSError):
-        spark.sparkContext.setLogLevel("OFF")
-
-
-def close(spark: SparkSession, archive: ClassArchive) -> None:
-    """Stop Spark and its JVM; nothing is left to stop when that is gone."""
-    with contextlib.suppress(Py4JError, OSError):
-        spark.stop()
-    gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
-    jvm = getattr(gateway, "proc", None)
-    if gateway is None or jvm is None:  # a gateway that somebody else started
-        return
-    with contextlib.suppress(Py4JError, OSError):
-        gateway.shutdown()
-        jvm.stdin.close()  # what the JVM waits for
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        if jvm.wait(JVM_END_S) == 0:
-            archive.keep()
 
 
 class Lanes:

@@ -25,7 +25,7 @@ from mirror.model.record_batches import CorruptBatch
 from mirror.runtime.java import cache_folder, java
 from mirror.runtime.logs import in_words
 from mirror.spark.class_archive import ClassArchive
-from mirror.spark.queries import close, session
+from mirror.spark.session import Spark
 from mirror.verification.pieces import Finding, Piece, Scope, compared
 
 PIECES_PER_TASK = 4
@@ -69,13 +69,13 @@ class Comparer:
         self._slots = settings.mirror.slots
 
     def __enter__(self) -> Self:
-        self._spark = session(self._settings.mirror.spark, self._archive, tasks=self._slots)
+        self._spark = Spark.start(self._settings.mirror.spark, self._archive, tasks=self._slots)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        close(self._spark, self._archive)
+        self._spark.close()
 
     def compare(self, plan: FlowPlan, pieces: Sequence[Piece]) -> dict[Key, Finding]:
         """Return a finding per topic-partition."""
@@ -84,7 +84,9 @@ class Comparer:
             return found
         tasks = min(len(pieces), max(self._slots, len(pieces) // PIECES_PER_TASK))
         clients = (dict(plan.consumer), dict(plan.producer))
-        rows = self._spark.sparkContext.parallelize(list(pieces), tasks).mapPartitions(_Check(*clients)).collect()
+        rows = (
+            self._spark.session.sparkContext.parallelize(list(pieces), tasks).mapPartitions(_Check(*clients)).collect()
+        )
         for piece, finding in sorted(rows, key=lambda row: row[0]):
             found[piece.topic, piece.partition].add(finding)
         return found

@@ -38,7 +38,7 @@ BEFORE = {topic: uuid.UUID(int=of.int + 9) for topic, of in NAMED.items()}
 @settings(max_examples=30)
 def test_a_fetch(version, wanted, forgotten, replaced, isolation, epoch):
     delta = Delta(7, epoch, wanted, forgotten, replaced, version in packing.FETCH_IDS)
-    request = fetch_request(delta, FetchLimits(500, 1, 1 << 26, isolation))
+    request = fetch_request(delta, FetchLimits(500, 1, 1 << 26, isolation, rack="" if isolation else "a rack"))
     assert written(request, version) == written(replace(request, packs=None), version)
 
 

@@ -1,0 +1,124 @@
+"""Start Spark in a JVM of its own, and end both."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from mirror.errors import SettingsError
+from mirror.spark.checkpoint_source import CheckpointSource
+from mirror.spark.class_archive import ClassArchive
+from mirror.spark.replication_source import ReplicationSource
+
+JVM_END_S = 20.0  # at its end the first one writes its class archive
+_JVM_OPTIONS = "spark.driver.extraJavaOptions"
+_DEFAULTS = {
+    "spark.driver.memory": "512m",  # Spark refuses less than 450 MiB
+    _JVM_OPTIONS: "-XX:+UseSerialGC -Xms40m -Xmn24m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20 "
+    "-XX:TieredStopAtLevel=1 -XX:MaxMetaspaceSize=256m "
+    f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}",
+    "spark.python.daemon.module": "mirror.spark.worker_daemon",
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.streaming.stopTimeout": "3s",  # the windows were given their time before
+    "spark.sql.streaming.minBatchesToRetain": "2",
+    "spark.sql.streaming.numRecentProgressUpdates": "2",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.speculation": "false",  # a second attempt of a slot would write beside the first
+    "spark.task.maxFailures": "4",  # a window that is served again finds its own turn
+    "spark.ui.showConsoleProgress": "false",
+}
+_HERE = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+_ON_A_CLUSTER = {"spark.executor.memory": "512m", "spark.executor.extraJavaOptions": "-XX:+UseSerialGC"}
+CORES_WITHIN_S = 60.0
+
+
+class Spark:
+    """A session and the JVM that it has for itself; one in a process."""
+
+    def __init__(self, session: SparkSession, gateway: Any, archive: ClassArchive) -> None:
+        self.session = session
+        self._gateway = gateway
+        self._archive = archive
+
+    @classmethod
+    def start(cls, settings: Mapping[str, str], archive: ClassArchive, *, tasks: int) -> Spark:
+        """Start Spark with room for `tasks` at once; they wait for networks, so they may outnumber the cores.
+
+        Spark runs in this machine's own JVM unless `settings` name a cluster as spark.master.
+
+        Raises:
+            SettingsError: a cluster has no room for so many.
+        """
+        is_here = settings.get("spark.master", "local").startswith("local")
+        _prepare_environment(is_here=is_here)
+        conf = SparkConf().setAppName("kafka-mirror").setMaster(f"local[{tasks},4]")
+        defaults = {**_DEFAULTS, _JVM_OPTIONS: f"{_DEFAULTS[_JVM_OPTIONS]} {archive.jvm_option()}"}
+        defaults |= _HERE if is_here else {**_ON_A_CLUSTER, "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"]}
+        conf.setAll([*{**defaults, **settings}.items()])
+        gateway = launch_gateway(conf)
+        SparkContext(gateway=gateway, conf=conf)
+        spark = SparkSession.builder.getOrCreate()
+        if not is_here:
+            _await_cores(spark, tasks)
+        spark.dataSource.register(ReplicationSource)
+        spark.dataSource.register(CheckpointSource)
+        return cls(spark, gateway, archive)
+
+    def silence(self) -> None:
+        """Let Spark say no more: rounds and tasks that a stop interrupts are errors to it."""
+        with contextlib.suppress(Py4JError, OSError):
+            self.session.sparkContext.setLogLevel("OFF")
+
+    def close(self) -> None:
+        """Stop Spark and its JVM; nothing is left to stop when that is gone."""
+        with contextlib.suppress(Py4JError, OSError):
+            self.session.stop()
+        jvm = getattr(self._gateway, "proc", None)
+        if jvm is None:  # a gateway that somebody else started
+            return
+        with contextlib.suppress(Py4JError, OSError):
+            self._gateway.shutdown()
+            jvm.stdin.close()  # what the JVM waits for
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            if jvm.wait(JVM_END_S) == 0:
+                self._archive.keep()
+
+
+def _prepare_environment(*, is_here: bool) -> None:
+    """Set what Spark's JVM and its Python processes are to find."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    # Two Python processes would look for data sources in installed packages; Spark leaves that out without this Python.
+    os.environ["PYSPARK_DRIVER_PYTHON"] = "no-search-for-data-sources"
+    root = str(Path(__file__).resolve().parents[2])
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if root not in paths:  # the workers import what we imported, from where we did
+        os.environ["PYTHONPATH"] = os.pathsep.join([root, *filter(None, paths)])
+    if is_here:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+def _await_cores(spark: SparkSession, tasks: int) -> None:
+    """Wait until a cluster has room for all tasks at once: a lane that waits for the other's cores is never warm in time."""
+    deadline = time.monotonic() + CORES_WITHIN_S
+    while (cores := spark.sparkContext.defaultParallelism) < tasks:
+        if time.monotonic() > deadline:
+            spark.stop()
+            raise SettingsError(
+                f"mirror.spark.master: the cluster offers {cores} cores, expected {tasks}: one for each slot and lane, and two "
+                "more. Tasks wait for networks, so a worker may offer more cores than it has (SPARK_WORKER_CORES)."
+            )
+        time.sleep(0.5)

@@ -1,0 +1,130 @@
+"""From which broker topic-partitions are read, and what becomes of them where its log is not what was read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from unittest.mock import create_autospec
+
+from mirror.config.clients import fetch_options, produce_options
+from mirror.kafka.client import Purpose
+from mirror.kafka.errors import ErrorCode, NotConnectedError
+from mirror.kafka.fetch_request import FetchLimits
+from mirror.kafka.fetch_session import From
+from mirror.kafka.fetcher import Fetched, Source
+from mirror.model.flow_plan import Assigned, Key
+from mirror.model.leader_epochs import LeaderEpochs
+from mirror.replication.fetching import Fetching
+from mirror.replication.partition import Partition
+from mirror.replication.pauses import Pauses
+from mirror.replication.read_ahead import Packing
+
+LEADER, REPLICA = 1, 2
+PLACE = ("t", 0)
+Answer = Callable[[int], list[Fetched]]
+
+
+def part(**values: object) -> Fetched:
+    plain = Fetched(*PLACE, ErrorCode.none, high_watermark=50, log_start=0, aborted=[], records=b"")
+    return plain._replace(**values)  # type: ignore[arg-type]
+
+
+class Asked:
+    """Plays a source: `answers` are played one after the other for fetches of what has data, then nobody answers any more."""
+
+    def __init__(self, *answers: list[Fetched] | Exception) -> None:
+        self.fetches: list[tuple[int, str, From]] = []  # node, rack, from where
+        self._answers = list(answers)
+        self.is_over = asyncio.Event()
+        self.doubted: list[Partition] = []
+        self.source = create_autospec(Source, instance=True)
+        self.source.leader.return_value = LEADER
+        self.source.fetch = self._fetch
+
+    async def _fetch(
+        self, node: int, wanted: Mapping[Key, From], limits: FetchLimits, purpose: Purpose
+    ) -> list[Fetched]:
+        if purpose is Purpose.IDLE_FETCH:
+            await asyncio.Event().wait()
+        self.fetches.append((node, limits.rack, wanted[PLACE]))
+        if not self._answers:
+            self.is_over.set()
+            await asyncio.Event().wait()
+        answer = self._answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def play(self, partition: Partition) -> None:
+        """Fetch one topic-partition until all answers were played, or it is doubted."""
+
+        def doubt(doubted: Partition) -> None:
+            self.doubted.append(doubted)
+            doubted.doubt()
+            self.is_over.set()
+
+        fetching = Fetching(
+            "a->b",
+            self.source,
+            {PLACE: partition},
+            options=fetch_options({"client.rack": "here"}),
+            packing=Packing(produce_options({})),
+            pauses=create_autospec(Pauses, instance=True),
+            on_batches=lambda _: None,
+            on_doubt=doubt,
+        )
+        fetching.follow_leaders()
+        async with asyncio.timeout(10):
+            await self.is_over.wait()
+        await fetching.stop()
+
+
+def partition() -> Partition:
+    epochs = LeaderEpochs.before_position(50, 3)
+    return Partition(Assigned("t", "a.t", 0, ""), 50, 50, epochs=epochs, last_data_s=float("inf"))  # never idle
+
+
+def played(*answers: list[Fetched] | Exception) -> tuple[Asked, Partition]:
+    async def run() -> tuple[Asked, Partition]:
+        asked, one = Asked(*answers), partition()
+        await asked.play(one)
+        return asked, one
+
+    return asyncio.run(run())
+
+
+def test_the_replica_that_the_leader_names_is_read():
+    asked, _ = played([part(read_replica=REPLICA)], [part(high_watermark=40)])
+    assert [(node, rack) for node, rack, _ in asked.fetches] == [(LEADER, "here"), (REPLICA, "here"), (REPLICA, "here")]
+    assert asked.doubted == [], "a replica may not know yet what the leader has said"
+
+
+def test_what_a_replica_refuses_is_read_from_the_leader():
+    for refusal in ([part(error=ErrorCode.offset_out_of_range)], NotConnectedError("it is gone")):
+        asked, one = played([part(read_replica=REPLICA)], refusal, [part()])
+        assert [(node, rack) for node, rack, _ in asked.fetches] == [
+            (LEADER, "here"),
+            (REPLICA, "here"),
+            (LEADER, ""),
+            (LEADER, ""),
+        ]
+        assert (one.position, one.truncated_to) == (50, None)
+
+
+def test_a_fetch_names_the_epoch_and_goes_back_to_where_the_log_differs():
+    for end, back in ((30, 30), (70, 50)):
+        asked, one = played([part(diverged_at=end, high_watermark=90)])
+        assert asked.fetches[0][2].last_epoch == 3
+        assert (asked.doubted, one.truncated_to) == ([one], back)
+
+
+def test_where_retention_has_deleted_an_epoch_the_offset_is_asked_for_without_it():
+    async def run() -> tuple[Asked, Partition]:
+        asked, one = Asked([part(error=ErrorCode.offset_out_of_range)]), partition()
+        asked.source.offsets.side_effect = [{PLACE: 50}, {PLACE: 90}]
+        await asked.play(one)
+        return asked, one
+
+    asked, one = asyncio.run(run())
+    assert [at.last_epoch for _, _, at in asked.fetches] == [3, -1]
+    assert (one.position, one.truncated_to, asked.doubted) == (50, None, [])
