@@ -175,6 +175,14 @@ def of_queries() -> list[Alert]:
             description=f"{THE_FLOW}: its clusters have not answered, or the log says what else is in the way.",
         ),
         Alert(
+            name="KafkaMirrorMatchesNothing",
+            expr=f"max by ({BY_FLOW}) ({metric('matched_topics')}) == 0",
+            lasts="15m",
+            severity="warning",
+            summary="No topic of the source matches a flow's settings: it mirrors nothing.",
+            description=f"{THE_FLOW}: none of the topics on {{{{ $labels.source }}}} is to be mirrored.",
+        ),
+        Alert(
             name="KafkaMirrorQueryDown",
             expr=f"{metric('query_active')} == 0",
             lasts="2m",

@@ -98,6 +98,15 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         told_by="all",
     ),
     MetricSpec(
+        name="kafka_mirror_matched_topics",
+        kind="gauge",
+        labels=FLOW,
+        unit="topics",
+        help="Topics of the source that the flow's settings match, heartbeats not counted; 0: it mirrors nothing.",
+        example="max by (source, target) (kafka_mirror_matched_topics) == 0",
+        told_by="all",
+    ),
+    MetricSpec(
         name="kafka_mirror_expected_partitions",
         kind="gauge",
         labels=FLOW,

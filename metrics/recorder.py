@@ -65,6 +65,11 @@ class Recorder(Store):
             for cluster in flow:
                 self._begin("kafka_mirror_throttled_seconds_total", (*flow, cluster))
 
+    def matches(self, flow: Labels, *, topics: int) -> None:
+        """Take in how many topics of the source a flow's settings match."""
+        with self._lock:
+            self._set("kafka_mirror_matched_topics", flow, topics)
+
     def awaits(self, flow: Labels, *, heartbeats: bool, now_s: float) -> None:
         """Take in that this process is to report and poll a flow, and perhaps to write its heartbeats, since now or before."""
         with self._lock:

@@ -75,6 +75,7 @@ _NEEDLESS = {
     "refresh.groups.interval.seconds": "groups are listed at each checkpoint",
     "consumer.poll.timeout.ms": "fetches wait as long as fetch.max.wait.ms of the source's consumer says",
     "admin.timeout.ms": "every request to a cluster has a bound of its own, 5 to 15 seconds",
+    "exactly.once.support": "exactly.once.source.support decides",
     "forwarding.admin.class": "topics are created by the target's own admin client",
     "dedicated.mode.enable.internal.rest": "no process talks to another one over REST",
 }

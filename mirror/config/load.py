@@ -16,6 +16,7 @@ from mirror.config.keys import OFFSETS_TOPIC_KEY, Keys, refuse_removed
 from mirror.config.layers import Assigned, Layer, Layers, Pair, assign, effective, merged, unhonoured
 from mirror.config.properties import DEFAULT, Entry, Properties, default_layer, last_wins, read
 from mirror.config.providers import resolve
+from mirror.config.refusals import refuse_what_would_differ
 from mirror.config.settings import Cluster, Flow, HeartbeatFlow, Mirror, Settings
 from mirror.config.values import refusal
 from mirror.errors import SettingsError
@@ -95,6 +96,7 @@ def checked(given: Sources, *, targets: Sequence[str] = ()) -> Settings:
         raise SettingsError(f'{path}: clusters: unknown alias "{unknown[0]}" asked for, expected one of {declared}.')
     for entry in given.entries.values():
         refuse_removed(entry)
+    refuse_what_would_differ(found)
     mirror = _mirror(merged(given.own()))
     enabled = _enabled(found, aliases, path)
     ignored = unhonoured(found, enabled)

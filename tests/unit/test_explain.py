@@ -148,11 +148,11 @@ def test_what_is_told_of_clients_is_what_the_flow_has(explained, path):
 
 
 def test_keys_without_effect_are_told_with_the_reason_and_not_as_effective(explained):
-    found = explained("offset.lag.max = 1", "primary.consumer.max.poll.records = 1", "topcs = x")
+    found = explained("offset.lag.max = 1", "primary.consumer.max.poll.records = 1", "nonsense = x")
     assert found.ignored == {
         "offset.lag.max": "offsets are translated exactly at any lag",
         "primary.consumer.max.poll.records": "",
-        "topcs": "",
+        "nonsense": "",
     }
     assert [row.key for row in found.flows["primary->backup"]["source consumer"]] == ["bootstrap.servers"]
 
@@ -180,7 +180,7 @@ SECRETS = (
 
 
 def test_text(explained):
-    found = explained("topics = a", "primary->backup.topics = b", "offset.lag.max = 1", "topcs = x", *SECRETS)
+    found = explained("topics = a", "primary->backup.topics = b", "offset.lag.max = 1", "nonsense = x", *SECRETS)
     text = as_text(found)
     assert "hunter2" not in text
     lines = text.splitlines()
@@ -199,11 +199,11 @@ def test_text(explained):
         f"{'  topics':<{wide}}m.properties:6  b\n{'':<{wide}}                overrides topics=a (m.properties:5)\n"
         in text
     )
-    assert text.endswith("\nwithout effect\n  offset.lag.max  offsets are translated exactly at any lag\n  topcs\n")
+    assert text.endswith("\nwithout effect\n  offset.lag.max  offsets are translated exactly at any lag\n  nonsense\n")
 
 
 def test_json_says_the_same(explained):
-    found = explained("topics = a", "primary->backup.topics = b", "topcs = x", *SECRETS)
+    found = explained("topics = a", "primary->backup.topics = b", "nonsense = x", *SECRETS)
     text = as_json(found)
     assert "hunter2" not in text
     content = json.loads(text)
@@ -211,7 +211,7 @@ def test_json_says_the_same(explained):
     topics["overrides"] = [{"key": "topics", "value": "a", "from": "m.properties:5"}]
     assert content["flows"]["primary->backup"]["flow keys"][1] == topics
     assert {"key": "mirror.lanes", "value": "2", "from": "default", "overrides": []} in content["program"]
-    assert content["without_effect"] == [{"key": "topcs", "why": None}]
+    assert content["without_effect"] == [{"key": "nonsense", "why": None}]
     assert list(content["flows"]["primary->backup"]) == list(found.flows["primary->backup"])
 
 
@@ -488,10 +488,10 @@ def test_documentation_both_ways_with_the_alias_spelt_alike(explained):
     assert list(found.flows) == ["us-west->us-east", "us-east->us-west"]
 
 
-def test_documentation_one_way_with_its_clusters_declared(explained):
-    found = explained(base=f"clusters = primary, secondary\n{ONE_WAY}")
+def test_documentation_one_way_with_its_clusters_declared_and_its_comment_on_a_line_of_its_own(explained):
+    found = explained(base=f"clusters = primary, secondary\n{ONE_WAY.replace(' # only', chr(10) + '# only')}")
     assert list(found.flows) == ["primary->secondary"]
-    assert value_of(found.flows["primary->secondary"]["flow keys"], "topics")[0] == "foo.* # only replicate some topics"
+    assert value_of(found.flows["primary->secondary"]["flow keys"], "topics")[0] == "foo.*"
 
 
 @pytest.mark.parametrize(
@@ -508,6 +508,10 @@ def test_documentation_one_way_with_its_clusters_declared(explained):
         (SIX, 'm.properties:3: west-1.bootstrap.servers: "..." is not host:port'),
         (BOTH_WAYS, "m.properties: us-east.bootstrap.servers: is not set"),
         (ONE_WAY, "m.properties: clusters: names no cluster"),
+        (
+            f"clusters = primary, secondary\n{ONE_WAY}",
+            'm.properties:7: primary->secondary.topics: "foo.* # only replicate some topics" holds a "#"',
+        ),
         (
             US + SSL,
             'm.properties:6: us-east.ssl.truststore.location: "/path/to/truststore.jks" cannot be read (No such file',

@@ -146,6 +146,11 @@ SCENES: dict[str, list[Scene]] = {
         silent("it began a minute late", 10, {f"{K}flow_begun{FLOW}": "0 1x20"}),
         silent("another process has begun it", 10, {f"{K}flow_begun{FLOW}": "0x20", f"{K}flow_begun{ANOTHER}": "1x20"}),
     ],
+    "KafkaMirrorMatchesNothing": [
+        fires("a slip of the settings", 20, {f"{K}matched_topics{FLOW}": "0x40"}),
+        silent("topics that are created after the start", 25, {f"{K}matched_topics{FLOW}": "0x10 3x40"}),
+        silent("some match", 20, {f"{K}matched_topics{FLOW}": "3x40"}),
+    ],
     "KafkaMirrorQueryDown": [
         fires("a lane has ended", 10, {f'{K}query_active{{query="lane-0"}}': "1x5 0x20"}),
         silent("it came back", 8, {f'{K}query_active{{query="lane-0"}}': "1x5 0 1x20"}),
@@ -457,6 +462,7 @@ def test_the_alertmanager_example_silences_by_alerts_that_exist():
         "KafkaMirrorLaneFlapping",
         "KafkaMirrorClockSkew",
         "KafkaMirrorClusterClockSkew",
+        "KafkaMirrorMatchesNothing",
     }
 
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from mirror.errors import SettingsError
-from mirror.spark import queries
+from mirror.spark import session
 
 
 def cluster(*cores: int):
@@ -26,11 +26,11 @@ def cluster(*cores: int):
 
 
 def test_a_cluster_without_room_for_both_lanes_is_refused_by_what_it_lacks(monkeypatch):
-    monkeypatch.setattr(queries, "CORES_WITHIN_S", 0.0)
+    monkeypatch.setattr(session, "CORES_WITHIN_S", 0.0)
     with pytest.raises(SettingsError, match="the cluster offers 2 cores, expected 6"):
-        queries._await_cores(cluster(2, 4), 6)
+        session._await_cores(cluster(2, 4), 6)
 
 
 def test_executors_may_take_their_time(monkeypatch):
-    monkeypatch.setattr(queries.time, "sleep", lambda _: None)
-    queries._await_cores(cluster(2, 2, 4, 8), 6)
+    monkeypatch.setattr(session.time, "sleep", lambda _: None)
+    session._await_cores(cluster(2, 2, 4, 8), 6)

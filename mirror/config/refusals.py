@@ -1,0 +1,114 @@
+"""Refuse keys that would change what is mirrored, or how it is secured, and that nothing here honours. Asks no cluster.
+
+A key that is without effect may be ignored with a warning only where a mirror without it does the same.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator
+
+from mirror.config.clients import COMMON_KEYS
+from mirror.config.keys import FLOW_KEYS, WORKER_KEYS, needless
+from mirror.config.layers import Assigned
+from mirror.config.properties import Entry
+from mirror.config.providers import is_provider_key
+from mirror.config.values import refusal, text, text_list
+
+NEAR = 0.8  # of difflib's ratio: "topcs" and "topics" have 0.91
+_SLIPS = frozenset({"emit.heartbeats"})  # of Kafka's own page; MirrorMaker ignores it too
+_KNOWN = FLOW_KEYS | WORKER_KEYS | {"security.protocol"}
+_ROLES = re.compile(r"^((source|target)\.cluster|(source\.|target\.)?(consumer|producer|admin)|producer\.override)\.")
+
+_CHANGES = "it changes records, and here they cross as they are; what it masks or leaves out would be mirrored"
+_CODE = {"transforms": _CHANGES, "predicates": _CHANGES}
+_CONVERTERS = ("key.converter", "value.converter", "header.converter")
+_BYTES = ("org.apache.kafka.connect.converters.ByteArrayConverter", "ByteArrayConverter", "ByteArray")
+_LISTS = ("topics", "topics.exclude", "groups", "groups.exclude", "config.properties.exclude")
+_NOT_IN_TOPICS = re.compile(r"[^a-zA-Z0-9._-]")
+_OPERATORS = re.compile(r"[][\\^$.|?*+(){}]")
+
+# Security settings of Java's clients whose values, or some of them, make no difference here.
+_TLS = {"TLSv1.2", "TLSv1.3"}
+_SAME_VALUES = {
+    "ssl.protocol": frozenset({"TLS", *_TLS}),
+    "ssl.keymanager.algorithm": frozenset({"SunX509", "NewSunX509", "PKIX", "IbmX509"}),
+    "ssl.trustmanager.algorithm": frozenset({"SunX509", "PKIX", "IbmPKIX"}),
+}
+_SAME = re.compile(
+    r"ssl\.secure\.random\.implementation"  # where random numbers come from
+    r"|sasl\.kerberos\..*"  # of GSSAPI, which is refused as a mechanism
+    r"|sasl\.login\.(refresh|connect|read|retry)\..*"  # when tokens are renewed, which happens in time in any case
+    r"|sasl\.oauthbearer\.(jwks|expected|clock)\..*"  # of who checks tokens: brokers
+    r"|sasl\.oauthbearer\.(scope|sub)\.claim\.name"
+)
+
+
+def refuse_what_would_differ(found: Assigned) -> None:
+    """Raise SettingsError for the first key of a file that is not honoured, and without which records, or logins, differ."""
+    for sub, entry in _each(found):
+        name = _ROLES.sub("", sub)
+        if text(entry):
+            _refuse_code(sub, entry)
+            _refuse_security(name, entry)
+        if sub in _LISTS:
+            _refuse_lists_that_match_nothing(sub, entry)
+        _refuse_near_misses(sub, entry)
+
+
+def _each(found: Assigned) -> Iterator[tuple[str, Entry]]:
+    """Yield each entry with its key inside of what owns it, in the order of their owners."""
+    for layer in (found.top, *found.clusters.values(), *found.pairs.values()):
+        yield from layer.items()
+
+
+def _refuse_code(sub: str, entry: Entry) -> None:
+    if sub in _CODE:
+        raise refusal(entry, f"is not done here: {_CODE[sub]}. Remove the line if that is wanted.")
+    if sub in _CONVERTERS and text(entry) not in _BYTES:
+        raise refusal(
+            entry,
+            f"{entry.shown(text(entry))} is not done here: bytes stay as they are. Write {_BYTES[0]}, or nothing.",
+        )
+
+
+def _refuse_security(name: str, entry: Entry) -> None:
+    if not name.startswith(("ssl.", "sasl.", "security.providers")) or name in COMMON_KEYS or _SAME.fullmatch(name):
+        return
+    if text(entry) in _SAME_VALUES.get(name, ()):
+        return
+    if name == "ssl.enabled.protocols":
+        if set(text_list(entry)) >= _TLS:
+            return
+        raise refusal(
+            entry, f'{entry.shown(text(entry))} is not supported. Write "TLSv1.2,TLSv1.3", or leave the key out.'
+        )
+    raise refusal(entry, "is not supported, and the connection would not be as secure as it says. Remove the line.")
+
+
+def _refuse_lists_that_match_nothing(sub: str, entry: Entry) -> None:
+    """Refuse what can be no name: most likely a comment behind the value, or blanks instead of commas."""
+    for item in () if entry.is_provided else text_list(entry):
+        if "#" in item and (sub.startswith("topics") or re.search(r"\s#", item)):
+            raise refusal(
+                entry,
+                f'"{item}" holds a "#": a properties file has no comments behind a value. Put it on a line of its own.',
+            )
+        is_name = not _OPERATORS.search(item)
+        if sub == "topics" and item and is_name and (odd := _NOT_IN_TOPICS.search(item)):
+            raise refusal(
+                entry,
+                f'"{item}" can be no topic, for it holds "{odd[0]}". Separate names by commas; others are regular expressions.',
+            )
+
+
+def _refuse_near_misses(sub: str, entry: Entry) -> None:
+    """Refuse a key that is nearly one that counts: the one that was meant has its default, which may mirror every topic."""
+    if sub in _KNOWN or sub in _SLIPS or needless(sub) or _ROLES.match(sub) or is_provider_key(sub):
+        return
+    if sub in ("topics.whitelist", "groups.whitelist"):
+        raise refusal(entry, f"is no setting of MirrorMaker 2, which mirrors all. Write {sub.partition('.')[0]}.")
+    near = difflib.get_close_matches(sub, _KNOWN, n=1, cutoff=NEAR)
+    if near:
+        raise refusal(entry, f'is no setting of MirrorMaker. Was "{near[0]}" meant? Correct it or remove the line.')

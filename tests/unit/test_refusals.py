@@ -1,0 +1,81 @@
+"""What is not honoured, and without which records or logins would differ, is refused by name; the rest is only named."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirror.config.keys import FLOW_DEFAULTS
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("transforms = mask", "5: transforms: is not done here: it changes records, and here they cross as they are"),
+        ("primary->backup.transforms = mask", "5: primary->backup.transforms: is not done here"),
+        ("predicates = p", "5: predicates: is not done here"),
+        (
+            "backup.value.converter = org.apache.kafka.connect.json.JsonConverter",
+            '5: backup.value.converter: "org.apache.kafka.connect.json.JsonConverter" is not done here: bytes stay as they are',
+        ),
+        ("header.converter = x", '5: header.converter: "x" is not done here'),
+        (
+            "primary.ssl.enabled.protocols = TLSv1.2",
+            '5: primary.ssl.enabled.protocols: "TLSv1.2" is not supported. Write',
+        ),
+        ("ssl.cipher.suites = TLS_AES_128_GCM_SHA256", "5: ssl.cipher.suites: is not supported, and the connection"),
+        ("backup.producer.ssl.provider = BCFIPS", "5: backup.producer.ssl.provider: is not supported"),
+        ("primary->backup.source.admin.ssl.engine.factory.class = a.B", "5: primary->backup.source.admin.ssl.engine"),
+        ("primary.sasl.login.class = a.B", "5: primary.sasl.login.class: is not supported"),
+        ("primary.consumer.sasl.client.callback.handler.class = a.B", "5: primary.consumer.sasl.client.callback"),
+        ("security.providers = a.B", "5: security.providers: is not supported"),
+        ("ssl.trustmanager.algorithm = InsecureTrustManager", "5: ssl.trustmanager.algorithm: is not supported"),
+        ("topics = a.* # all", '5: topics: "a.* # all" holds a "#": a properties file has no comments behind a value'),
+        ("primary->backup.groups = g # mine", '5: primary->backup.groups: "g # mine" holds a "#"'),
+        ("topics = orders payments", '5: topics: "orders payments" can be no topic, for it holds " ". Separate names'),
+        ("primary->backup.topics = a/b, c", '5: primary->backup.topics: "a/b" can be no topic, for it holds "/"'),
+        ("primary->backup.topcs = x", '5: primary->backup.topcs: is no setting of MirrorMaker. Was "topics" meant?'),
+        (
+            "primary->backup.enable = true",
+            '5: primary->backup.enable: is no setting of MirrorMaker. Was "enabled" meant?',
+        ),
+        ("task.max = 2", '5: task.max: is no setting of MirrorMaker. Was "tasks.max" meant?'),
+        (
+            "primary.security.protcol = SSL",
+            '5: primary.security.protcol: is no setting of MirrorMaker. Was "security.protocol"',
+        ),
+        ("primary->backup.topics.whitelist = x", "5: primary->backup.topics.whitelist: is no setting of MirrorMaker 2"),
+    ],
+)
+def test_what_would_be_mirrored_or_secured_otherwise_is_refused(refusal, line, expected):
+    assert refusal(line).startswith(expected)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "transforms =",
+        "transforms.mask.type = x",
+        "value.converter = org.apache.kafka.connect.converters.ByteArrayConverter",
+        "primary.ssl.enabled.protocols = TLSv1.2, TLSv1.3",
+        "ssl.protocol = TLSv1.2",
+        "ssl.trustmanager.algorithm = PKIX",
+        "ssl.cipher.suites =",
+        "primary.sasl.kerberos.service.name = kafka",
+        "sasl.login.refresh.window.factor = 0.5",
+        "groups = a#b",
+        "groups = my group",
+        r"topics = a\\\\.b, c.*",
+        "primary->backup.emit.heartbeats = false",
+        "refresh.groups.interval.seconds = 5",
+        "offset.storage.replication.factor = 1",
+        "primary.consumer.metadata.max.idle.ms = 1",
+    ],
+)
+def test_what_makes_no_difference_is_not_refused(settings, line):
+    assert settings(line).flows
+
+
+def test_no_setting_of_a_flow_is_taken_for_a_slip_of_another_one(settings):
+    for key, default in FLOW_DEFAULTS.items():
+        if key != "enabled":
+            assert settings(f"primary->backup.{key} = {default}".replace("\\", "\\\\")).ignored == ()
