@@ -1,4 +1,4 @@
-"""Show the pages that `streamlit run` starts, with the login of the mirror's settings. FILE is the last argument."""
+"""Show the pages that `streamlit run` starts, with the login of the mirror's settings, which its arguments name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from streamlit.starlette import App
 
 from metrics.http_access import CHALLENGE, REFUSAL, HttpAccess
-from mirror.config.load import load
+from mirror.commands.options import settings_of
 
 _OPEN = "/_stcore/health"  # for the process that starts us; it shows nothing
 
@@ -40,5 +40,5 @@ class Login:
 
 app = App(
     Path(__file__).with_name("main.py"),
-    middleware=[Middleware(Login, access=load(Path(sys.argv[-1]), options={}, targets=[]).mirror.http)],
+    middleware=[Middleware(Login, access=settings_of(sys.argv[1:]).mirror.http)],
 )

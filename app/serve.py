@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
 from metrics.http_access import HttpAccess
-from mirror.config.load import load
-from mirror.errors import SettingsError
 
 OPTIONS = {
     "server.headless": "true",
@@ -29,8 +28,8 @@ OPTIONS = {
 }
 
 
-def command(file: Path, host: str, port: int, access: HttpAccess) -> list[str]:
-    """Return the command that serves the app."""
+def command(mirror: Sequence[str], host: str, port: int, access: HttpAccess) -> list[str]:
+    """Return the command that serves the app; `mirror` as of mirror.commands.options.mirror_arguments."""
     own = {"server.address": host, "server.port": str(port)}
     if access.certificate:
         own |= {"server.sslCertFile": access.certificate, "server.sslKeyFile": access.key or access.certificate}
@@ -43,22 +42,15 @@ def command(file: Path, host: str, port: int, access: HttpAccess) -> list[str]:
         str(Path(__file__).with_name("entrance.py")),
         *options,
         "--",
-        str(file.resolve()),
+        *mirror,
     ]
 
 
-def serve(file: Path, host: str, port: int) -> NoReturn:
-    """Become the app's process, so that signals reach it.
-
-    Raises:
-        SettingsError: there is no such file, or it is refused.
-    """
-    if not file.is_file():
-        raise SettingsError(f"{file}: no such file. Name the connect-mirror-maker.properties of the mirror.")
-    access = load(file).mirror.http
+def serve(mirror: Sequence[str], host: str, port: int, access: HttpAccess) -> NoReturn:
+    """Become the app's process, so that signals reach it."""
     root = str(Path(__file__).resolve().parents[1])
     paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
     print(f"lag inspector: {access.scheme}://{host}:{port}", flush=True)
-    arguments = command(file, host, port, access)
+    arguments = command(mirror, host, port, access)
     os.execv(arguments[0], arguments)  # noqa: S606 - no shell

@@ -5,13 +5,12 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import streamlit as st
 
 from app.tables import link, table
 from app.watch import Watch
-from mirror.config.load import load
+from mirror.commands.options import settings_of
 from mirror.config.settings import Settings
 from mirror.lag.inspector import Inspector
 from mirror.lag.rows import LagRow, Snapshot
@@ -25,8 +24,8 @@ REFRESH = {"2 s": 2, "5 s": 5, "15 s": 15, "60 s": 60, "off": None}
 
 @st.cache_resource(show_spinner="Reading the clusters ...")
 def settings() -> Settings:
-    """Return the settings of the file that the app was started with."""
-    return load(Path(sys.argv[-1]), options={}, targets=[])
+    """Return the settings that the app was started with."""
+    return settings_of(sys.argv[1:])
 
 
 @st.cache_resource(show_spinner="Reading the clusters ...")

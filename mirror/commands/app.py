@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from mirror.commands.options import add_file, describe
-from mirror.config.load import load
+from mirror.commands.options import add_mirror, describe, mirror_arguments, settings_given
 from mirror.errors import SettingsError
 
 DESCRIPTION = "Serve the lag inspector, pages that show lag by topic-partition and consumer group, and why. Reads only."
@@ -14,7 +13,7 @@ DESCRIPTION = "Serve the lag inspector, pages that show lag by topic-partition a
 def declare(parser: ArgumentParser) -> None:
     """Add the command's options."""
     describe(parser, DESCRIPTION)
-    add_file(parser)
+    add_mirror(parser)
     parser.add_argument("--listen", metavar="HOST:PORT", default="127.0.0.1:8501", help="where (default %(default)s)")
 
 
@@ -26,8 +25,8 @@ def run(parsed: Namespace) -> int:
     """
     from app.serve import serve
 
-    load(parsed.file)  # a bad file is refused here, in one line
+    access = settings_given(parsed).mirror.http  # a bad file is refused here, in one line
     host, _, port = parsed.listen.rpartition(":")
     if not host or not port.isdigit():
         raise SettingsError(f'--listen: "{parsed.listen}" is no address. Write HOST:PORT, such as 127.0.0.1:8501.')
-    serve(parsed.file, host, int(port))
+    serve(mirror_arguments(parsed), host, int(port), access)

@@ -8,8 +8,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from mirror.commands.options import add_file, describe
-from mirror.config.load import load
+from mirror.commands.options import add_file, describe, settings_given
 from mirror.config.settings import Settings
 from mirror.errors import SettingsError
 from mirror.lag.failover import Answer, FailOver, ServedFacts, facts_of, judged, worst
@@ -49,7 +48,7 @@ def declare(parser: ArgumentParser) -> None:
 
 def run(parsed: Namespace) -> int:
     """Print the answers; return the exit code of the worst."""
-    return failover_check(load(parsed.file), parsed.flow, as_json=parsed.json)
+    return failover_check(settings_given(parsed), parsed.flow, as_json=parsed.json)
 
 
 def failover_check(settings: Settings, flow: str, *, as_json: bool) -> int:

@@ -7,8 +7,7 @@ import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 
-from mirror.commands.options import add_file, add_targets, describe, names
-from mirror.config.load import load
+from mirror.commands.options import add_mirror, add_targets, describe, names, settings_given
 from mirror.config.settings import Settings
 from mirror.errors import EXIT_CLUSTER
 from mirror.lag.inspector import Inspector
@@ -38,7 +37,7 @@ exit codes: 0 printed, 1 further behind than --fail-over-lag allows, 2 settings,
 def declare(parser: ArgumentParser) -> None:
     """Add the command's options."""
     describe(parser, DESCRIPTION, EXAMPLES)
-    add_file(parser)
+    add_mirror(parser)
     add_targets(parser)
     parser.add_argument(
         "--group", type=names, default=[], metavar="NAME[,NAME]", help="only these groups; a flow's is a->b"
@@ -61,7 +60,7 @@ def declare(parser: ArgumentParser) -> None:
 
 def run(parsed: Namespace) -> int:
     """Print lag; return the exit code."""
-    return lag(load(parsed.file, targets=parsed.clusters), parsed)
+    return lag(settings_given(parsed, targets=parsed.clusters), parsed)
 
 
 def lag(settings: Settings, args: Namespace) -> int:

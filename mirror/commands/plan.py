@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from mirror.commands.options import add_file, add_own_settings, add_targets, describe, load_to_run
+from mirror.commands.options import add_mirror, add_own_settings, add_targets, describe, load_to_run
 from mirror.config.settings import Settings
 from mirror.flows.flow import FlowState, check
 from mirror.flows.sync import acl_changes, config_changes
@@ -25,7 +25,7 @@ prints, for example:
 def declare(parser: ArgumentParser) -> None:
     """Add the command's options."""
     describe(parser, DESCRIPTION, EXAMPLES)
-    add_file(parser, "a connect-mirror-maker.properties")
+    add_mirror(parser, "a connect-mirror-maker.properties")
     add_targets(parser)
     add_own_settings(parser)
 

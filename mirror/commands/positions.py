@@ -8,8 +8,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from mirror.commands.options import add_file, add_flow, describe
-from mirror.config.load import load
+from mirror.commands.options import add_flow, add_mirror, describe, settings_given
 from mirror.config.settings import Settings
 from mirror.errors import SettingsError
 from mirror.flows.selection import flow_named, selected
@@ -59,7 +58,7 @@ def declare(parser: ArgumentParser) -> None:
     actions = parser.add_subparsers(required=True, metavar="ACTION", dest="action")
     for action, what in ACTIONS.items():
         one = actions.add_parser(action, help=what)
-        add_file(one)
+        add_mirror(one)
         add_flow(one)
         one.set_defaults(partition=None)
         if action not in ("pause", "resume"):
@@ -74,7 +73,7 @@ def declare(parser: ArgumentParser) -> None:
 
 def run(parsed: Namespace) -> int:
     """Show or change positions; return the exit code."""
-    return positions(load(parsed.file), parsed)
+    return positions(settings_given(parsed), parsed)
 
 
 def positions(settings: Settings, args: Namespace) -> int:

@@ -10,9 +10,8 @@ from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
-from mirror.commands.options import add_file, describe
+from mirror.commands.options import add_file, describe, settings_given
 from mirror.config.clients import client_options
-from mirror.config.load import load
 from mirror.config.settings import Flow, Settings
 from mirror.errors import ClusterUnavailable, SettingsError
 from mirror.flows.offset_maps import FlowMaps
@@ -59,7 +58,7 @@ def declare(parser: ArgumentParser) -> None:
 
 def run(parsed: Namespace) -> int:
     """Print where offsets are on the other cluster; return the exit code."""
-    return translate(load(parsed.file), parsed)
+    return translate(settings_given(parsed), parsed)
 
 
 class Place(NamedTuple):

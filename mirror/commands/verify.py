@@ -8,8 +8,7 @@ import threading
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 
-from mirror.commands.options import add_file, add_flow, describe, positive, seconds
-from mirror.config.load import load
+from mirror.commands.options import add_flow, add_mirror, describe, positive, seconds, settings_given
 from mirror.config.settings import Settings
 from mirror.flows.selection import flow_named
 from mirror.model.flow_plan import Key
@@ -38,7 +37,7 @@ exit codes: 0 equal, 1 something differs or could not be read, 2 settings, 3 a c
 def declare(parser: ArgumentParser) -> None:
     """Add the command's options."""
     describe(parser, DESCRIPTION, EXAMPLES)
-    add_file(parser)
+    add_mirror(parser)
     add_flow(parser)
     parser.add_argument("--last", type=positive, metavar="N", help="only the newest N records of each topic-partition")
     parser.add_argument(
@@ -61,7 +60,7 @@ def declare(parser: ArgumentParser) -> None:
 
 def run(parsed: Namespace) -> int:
     """Compare; return the exit code."""
-    return verify(load(parsed.file), parsed)
+    return verify(settings_given(parsed), parsed)
 
 
 def verify(settings: Settings, args: Namespace) -> int:

@@ -31,12 +31,17 @@ class Classic(RunningAppliance):
             )
             arguments += ["--consumer.config", str(file)]
         (folder / "central.properties").write_text(f"bootstrap.servers = {target}\n")
+        self.files = [*arguments, "--producer.config", str(folder / "central.properties")]
         self.command = [
-            *(sys.executable, "-m", "mirror.cli", "classic", *arguments),
-            *("--producer.config", str(folder / "central.properties"), *options),
+            *(sys.executable, "-m", "mirror.cli", "classic", *self.files, *options),
             *("--metrics-listen", f"127.0.0.1:{self.port}", "--state-dir", str(folder / "state")),
             *("--window-ms", "2000", "--poll-interval-ms", "500"),
         ]
+
+    def asked(self, *command: str) -> str:
+        """Return what a command prints that is given the same files."""
+        line = [sys.executable, "-m", "mirror.cli", *command, *self.files]
+        return subprocess.run(line, capture_output=True, text=True, check=True, env=self.environment).stdout
 
 
 def test_two_sources_go_into_one_target_under_the_same_names(primary, backup, topic, tmp_path):
@@ -57,6 +62,13 @@ def test_two_sources_go_into_one_target_under_the_same_names(primary, backup, to
             eventually(lambda: end_offset(backup, other, 0) == 50, within_s=60, because="the second source arrives")
             eventually(lambda: end_offset(backup, topic, 1) == 50, within_s=60, because="the first source arrives")
             eventually(lambda: stands(second, "dc2", other) == 50, within_s=30, because="the group shows the progress")
+            rows = [line.split() for line in running.asked("lag", "--include", f"{topic},{topic}-o.*").splitlines()]
+            assert ["dc1->target", topic, "1", "50", "50", "0"] in [row[:6] for row in rows]
+            assert ["dc2", other, "0", "50", "50", "0"] in [row[:6] for row in rows], "MirrorMaker 1's own group"
+            shown = running.asked("positions", "show", "dc2->target", "--include", other)
+            assert shown.split()[-7:] == [other, "0", "50", "0", "50", "0", other]
+            assert f"{topic}-left-out" not in running.asked("plan", "--include", topic)
+            assert "equal" in running.asked("verify", "dc1->target", "--include", topic)
             assert running.stop()[0] == 0
     assert [m.value() for m in messages(backup, topic, 1)] == [b"first %d" % n for n in range(50)]
     assert (

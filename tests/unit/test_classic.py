@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.cli import parse as parse_arguments
-from mirror.commands.classic import classic_settings, java_patterns, needless_options
+from mirror.commands.classic import needless_options
+from mirror.commands.options import mirror_arguments, settings_given, settings_of
+from mirror.config.classic import java_patterns
 from mirror.errors import SettingsError
 from mirror.model import record_batches
 from mirror.model.repartition import place, rounds
@@ -40,7 +42,7 @@ def asked(tmp_path):
 
 
 def test_each_consumer_file_is_a_flow_that_keeps_names(asked):
-    settings = classic_settings(asked("--whitelist", "orders|pay.*", "--num.streams", "3"), {"mirror.slots": "1"})
+    settings = settings_given(asked("--whitelist", "orders|pay.*", "--num.streams", "3"), {"mirror.slots": "1"})
     first, second = settings.flows
     assert (first.name, second.name) == ("dc1->target", "dc2->target")
     assert (first.source_group, second.source_group) == ("mm1", "")
@@ -56,7 +58,7 @@ def test_each_consumer_file_is_a_flow_that_keeps_names(asked):
 
 
 def test_client_properties_reach_their_clients(asked):
-    settings = classic_settings(
+    settings = settings_given(
         asked(
             "--include",
             "*",
@@ -72,7 +74,7 @@ def test_client_properties_reach_their_clients(asked):
 
 
 def test_a_blacklist_leaves_out_and_internal_topics_stay_out(asked):
-    flow = classic_settings(asked("--blacklist", "test.*, secret"), {}).flows[0]
+    flow = settings_given(asked("--blacklist", "test.*, secret"), {}).flows[0]
     assert [flow.topics.matches(t) for t in ("orders", "test1", "secret", "secrets")] == [True, False, False, True]
     assert flow.policy.is_internal("__consumer_offsets")
 
@@ -106,7 +108,7 @@ def test_patterns_are_read_as_mirrormaker_1_reads_them(text, expected):
 )
 def test_what_cannot_be_done_is_said_in_one_line(asked, options, expected):
     with pytest.raises(SettingsError, match=expected) as refused:
-        classic_settings(asked(*options), {})
+        settings_given(asked(*options), {})
     assert len(str(refused.value).splitlines()) == 1
 
 
@@ -114,11 +116,11 @@ def test_files_of_the_old_clients_and_of_one_name_are_refused(asked, tmp_path):
     with pytest.raises(
         SettingsError, match=r"dc1.properties:1: zookeeper.connect: is of the clients that spoke to ZooK"
     ):
-        classic_settings(asked("--include", "a", dc1="zookeeper.connect=z:2181"), {})
+        settings_given(asked("--include", "a", dc1="zookeeper.connect=z:2181"), {})
     parsed = asked("--include", "a")
     parsed.consumer_configs = [parsed.consumer_configs[0]] * 2
     with pytest.raises(SettingsError, match="expected files of different names"):
-        classic_settings(parsed, {})
+        settings_given(parsed, {})
 
 
 def test_options_without_meaning_say_why(asked):
@@ -158,3 +160,28 @@ def test_spread_records_all_arrive_and_each_keys_stay_in_order(found, partitions
     for where, pairs in arrived.items():
         assert pairs == sorted(pairs, key=lambda pair: pair[1])
         assert all(key is None or place(key, partitions) == where for key, _ in pairs)
+
+
+def test_every_command_about_a_mirror_takes_what_classic_was_given(asked, tmp_path):
+    expected = settings_given(asked("--blacklist", "test.*"))
+    files = [
+        f"--{role}.config={tmp_path}/{name}.properties" for role, name in (("consumer", "dc1"), ("consumer", "dc2"))
+    ]
+    files += [f"--producer.config={tmp_path}/central.properties", "--blacklist", "test.*"]
+    for command in (
+        ["lag"],
+        ["plan"],
+        ["app"],
+        ["verify", "dc1->target"],
+        ["positions", "show", "dc1->target"],
+    ):
+        parsed = parse_arguments([*command, *files])
+        assert settings_given(parsed).flows == expected.flows, command
+        assert getattr(parsed, "flow", "dc1->target") == "dc1->target"
+    assert settings_of(mirror_arguments(parse_arguments(["app", *files]))).flows == expected.flows
+
+
+@pytest.mark.parametrize("given", [[], ["m.properties", "--producer.config=p"], ["--consumer.config=c"]])
+def test_either_a_file_or_those_of_mirrormaker_1(given):
+    with pytest.raises(SettingsError, match="expected either FILE, "):
+        settings_given(parse_arguments(["lag", *given]))
