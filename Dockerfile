@@ -10,7 +10,10 @@ COPY dashboards dashboards
 COPY app app
 RUN pip install --no-cache-dir . \
  && useradd --system --create-home --home-dir /var/lib/kafka-mirror mirror
+ENV XDG_CACHE_HOME=/opt/kafka-mirror/cache
+RUN install -d -o mirror /opt/kafka-mirror/cache
 USER mirror
+RUN kafka-mirror prepare
 VOLUME /var/lib/kafka-mirror
 WORKDIR /var/lib/kafka-mirror
 EXPOSE 9404

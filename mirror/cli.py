@@ -25,11 +25,12 @@ COMMANDS = {
     "positions": "show where a flow stands, or put it elsewhere",
     "verify": "compare what is on the target with the source",
     "app": "serve the lag inspector, a page to look at lag",
+    "prepare": "do at install what would make the first start slow",
     "clusters": "start or stop a pair of embedded Kafka clusters for development",
     "dashboards": "write the generated boards, rules and docs/metrics.md, or check that they are up to date",
     "demo": "mirror between two embedded clusters and watch it",
 }
-WITH_SPARK = ("run", "classic", "verify", "demo")
+WITH_SPARK = ("run", "classic", "verify", "demo", "prepare")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

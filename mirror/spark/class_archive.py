@@ -23,9 +23,14 @@ class ClassArchive:
         self._path = folder / f"spark-{pyspark.__version__}-{_fingerprint(java)}.jsa"
         self._partial = self._path.with_suffix(f".{os.getpid()}.partial")
 
+    @property
+    def is_there(self) -> bool:
+        """True when later starts map it."""
+        return self._path.is_file()
+
     def jvm_option(self) -> str:
         """Return the option that uses the archive, or has it written; "" where its folder cannot be written."""
-        if self._path.is_file():
+        if self.is_there:
             return f"-XX:SharedArchiveFile={self._path}"
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,34 @@
+"""`kafka-mirror prepare`: do at install what the first start would have to do."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from mirror.commands.options import describe
+from mirror.errors import MirrorError
+
+DESCRIPTION = """\
+Have Spark's JVM write its class archive, which later starts map instead of reading 200 jars. Without it the first start takes
+some seconds more, and writes the archive when it ends. Needs no cluster; to be run once after an installation, as the user who
+runs the mirror, and in a Docker image when it is built."""
+
+
+def declare(parser: ArgumentParser) -> None:
+    """Add the command's options: none."""
+    describe(parser, DESCRIPTION)
+
+
+def run(parsed: Namespace) -> int:
+    """Write the archive where there is none; return the exit code."""
+    from mirror.runtime.java import cache_folder, java
+    from mirror.spark.class_archive import ClassArchive
+    from mirror.spark.rehearsal import write_archive
+
+    archive = ClassArchive(cache_folder(), java())
+    if not archive.is_there:
+        print("writing the class archive of Spark's JVM, about twenty seconds ...", flush=True)
+        write_archive(archive)
+    if not archive.is_there:
+        raise MirrorError(f"no class archive was written in {cache_folder()}. Is there room, and may it be written?")
+    print(f"the class archive is in {cache_folder()}")
+    return 0

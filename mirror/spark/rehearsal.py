@@ -1,0 +1,41 @@
+"""Start Spark once for nothing, so that its JVM writes the class archive before anybody waits for it."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+
+from metrics.listener import MirrorQueryListener
+from metrics.recorder import Recorder
+from mirror.runtime.state_folder import StateFolder
+from mirror.spark.class_archive import ClassArchive
+from mirror.spark.plan_file import Plan, write_plan
+from mirror.spark.queries import CheckpointStream, Lanes
+from mirror.spark.session import Spark
+
+LANES, WINDOW_MS = 2, 1000
+RUNS_S = 5.0  # some windows of each lane: all that a micro-batch needs is loaded then
+ENDS_WITHIN_S = 10.0
+
+
+def write_archive(archive: ClassArchive) -> None:
+    """Run lanes and checkpoints of no flow for some seconds, and end Spark in good order, at which its JVM writes the archive."""
+    with tempfile.TemporaryDirectory() as name:
+        folder, plan = StateFolder(Path(name)), Path(name) / "plan"
+        write_plan(plan, Plan(()))
+        spark = Spark.start({}, archive, tasks=LANES + 2)
+        try:
+            spark.session.streams.addListener(MirrorQueryListener(Recorder(), streams={}))
+            lanes = Lanes(spark.session, folder, plan=plan, lanes=LANES, slots=1, window_ms=WINDOW_MS)
+            checkpoints = CheckpointStream(spark.session, folder.path, plan=plan, every_s=WINDOW_MS / 1000)
+            lanes.start()
+            checkpoints.start()
+            time.sleep(RUNS_S)
+            write_plan(plan, Plan((), is_stopping=True))
+            lanes.finish(ENDS_WITHIN_S)
+            spark.silence()
+            checkpoints.stop()
+            lanes.stop()
+        finally:
+            spark.close()

@@ -1,0 +1,28 @@
+"""What the first start would be slow for can be done at install."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.spark
+
+
+def test_the_class_archive_is_written_once(tmp_path: Path):
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+
+    def prepared() -> list[str]:
+        command = [sys.executable, "-m", "mirror.cli", "prepare"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, timeout=180)
+        return done.stdout.splitlines()
+
+    there = f"the class archive is in {tmp_path / 'kafka-mirror'}"
+    assert prepared() == ["writing the class archive of Spark's JVM, about twenty seconds ...", there]
+    (archive,) = (tmp_path / "kafka-mirror").iterdir()
+    assert archive.suffix == ".jsa"
+    assert archive.stat().st_size > 50 << 20, "it has Spark's classes, not the JVM's alone"
+    assert prepared() == [there]
