@@ -53,6 +53,12 @@ _PARTS: tuple[tuple[str, str, Fold], ...] = (
     ("_avg", "Average of the last window that replicated records.", ""),
 )
 
+_CHECKPOINT_PARTS: tuple[tuple[str, str, Fold], ...] = (
+    ("min", "Smallest", "min"),
+    ("max", "Largest", "max"),
+    ("avg", "Average", ""),
+)
+
 
 def _spread(name: str, what: str) -> tuple[MetricSpec, ...]:
     return tuple(
@@ -628,6 +634,20 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         mm2="checkpoint-latency-ms",
         fold="max",
         told_by="leader",
+    ),
+    *(
+        MetricSpec(
+            name=f"kafka_mirror_checkpoint_latency_ms_{part}",
+            kind="gauge",
+            labels=(*GROUP, "topic", "partition"),
+            unit="milliseconds",
+            help=f"{which} of the last ten minutes' checkpoints of this group that had changed; absent where none had.",
+            example=f"max by (source, target, group) (kafka_mirror_checkpoint_latency_ms_{part})",
+            mm2=f"checkpoint-latency-ms-{part}",
+            fold=fold,
+            told_by="leader",
+        )
+        for part, which, fold in _CHECKPOINT_PARTS
     ),
     MetricSpec(
         name="kafka_mirror_source_end_offset",

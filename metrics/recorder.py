@@ -21,6 +21,7 @@ SPENT_ON = ("lease", "source", "target", "packing")
 LATE_S = 1.0  # a lease acquired this long after a window's start is a late hand-over
 _SPREADS = {"age": "kafka_mirror_record_age_ms", "latency": "kafka_mirror_replication_latency_ms"}
 _CHECKPOINT_LATENCY = "kafka_mirror_checkpoint_latency_ms"
+_CHECKPOINTS_S = 600.0  # for how long one counts in min, max and avg
 _GROUP_FAMILIES = [spec.name for spec in CATALOGUE if "group" in spec.labels]
 _COUNTERS = {
     labels: [
@@ -43,6 +44,9 @@ class Recorder(Store):
         self._ends_s: dict[Labels, float] = {}  # by topic-partition: when its log end was read
         self._judged_s: dict[Labels, float] = {}  # by flow: when its verdicts were made
         self._clocks_s: dict[Labels, float] = {}  # by flow and cluster: when its clock was read
+        self._checkpoints: dict[
+            Labels, list[tuple[float, float]]
+        ] = {}  # by group and topic-partition: when, latency ms
 
     def snapshot(self, *, now_s: float | None = None) -> dict[str, dict[Labels, Value]]:
         """Return what is known at `now_s` (epoch seconds, by default the present): every family's series by its name."""
@@ -177,6 +181,7 @@ class Recorder(Store):
     def _flow_checkpoints(self, flow: Labels, rows: Sequence[CheckpointReport], now_s: float) -> None:
         """Replace what is known of a flow's groups: one that is gone leaves no series behind."""
         latency = {key: value for key, value in self._series[_CHECKPOINT_LATENCY].items() if key[:2] == flow}
+        before, self._checkpoints = self._checkpoints, {k: v for k, v in self._checkpoints.items() if k[:2] != flow}
         for name in _GROUP_FAMILIES:
             for labels in [labels for labels in self._series[name] if labels[:2] == flow]:
                 del self._series[name][labels]
@@ -194,6 +199,15 @@ class Recorder(Store):
             took_ms = row.latency_ms if row.latency_ms is not None else latency.get(place)
             if took_ms is not None:
                 self._set(_CHECKPOINT_LATENCY, place, took_ms)
+            recent = [(at_s, ms) for at_s, ms in before.get(place, ()) if at_s > now_s - _CHECKPOINTS_S]
+            if row.latency_ms is not None:
+                recent.append((now_s, row.latency_ms))
+            if recent:
+                self._checkpoints[place] = recent
+                values = [ms for _, ms in recent]
+                parts = {"min": min(values), "max": max(values), "avg": sum(values) / len(values)}
+                for part, value in parts.items():
+                    self._set(f"{_CHECKPOINT_LATENCY}_{part}", place, value)
 
     def phase(self, query: str, phase: str, seconds: float) -> None:
         """Take in how long one phase of a query's micro-batch took."""

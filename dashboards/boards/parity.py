@@ -79,9 +79,9 @@ def _mirrormaker() -> Row:
             _table(
                 "Consumer Group Offset Sync Latency",
                 "checkpoint_latency_ms",
-                "of the last checkpoint that had changed, by group and topic-partition",
+                "of checkpoints that had changed, by group and topic-partition",
                 f"{q.BY_GROUP}, topic, partition",
-                {"": "last"},
+                {"": "last", "_avg": "average", "_min": "smallest", "_max": "largest"},
                 NO_GROUP,
             ),
         ),

@@ -132,7 +132,8 @@ def test_strimzis_checkpoint_latency_is_the_other_connectors_and_has_its_group()
     place = (("partition", "3"), ("source", "a"), ("target", "b"), ("topic", "a.t"))
     assert {key: value for key, value in served.items() if "checkpoint_latency" in key[0]} == {
         (name, (("group", group), *place)): value
-        for name in (f"{STRIMZI_CHECKPOINT}checkpoint_latency_ms", "kafka_mirror_checkpoint_latency_ms")
+        for prefix in (STRIMZI_CHECKPOINT, "kafka_mirror_")
+        for name in (f"{prefix}checkpoint_latency_ms{part}" for part in ("", "_min", "_max", "_avg"))
         for group, value in (("g", 40.0), ("h", 90.0))
     }
 

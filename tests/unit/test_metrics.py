@@ -295,3 +295,22 @@ def test_a_scrape_that_fails_says_so_and_logs_why(caplog):
             urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics")
         refused.value.close()
     assert "no text today" in caplog.text
+
+
+def test_checkpoints_have_their_smallest_largest_and_average_latency_for_ten_minutes():
+    recorder, place = Recorder(), ("a", "b", "g", "a.t", "0")
+
+    def rounds(*latencies: tuple[float, float | None]) -> list[float | None]:
+        for now_s, latency_ms in latencies:
+            row = CheckpointReport("a", "b", "g", "a.t", 0, 5, 5, "exact", 0, latency_ms)
+            recorder.checkpoints([CheckpointReport("a", "b", foreign=0), row], now_s=now_s)
+        return [
+            recorder.value(f"kafka_mirror_checkpoint_latency_ms{part}", place) for part in ("", "_min", "_max", "_avg")
+        ]
+
+    assert rounds((0.0, None)) == [None] * 4
+    assert rounds((60.0, 10.0), (120.0, 40.0), (180.0, None), (240.0, 25.0)) == [25.0, 10.0, 40.0, 25.0]
+    assert rounds((700.0, None)) == [25.0, 25.0, 40.0, 32.5], "the first one is older than ten minutes"
+    assert rounds((900.0, None)) == [25.0, None, None, None], "none is younger: the last one stays"
+    recorder.checkpoints([CheckpointReport("a", "b", foreign=0)], now_s=960.0)
+    assert recorder.value("kafka_mirror_checkpoint_latency_ms", place) is None
