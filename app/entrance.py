@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from streamlit.starlette import App
 
 from metrics.http_access import CHALLENGE, REFUSAL, HttpAccess
-from mirror.commands.options import settings_of
+from mirror.config.given import settings_of
 
 _OPEN = "/_stcore/health"  # for the process that starts us; it shows nothing
 

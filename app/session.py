@@ -10,7 +10,7 @@ import streamlit as st
 
 from app.tables import link, table
 from app.watch import Watch
-from mirror.commands.options import settings_of
+from mirror.config.given import settings_of
 from mirror.config.settings import Settings
 from mirror.lag.inspector import Inspector
 from mirror.lag.rows import LagRow, Snapshot

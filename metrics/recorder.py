@@ -12,14 +12,11 @@ from typing import Any
 
 from metrics import leaving, native
 from metrics.as_of import CLOCK, UNTIL, Horizon, as_of
-from metrics.cap import Labels, Pairs, Value
+from metrics.cap import Labels, Value
 from metrics.catalogue import BY_NAME, CATALOGUE, FLOW, PARTITION, SLOT
-from metrics.reports import CheckpointReport, Measured, SlotReport, WindowReport
-from metrics.store import Store
+from metrics.reports import CheckpointReport
+from metrics.window_recorder import HISTOGRAMS, SPENT_ON, WindowRecorder
 
-SPENT_ON = ("lease", "source", "target", "packing")
-LATE_S = 1.0  # a lease acquired this long after a window's start is a late hand-over
-_SPREADS = {"age": "kafka_mirror_record_age_ms", "latency": "kafka_mirror_replication_latency_ms"}
 _CHECKPOINT_LATENCY = "kafka_mirror_checkpoint_latency_ms"
 _CHECKPOINTS_S = 600.0  # for how long one counts in min, max and avg
 _GROUP_FAMILIES = [spec.name for spec in CATALOGUE if "group" in spec.labels]
@@ -31,10 +28,9 @@ _COUNTERS = {
 }
 _BEGINS = ("kafka_mirror_last_progress_timestamp_seconds", "kafka_mirror_last_poll_timestamp_seconds")
 _BEATS = "kafka_mirror_last_heartbeat_timestamp_seconds"
-_HISTOGRAMS = {"age": "kafka_mirror_record_age_seconds", "latency": "kafka_mirror_replication_latency_seconds"}
 
 
-class Recorder(Store):
+class Recorder(WindowRecorder):
     """Takes in replication reports, polls and Spark's events; `snapshot` is what a scrape sees."""
 
     def __init__(self, horizon: Horizon | None = None) -> None:
@@ -96,74 +92,10 @@ class Recorder(Store):
                 for what in SPENT_ON:
                     self._begin("kafka_mirror_slot_seconds_total", (*flow, str(slot), what))
             for topic in {labels[:3] for labels in partitions}:
-                for name in _HISTOGRAMS.values():
+                for name in HISTOGRAMS.values():
                     self._histogram(name, topic)
 
-    # --- what the stream reports -----------------------------------------------------------------------------
-
-    def reports(self, rows: Sequence[WindowReport], *, now_s: float) -> None:
-        """Take in replication reports."""
-        for row in rows:
-            self._report(row, now_s)
-        self._clocks(rows)
-
-    def _clocks(self, rows: Sequence[WindowReport]) -> None:
-        with self._lock:
-            for slot, seconds in clock_skews(rows).items():
-                self._set("kafka_mirror_clock_skew_seconds", slot, seconds)
-
-    def _report(self, row: WindowReport, now_s: float) -> None:
-        labels = (row.source, row.target, row.topic, str(row.partition))
-        seconds = max(row.duration_ms, 1.0) / 1000
-        with self._lock:
-            self._add("kafka_mirror_record_count_total", labels, row.records)
-            self._add("kafka_mirror_byte_count_total", labels, row.bytes)
-            self._add("kafka_mirror_records_lost_total", labels, row.lost)
-            self._add("kafka_mirror_offset_rewinds_total", labels, row.rewinds)
-            self._set("kafka_mirror_record_rate", labels, row.records / seconds)
-            self._set("kafka_mirror_byte_rate", labels, row.bytes / seconds)
-            self._set(
-                "kafka_mirror_partition_paused", labels, 1.0 if row.reason and not row.is_paused_by_operator else 0.0
-            )
-            self._set("kafka_mirror_partition_paused_by_operator", labels, 1.0 if row.is_paused_by_operator else 0.0)
-            self._set("kafka_mirror_last_progress_timestamp_seconds", labels[:2], now_s)
-            if row.last_timestamp_ms is not None:
-                self._set("kafka_mirror_last_record_timestamp_seconds", labels, row.last_timestamp_ms / 1000)
-            where = (("partition", str(row.partition)), ("window", str(row.window_id)))
-            for measure, measured in (("age", row.age), ("latency", row.latency)):
-                self._spread(_SPREADS[measure], labels, measured, row.records)
-                self._distribution(_HISTOGRAMS[measure], labels[:3], measured, where, now_s)
-            if (slot := row.of_slot) is not None:
-                self._slot((*labels[:2], str(row.slot)), slot, seconds)
-
-    def _spread(self, name: str, labels: Labels, measured: Measured, records: int) -> None:
-        if measured.last_ms is None or measured.min_ms is None or measured.max_ms is None:
-            # An idle window measured nothing: a gap says so, the last value stays.
-            for part in ("min", "max", "avg"):
-                self._series[f"{name}_{part}"].pop(labels, None)
-            return
-        self._set(name, labels, measured.last_ms)
-        self._set(f"{name}_min", labels, measured.min_ms)
-        self._set(f"{name}_max", labels, measured.max_ms)
-        self._set(f"{name}_avg", labels, measured.sum_ms / records)
-
-    def _distribution(self, name: str, labels: Labels, measured: Measured, where: Pairs, now_s: float) -> None:
-        histogram = self._histogram(name, labels)
-        histogram.add(measured.counts, measured.sum_ms / 1000, measured.native)
-        if measured.max_ms is not None:
-            histogram.exemplify(measured.max_ms / 1000, where, now_s)
-
-    def _slot(self, slot: Labels, window: SlotReport, seconds: float) -> None:
-        is_late = window.takeovers == 0 and window.lease_wait_ms > LATE_S * 1000
-        self._add("kafka_mirror_windows_total", slot, 1)
-        self._add("kafka_mirror_takeovers_total", slot, window.takeovers)
-        self._add("kafka_mirror_late_handovers_total", slot, 1 if is_late else 0)
-        self._set("kafka_mirror_turn_wait_seconds", slot, window.lease_wait_ms / 1000)
-        self._set("kafka_mirror_read_ahead_bytes", slot, window.read_ahead_bytes)
-        for cluster, throttled_s in zip(slot, (window.source_throttled_s, window.target_throttled_s), strict=False):
-            self._add("kafka_mirror_throttled_seconds_total", (*slot[:2], cluster), throttled_s)
-        for what, spent_s in spent(window, seconds).items():
-            self._add("kafka_mirror_slot_seconds_total", (*slot, what), spent_s)
+    # --- what checkpoints report ---------------------------------------------------------------------------------
 
     def checkpoints(self, rows: Sequence[CheckpointReport], *, now_s: float) -> None:
         """Take in a round of checkpoints.
@@ -345,20 +277,3 @@ def copy(series: Mapping[str, Mapping[Labels, Any]]) -> dict[str, dict[Labels, V
         if spec.kind == "histogram":
             copied[spec.name] = {labels: histogram.copied() for labels, histogram in series[spec.name].items()}
     return copied
-
-
-def spent(window: SlotReport, seconds: float) -> dict[str, float]:
-    """Return what a window of so many seconds spent them on: waiting for its lease, for records, for the target, or packing."""
-    lease_s = min(window.lease_wait_ms / 1000, seconds)
-    busy_s = window.sending_s + window.packing_s
-    waited_s = max(0.0, seconds - lease_s - busy_s)
-    return dict(zip(SPENT_ON, (lease_s, waited_s, window.sending_s, window.packing_s), strict=True))
-
-
-def clock_skews(rows: Sequence[WindowReport]) -> dict[Labels, float]:
-    """Return for how many seconds each slot's youngest records were read before they were written, by their timestamps."""
-    ages_ms: dict[Labels, list[float]] = {}
-    for row in rows:
-        if row.age_min_ms is not None:
-            ages_ms.setdefault((row.source, row.target, str(row.slot)), []).append(row.age_min_ms)
-    return {slot: max(0.0, -min(found) / 1000) for slot, found in ages_ms.items()}

@@ -46,7 +46,8 @@ class SlotReport(NamedTuple):
 class WindowReport(NamedTuple):
     """Tell what one window replicated of one topic-partition.
 
-    Ages and latencies are columns of `Measured`. One row of each slot and window has the columns of `SlotReport`, too.
+    Ages and latencies are columns of `Measured`. One row of each slot and window has the columns of `SlotReport`, too. Other
+    topic-partitions that are idle have a row once a minute only: what has none is idle.
     """
 
     source: str
@@ -59,7 +60,6 @@ class WindowReport(NamedTuple):
     duration_ms: float
     records: int
     bytes: int
-    position: int | None  # the next source offset to replicate; None while it is not known
     last_timestamp_ms: float | None  # of the newest record that was acknowledged
     age_ms: float | None  # the last one; record ages are taken when records are read
     age_min_ms: float | None
@@ -85,6 +85,11 @@ class WindowReport(NamedTuple):
     sending_s: float = 0.0
     packing_s: float = 0.0
     read_ahead_bytes: int = 0
+
+    @property
+    def is_idle(self) -> bool:
+        """True where there is nothing to tell: nothing was replicated, lost or rewound, and it is not paused."""
+        return not (self.records or self.lost or self.rewinds or self.reason)
 
     @property
     def of_slot(self) -> SlotReport | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from mirror.commands.options import add_mirror, describe, mirror_arguments, settings_given
+from mirror.commands.options import describe
+from mirror.config.given import add_mirror, mirror_arguments, settings_given
 from mirror.errors import SettingsError
 
 DESCRIPTION = "Serve the lag inspector, pages that show lag by topic-partition and consumer group, and why. Reads only."

@@ -6,14 +6,8 @@ import logging
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from collections.abc import Iterator
 
-from mirror.commands.options import (
-    add_classic_files,
-    add_own_settings,
-    describe,
-    own_settings,
-    settings_given,
-    warn_of_ignored,
-)
+from mirror.commands.options import add_own_settings, describe, own_settings, warn_of_ignored
+from mirror.config.given import add_classic_files, settings_given
 
 # Options of MirrorMaker 1 that have nothing to do here, with the reason.
 NEEDLESS = {

@@ -8,7 +8,8 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from mirror.commands.options import add_file, describe, settings_given
+from mirror.commands.options import add_file, describe
+from mirror.config.given import settings_given
 from mirror.config.settings import Settings
 from mirror.errors import SettingsError
 from mirror.lag.failover import Answer, FailOver, ServedFacts, facts_of, judged, worst

@@ -7,7 +7,8 @@ import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 
-from mirror.commands.options import add_mirror, add_targets, describe, names, settings_given
+from mirror.commands.options import add_targets, describe, names
+from mirror.config.given import add_mirror, settings_given
 from mirror.config.settings import Settings
 from mirror.errors import EXIT_CLUSTER
 from mirror.lag.inspector import Inspector

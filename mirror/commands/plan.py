@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from mirror.commands.options import add_mirror, add_own_settings, add_targets, describe, load_to_run
+from mirror.commands.options import add_own_settings, add_targets, describe, load_to_run
+from mirror.config.given import add_mirror
 from mirror.config.settings import Settings
 from mirror.flows.flow import FlowState, check
 from mirror.flows.sync import acl_changes, config_changes

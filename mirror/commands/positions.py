@@ -8,7 +8,8 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from mirror.commands.options import add_flow, add_mirror, describe, settings_given
+from mirror.commands.options import add_flow, describe
+from mirror.config.given import add_mirror, settings_given
 from mirror.config.settings import Settings
 from mirror.errors import SettingsError
 from mirror.flows.selection import flow_named, selected

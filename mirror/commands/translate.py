@@ -10,8 +10,9 @@ from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
-from mirror.commands.options import add_file, describe, settings_given
+from mirror.commands.options import add_file, describe
 from mirror.config.clients import client_options
+from mirror.config.given import settings_given
 from mirror.config.settings import Flow, Settings
 from mirror.errors import ClusterUnavailable, SettingsError
 from mirror.flows.offset_maps import FlowMaps

@@ -8,7 +8,8 @@ import threading
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 
-from mirror.commands.options import add_flow, add_mirror, describe, positive, seconds, settings_given
+from mirror.commands.options import add_flow, describe, positive, seconds
+from mirror.config.given import add_mirror, settings_given
 from mirror.config.settings import Settings
 from mirror.flows.selection import flow_named
 from mirror.model.flow_plan import Key

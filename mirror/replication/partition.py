@@ -158,6 +158,11 @@ class Partition:
         """True when nothing that was read of it is still on its way to the target."""
         return not (self.queue or self.ready or self.rounds or self.in_flight)
 
+    @property
+    def is_idle(self) -> bool:
+        """True where this window has nothing to tell of it."""
+        return not (self.tally.records or self.tally.lost or self.tally.rewinds or self.reason)
+
     # --- its identity -------------------------------------------------------------------------------------------
 
     def doubt(self) -> None:

@@ -14,14 +14,15 @@ import uvloop
 from metrics.reports import WindowReport
 from mirror.model.flow_plan import FlowPlan, Window
 from mirror.replication.partition import Partition
-from mirror.replication.window import Served, serve
+from mirror.replication.window import MINUTE_MS, Served, serve
 from mirror.runtime.logs import log_to_stderr
 
 _loops: dict[int, asyncio.AbstractEventLoop] = {}  # by process: never shared across a fork
+_told: set[tuple[str, int]] = set()  # flows and slots of which this process has told all topic-partitions
 
 
 def serve_slot(window: Window, flows: tuple[FlowPlan, ...]) -> Iterator[WindowReport]:
-    """Yield one report per topic-partition when the window is over."""
+    """Yield reports when the window is over: of what is idle only now and then, so that it costs nothing."""
     loop = _loops.get(os.getpid())
     if loop is None:
         log_to_stderr()
@@ -33,8 +34,11 @@ def serve_slot(window: Window, flows: tuple[FlowPlan, ...]) -> Iterator[WindowRe
     duration_ms = (time.time() - max(started, window.start_ms / 1000)) * 1000
     for flow, done in zip(flows, served, strict=True):
         of_slot = done.slot._asdict() if done.slot is not None else {}
+        tells_all = window.is_first_of(MINUTE_MS) or (flow.name, window.slot) not in _told
+        _told.add((flow.name, window.slot))
         for partition in done.partitions:
-            yield _report(flow, window, partition, duration_ms, of_slot)
+            if of_slot or tells_all or not partition.is_idle:
+                yield _report(flow, window, partition, duration_ms, of_slot)
             of_slot = {}  # the flow's first row has them
 
 
@@ -64,7 +68,6 @@ def _report(
         duration_ms=duration_ms,
         records=tally.records,
         bytes=tally.bytes,
-        position=partition.acked,
         last_timestamp_ms=tally.last_timestamp_ms,
         age_ms=age.last_ms,
         age_min_ms=age.min_ms,

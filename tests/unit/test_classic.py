@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from mirror.cli import parse as parse_arguments
 from mirror.commands.classic import needless_options
-from mirror.commands.options import mirror_arguments, settings_given, settings_of
 from mirror.config.classic import java_patterns
+from mirror.config.given import mirror_arguments, settings_given, settings_of
 from mirror.errors import SettingsError
 from mirror.model import record_batches
 from mirror.model.repartition import place, rounds

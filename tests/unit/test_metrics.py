@@ -40,7 +40,6 @@ def report(topic="a.t", partition=0, *, records=4, reason="", is_paused_by_opera
         duration_ms=2000.0,
         records=records,
         bytes=400,
-        position=10,
         last_timestamp_ms=99.0,
         age_ms=1.0,
         age_min_ms=1.0,
@@ -78,10 +77,8 @@ def text(recorder):
 def test_each_series_is_independent():
     """Two partitions and two topics keep their own values; counters add, gauges replace."""
     recorder = Recorder()
-    for _ in range(2):
-        recorder.reports([report()], now_s=1.0)
-    recorder.reports([report(partition=1, records=1)], now_s=2.0)
-    recorder.reports([report(topic="a.u", reason="too large")], now_s=3.0)
+    recorder.reports([report()], now_s=1.0)
+    recorder.reports([report(), report(partition=1, records=1), report(topic="a.u", reason="too large")], now_s=2.0)
     lines = text(recorder).splitlines()
     place = 'partition="{1}",source="a",target="b",topic="{0}"'
     assert f"kafka_mirror_record_count_total{{{place.format('a.t', 0)}}} 8.0" in lines
@@ -96,8 +93,8 @@ def test_each_series_is_independent():
 
 def test_what_an_operator_paused_is_not_counted_as_paused_by_an_error():
     recorder = Recorder()
-    recorder.reports([report(reason="too large")], now_s=1.0)
-    recorder.reports([report(partition=1, reason="by hand", is_paused_by_operator=True)], now_s=1.0)
+    by_hand = report(partition=1, reason="by hand", is_paused_by_operator=True)
+    recorder.reports([report(reason="too large"), by_hand], now_s=1.0)
     paused, by_operator = (
         [recorder.value(f"kafka_mirror_{name}", ("a", "b", "a.t", partition)) for partition in "01"]
         for name in ("partition_paused", "partition_paused_by_operator")
@@ -314,3 +311,23 @@ def test_checkpoints_have_their_smallest_largest_and_average_latency_for_ten_min
     assert rounds((900.0, None)) == [25.0, None, None, None], "none is younger: the last one stays"
     recorder.checkpoints([CheckpointReport("a", "b", foreign=0)], now_s=960.0)
     assert recorder.value("kafka_mirror_checkpoint_latency_ms", place) is None
+
+
+def test_what_a_slot_leaves_out_of_its_report_is_idle_and_what_it_never_told_of_is_not_known():
+    recorder, idle = Recorder(), ("a", "b", "a.t", "1")
+    names = ("record_rate", "byte_rate", "partition_paused", "record_age_ms", "record_age_ms_max")
+
+    def values(labels: tuple[str, ...]) -> list[float | None]:
+        return [recorder.value(f"kafka_mirror_{name}", labels) for name in names]
+
+    recorder.reports([report(turn=(0.0, 0)), report(partition=1, reason="too large")], now_s=1.0)
+    assert values(idle) == [2.0, 200.0, 1.0, 1.0, 3.0]
+    recorder.reports([report(topic="a.u")._replace(slot=1)], now_s=2.0)
+    assert values(idle) == [2.0, 200.0, 1.0, 1.0, 3.0], "another slot says nothing of it"
+    recorder.reports([report(turn=(0.0, 0))], now_s=3.0)
+    assert values(idle) == [0.0, 0.0, 0.0, 1.0, None], "the last age stays"
+    assert values(("a", "b", "a.t", "2")) == [None] * 5
+    recorder.reports([report(partition=1, turn=(0.0, 0))], now_s=4.0)
+    recorder.keep_only([("a", "b", "a.t", "0")])
+    recorder.reports([report(turn=(0.0, 0))], now_s=5.0)
+    assert values(idle) == [None] * 5, "it has left the flow"

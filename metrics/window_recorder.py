@@ -1,0 +1,127 @@
+"""Keep the newest value of what workers report of their windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from metrics.cap import Labels, Pairs
+from metrics.reports import Measured, SlotReport, WindowReport
+from metrics.store import Store
+
+SPENT_ON = ("lease", "source", "target", "packing")
+HISTOGRAMS = {"age": "kafka_mirror_record_age_seconds", "latency": "kafka_mirror_replication_latency_seconds"}
+LATE_S = 1.0  # a lease acquired this long after a window's start is a late hand-over
+_SPREADS = {"age": "kafka_mirror_record_age_ms", "latency": "kafka_mirror_replication_latency_ms"}
+_RATES = ("kafka_mirror_record_rate", "kafka_mirror_byte_rate")
+_PAUSES = ("kafka_mirror_partition_paused", "kafka_mirror_partition_paused_by_operator")
+
+
+class WindowRecorder(Store):
+    """The series of topic-partitions and slots that windows report."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._busy: dict[Labels, set[Labels]] = {}  # by slot: what its last report had something to tell of
+
+    def reports(self, rows: Sequence[WindowReport], *, now_s: float) -> None:
+        """Take in replication reports."""
+        for row in rows:
+            self._report(row, now_s)
+        self._idle(rows)
+        self._clocks(rows)
+
+    def _idle(self, rows: Sequence[WindowReport]) -> None:
+        """Take in that what a slot had something to tell of, and leaves out now, is idle."""
+        told: dict[Labels, dict[Labels, WindowReport]] = {}
+        for row in rows:
+            told.setdefault((row.source, row.target, str(row.slot)), {})[_place(row)] = row
+        with self._lock:
+            for slot, found in told.items():
+                for labels in self._busy.get(slot, set()) - found.keys():
+                    if labels in self._series[_RATES[0]]:  # else it has left the flow
+                        for name in (*_RATES, *_PAUSES):
+                            self._set(name, labels, 0.0)
+                        for name in _SPREADS.values():
+                            self._has_measured_nothing(name, labels)
+                self._busy[slot] = {labels for labels, row in found.items() if not row.is_idle}
+
+    def _has_measured_nothing(self, name: str, labels: Labels) -> None:
+        """Leave a gap, which says so; the last value stays."""
+        for part in ("min", "max", "avg"):
+            self._series[f"{name}_{part}"].pop(labels, None)
+
+    def _clocks(self, rows: Sequence[WindowReport]) -> None:
+        with self._lock:
+            for slot, seconds in clock_skews(rows).items():
+                self._set("kafka_mirror_clock_skew_seconds", slot, seconds)
+
+    def _report(self, row: WindowReport, now_s: float) -> None:
+        labels = _place(row)
+        seconds = max(row.duration_ms, 1.0) / 1000
+        with self._lock:
+            self._add("kafka_mirror_record_count_total", labels, row.records)
+            self._add("kafka_mirror_byte_count_total", labels, row.bytes)
+            self._add("kafka_mirror_records_lost_total", labels, row.lost)
+            self._add("kafka_mirror_offset_rewinds_total", labels, row.rewinds)
+            by_error = bool(row.reason) and not row.is_paused_by_operator
+            for name, value in zip(_RATES, (row.records / seconds, row.bytes / seconds), strict=True):
+                self._set(name, labels, value)
+            for name, is_paused in zip(_PAUSES, (by_error, row.is_paused_by_operator), strict=True):
+                self._set(name, labels, 1.0 if is_paused else 0.0)
+            self._set("kafka_mirror_last_progress_timestamp_seconds", labels[:2], now_s)
+            if row.last_timestamp_ms is not None:
+                self._set("kafka_mirror_last_record_timestamp_seconds", labels, row.last_timestamp_ms / 1000)
+            where = (("partition", str(row.partition)), ("window", str(row.window_id)))
+            for measure, measured in (("age", row.age), ("latency", row.latency)):
+                self._spread(_SPREADS[measure], labels, measured, row.records)
+                self._distribution(HISTOGRAMS[measure], labels[:3], measured, where, now_s)
+            if (slot := row.of_slot) is not None:
+                self._slot((*labels[:2], str(row.slot)), slot, seconds)
+
+    def _spread(self, name: str, labels: Labels, measured: Measured, records: int) -> None:
+        if measured.last_ms is None or measured.min_ms is None or measured.max_ms is None:
+            self._has_measured_nothing(name, labels)
+            return
+        self._set(name, labels, measured.last_ms)
+        self._set(f"{name}_min", labels, measured.min_ms)
+        self._set(f"{name}_max", labels, measured.max_ms)
+        self._set(f"{name}_avg", labels, measured.sum_ms / records)
+
+    def _distribution(self, name: str, labels: Labels, measured: Measured, where: Pairs, now_s: float) -> None:
+        histogram = self._histogram(name, labels)
+        histogram.add(measured.counts, measured.sum_ms / 1000, measured.native)
+        if measured.max_ms is not None:
+            histogram.exemplify(measured.max_ms / 1000, where, now_s)
+
+    def _slot(self, slot: Labels, window: SlotReport, seconds: float) -> None:
+        is_late = window.takeovers == 0 and window.lease_wait_ms > LATE_S * 1000
+        self._add("kafka_mirror_windows_total", slot, 1)
+        self._add("kafka_mirror_takeovers_total", slot, window.takeovers)
+        self._add("kafka_mirror_late_handovers_total", slot, 1 if is_late else 0)
+        self._set("kafka_mirror_turn_wait_seconds", slot, window.lease_wait_ms / 1000)
+        self._set("kafka_mirror_read_ahead_bytes", slot, window.read_ahead_bytes)
+        for cluster, throttled_s in zip(slot, (window.source_throttled_s, window.target_throttled_s), strict=False):
+            self._add("kafka_mirror_throttled_seconds_total", (*slot[:2], cluster), throttled_s)
+        for what, spent_s in spent(window, seconds).items():
+            self._add("kafka_mirror_slot_seconds_total", (*slot, what), spent_s)
+
+
+def _place(row: WindowReport) -> Labels:
+    return row.source, row.target, row.topic, str(row.partition)
+
+
+def spent(window: SlotReport, seconds: float) -> dict[str, float]:
+    """Return what a window of so many seconds spent them on: waiting for its lease, for records, for the target, or packing."""
+    lease_s = min(window.lease_wait_ms / 1000, seconds)
+    busy_s = window.sending_s + window.packing_s
+    waited_s = max(0.0, seconds - lease_s - busy_s)
+    return dict(zip(SPENT_ON, (lease_s, waited_s, window.sending_s, window.packing_s), strict=True))
+
+
+def clock_skews(rows: Sequence[WindowReport]) -> dict[Labels, float]:
+    """Return for how many seconds each slot's youngest records were read before they were written, by their timestamps."""
+    ages_ms: dict[Labels, list[float]] = {}
+    for row in rows:
+        if row.age_min_ms is not None:
+            ages_ms.setdefault((row.source, row.target, str(row.slot)), []).append(row.age_min_ms)
+    return {slot: max(0.0, -min(found) / 1000) for slot, found in ages_ms.items()}

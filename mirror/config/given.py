@@ -1,0 +1,100 @@
+"""Declare and read what names a mirror's settings on a command line: FILE, or MirrorMaker 1's files.
+
+Imports nothing but the standard library at first: `--help` answers at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mirror.config.settings import Settings
+
+OF_THE_MIRROR = "the connect-mirror-maker.properties of the mirror"
+
+
+def add_mirror(parser: argparse.ArgumentParser, what: str = OF_THE_MIRROR) -> None:
+    """Add FILE, or instead of it what `kafka-mirror classic` was given; `settings_given` reads either."""
+    parser.add_argument("file", type=Path, metavar="FILE", nargs="?", help=what)
+    add_classic_files(parser, required=False)
+
+
+def add_classic_files(parser: argparse.ArgumentParser, *, required: bool) -> None:
+    """Add MirrorMaker 1's files, and which topics it mirrors."""
+    group = parser if required else parser.add_argument_group("instead of FILE, what kafka-mirror classic was given")
+    group.add_argument(
+        "--consumer.config",
+        dest="consumer_configs",
+        type=Path,
+        action="append",
+        required=required,
+        metavar="FILE",
+        help="consumer properties of a source cluster; once for each",
+    )
+    group.add_argument(
+        "--producer.config",
+        dest="producer_config",
+        type=Path,
+        required=required,
+        metavar="FILE",
+        help="producer properties of the target cluster",
+    )
+    group.add_argument("--include", metavar="REGEX", help='topics to mirror; "," is "|", "*" is every topic')
+    group.add_argument("--whitelist", metavar="REGEX", help="the same")
+    group.add_argument("--blacklist", metavar="REGEX", help="mirror every topic but these")
+
+
+def settings_given(
+    parsed: argparse.Namespace, options: Mapping[str, str] | None = None, targets: Sequence[str] = ()
+) -> Settings:
+    """Load what `add_mirror` was given, with further properties, and of its flows those into some targets.
+
+    Raises:
+        SettingsError: neither FILE nor MirrorMaker 1's files are given, or both, or what they say is refused.
+    """
+    from mirror.config.classic import ClassicFiles, classic_settings
+    from mirror.config.load import load
+    from mirror.errors import SettingsError
+
+    file, consumers, producer = (
+        getattr(parsed, name, None) for name in ("file", "consumer_configs", "producer_config")
+    )
+    if file is not None and not (consumers or producer):
+        return load(file, options=options, targets=targets)
+    if file is not None or not (consumers and producer):
+        raise SettingsError(
+            "expected either FILE, a connect-mirror-maker.properties, or both --consumer.config and --producer.config, "
+            "MirrorMaker 1's files. Name one of the two."
+        )
+    given = ClassicFiles(
+        consumers=consumers,
+        producer=producer,
+        include=parsed.include,
+        whitelist=parsed.whitelist,
+        blacklist=parsed.blacklist,
+        num_streams=getattr(parsed, "num_streams", 1),
+        message_handler=getattr(parsed, "message_handler", None),
+    )
+    return classic_settings(given, options or {}, targets)
+
+
+def mirror_arguments(parsed: argparse.Namespace) -> list[str]:
+    """Return what `add_mirror` was given, for another process in any folder; `settings_of` reads it there."""
+    if parsed.file is not None:
+        return [str(parsed.file.resolve())]
+    ways = {name: getattr(parsed, name) for name in ("include", "whitelist", "blacklist")}
+    return [
+        *(f"--consumer.config={path.resolve()}" for path in parsed.consumer_configs),
+        f"--producer.config={parsed.producer_config.resolve()}",
+        *(f"--{name}={text}" for name, text in ways.items() if text is not None),
+    ]
+
+
+def settings_of(arguments: Sequence[str]) -> Settings:
+    """Return the settings that `mirror_arguments` told of."""
+    parser = argparse.ArgumentParser()
+    add_mirror(parser)
+    return settings_given(parser.parse_args(arguments))
