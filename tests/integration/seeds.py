@@ -63,6 +63,7 @@ class World:
         """Pass one step; `broken_for_s` is 0 while all is well."""
         recorder, scenario = self.recorder, self._scenario
         source_up = not (scenario == "source down" and broken_for_s)
+        reported = []
         for number, place in enumerate(PLACES):
             stands = scenario == "stalled" and place == STALLED and broken_for_s > 0
             self._ends[place] += RATE * STEP_S if source_up else 0
@@ -78,7 +79,7 @@ class World:
                 lease_wait_ms=12.0 if number < 2 else row.lease_wait_ms,
                 **_measured(copied) | ({} if copied else UNMEASURED),
             )
-            recorder.reports([row], now_s=now_s)
+            reported.append(row)
             if source_up:
                 waits = broken_for_s if stands else 0.0
                 ends = {"end": self._ends[place], "replicated": self._positions[place]}
@@ -88,6 +89,7 @@ class World:
                     recorder.headroom(place[:3], RETENTION_S - waits)
             is_known = source_up or broken_for_s < KNOWN_POLLS * STEP_S
             recorder.status(place, Status.STALL if stands else Status.OK if is_known else Status.UNKNOWN)
+        recorder.reports(reported, now_s=now_s)
         stalled, unknown = int(scenario == "stalled" and broken_for_s > 0), 0 if is_known else 4
         counts_of = {Status.OK: 4 - stalled - unknown, Status.STALL: stalled, Status.UNKNOWN: unknown}
         recorder.statuses(("a", "b"), {each.name.lower(): counts_of.get(each, 0) for each in Status}, now_s=now_s)
