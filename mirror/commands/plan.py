@@ -9,6 +9,7 @@ from mirror.config.given import add_mirror
 from mirror.config.settings import Settings
 from mirror.flows.flow import FlowState, check
 from mirror.flows.sync import acl_changes, config_changes
+from mirror.kafka.log_dirs import LogDirsUnknown, log_dirs
 from mirror.lag.cluster_offsets import positions_by_remote
 from mirror.model.flow_plan import FlowPlan
 from mirror.policy.topic_acls import ANY_TOPIC
@@ -20,7 +21,8 @@ would change. Asks the clusters; changes nothing."""
 EXAMPLES = """\
 prints, for example:
   a->b: 1 topics, positions in group mirror.a->b on b
-    orders -> a.orders (is created with 2; partition@start 0@200, 1@begin)"""
+    orders -> a.orders (is created with 2; partition@start 0@200, 1@begin)
+    space: 12.4 GiB on a, 0 B on b; its brokers have 310.0 GiB free"""
 
 
 def declare(parser: ArgumentParser) -> None:
@@ -69,6 +71,7 @@ def _flow_text(state: FlowState) -> str:
         if topic.remote in changes:
             lines.append(f"  {'':<{width}}    settings that change: {described(changes[topic.remote])}")
     lines += _acl_lines(state)
+    lines += _space_lines(state)
     return "\n".join(lines) + "\n"
 
 
@@ -80,6 +83,62 @@ def _acl_lines(state: FlowState) -> list[str]:
     names = {topic.source.name for topic in state.topics} | {ANY_TOPIC}
     left = [f"  ACL left out: {v.source}: {v.why_not}" for v in verdicts if v.why_not and v.source.topic in names]
     return [f"  ACL that is added: {acl}" for acl in lacking] + left
+
+
+def _space_lines(state: FlowState) -> list[str]:
+    """Say how many bytes are to cross, and whether the target has room for them."""
+    flow = state.flow
+    crosses = {
+        (topic.source.name, number): (topic.remote, number)
+        for topic in state.topics
+        for number in range(topic.source.partitions)
+    }
+    if not crosses:
+        return []
+    try:
+        theirs, ours = log_dirs(flow.source_admin, crosses), log_dirs(flow.target_admin, crosses.values())
+    except LogDirsUnknown as error:
+        return [f"  space: not known ({error})"]
+    there, here = sum(theirs.sizes.values()), sum(ours.sizes.values())
+    to_come = sum(
+        max(0, size - ours.sizes.get(crosses[key], 0)) for key, size in theirs.sizes.items() if key in crosses
+    )
+    return space_lines(
+        flow.source.alias, flow.target.alias, there, here, to_come, ours.free, max(1, flow.replication_factor)
+    )
+
+
+def space_lines(
+    source: str, target: str, there: int, here: int, to_come: int, free: int | None, replicas: int
+) -> list[str]:
+    """Return what `plan` says of disks.
+
+    Args:
+        source: Its alias.
+        target: Its alias.
+        there: Bytes of the topics on the source, one replica.
+        here: Bytes of their remote topics on the target, one replica.
+        to_come: Bytes that the target lacks, one replica, where each batch takes what it takes on the source.
+        free: Bytes that are free on the target's brokers together, None where that is not known.
+        replicas: That the target keeps.
+    """
+    room = "free space is not known (Kafka before 3.3)" if free is None else f"its brokers have {in_units(free)} free"
+    lines = [f"  space: {in_units(there)} on {source}, {in_units(here)} on {target}; {room}"]
+    needed = to_come * replicas
+    if free is not None and needed > free:
+        times = f" in {replicas} replicas" if replicas > 1 else ""
+        lines.append(f"  WARNING: {in_units(needed)} are to come{times}, more than is free. Make room, or mirror less.")
+    return lines
+
+
+def in_units(count: int) -> str:
+    """Return a number of bytes for a person: "12 B", "1.5 GiB"."""
+    size, unit = float(count), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB", "PiB"):
+        if size < 1024:
+            break
+        size, unit = size / 1024, larger
+    return f"{count} B" if unit == "B" else f"{size:,.1f} {unit}"
 
 
 def _start(state: FlowState) -> str:

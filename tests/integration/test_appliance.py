@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import time
 from pathlib import Path
@@ -135,6 +136,7 @@ def test_both_ends_the_same_cluster_is_refused_in_one_line(primary, tmp_path: Pa
 
 def test_plan_prints_names_partitions_and_starts_and_creates_nothing(primary, backup, topic, tmp_path: Path):
     create(primary, topic, 3)
+    write(primary, topic, rows(10))
     file = tmp_path / "m.properties"
     file.write_text(
         f"clusters=primary,backup\nprimary.bootstrap.servers={primary.bootstrap}\n"
@@ -143,4 +145,6 @@ def test_plan_prints_names_partitions_and_starts_and_creates_nothing(primary, ba
     found = run_cli("plan", str(file))
     assert found.returncode == 0, found.stderr
     assert f"{topic} -> primary.{topic} (is created with 3; partition@start 0@begin, 1@begin, 2@begin)" in found.stdout
+    told = r"\n  space: [1-9]\S* \w?i?B on primary, 0 B on backup; its brokers have [\d.,]+ \w+ free\n"
+    assert re.search(told, found.stdout), found.stdout
     assert f"primary.{topic}" not in AdminClient({"bootstrap.servers": backup.bootstrap}).list_topics(timeout=10).topics

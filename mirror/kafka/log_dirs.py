@@ -1,0 +1,91 @@
+"""Read how much disk a cluster's topics take, and how much is free: brokers say it to those who may DESCRIBE the cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from mirror.config.client_values import ClientError
+from mirror.config.clients import ClientOptions, client_options
+from mirror.kafka.by_topic import partitions_by_topic
+from mirror.kafka.client import Client
+from mirror.kafka.errors import ErrorCode, KafkaError, check
+from mirror.kafka.messages import Request, make
+from mirror.model.flow_plan import Key
+
+WITHIN_S = 10.0
+
+
+class LogDirsUnknown(Exception):
+    """The cluster does not tell; the message says why."""
+
+
+class LogDirs(NamedTuple):
+    """What brokers say of their disks.
+
+    Attributes:
+        sizes: Bytes of each topic-partition's log, its largest replica.
+        free: Bytes that are free on all brokers together; None where one of them does not tell (before Kafka 3.3).
+    """
+
+    sizes: Mapping[Key, int]
+    free: int | None
+
+
+def log_dirs(client: Mapping[str, str], places: Iterable[Key]) -> LogDirs:
+    """Ask all brokers of a cluster.
+
+    Args:
+        client: Java properties of a client that may DESCRIBE the cluster.
+        places: Topic-partitions whose sizes are wanted; those that are not there have none.
+
+    Raises:
+        LogDirsUnknown: A broker refuses, or does not answer.
+    """
+    try:
+        return asyncio.run(asyncio.wait_for(_asked(client_options(client), list(places)), WITHIN_S))
+    except TimeoutError as error:
+        raise LogDirsUnknown(f"no answer within {WITHIN_S:.0f} s") from error
+    except (ClientError, KafkaError, OSError) as error:
+        raise LogDirsUnknown(str(error) or type(error).__name__) from error
+
+
+async def _asked(options: ClientOptions, places: list[Key]) -> LogDirs:
+    client = await Client.opened(options)
+    try:
+        request = _describe_log_dirs(places)
+        answers = await asyncio.gather(*(client.ask(node, request) for node in client.metadata.brokers))
+    finally:
+        await client.close()
+    return joined(answers)
+
+
+def joined(answers: Iterable[Any]) -> LogDirs:
+    """Join the brokers' answers; raises KafkaError where one refuses."""
+    sizes: dict[Key, int] = {}
+    free: list[int] = []
+    for answer in answers:
+        check(getattr(answer, "error_code", ErrorCode.none), "its log dirs")
+        volumes = set()
+        for found in answer.results:
+            check(found.error_code, "its log dirs")
+            volumes.add((getattr(found, "total_bytes", -1), getattr(found, "usable_bytes", -1)))
+            for topic in found.topics:
+                for part in topic.partitions:
+                    key = topic.name, part.partition_index
+                    sizes[key] = max(sizes.get(key, 0), part.partition_size)
+        free += [usable for _, usable in volumes]  # two folders that say the same are of one volume
+    return LogDirs(sizes, None if min(free, default=-1) < 0 else sum(free))
+
+
+def _describe_log_dirs(places: Iterable[Key]) -> Request:
+    def build(module: ModuleType, _: int) -> Any:
+        topics = tuple(
+            make(module.DescribableLogDirTopic, topic=topic, partitions=tuple(partitions))
+            for topic, partitions in partitions_by_topic(places).items()
+        )
+        return make(module.DescribeLogDirsRequest, topics=topics)
+
+    return Request(35, 1, 4, build)
