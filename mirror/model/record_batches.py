@@ -36,7 +36,6 @@ from mirror.model.records import (
 __all__ = ["CODECS", "HEADER", "CorruptBatch", "records"]
 
 _OVERHEAD = struct.Struct(">qi")
-_EPOCH, _EPOCH_AT = struct.Struct(">i"), 12
 _CRC_FROM = 21  # the CRC covers the attributes and all that follows
 _LOG_APPEND_TIME = 0x08
 _TRANSACTIONAL = 0x10
@@ -58,17 +57,13 @@ class Batch(NamedTuple):
     base_timestamp: int
     max_timestamp: int
     producer_id: int
+    leader_epoch: int  # of who appended it, -1 where the format has none
     count: int  # type: ignore[assignment]  # of records; hides a method of tuples that nobody calls
 
     @property
     def codec(self) -> int:
         """Number of the compression codec (0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd)."""
         return self.attributes & CODEC_BITS
-
-    @property
-    def leader_epoch(self) -> int:
-        """Epoch of the leader that appended the batch, -1 where the format has none."""
-        return int(_EPOCH.unpack_from(self.data, _EPOCH_AT)[0]) if self.magic == 2 else NO_EPOCH
 
     @property
     def is_control(self) -> bool:
@@ -129,10 +124,10 @@ def batches(data: bytes) -> Iterator[Batch]:
         if magic < 2:  # a message of the formats before 0.11 may be smaller than the header of the present one
             yield _legacy(view[at:stop], base, magic)
         else:
-            _, _, _, _, crc, attributes, delta, first, last, producer, _, _, count = HEADER.unpack_from(view, at)
+            _, _, epoch, _, crc, attributes, delta, first, last, producer, _, _, count = HEADER.unpack_from(view, at)
             if crc32c(view[at + _CRC_FROM : stop]) != crc:
                 raise CorruptBatch(f"the batch at source offset {base} does not match its CRC")
-            yield Batch(view[at:stop], magic, base, base + delta, attributes, first, last, producer, count)
+            yield Batch(view[at:stop], magic, base, base + delta, attributes, first, last, producer, epoch, count)
         at = stop
 
 
@@ -140,7 +135,7 @@ def _legacy(view: memoryview, base: int, magic: int) -> Batch:
     """Describe a magic 0 or 1 message set; its offset field holds the *last* offset of a compressed wrapper."""
     found = list(records(view))
     first = found[0].offset if found else base
-    return Batch(view, magic, first, base, 0, NO_TIMESTAMP, NO_TIMESTAMP, -1, len(found))
+    return Batch(view, magic, first, base, 0, NO_TIMESTAMP, NO_TIMESTAMP, -1, NO_EPOCH, len(found))
 
 
 def whole(batch: Batch, codec: int | None, level: int | None = None) -> Outgoing:

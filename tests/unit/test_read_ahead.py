@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 
 from mirror.config.clients import produce_options
 from mirror.model.flow_plan import Assigned
-from mirror.model.record_batches import CODECS, Batch, Outgoing, Packer, batches, stamped
+from mirror.model.record_batches import CODECS, Batch, Outgoing, Packer, batches, committed, stamped
 from mirror.model.records import body_of
 from mirror.replication.partition import Partition
 from mirror.replication.read_ahead import BUDGET_BYTES, LEAST_FETCH_BYTES, Packing
 
 CONTROL = 0x20  # attribute of a batch that holds a transaction's marker
+TRANSACTIONAL = 0x10
 
 
 def partition(*, spread_over: int = 0) -> Partition:
@@ -158,3 +159,15 @@ def test_without_a_max_request_size_the_targets_own_limits_decide():
     (outgoing,) = (packing.next_batches(one) or {}).values()
     assert outgoing.count == 2
     assert not packing.is_too_large(outgoing)
+
+
+def test_epochs_are_those_of_batches_also_of_aborted_ones_of_which_nothing_is_kept():
+    packing, one = Packing(produce_options({})), partition()
+    first, second, third = fetched([1, 1, 1], start=0)
+    aborted = second._replace(attributes=second.attributes | TRANSACTIONAL, producer_id=9, leader_epoch=4)
+    seen = list(committed([first._replace(leader_epoch=3), aborted, third._replace(leader_epoch=4)], [(9, 0)]))
+    assert len(seen[1].data) == 0
+    for batch in seen:
+        packing.take_in(one, batch)
+    assert [one.epochs.at(offset) for offset in (1, 2, 3)] == [3, 4, 4]
+    assert fetched([1], start=7)[0].leader_epoch == -1, "a producer writes none"
