@@ -11,7 +11,7 @@ from mirror.config.clients import client_options, produce_options
 from mirror.handover.lease import NETWORK
 from mirror.kafka.fetcher import Source
 from mirror.kafka.target import Target
-from mirror.model.flow_plan import FlowPlan, Window
+from mirror.model.flow_plan import FlowPlan, Key, Window
 from mirror.model.slot_lease import GRACE_S
 
 
@@ -28,10 +28,13 @@ class Throttled(NamedTuple):
 
 @dataclass(slots=True)
 class Connections:
-    """The clients of one flow."""
+    """The clients of one flow, and what a window leaves for the next one here."""
 
     source: Source
     target: Target
+    busy: frozenset[Key] = (
+        frozenset()
+    )  # topic-partitions of the source that had data at the end of the last window here
     is_dirty: bool = False  # something was left unacknowledged: the producer must not live on
 
     @property

@@ -1,6 +1,9 @@
 """Fetch ahead from the source: two fetchers for each broker, one for topic-partitions with data and one for the idle ones.
 
 A topic-partition is read from its leader, or from the replica in the mirror's rack that its leader names (KIP-392).
+
+A: A topic-partition is always asked for by one of the two, while there is room for it: one that has data again leaves the fetch
+   of the idle ones when the other one asks for it.
 """
 
 from __future__ import annotations
@@ -8,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from mirror.config.clients import FetchOptions
 from mirror.kafka.client import Purpose
@@ -32,6 +35,7 @@ HOT_S = 3.0  # a topic-partition quiet for longer joins the cold fetch, which ma
 RETRY_S = 0.2
 LONGEST_RETRY_S = 5.0
 REFRESH_S = 5.0
+LOOKS_S = 0.1  # how often a fetcher looks whether a pause has ended, beside what wakes it
 SILENT_S = 1.0  # behind the longest wait that a fetch asks for
 
 
@@ -47,6 +51,7 @@ class Fetching:
         options: FetchOptions,
         packing: Packing,
         pauses: Pauses,
+        busy_before: Collection[Key],
         on_batches: Callable[[Partition], None],
         on_doubt: Callable[[Partition], None],
     ) -> None:
@@ -59,6 +64,7 @@ class Fetching:
             options: How to read.
             packing: Takes in what was read.
             pauses: Pause what cannot be read.
+            busy_before: What had data at the end of an earlier window; the others begin as idle ones.
             on_batches: Gets a topic-partition that has batches to send.
             on_doubt: Gets a topic-partition whose topic may be another one.
         """
@@ -73,11 +79,21 @@ class Fetching:
         self._loop = asyncio.get_running_loop()
         self._by_node: dict[int, list[Partition]] = {}
         self._busy: dict[int, dict[Partition, None]] = {}  # by node, of these: those with data lately
+        self._asked_busy: dict[int, Mapping[Key, From]] = {}  # by node: what a fetch under way asks of these
+        self._has_work = asyncio.Event()  # a topic-partition has data again
         self._fetchers: dict[tuple[int, bool], asyncio.Task[None]] = {}
         self._asked_s: dict[tuple[int, bool], float] = {}  # by fetcher: when it asked what is not answered yet
         self._logged: set[str] = set()
         self._rack = options.rack
         self._is_stopping = False
+        for key, partition in partitions.items():
+            partition.is_hot = key in busy_before
+            partition.last_data_s = self._loop.time()
+
+    @property
+    def busy(self) -> frozenset[Key]:
+        """What has had data lately."""
+        return frozenset(key for key, partition in self._partitions.items() if partition.is_hot)
 
     def follow_leaders(self) -> None:
         """Have each broker asked for what is to be read from it, as the metadata say now; raises what ended a fetcher."""
@@ -127,8 +143,12 @@ class Fetching:
             share = self._packing.share(len(self._fetchers))
             wanted = self._wanted(node, is_cold=is_cold) if share else {}
             if not wanted:
-                await self._wait_for_room()
+                # Who has something to ask for waits until there is room for it; acknowledgements are nothing to the others.
+                is_short = not share or (not is_cold and bool(self._busy.get(node)))
+                await _woken(self._packing.room if is_short else self._has_work)
                 continue
+            if not is_cold:
+                self._asked_busy[node] = wanted
             self._packing.reserve(share)
             self._asked_s[node, is_cold] = self._loop.time()
             try:
@@ -154,6 +174,8 @@ class Fetching:
                 await asyncio.sleep(min(RETRY_S * 2**failures, LONGEST_RETRY_S))
                 await self.refresh()
             finally:
+                if not is_cold:
+                    self._asked_busy.pop(node, None)
                 self._asked_s.pop((node, is_cold), None)
                 self._packing.unreserve(share)
 
@@ -164,25 +186,26 @@ class Fetching:
                 partition.read_replica = None
                 self._rack = ""
 
-    async def _wait_for_room(self) -> None:
-        self._packing.room.clear()
-        try:
-            await asyncio.wait_for(self._packing.room.wait(), 0.1)
-        except TimeoutError:
-            return
-
     def _wanted(self, node: int, *, is_cold: bool) -> dict[Key, From]:
         """Return what to ask of one broker now: where to read each topic-partition from that has room to queue it."""
         now = self._loop.time()
+        most, missed = self._options.max_partition_bytes, frozenset[Partition]()
+        everyone: Iterable[Partition] = self._busy.get(node, ())
         if is_cold:
             self._cool(node, now)
-        everyone: Iterable[Partition] = self._by_node.get(node, ()) if is_cold else self._busy.get(node, ())
-        most = self._options.max_partition_bytes
+            everyone, missed = self._by_node.get(node, ()), self._missed(node)
         return {
-            (partition.assigned.topic, partition.assigned.partition): partition.fetched_from(most)
+            _key(partition): partition.fetched_from(most)
             for partition in everyone
-            if partition.is_hot != is_cold and partition.has_room(now)
+            if (partition.is_hot != is_cold or partition in missed) and partition.has_room(now)
         }
+
+    def _missed(self, node: int) -> frozenset[Partition]:
+        """Return what has data again, and the fetch of the busy ones that is under way does not ask for."""
+        asked = self._asked_busy.get(node)
+        if asked is None:
+            return frozenset()
+        return frozenset(partition for partition in self._busy.get(node, ()) if _key(partition) not in asked)
 
     def _cool(self, node: int, now: float) -> None:
         """Let topic-partitions that have been quiet join the fetch of the idle ones."""
@@ -196,6 +219,7 @@ class Fetching:
         if not partition.is_hot:
             partition.is_hot = True
             self._busy.setdefault(node, {})[partition] = None
+            self._has_work.set()
 
     async def _take(self, node: int, fetched: list[Fetched], asked: Mapping[Key, From]) -> None:
         """Queue what a fetch brought."""
@@ -307,6 +331,18 @@ class Fetching:
             return
         partition.truncated_to = latest
         self._on_doubt(partition)
+
+
+def _key(partition: Partition) -> Key:
+    return partition.assigned.topic, partition.assigned.partition
+
+
+async def _woken(event: asyncio.Event) -> None:
+    """Wait until an event is set from now on, or some time."""
+    event.clear()
+    timer = asyncio.get_running_loop().call_later(LOOKS_S, event.set)
+    await event.wait()
+    timer.cancel()
 
 
 def raise_failure(task: asyncio.Task[None] | None) -> None:

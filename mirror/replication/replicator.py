@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from metrics.reports import SlotReport
 from mirror.config.clients import FetchOptions
 from mirror.handover.lease import LeaseTerm
 from mirror.kafka.fetcher import Source
 from mirror.kafka.target import Target
+from mirror.model.flow_plan import Key
 from mirror.model.paused_topics import Paused
 from mirror.replication.fetching import Fetching, raise_failure
 from mirror.replication.identities import Identities
@@ -39,6 +40,7 @@ class Replicator:
         settlement: Settlement,
         identities: Identities,
         lease: LeaseTerm | None,
+        busy_before: Collection[Key],
     ) -> None:
         """Take what a window has opened and placed.
 
@@ -53,6 +55,7 @@ class Replicator:
             settlement: When acknowledged batches count.
             identities: Tells which topics they are.
             lease: Nothing is sent while it is not valid; None where the target itself refuses who may not write.
+            busy_before: What had data at the end of an earlier window.
         """
         by_key = {(p.assigned.topic, p.assigned.partition): p for p in partitions}
         self._packing = packing
@@ -75,6 +78,7 @@ class Replicator:
             options=fetch,
             packing=packing,
             pauses=pauses,
+            busy_before=busy_before,
             on_batches=self._sending.send_next,
             on_doubt=self._placement.doubt,
         )
@@ -84,6 +88,11 @@ class Replicator:
     def needs_new_producer(self) -> bool:
         """True when the target does not take what this one sends any more."""
         return self._sending.needs_new_producer
+
+    @property
+    def busy(self) -> frozenset[Key]:
+        """What has had data lately."""
+        return self._fetching.busy
 
     def report(self, slot: SlotReport) -> SlotReport:
         """Return a report with what the time was spent on."""

@@ -241,7 +241,7 @@ class FlowWindow:
             ending.cancel()
             keeper.cancel()
             await asyncio.gather(keeper, return_exceptions=True)
-        throttled_s = connections.throttled_s.since(throttled_s)
+        throttled_s, connections.busy = connections.throttled_s.since(throttled_s), replicator.busy
         if replicator.needs_new_producer:
             connections.is_dirty = self._had_failure = True
         if replicator.has_silent_source:
@@ -415,4 +415,5 @@ def replicator_of(
         settlement=settlement,
         identities=Identities(plan, connections.source, target),
         lease=None if plan.is_exactly_once else lease,
+        busy_before=connections.busy,
     )

@@ -14,6 +14,8 @@ from mirror.kafka.fetch_session import From
 from mirror.kafka.fetcher import Fetched, Source
 from mirror.model.flow_plan import Assigned, Key
 from mirror.model.leader_epochs import LeaderEpochs
+from mirror.model.record_batches import CODECS, Packer, stamped
+from mirror.model.records import body_of
 from mirror.replication.fetching import Fetching
 from mirror.replication.partition import Partition
 from mirror.replication.pauses import Pauses
@@ -70,6 +72,7 @@ class Asked:
             options=fetch_options({"client.rack": "here"}),
             packing=Packing(produce_options({})),
             pauses=create_autospec(Pauses, instance=True),
+            busy_before=[PLACE],
             on_batches=lambda _: None,
             on_doubt=doubt,
         )
@@ -80,8 +83,14 @@ class Asked:
 
 
 def partition() -> Partition:
-    epochs = LeaderEpochs.before_position(50, 3)
-    return Partition(Assigned("t", "a.t", 0, ""), 50, 50, epochs=epochs, last_data_s=float("inf"))  # never idle
+    return Partition(Assigned("t", "a.t", 0, ""), 50, 50, epochs=LeaderEpochs.before_position(50, 3))
+
+
+def stamped_batch() -> bytes:
+    """One record at offset 0, as a source tells it."""
+    packer = Packer(CODECS["none"], 1 << 20)
+    packer.append(0, body_of(b"k", b"v"), 0)
+    return b"".join(stamped(packer.build().data, -1, -1, -1, transactional=False))
 
 
 def played(*answers: list[Fetched] | Exception) -> tuple[Asked, Partition]:
@@ -128,3 +137,52 @@ def test_where_retention_has_deleted_an_epoch_the_offset_is_asked_for_without_it
     asked, one = asyncio.run(run())
     assert [at.last_epoch for _, _, at in asked.fetches] == [3, -1]
     assert (one.position, one.truncated_to, asked.doubted) == (50, None, [])
+
+
+def test_what_has_data_again_is_asked_for_all_the_time():
+    """Otherwise its next record would wait for the end of a fetch that does not ask for it, half a second."""
+    other = ("t", 1)
+    data = stamped_batch()
+
+    async def run() -> list[tuple[Purpose, list[Key]]]:
+        quiet, woken = Partition(Assigned("t", "a.t", 0, ""), 0, 0), Partition(Assigned("t", "a.t", 1, ""), 0, 0)
+        asked: list[tuple[Purpose, list[Key]]] = []
+        answer_idle, is_over = asyncio.Event(), asyncio.Event()
+
+        async def fetch(node: int, wanted: Mapping[Key, From], limits: FetchLimits, purpose: Purpose) -> list[Fetched]:
+            asked.append((purpose, sorted(wanted)))
+            if purpose is Purpose.IDLE_FETCH and len([1 for which, _ in asked if which is purpose]) == 1:
+                await answer_idle.wait()
+                return [Fetched(*other, ErrorCode.none, 1, 0, [], data)]
+            if len(asked) == 3:
+                is_over.set()
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        source = create_autospec(Source, instance=True)
+        source.leader.return_value = LEADER
+        source.fetch = fetch
+        fetching = Fetching(
+            "a->b",
+            source,
+            {PLACE: quiet, other: woken},
+            options=fetch_options({}),
+            packing=Packing(produce_options({})),
+            pauses=create_autospec(Pauses, instance=True),
+            busy_before=[PLACE],
+            on_batches=lambda _: None,
+            on_doubt=lambda _: None,
+        )
+        fetching.follow_leaders()
+        await asyncio.sleep(0)
+        answer_idle.set()
+        async with asyncio.timeout(10):
+            await is_over.wait()
+        assert fetching.busy == {PLACE, other}
+        assert woken.position == 1
+        await fetching.stop()
+        return asked
+
+    asked = asyncio.run(run())
+    assert sorted(asked[:2]) == [(Purpose.DATA, [PLACE]), (Purpose.IDLE_FETCH, [other])]
+    assert asked[2] == (Purpose.IDLE_FETCH, [other])
