@@ -8,6 +8,7 @@ from metrics.verdict import Status
 from mirror.commands import failover_check, lag, plan, positions, translate
 from mirror.commands.translate import Place
 from mirror.flows.stored_positions import Position
+from mirror.kafka.log_dirs import LogDirs
 from mirror.lag.failover import Answer, FailOver
 from mirror.lag.rows import LagRow
 from mirror.lag.text import checker_text
@@ -71,7 +72,9 @@ def test_positions():
     assert positions._text(flow, parts, found, Source()) == sample(positions.EXAMPLES)
 
 
-def test_plan():
+def test_plan(monkeypatch):
+    told = {"a": LogDirs({("orders", 0): int(12.4 * (1 << 30))}, None), "b": LogDirs({}, 310 << 30)}
+    monkeypatch.setattr(plan, "log_dirs", lambda client, _: told[client])
     topic = SimpleNamespace(source=SimpleNamespace(name="orders", partitions=2), remote="a.orders")
     state = SimpleNamespace(
         flow=SimpleNamespace(
@@ -79,6 +82,9 @@ def test_plan():
             source=SimpleNamespace(alias="a"),
             target=SimpleNamespace(alias="b"),
             consumer={},
+            source_admin="a",
+            target_admin="b",
+            replication_factor=3,
             sync_configs=SimpleNamespace(enabled=False),
             sync_acls=SimpleNamespace(enabled=False),
         ),
