@@ -40,9 +40,7 @@ class Recorder(WindowRecorder):
         self._ends_s: dict[Labels, float] = {}  # by topic-partition: when its log end was read
         self._judged_s: dict[Labels, float] = {}  # by flow: when its verdicts were made
         self._clocks_s: dict[Labels, float] = {}  # by flow and cluster: when its clock was read
-        self._checkpoints: dict[
-            Labels, list[tuple[float, float]]
-        ] = {}  # by group and topic-partition: when, latency ms
+        self._checkpoints: dict[Labels, list[tuple[float, float]]] = {}  # by place of a group: when, latency ms
 
     def snapshot(self, *, now_s: float | None = None) -> dict[str, dict[Labels, Value]]:
         """Return what is known at `now_s` (epoch seconds, by default the present): every family's series by its name."""

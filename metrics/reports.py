@@ -87,11 +87,6 @@ class WindowReport(NamedTuple):
     read_ahead_bytes: int = 0
 
     @property
-    def is_idle(self) -> bool:
-        """True where there is nothing to tell: nothing was replicated, lost or rewound, and it is not paused."""
-        return not (self.records or self.lost or self.rewinds or self.reason)
-
-    @property
     def of_slot(self) -> SlotReport | None:
         """Return how the slot's window went, None where another row tells of it."""
         if self.lease_wait_ms is None:

@@ -21,7 +21,7 @@ class WindowRecorder(Store):
 
     def __init__(self) -> None:
         super().__init__()
-        self._busy: dict[Labels, set[Labels]] = {}  # by slot: what its last report had something to tell of
+        self._told: dict[Labels, set[Labels]] = {}  # by slot: the topic-partitions of its last report
 
     def reports(self, rows: Sequence[WindowReport], *, now_s: float) -> None:
         """Take in replication reports."""
@@ -31,19 +31,19 @@ class WindowRecorder(Store):
         self._clocks(rows)
 
     def _idle(self, rows: Sequence[WindowReport]) -> None:
-        """Take in that what a slot had something to tell of, and leaves out now, is idle."""
-        told: dict[Labels, dict[Labels, WindowReport]] = {}
+        """Take in that what a slot told of the last time, and leaves out now, is idle."""
+        told: dict[Labels, set[Labels]] = {}
         for row in rows:
-            told.setdefault((row.source, row.target, str(row.slot)), {})[_place(row)] = row
+            told.setdefault((row.source, row.target, str(row.slot)), set()).add(_place(row))
         with self._lock:
-            for slot, found in told.items():
-                for labels in self._busy.get(slot, set()) - found.keys():
+            for slot, places in told.items():
+                for labels in self._told.get(slot, set()) - places:
                     if labels in self._series[_RATES[0]]:  # else it has left the flow
                         for name in (*_RATES, *_PAUSES):
                             self._set(name, labels, 0.0)
                         for name in _SPREADS.values():
                             self._has_measured_nothing(name, labels)
-                self._busy[slot] = {labels for labels, row in found.items() if not row.is_idle}
+            self._told |= told
 
     def _has_measured_nothing(self, name: str, labels: Labels) -> None:
         """Leave a gap, which says so; the last value stays."""

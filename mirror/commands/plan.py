@@ -100,9 +100,7 @@ def _space_lines(state: FlowState) -> list[str]:
     except LogDirsUnknown as error:
         return [f"  space: not known ({error})"]
     there, here = sum(theirs.sizes.values()), sum(ours.sizes.values())
-    to_come = sum(
-        max(0, size - ours.sizes.get(crosses[key], 0)) for key, size in theirs.sizes.items() if key in crosses
-    )
+    to_come = sum(max(0, size - ours.sizes.get(crosses[key], 0)) for key, size in theirs.sizes.items())
     return space_lines(
         flow.source.alias, flow.target.alias, there, here, to_come, ours.free, max(1, flow.replication_factor)
     )

@@ -114,7 +114,7 @@ def positions(settings: Settings, args: Namespace) -> int:
         place = (assigned.remote_topic, assigned.partition)
         tail = PositionMetadata.parse(found[place].metadata).tail if place in found else ""
         metadata = PositionMetadata(assigned.topic_id, tail)
-        changed[place] = Position(wanted[assigned.topic, assigned.partition], str(metadata))
+        changed[place] = Position(wanted[assigned.key], str(metadata))
     write_positions(flow, plan.group, changed)
     print(_text(plan, places, {**found, **changed}, source))
     return 0

@@ -21,8 +21,7 @@ _SLIPS = frozenset({"emit.heartbeats"})  # of Kafka's own page; MirrorMaker igno
 _KNOWN = FLOW_KEYS | WORKER_KEYS | {"security.protocol"}
 _ROLES = re.compile(r"^((source|target)\.cluster|(source\.|target\.)?(consumer|producer|admin)|producer\.override)\.")
 
-_CHANGES = "it changes records, and here they cross as they are; what it masks or leaves out would be mirrored"
-_CODE = {"transforms": _CHANGES, "predicates": _CHANGES}
+_CODE = ("transforms", "predicates")
 _CONVERTERS = ("key.converter", "value.converter", "header.converter")
 _BYTES = ("org.apache.kafka.connect.converters.ByteArrayConverter", "ByteArrayConverter", "ByteArray")
 _LISTS = ("topics", "topics.exclude", "groups", "groups.exclude", "config.properties.exclude")
@@ -65,7 +64,11 @@ def _each(found: Assigned) -> Iterator[tuple[str, Entry]]:
 
 def _refuse_code(sub: str, entry: Entry) -> None:
     if sub in _CODE:
-        raise refusal(entry, f"is not done here: {_CODE[sub]}. Remove the line if that is wanted.")
+        raise refusal(
+            entry,
+            "is not done here: it changes records, and here they cross as they are; what it masks or leaves out would be "
+            "mirrored. Remove the line if that is wanted.",
+        )
     if sub in _CONVERTERS and text(entry) not in _BYTES:
         raise refusal(
             entry,

@@ -67,7 +67,7 @@ class FlowState:
     refresh_due: Due = field(default_factory=Due)
     configs_due: Due = field(default_factory=Due)
     acls_due: Due = field(default_factory=Due)
-    has_none: bool = False  # no topic matches, which was logged
+    matching: int | None = None  # topics of the source that match, without heartbeats; None: nobody has looked yet
     logged_gone: set[str] = field(default_factory=set)  # remote topics that were deleted, logged already
     slots_before: int = 0  # that the flow's lease topic was made for when it was first looked at
     membership: Membership | None = None
@@ -108,7 +108,7 @@ class FlowState:
         flow, before = self.flow, self.plan
         on_source, on_target = self.source.topics(), self.target.topics()
         self.topics = matched(flow, on_source)
-        self._warn_of_nothing(len(on_source))
+        self._count_matching(len(on_source))
         ensure_internal(flow, self.source, self.target, on_source=on_source, on_target=on_target, slots=slots)
         gone = self._gone(on_target)
         replaced = self._replaced(on_target)
@@ -129,21 +129,17 @@ class FlowState:
         self.plan = flow_plan(flow, self.topics, self.remote, first=self.first, remote_ids=ids)
         return self.plan != before
 
-    def matched_topics(self) -> list[str]:
-        """Return the names of the source's topics that the settings match; without heartbeats, which no setting names."""
-        return [name for m in self.topics if not self.flow.policy.is_heartbeats(name := m.source.name)]
-
-    def _warn_of_nothing(self, topics: int) -> None:
-        """Say, once until it changes, that no topic matches: it may be meant so, or a slip of the settings."""
-        has_none = not self.matched_topics()
-        if has_none and not self.has_none:
+    def _count_matching(self, topics: int) -> None:
+        """Count the topics that match, and say, once until it changes, that none does: it may be a slip of the settings."""
+        before, is_heartbeats = self.matching, self.flow.policy.is_heartbeats
+        self.matching = sum(not is_heartbeats(found.source.name) for found in self.topics)
+        if self.matching == 0 and before != 0:
             log.warning(
                 "%s: its settings match none of the %d topics on %s; nothing is mirrored until they match one",
                 self.flow.name,
                 topics,
                 self.flow.source.alias,
             )
-        self.has_none = has_none
 
     def fence(self) -> None:
         """End what producers of slots that there are no more have left open; raises ClusterUnavailable."""

@@ -51,7 +51,7 @@ class FlowMaps:
             offset, metadata = found.get((assigned.remote_topic, assigned.partition), (-1, ""))
             if offset < 0:
                 continue
-            key = (assigned.topic, assigned.partition)
+            key = assigned.key
             self.positions[key] = offset
             self.maps.setdefault(key, OffsetMap()).extend(Tail(PositionMetadata.parse(metadata).tail).runs)
 

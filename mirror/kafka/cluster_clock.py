@@ -6,17 +6,15 @@ leader itself that is the moment of the answer. Nothing is written for it.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
-from mirror.config.client_values import ClientError
-from mirror.config.clients import ClientOptions, client_options
 from mirror.kafka.client import Client
-from mirror.kafka.errors import ErrorCode, KafkaError, UnsupportedError, name_of
+from mirror.kafka.errors import ErrorCode, UnsupportedError, name_of
 from mirror.kafka.messages import Request
+from mirror.kafka.question import asked
 
 WITHIN_S = 5.0
 ASKED = 3  # times; the quickest answer says most
@@ -39,22 +37,14 @@ def clock_skew(client: Mapping[str, str]) -> float:
     Raises:
         ClockUnknown: The cluster has no KRaft controller, does not show it to this client, or does not answer.
     """
-    try:
-        return asyncio.run(asyncio.wait_for(_skew(client_options(client)), WITHIN_S))
-    except TimeoutError as error:
-        raise ClockUnknown(f"no answer within {WITHIN_S:.0f} s") from error
-    except UnsupportedError as error:
-        raise ClockUnknown("its brokers do not tell it (Kafka 3.3 or newer with KRaft does)") from error
-    except (ClientError, KafkaError, OSError) as error:
-        raise ClockUnknown(str(error) or type(error).__name__) from error
+    return asked(client, _skew, within_s=WITHIN_S, unknown=ClockUnknown)
 
 
-async def _skew(options: ClientOptions) -> float:
-    client = await Client.opened(options)
+async def _skew(client: Client) -> float:
     try:
         answers = [await _asked(client) for _ in range(ASKED)]
-    finally:
-        await client.close()
+    except UnsupportedError as error:
+        raise ClockUnknown("its brokers do not tell it (Kafka 3.3 or newer with KRaft does)") from error
     return skew_between(*min(answers, key=lambda answer: answer[2] - answer[0]))
 
 

@@ -7,12 +7,11 @@ from collections.abc import Iterable, Mapping
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from mirror.config.client_values import ClientError
-from mirror.config.clients import ClientOptions, client_options
 from mirror.kafka.by_topic import partitions_by_topic
 from mirror.kafka.client import Client
-from mirror.kafka.errors import ErrorCode, KafkaError, check
+from mirror.kafka.errors import ErrorCode, check
 from mirror.kafka.messages import Request, make
+from mirror.kafka.question import asked
 from mirror.model.flow_plan import Key
 
 WITHIN_S = 10.0
@@ -44,22 +43,12 @@ def log_dirs(client: Mapping[str, str], places: Iterable[Key]) -> LogDirs:
     Raises:
         LogDirsUnknown: A broker refuses, or does not answer.
     """
-    try:
-        return asyncio.run(asyncio.wait_for(_asked(client_options(client), list(places)), WITHIN_S))
-    except TimeoutError as error:
-        raise LogDirsUnknown(f"no answer within {WITHIN_S:.0f} s") from error
-    except (ClientError, KafkaError, OSError) as error:
-        raise LogDirsUnknown(str(error) or type(error).__name__) from error
+    request = _describe_log_dirs(list(places))
 
+    async def question(cluster: Client) -> LogDirs:
+        return joined(await asyncio.gather(*(cluster.ask(node, request) for node in cluster.metadata.brokers)))
 
-async def _asked(options: ClientOptions, places: list[Key]) -> LogDirs:
-    client = await Client.opened(options)
-    try:
-        request = _describe_log_dirs(places)
-        answers = await asyncio.gather(*(client.ask(node, request) for node in client.metadata.brokers))
-    finally:
-        await client.close()
-    return joined(answers)
+    return asked(client, question, within_s=WITHIN_S, unknown=LogDirsUnknown)
 
 
 def joined(answers: Iterable[Any]) -> LogDirs:

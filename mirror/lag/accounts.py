@@ -48,8 +48,9 @@ class Accounts:
             if state.name in served:
                 emits_heartbeats = state.flow.heartbeats.enabled and state.name in ours
                 self._recorder.awaits(state.name, heartbeats=emits_heartbeats, now_s=time.time())
+            if state.matching is not None:
+                self._recorder.matches(state.name, topics=state.matching)
             if state.plan is not None:
-                self._recorder.matches(state.name, topics=len(state.matched_topics()))
                 served_plan = state.served()
                 self._recorder.serves(
                     state.name,

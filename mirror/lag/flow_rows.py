@@ -54,7 +54,7 @@ class FlowRows:
 
     def _row(self, assigned: Assigned, found: FlowOffsets, poll: BoundedPoll) -> LagRow:
         """Return a row with its verdict, whose time lag is not known yet."""
-        at = found.of[assigned.topic, assigned.partition]
+        at = found.of[assigned.key]
         row = LagRow(
             group=self._flow.name,
             cluster=self._source.alias,

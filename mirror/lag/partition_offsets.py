@@ -79,7 +79,7 @@ class FlowOffsets:
 def joined(plan: FlowPlan, positions: Positions, logs: LogBounds | None, *, is_target_read: bool) -> FlowOffsets:
     """Join positions and log bounds. An answer may be older than the plan, and have other topic-partitions than it."""
     starts, ends, _ = logs or NO_BOUNDS
-    keys = [(assigned.topic, assigned.partition) for assigned in plan.partitions]
+    keys = [assigned.key for assigned in plan.partitions]
     of = {key: PartitionOffsets(positions.offsets.get(key), starts.get(key), ends.get(key)) for key in keys}
     return FlowOffsets(positions, is_target_read, logs, of)
 

@@ -40,6 +40,11 @@ class Assigned(NamedTuple):
     spread_over: int = 0
     remote_id: str = ""
 
+    @property
+    def key(self) -> Key:
+        """Return the topic-partition as the source calls it."""
+        return self.topic, self.partition
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowPlan:

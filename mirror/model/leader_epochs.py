@@ -1,8 +1,8 @@
 """The leader epochs of what was read of a topic-partition: with them a broker finds that its log was truncated (KIP-320). Pure.
 
-Each leader of a topic-partition has an epoch, which is written into the batches that it appends. Who asks for an offset and says
-which epoch the record before it has, is told where the log differs: there the log was truncated, by a leader that did not have
-all records, and whatever lies behind is not what was read.
+Each leader of a topic-partition has an epoch, and writes it into the batches that it appends. A fetch names the epoch of the
+record before its offset. Where the log differs from that, the broker answers with the offset from which on it differs: a leader
+that did not have all records has truncated the log there, and has appended others.
 """
 
 from __future__ import annotations

@@ -195,7 +195,7 @@ class Fetching:
             self._cool(node, now)
             everyone, missed = self._by_node.get(node, ()), self._missed(node)
         return {
-            _key(partition): partition.fetched_from(most)
+            partition.assigned.key: partition.fetched_from(most)
             for partition in everyone
             if (partition.is_hot != is_cold or partition in missed) and partition.has_room(now)
         }
@@ -205,7 +205,7 @@ class Fetching:
         asked = self._asked_busy.get(node)
         if asked is None:
             return frozenset()
-        return frozenset(partition for partition in self._busy.get(node, ()) if _key(partition) not in asked)
+        return frozenset(partition for partition in self._busy.get(node, ()) if partition.assigned.key not in asked)
 
     def _cool(self, node: int, now: float) -> None:
         """Let topic-partitions that have been quiet join the fetch of the idle ones."""
@@ -281,7 +281,7 @@ class Fetching:
 
     def _has_moved(self, node: int, partition: Partition) -> bool:
         """Tell whether another leader is known: a refusal names it, on newer brokers."""
-        return self._source.leader(partition.assigned.topic, partition.assigned.partition) not in (None, node)
+        return self._source.leader(*partition.assigned.key) not in (None, node)
 
     def _diverged(self, partition: Partition, offset: int) -> None:
         """Go back to where the log has what was read: behind that, a leader that lacked records has appended others."""
@@ -296,7 +296,7 @@ class Fetching:
         if not partition.has_arrived_whole:
             partition.retried(self._loop.time() + RETRY_S)  # first let what was read arrive
             return
-        key, asked = (partition.assigned.topic, partition.assigned.partition), partition.position
+        key, asked = partition.assigned.key, partition.position
         try:
             earliest = (await self._source.offsets({key: EARLIEST}))[key]
             latest = (await self._source.offsets({key: LATEST}))[key]
@@ -311,9 +311,8 @@ class Fetching:
             return
         if partition.position != asked or not partition.is_placed:
             return  # another fetch has moved it meanwhile, or had the same answer
-        if (
-            earliest <= asked <= latest
-        ):  # the log has grown, or retention has deleted all that had its last record's epoch
+        if earliest <= asked <= latest:
+            # The log has grown, or retention has deleted all records of the epoch that the fetch named.
             partition.epochs = LeaderEpochs()
             return
         if asked < earliest:
@@ -331,10 +330,6 @@ class Fetching:
             return
         partition.truncated_to = latest
         self._on_doubt(partition)
-
-
-def _key(partition: Partition) -> Key:
-    return partition.assigned.topic, partition.assigned.partition
 
 
 async def _woken(event: asyncio.Event) -> None:

@@ -160,7 +160,7 @@ class Partition:
 
     @property
     def is_idle(self) -> bool:
-        """True where this window has nothing to tell of it."""
+        """True where this window has nothing to tell of it: nothing was replicated, lost or rewound, and it is not paused."""
         return not (self.tally.records or self.tally.lost or self.tally.rewinds or self.reason)
 
     # --- its identity -------------------------------------------------------------------------------------------
@@ -184,11 +184,11 @@ class Partition:
 
         The same one as before while nothing has changed: a fetch of many idle ones compares them by their identity first.
         """
-        at, ids, epoch = self._from, self.ids, self.epochs.last
-        is_same = at is not None and (at.offset, at.max_bytes, at.last_epoch) == (self.position, max_bytes, epoch)
-        if at is None or not is_same or self._from_ids != ids:
-            at = self._from = From(self.position, max_bytes, id_of(TopicIds.parse(ids).source), epoch)
-            self._from_ids = ids
+        at, place = self._from, (self.position, max_bytes, self.epochs.last, self.ids)
+        if at is None or (at.offset, at.max_bytes, at.last_epoch, self._from_ids) != place:
+            topic_id = id_of(TopicIds.parse(self.ids).source)
+            at = self._from = From(self.position, max_bytes, topic_id, self.epochs.last)
+            self._from_ids = self.ids
         return at
 
     @property

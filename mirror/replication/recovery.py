@@ -22,7 +22,6 @@ from mirror.kafka.fetcher import Source
 from mirror.kafka.log_reader import TooMuchError, read_batches, records_from
 from mirror.kafka.protocol import EARLIEST, LATEST
 from mirror.model import record_batches
-from mirror.model.flow_plan import Key
 from mirror.model.offset_map import OffsetMap
 from mirror.model.record_batches import Batch
 from mirror.replication.partition import Partition, Pause
@@ -182,11 +181,11 @@ async def _behind(
     new = {p for p in partitions if p.start == EARLIEST or (p.start is None and p.tail.runs.last is None)}
     ends = await target.offsets(dict.fromkeys(remote, LATEST))
     target_starts = await target.offsets({(p.assigned.remote_topic, p.assigned.partition): EARLIEST for p in new})
-    source_starts = await source.offsets({(p.assigned.topic, p.assigned.partition): EARLIEST for p in new})
+    source_starts = await source.offsets({p.assigned.key: EARLIEST for p in new})
     found, unknown = [], set()
     for place, partition in remote.items():
         last = partition.tail.runs.last
-        key: Key = (partition.assigned.topic, partition.assigned.partition)
+        key = partition.assigned.key
         source_from: int | KafkaError | None
         target_from: int | KafkaError | None
         if last is not None:
@@ -263,7 +262,7 @@ async def _compared(
             )
             theirs = await read_batches(
                 source,
-                (assigned.topic, assigned.partition),
+                assigned.key,
                 behind.source_from,
                 records_from(ours, behind.target_from),
                 isolation_level,

@@ -57,7 +57,7 @@ class Replicator:
             lease: Nothing is sent while it is not valid; None where the target itself refuses who may not write.
             busy_before: What had data at the end of an earlier window.
         """
-        by_key = {(p.assigned.topic, p.assigned.partition): p for p in partitions}
+        by_key = {p.assigned.key: p for p in partitions}
         self._packing = packing
         self._pauses = pauses
         self._settlement = settlement

@@ -76,7 +76,7 @@ class Scope:
     def pieces(self) -> Iterator[Piece]:
         """Yield all pieces, oldest first per topic-partition; what has no map is noted in `unmapped`."""
         for assigned in self.partitions:
-            key, place = (assigned.topic, assigned.partition), (assigned.remote_topic, assigned.partition)
+            key, place = assigned.key, (assigned.remote_topic, assigned.partition)
             runs = list(self.maps.get(key, OffsetMap()))
             if not any(run.records for run in runs):
                 self.unmapped.append(assigned)
