@@ -27,6 +27,50 @@ def lines(frame: pd.DataFrame, *, x: str, x_title: str, y_title: str, descriptio
     st.altair_chart(chart)
 
 
+# By lightness as much as by hue, on light and on dark.
+TONES = {"ill": "#c8323a", "warn": "#e09a1a", "unknown": "#8a6fc4", "idle": "#8f959e", "ok": "#2f9e79"}
+
+
+def lag_over_time(frame: pd.DataFrame, *, window_from: pd.Timestamp | None, rule: str, description: str) -> None:
+    """Draw lag (columns time, lag) over time, the part from `window_from` marked with the rule that judged it."""
+    drawn = (
+        altair.Chart(frame)
+        .mark_area(aria=False, line=True, opacity=0.25, point={"filled": True, "aria": False, "size": 18})
+        .encode(
+            x=altair.X("time", type="temporal", title=None),
+            y=altair.Y("lag", type="quantitative", title="records behind", scale=altair.Scale(zero=True)),
+        )
+    )
+    layers = [drawn]
+    if window_from is not None and not frame.empty:
+        span = pd.DataFrame({"from": [window_from], "to": [frame["time"].max()], "rule": [rule]})
+        mark = altair.Chart(span).mark_rect(aria=False, opacity=0.15, color="#e09a1a")
+        layers.insert(0, mark.encode(x=altair.X("from", type="temporal", title=None), x2="to", tooltip=["rule"]))
+    chart = altair.layer(*layers).properties(description=description, height=240).configure_axis(aria=False)
+    st.altair_chart(chart)
+
+
+def timeline(frame: pd.DataFrame, *, description: str) -> None:
+    """Draw a bar for each row (lane, what, tone, from, to), a line for each lane and what."""
+    shown = frame.assign(line=frame["lane"] + ": " + frame["what"])
+    chart = (
+        altair.Chart(shown, description=description)
+        .mark_bar(aria=False, cornerRadius=2, height=14, minBandSize=3)
+        .encode(
+            x=altair.X("from", type="temporal", title=None),
+            x2="to",
+            y=altair.Y("line", type="nominal", title=None, sort=list(dict.fromkeys(shown["line"]))),
+            color=altair.Color(
+                "tone", type="nominal", legend=None, scale=altair.Scale(domain=list(TONES), range=list(TONES.values()))
+            ),
+            tooltip=["lane", "what", "from", "to"],
+        )
+        .properties(height={"step": 22})
+        .configure_axis(aria=False, labelLimit=360)
+    )
+    st.altair_chart(chart)
+
+
 def bars(values: Mapping[int, float], *, x_title: str, y_title: str, description: str) -> None:
     """Draw a bar for each key; `description` is the chart's text alternative."""
     frame = pd.DataFrame({"key": list(values), "value": list(values.values())})

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 from streamlit.starlette import App
 
+from app.api import ROUTES
+from app.inspection import settings
 from metrics.http_access import CHALLENGE, REFUSAL, HttpAccess
-from mirror.config.given import settings_of
 
 _OPEN = "/_stcore/health"  # for the process that starts us; it shows nothing
 
@@ -40,5 +40,6 @@ class Login:
 
 app = App(
     Path(__file__).with_name("main.py"),
-    middleware=[Middleware(Login, access=settings_of(sys.argv[1:]).mirror.http)],
+    routes=ROUTES,
+    middleware=[Middleware(Login, access=settings().mirror.http)],
 )

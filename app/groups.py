@@ -7,11 +7,13 @@ import time
 import pandas as pd
 import streamlit as st
 
-from app.session import exposition, live, plain, settings
-from app.tables import at_least, failovers, readiness_table
-from mirror.lag.failover import Answer, FailOver, facts_of, judged
+from app.failovers import answers
+from app.inspection import exposition, settings
+from app.session import live, plain
+from app.tables import failovers, readiness_table
+from mirror.lag.failover import Answer
+from mirror.lag.flow_summary import at_least, summaries
 from mirror.lag.rows import Snapshot
-from mirror.lag.served_metrics import served_facts
 from mirror.lag.text import duration
 
 
@@ -22,7 +24,7 @@ def page() -> None:
 
 
 def _draw(snapshot: Snapshot) -> None:
-    for answer in _answers(snapshot):
+    for answer in sorted(answers(snapshot, summaries(snapshot)), key=lambda each: (each.answer, each.flow)):
         draw = {Answer.GO: st.success, Answer.GO_WITH_LOSS: st.warning, Answer.NO: st.error}[answer.answer]
         reasons = [*answer.vetoes, *answer.costs, *answer.unknowns]
         draw(f"**{plain(answer.flow)}: {answer.answer.words}**" + "".join(f"\n- {plain(reason)}" for reason in reasons))
@@ -60,27 +62,12 @@ def _draw(snapshot: Snapshot) -> None:
     )
 
 
-def _answers(snapshot: Snapshot) -> list[FailOver]:
-    """Return whether one may fail over, flow by flow, the worst first."""
-    flows = {row.group: row.cluster for row in snapshot.rows if row.is_flow}
-    try:
-        text: str | None = exposition(settings().mirror.metrics_address)
-    except OSError:
-        text = None
-    answers = []
-    for flow, source in flows.items():
-        target = flow.removeprefix(f"{source}->")
-        served = served_facts(text, source, target) if text is not None else None
-        answers.append(judged(facts_of(flow, snapshot, source=source, target=target, served=served)))
-    return sorted(answers, key=lambda each: (each.answer, each.flow))
-
-
 def _readiness() -> None:
     """Draw what the appliance's checkpoints say of each group, which only it knows."""
     st.subheader("Where they would go on")
     address = settings().mirror.metrics_address
     try:
-        frame = readiness_table(exposition(address), time.time())
+        frame = readiness_table(exposition(), time.time())
     except OSError as error:
         st.info(f"The appliance does not answer at {plain(address)} ({plain(str(error))}); it would say so here.")
         return

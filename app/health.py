@@ -1,27 +1,43 @@
-"""Page: what the appliance says of itself."""
+"""Page: is the appliance well? What it says of itself, in sentences; the numbers behind them below."""
 
 from __future__ import annotations
 
+import time
+
 import streamlit as st
 
-from app.session import exposition, live, plain, settings
+from app.findings import findings
+from app.inspection import exposition, settings
+from app.session import ROW_HEIGHT, live, plain
 from app.tables import health_table
+from app.verdicts import coloured
+from metrics.verdict import Status
 from mirror.lag.rows import Snapshot
 
 
 def page() -> None:
     """Draw the page."""
-    st.title("Is the mirror itself well?")
+    st.title("Health of the mirror", anchor=False)
     live(_draw)
 
 
 def _draw(_: Snapshot) -> None:
     address = settings().mirror.metrics_address
     try:
-        text = exposition(address)
+        text = exposition()
     except OSError as error:
         st.warning(f"The appliance does not answer at {plain(address)} ({plain(str(error))}). Lag is read without it.")
         return
-    st.dataframe(
-        health_table(text), hide_index=True, alt="What the appliance says of itself, with the meaning of each number"
-    )
+    found = findings(text, time.time())
+    ill = [finding for finding in found if finding.status is not Status.OK]
+    if not ill:
+        st.success(f"The appliance at {plain(address)} is well.", icon=":material/check_circle:")
+    for finding in found:
+        st.markdown(f"{coloured(finding.status)} {plain(finding.sentence)}")
+    with st.expander("The numbers", expanded=False):
+        st.dataframe(
+            health_table(text),
+            hide_index=True,
+            row_height=ROW_HEIGHT,
+            alt="What the appliance says of itself, with the meaning of each number",
+        )

@@ -1,28 +1,30 @@
-"""Page: which alerts fired, and how the lag went; from a Prometheus, where one is configured."""
+"""Page: what happened when - alerts, verdicts, restarts, take-overs; from a Prometheus, where one is configured."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
-from app.charts import lines
-from app.session import plain, settings
-from app.tables import incident_table
+from app.charts import lines, timeline
+from app.inspection import settings
+from app.past import FIRING, Span, spans
+from app.session import ROW_HEIGHT, plain
+from dashboards.recording import FLOW_LAG_SECONDS
 from mirror.errors import MirrorError
+from mirror.lag.text import duration
 from mirror.runtime.prometheus import Prometheus
 
-RANGES = {"1 h": 3600, "6 h": 6 * 3600, "1 d": 86_400, "7 d": 7 * 86_400}
+RANGES = {"1 h": 3600, "6 h": 6 * 3600, "1 d": 86_400, "7 d": 7 * 86_400, "30 d": 30 * 86_400}
 POINTS = 240
-FIRING = 'ALERTS{alertname=~"KafkaMirror.*",alertstate="firing"}'
-LAG = "max by (source, target) (source_target:kafka_mirror_lag_seconds:max)"  # recorded: one series a flow, also for a week
 
 
 def page() -> None:
     """Draw the page."""
-    st.title("Past incidents")
+    st.title("Incidents", anchor=False)
     url = settings().mirror.app_prometheus_url
     if not url:
         st.info("No Prometheus is configured: set mirror.app.prometheus.url in the mirror's file to see the past here.")
@@ -30,15 +32,12 @@ def page() -> None:
     chosen = st.segmented_control("How far back", list(RANGES), default="1 d", key="back", bind="query-params") or "1 d"
     step_s = max(15.0, RANGES[chosen] / POINTS)
     try:
-        fired, lag = (_range(url, query, RANGES[chosen], step_s) for query in (FIRING, LAG))
+        happened = _spans(url, RANGES[chosen], step_s)
+        lag = _lag(url, RANGES[chosen], step_s)
     except MirrorError as error:
         st.warning(plain(str(error)))
         return
-    frame = incident_table(fired, step_s)
-    if frame.empty:
-        st.success("No alert fired in this time.", icon=":material/check_circle:")
-    else:
-        st.dataframe(frame, hide_index=True, alt="Alerts that fired, the newest first")
+    _happened(happened)
     st.subheader("Longest wait of a record, by flow", anchor=False)
     lines(
         _drawn(lag),
@@ -47,6 +46,34 @@ def page() -> None:
         y_title="seconds",
         description="How long the longest waiting record of each flow waited",
     )
+
+
+def _happened(happened: list[Span]) -> None:
+    told = [span for span in happened if span.said.lane != "version"]
+    if not told:
+        st.success("No alert fired in this time, and every verdict was OK.", icon=":material/check_circle:")
+    timeline(frame_of(happened), description="What happened when; the table below has the same")
+    if told:
+        st.dataframe(
+            incident_table(told), hide_index=True, row_height=ROW_HEIGHT, alt="What happened, the newest first"
+        )
+
+
+def frame_of(happened: Iterable[Span]) -> pd.DataFrame:
+    """Return spans for drawing, the worst lanes on top."""
+    content = [
+        (span.said.lane, span.said.what, span.said.tone, _time(span.from_s), _time(span.to_s)) for span in happened
+    ]
+    return pd.DataFrame(content, columns=["lane", "what", "tone", "from", "to"])
+
+
+def incident_table(happened: Iterable[Span]) -> pd.DataFrame:
+    """Return what happened, the newest first."""
+    content = [
+        (span.said.lane, span.said.what, _when(span.from_s), _when(span.to_s), duration(span.to_s - span.from_s))
+        for span in sorted(happened, key=lambda span: -span.to_s)
+    ]
+    return pd.DataFrame(content, columns=["Kind", "What", "From", "To", "Lasted"])
 
 
 def alerts_firing() -> list[str]:
@@ -66,10 +93,17 @@ def _now(url: str) -> set[str]:
     return {each["metric"]["alertname"] for each in Prometheus(url).query(FIRING)}
 
 
-@st.cache_data(ttl=10, show_spinner=False)
-def _range(url: str, query: str, back_s: float, step_s: float) -> list[dict[str, Any]]:
+@st.cache_data(ttl=10, show_spinner="Asking Prometheus ...")
+def _spans(url: str, back_s: float, step_s: float) -> list[Span]:
     now_s = time.time()
-    return Prometheus(url).query_range(query, start_s=now_s - back_s, end_s=now_s, step_s=step_s)
+    return spans(Prometheus(url), start_s=now_s - back_s, end_s=now_s, step_s=step_s)
+
+
+@st.cache_data(ttl=10, show_spinner=False)
+def _lag(url: str, back_s: float, step_s: float) -> list[dict[str, Any]]:
+    now_s = time.time()
+    longest = f"max_over_time({FLOW_LAG_SECONDS}[{round(step_s)}s])"
+    return Prometheus(url).query_range(longest, start_s=now_s - back_s, end_s=now_s, step_s=step_s)
 
 
 def _drawn(lag: list[dict[str, Any]]) -> pd.DataFrame:
@@ -81,3 +115,11 @@ def _drawn(lag: list[dict[str, Any]]) -> pd.DataFrame:
         for each in lag
     }
     return pd.DataFrame(columns).rename_axis("time").reset_index()
+
+
+def _time(time_s: float) -> pd.Timestamp:
+    return pd.Timestamp(time_s, unit="s")
+
+
+def _when(time_s: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(time_s))

@@ -3,30 +3,47 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import streamlit as st
 
-from app.session import NUMBERS, live
-from app.tables import link, narrowed, table, worst_first
+from app.inspection import watch
+from app.session import ROW_HEIGHT, columns, live, with_sparklines
+from app.tables import link, narrowed, totals
 from metrics.verdict import Status
-from mirror.lag.rows import Snapshot
+from mirror.lag.flow_summary import worst_first
+from mirror.lag.rows import LagRow, Snapshot
 from mirror.lag.text import checker_text, csv_text, json_text
 
 TEXTS = ("source", "target", "group", "topic", "partition", "search")
+LINES: dict[str, Callable[[LagRow], tuple[str, str]] | None] = {
+    "topic-partitions": None,
+    "topics": lambda row: (row.group, row.topic),
+    "groups": lambda row: (row.group, ""),
+}
 
 
 def page() -> None:
     """Draw the page."""
-    st.title("Lag")
-    columns = st.columns([3, 3, 1, 2, 2, 2], vertical_alignment="bottom")
-    columns[0].text_input("Group", key="group", bind="query-params", placeholder="a->b, or a consumer group")
-    columns[1].text_input("Topic", key="topic", bind="query-params", placeholder="on either side")
-    columns[2].text_input("Partition", key="partition", bind="query-params")
-    columns[3].text_input("Search", key="search", bind="query-params", placeholder="part of any name")
-    columns[4].selectbox("Status", ["", *(status.name for status in Status)], key="status", bind="query-params")
-    columns[5].toggle("Only lagging", key="only_lagging", bind="query-params")
+    st.title("Lag", anchor=False)
+    _filters(watch().latest())
     live(_draw)
+
+
+def _filters(snapshot: Snapshot) -> None:
+    """Draw what chooses rows; each stands in the address. Names that are not there now can be typed."""
+    groups = sorted({row.group for row in snapshot.rows})
+    topics = sorted({name for row in snapshot.rows for name in (row.topic, row.remote_topic) if name})
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        for label, key, names in (("Group", "group", groups), ("Topic", "topic", topics)):
+            given = st.query_params.get(key)
+            options = ["", *names] if given in (None, *names) else ["", given, *names]
+            st.selectbox(label, options, key=key, bind="query-params", accept_new_options=True, width=220)
+        st.text_input("Partition", key="partition", bind="query-params", width=80)
+        st.text_input("Search", key="search", bind="query-params", placeholder="part of any name", width=180)
+        st.selectbox("Status", ["", *(each.name for each in Status)], key="status", bind="query-params", width=130)
+        st.selectbox("A line for each of the", list(LINES), key="lines", bind="query-params", width=170)
+        st.toggle("Only what is behind", key="only_lagging", bind="query-params")
 
 
 def _draw(snapshot: Snapshot) -> None:
@@ -40,14 +57,32 @@ def _draw(snapshot: Snapshot) -> None:
         )
     )
     st.caption(f"{len(rows):,} of {len(snapshot.rows):,} rows")
+    by = LINES[state.get("lines") or "topic-partitions"]
+    if by is None:
+        _rows(rows)
+    else:
+        st.dataframe(
+            totals(rows, by),
+            hide_index=True,
+            column_config=columns(),
+            placeholder="unknown",
+            row_height=ROW_HEIGHT,
+            alt="Totals of the chosen rows, worst first",
+        )
+    _exports(snapshot, rows)
+
+
+def _rows(rows: Sequence[LagRow]) -> None:
     chosen = st.dataframe(
-        table(rows),
+        with_sparklines(rows),
         hide_index=True,
         key="rows",
         on_select="rerun",
         selection_mode="single-row",
-        column_config=NUMBERS,
+        column_config=columns(),
         placeholder="unknown",
+        row_height=ROW_HEIGHT,
+        height="content" if len(rows) <= 20 else 620,
         alt="Offsets, log ends and lag of groups by topic-partition, worst first",
     )
     for number in chosen.selection.rows[:1]:
@@ -55,13 +90,16 @@ def _draw(snapshot: Snapshot) -> None:
             st.link_button(
                 "Why? The chosen topic-partition in detail", link("partition", rows[number]), icon=":material/search:"
             )
-    exports = st.columns(6)
+
+
+def _exports(snapshot: Snapshot, rows: Sequence[LagRow]) -> None:
     stamp = time.strftime("%Y%m%d-%H%M%S")
     texts: tuple[tuple[str, str, str, Callable[[], str]], ...] = (
         ("CSV", "csv", "text/csv", lambda: csv_text(rows)),
         ("JSON", "json", "application/json", lambda: json_text(snapshot, rows)),
         ("Checker's text", "txt", "text/plain", lambda: checker_text(rows)),
     )
-    for column, (label, suffix, mime, text) in zip(exports, texts, strict=False):
-        # A callable: ten thousand rows are made into a text when somebody asks for it, not at each refresh.
-        column.download_button(label, text, f"lag-{stamp}.{suffix}", mime, on_click="ignore", key=f"export_{suffix}")
+    with st.container(horizontal=True):
+        for label, suffix, mime, text in texts:
+            # A callable: ten thousand rows are made into a text when somebody asks for it, not at each refresh.
+            st.download_button(label, text, f"lag-{stamp}.{suffix}", mime, on_click="ignore", key=f"export_{suffix}")

@@ -1,44 +1,86 @@
-"""Page: is anything behind, what, and why?"""
+"""Page: which flow is ill, since when, how much would be lost, and where to look? What stays on the wall."""
 
 from __future__ import annotations
 
+import time
+
 import streamlit as st
 
+from app import components, heat_map
+from app.failovers import answers
+from app.flow_bars import FlowBar, bars_html, headline
 from app.incidents import alerts_firing
+from app.inspection import settings, watch
+from app.past import flow_points
 from app.session import explained, live, plain
-from app.tables import MEANING, at_least, coloured, summaries, worst_first
+from metrics.trend import Point, ill_since, joined
+from metrics.verdict import Status
+from mirror.errors import MirrorError
+from mirror.lag.flow_summary import summaries, worst_first
 from mirror.lag.rows import Snapshot
+from mirror.runtime.prometheus import Prometheus
 
-WORST = 10
+WORST = 100  # rows of the table; the page Lag has all
 
 
 def page() -> None:
     """Draw the page."""
-    st.title("Is the mirror level?")
     live(_draw)
 
 
 def _draw(snapshot: Snapshot) -> None:
     flows = summaries(snapshot)
+    st.title(plain(headline(flows)), anchor=False)
+    _alerts()
+    if not flows:
+        if not snapshot.problems:
+            st.info("No flow has topic-partitions yet: does a topic match, and does the appliance run?")
+        return
+    trend, past = watch().trend, _past()
+    bars = [
+        FlowBar(flow=flow, points=points, ill_since=ill_since(points), failover=answer)
+        for flow, answer in zip(flows, answers(snapshot, flows), strict=True)
+        for points in (joined(past.get(flow.name, []), trend.of(flow.name)),)
+    ]
+    components.flow_bars(bars_html(bars, time.time()))
+    st.subheader("Topic-partitions", anchor=False)
+    components.heat_map(
+        heat_map.cells(snapshot.rows),
+        legend=heat_map.legend_html(snapshot.rows),
+        summary=heat_map.summary(snapshot.rows),
+    )
+    _where_to_look(snapshot)
+
+
+def _where_to_look(snapshot: Snapshot) -> None:
+    behind = [row for row in snapshot.rows if row.is_flow and (row.lag != 0 or row.status is not Status.OK)]
+    if not behind:
+        st.success("Everything is on the target.", icon=":material/check_circle:")
+        return
+    worst = worst_first(behind)[:WORST]
+    st.subheader("Where to look", anchor=False)
+    if len(worst) < len(behind):
+        st.caption(f"The {len(worst)} worst of {len(behind):,} that are behind or not known; the page Lag has all.")
+    explained(worst, alt="The topic-partitions with the worst verdicts, and a link to the reason for each")
+
+
+def _past() -> dict[str, list[Point]]:
+    """Return the last hour as Prometheus has it; {} without one: then there is what this process and the appliance saw."""
+    url = settings().mirror.app_prometheus_url
+    if not url:
+        return {}
+    try:
+        return _flow_points(url)
+    except MirrorError:
+        return {}  # _alerts has said that it does not answer
+
+
+@st.cache_data(ttl=30, show_spinner=False)
+def _flow_points(url: str) -> dict[str, list[Point]]:
+    return flow_points(Prometheus(url), time.time())
+
+
+def _alerts() -> None:
     firing = alerts_firing()
     if firing:
         st.error(f"Alerts that fire now: {plain(', '.join(firing))}.", icon=":material/notifications_active:")
-    if not flows and not snapshot.problems:
-        st.info("No flow has topic-partitions yet: does a topic match, and does the appliance run?")
-    for flow in flows:
-        st.subheader(f"{coloured(flow.worst)} {plain(flow.name)}", anchor=False)
-        st.write(f"{MEANING[flow.worst].capitalize()}.")
-        columns = st.columns(4)
-        columns[0].metric("Topic-partitions", f"{flow.partitions:,}")
-        columns[1].metric("Known to be fresh", f"{flow.fresh:.1%}")
-        columns[2].metric("Records waiting", at_least(flow.lag, flow.unknown))
-        columns[3].metric("Longest wait", flow.waits)
-    flow_rows = [row for row in snapshot.rows if row.is_flow and (row.lag != 0 or row.status > 1)]
-    if flow_rows:
-        worst = worst_first(flow_rows)[:WORST]
-        st.subheader("Where to look", anchor=False)
-        explained(worst, alt="The topic-partitions with the worst verdicts, and a link to the reason for each")
-    elif flows:
-        st.success("Everything is on the target.", icon=":material/check_circle:")
-    answers = [f"{plain(alias)} {'answers' if is_up else 'does not answer'}" for alias, is_up in snapshot.clusters]
-    st.caption(f"Clusters: {', '.join(answers)}.")

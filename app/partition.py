@@ -1,22 +1,29 @@
-"""Page: one group in one topic-partition: why its verdict is what it is, with the polls that it is made from drawn."""
+"""Page: one group in one topic-partition: why its verdict is what it is, with what it is made from drawn."""
 
 from __future__ import annotations
 
 import time
+from urllib.parse import quote
 
+import pandas as pd
 import streamlit as st
 
-from app.charts import lines
-from app.session import field, fields, live, plain, settings, watch
-from app.tables import MEANING, board_link, coloured, narrowed, window_table, worst_first
-from metrics.verdict import WINDOW
+from app.charts import lag_over_time
+from app.findings import limit, spent_on
+from app.inspection import exposition, settings, watch
+from app.session import field, fields, live, plain
+from app.tables import board_link, narrowed, window_table
+from app.verdicts import MEANING, coloured
+from metrics.verdict import WINDOW, Sample
+from mirror.errors import MirrorError
+from mirror.lag.flow_summary import worst_first
 from mirror.lag.rows import LagRow, Snapshot
 from mirror.lag.text import duration, level_in
+from mirror.runtime.prometheus import FiringAlert, Prometheus
 
 
 def page() -> None:
     """Draw the page."""
-    st.title("One topic-partition")
     fields(("group", "Group"), ("cluster", "Cluster"), ("topic", "Topic"), ("partition", "Partition"))
     live(_draw)
 
@@ -26,6 +33,7 @@ def _draw(snapshot: Snapshot) -> None:
     fitting = narrowed(snapshot.rows, group=field("group"), topic=field("topic"), partition=field("partition"))
     rows = [row for row in worst_first(fitting) if not cluster or row.cluster == cluster]
     if not rows:
+        st.title("One topic-partition", anchor=False)
         st.info("No such topic-partition now. Names are exact here; the page Lag searches.")
         return
     if len(rows) > 1:
@@ -34,31 +42,29 @@ def _draw(snapshot: Snapshot) -> None:
 
 
 def _one(row: LagRow, polled_s: float) -> None:
-    st.subheader(f"{coloured(row.status)} {plain(row.group)}: {plain(row.topic)}-{row.partition}", anchor=False)
+    st.title(f"{coloured(row.status)} {plain(row.group)}: {plain(row.topic)}-{row.partition}", anchor=False)
     st.write(f"**Why:** {plain(row.reason) or 'nothing is known yet'}. {row.status.name} means: {MEANING[row.status]}.")
-    columns = st.columns(6)
-    columns[0].metric("Offset", "unknown" if row.offset is None else f"{row.offset:,}")
-    columns[1].metric("Log end", "unknown" if row.log_end is None else f"{row.log_end:,}")
-    columns[2].metric("Lag", "unknown" if row.lag is None else f"{row.lag:,}")
-    columns[3].metric("First record waits", "none waits" if row.lag == 0 else duration(row.lag_seconds) or "unknown")
-    columns[4].metric("Records/s", "unknown" if row.records_per_s is None else f"{row.records_per_s:,.1f}")
-    columns[5].metric("Level in", level_in(row))
+    _numbers(row)
     if row.lag_seconds:
         written = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(polled_s - row.lag_seconds))
         st.write(f"The first record that is not on the target was written at {written}.")
+    if row.is_flow:
+        _limits(row)
+        _alerts(row)
     samples = watch().window(row)
-    frame = window_table(samples)
-    st.caption(f"The verdict is made from {len(samples)} of {WINDOW} polls.")
-    lines(
-        frame[["seconds", "position", "log end"]],
-        x="seconds",
-        x_title="seconds before the newest poll",
-        y_title="offset",
-        description="Position and log end at the polls of the window; the table below has the numbers",
+    lag_over_time(
+        past_of(samples, watch().row_trends.of(row)),
+        window_from=pd.Timestamp(samples[0].time_s, unit="s") if samples else None,
+        rule=f"{row.status.name}: {row.reason}",
+        description=f"Lag over the last hour; the verdict {row.status.name} is made from the marked part",
     )
-    st.dataframe(
-        frame, hide_index=True, alt="The polls of the window: seconds before the newest, position, log end, lag"
-    )
+    st.caption(f"The verdict is made from {len(samples)} of {WINDOW} polls, the marked part.")
+    with st.expander("The polls", expanded=False):
+        st.dataframe(
+            window_table(samples),
+            hide_index=True,
+            alt="The polls of the window: seconds before the newest, position, log end, lag",
+        )
     if row.is_flow:
         st.write("Kafka's own tool shows the same:")
         command = f"kafka-consumer-groups.sh --bootstrap-server ... --describe --group 'mirror.{row.group}'"
@@ -66,3 +72,70 @@ def _one(row: LagRow, polled_s: float) -> None:
         grafana = settings().mirror.app_grafana_url
         if grafana:
             st.link_button("Board of this topic", board_link(grafana, row), icon=":material/monitoring:")
+
+
+def past_of(samples: list[Sample], minutes: list[tuple[float, int]]) -> pd.DataFrame:
+    """Return the lag of the last hour by time: the polls of the window, before them the largest of each minute."""
+    first_s = samples[0].time_s if samples else float("inf")
+    content = [(at_s, lag) for at_s, lag in minutes if at_s < first_s]
+    content += [(sample.time_s, sample.lag) for sample in samples]
+    frame = pd.DataFrame(content, columns=["time", "lag"])
+    return frame.assign(time=pd.to_datetime(frame["time"], unit="s"))
+
+
+def _numbers(row: LagRow) -> None:
+    def known(value: float | None, form: str) -> str:
+        return "unknown" if value is None else format(value, form)
+
+    numbers = (
+        ("Offset", known(row.offset, ",")),
+        ("Log end", known(row.log_end, ",")),
+        ("Lag", known(row.lag, ",")),
+        ("First record waits", "none waits" if row.lag == 0 else duration(row.lag_seconds) or "unknown"),
+        ("Written/s", known(row.written_per_s, ",.1f")),
+        ("Passed/s", known(row.records_per_s, ",.1f")),
+        ("Level in", level_in(row)),
+    )
+    with st.container(horizontal=True):
+        for name, value in numbers:
+            st.metric(name, value, width=150)
+
+
+def _limits(row: LagRow) -> None:
+    """Say what limits the flow, as the appliance tells."""
+    try:
+        said = limit(spent_on(exposition(), row.cluster, row.group.removeprefix(f"{row.cluster}->")))
+    except OSError:
+        return
+    if said:
+        st.write(f"**What limits {plain(row.group)}:** {plain(said)}.")
+
+
+def _alerts(row: LagRow) -> None:
+    """Draw the alerts that fire about the topic-partition, each with what to do."""
+    url = settings().mirror.app_prometheus_url
+    if not url:
+        return
+    try:
+        firing = [alert for alert in Prometheus(url).firing() if concerns(alert, row)]
+        managers = Prometheus(url).alertmanagers() if firing else []
+    except MirrorError as error:
+        st.warning(plain(str(error)))
+        return
+    for alert in firing:
+        links = [f"[{name}]({url})" for name, url in (("runbook", alert.runbook), ("board", alert.board)) if url]
+        links += [f"[silence]({silence_link(manager, alert)})" for manager in managers[:1]]
+        st.error(f"**{plain(alert.name)}** since {plain(alert.since)}: {plain(alert.summary)} {' · '.join(links)}")
+
+
+def concerns(alert: FiringAlert, row: LagRow) -> bool:
+    """Tell whether an alert is about a row: what it names of the row is the row's."""
+    target = row.group.removeprefix(f"{row.cluster}->")
+    own = {"source": row.cluster, "target": target, "topic": row.remote_topic, "partition": str(row.partition)}
+    return all(alert.labels.get(name, value) == value for name, value in own.items())
+
+
+def silence_link(manager: str, alert: FiringAlert) -> str:
+    """Return the address at which an Alertmanager offers to silence an alert."""
+    matchers = ",".join(f'{name}="{value}"' for name, value in sorted(alert.labels.items()))
+    return f"{manager}/#/silences/new?filter={quote('{' + matchers + '}')}"

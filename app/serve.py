@@ -18,6 +18,8 @@ OPTIONS = {
     "browser.gatherUsageStats": "false",
     "client.toolbarMode": "minimal",
     "client.showErrorDetails": "none",
+    "theme.baseFontSize": "14",
+    "theme.headingFontSizes": "1.5rem, 1.15rem, 1.05rem, 1rem, 1rem, 1rem",
     # Contrast of small and faded text: WCAG AA asks for 4.5, Streamlit's own colours have 3.9.
     "theme.light.primaryColor": "#1a56b0",
     "theme.light.textColor": "#000000",

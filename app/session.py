@@ -1,38 +1,33 @@
-"""Share what every page needs: the watch over the clusters, the refresh interval, banners. The rim to Streamlit."""
+"""Share what every page needs: the refresh interval, banners, the table of rows. The rim to Streamlit."""
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
+import pandas as pd
 import streamlit as st
 
+from app.inspection import watch
 from app.tables import link, table
-from app.watch import Watch
-from mirror.config.given import settings_of
-from mirror.config.settings import Settings
-from mirror.lag.inspector import Inspector
+from app.verdicts import colour, shown
+from metrics.verdict import Status
 from mirror.lag.rows import LagRow, Snapshot
 
-NUMBERS = {
-    name: st.column_config.NumberColumn(name, format="localized", width=100) for name in ("Lag", "Offset", "Log end")
-} | {name: st.column_config.NumberColumn(name, format="%.1f") for name in ("Time lag s", "Records/s")}
-TIMEOUT_S = 5.0
+ROW_HEIGHT = 28  # px; a screen shows many
+SPARKLINES = 500  # rows that have one: a table of thousands is for searching
+STYLE = """<style>
+.stMainBlockContainer { padding: 4.2rem 1.6rem 2rem; }
+.stMainBlockContainer h1 { padding: 0 0 0.3rem; overflow-wrap: anywhere; }
+@media (max-width: 640px) { .stMainBlockContainer { padding: 4rem 0.6rem 1rem; } }
+</style>"""
 REFRESH = {"2 s": 2, "5 s": 5, "15 s": 15, "60 s": 60, "off": None}
 
 
-@st.cache_resource(show_spinner="Reading the clusters ...")
-def settings() -> Settings:
-    """Return the settings that the app was started with."""
-    return settings_of(sys.argv[1:])
-
-
-@st.cache_resource(show_spinner="Reading the clusters ...")
-def watch() -> Watch:
-    """Return the one poller of this process."""
-    found = settings()
-    return Watch(Inspector(found), every_s=found.mirror.poll_interval_s)
+def dense() -> None:
+    """Give the page's room to what it shows."""
+    st.html(STYLE)
 
 
 def live(draw: Callable[[Snapshot], None]) -> None:
@@ -47,16 +42,6 @@ def live(draw: Callable[[Snapshot], None]) -> None:
     st.fragment(drawn, run_every=every)()
 
 
-@st.cache_data(ttl=2, show_spinner=False)
-def exposition(address: str) -> str:
-    """Return what an appliance says on /metrics; for all viewers one request each two seconds.
-
-    Raises:
-        OSError: it does not answer.
-    """
-    return settings().mirror.http.read(address, "/metrics", timeout_s=TIMEOUT_S)
-
-
 def fields(*named: tuple[str, str]) -> None:
     """Draw a text field for each (key, label), its content in the page's address."""
     for column, (key, label) in zip(st.columns(len(named)), named, strict=True):
@@ -68,12 +53,42 @@ def field(key: str) -> str:
     return str(st.session_state.get(key) or "")
 
 
+def columns(*, is_linked: bool = False) -> dict[str, Any]:
+    """Return how the table of rows shows its columns."""
+    statuses = list(Status)
+    labels = st.column_config.MultiselectColumn(
+        "Status", options=[shown(each) for each in statuses], color=[colour(each) for each in statuses], pinned=True
+    )
+    number, text = st.column_config.NumberColumn, st.column_config.TextColumn
+    config: dict[str, Any] = {
+        "Status": labels,
+        "Group": text("Group", pinned=True),
+        "Topic": text("Topic", pinned=True),
+        "Partition": number("Part", pinned=True, width=50),
+        "Last hour": st.column_config.AreaChartColumn("Last hour", y_min=0, width=110, help="Lag, a minute a point"),
+        "Why": text("Why", width=380),
+        **{name: number(name, format="localized", width=100) for name in ("Lag", "Offset", "Log end")},
+        **{name: number(name, format="%.1f", width=90) for name in ("Time lag s", "Written/s", "Passed/s")},
+    }
+    if is_linked:
+        config["Details"] = st.column_config.LinkColumn("Details", display_text="why?", pinned=True)
+    return config
+
+
+def with_sparklines(rows: Sequence[LagRow]) -> pd.DataFrame:
+    """Return the table of rows, with the lag of their last hour while they are not too many to look at."""
+    if len(rows) > SPARKLINES:
+        return table(rows).drop(columns="Last hour")
+    trends = watch().row_trends
+    return table(rows, lambda row: [lag for _, lag in trends.of(row)])
+
+
 def explained(rows: Sequence[LagRow], *, alt: str) -> None:
     """Draw rows as a table with a link to the reason for each."""
-    frame = table(rows)
+    frame = with_sparklines(rows)
     frame.insert(1, "Details", [link("partition", row) for row in rows])
-    details = st.column_config.LinkColumn("Details", display_text="why?")
-    st.dataframe(frame, hide_index=True, column_config={"Details": details, **NUMBERS}, placeholder="unknown", alt=alt)
+    config = columns(is_linked=True)
+    st.dataframe(frame, hide_index=True, column_config=config, placeholder="unknown", row_height=ROW_HEIGHT, alt=alt)
 
 
 def banners(snapshot: Snapshot) -> None:
@@ -81,7 +96,11 @@ def banners(snapshot: Snapshot) -> None:
     now_s = time.time()
     for sentence in watch().trouble(snapshot, now_s):
         st.warning(plain(sentence), icon=":material/warning:")
-    st.caption(f"Read {now_s - snapshot.time_s:.0f} s ago, every {watch().every_s:g} s; this page only reads.")
+    answers = [f"{plain(alias)} {'answers' if is_up else 'does not answer'}" for alias, is_up in snapshot.clusters]
+    clusters = f" Clusters: {', '.join(answers)}." if answers else ""
+    st.caption(
+        f"Read {now_s - snapshot.time_s:.0f} s ago, every {watch().every_s:g} s; this page only reads.{clusters}"
+    )
 
 
 def plain(text: str) -> str:

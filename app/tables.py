@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -11,99 +10,88 @@ from urllib.parse import urlencode
 
 import pandas as pd
 
+from app.verdicts import shown
 from metrics.catalogue import CATALOGUE
-from metrics.objective import FRESH_S
 from metrics.verdict import Sample, Status
+from mirror.lag.flow_summary import at_least, worst_first
 from mirror.lag.rows import LagRow, Snapshot, selected
 from mirror.lag.served_metrics import samples
 from mirror.lag.text import duration, level_in
 
-# A word and a shape, so that no colour need be seen.
-SHAPES = {
-    Status.OK: "●",
-    Status.WARN: "▲",
-    Status.UNKNOWN: "?",
-    Status.STOP: "■",
-    Status.STALL: "■",
-    Status.REWIND: "◀",
-    Status.LOST: "✖",
-}
-COLOURS = {Status.OK: "green", Status.WARN: "orange", Status.UNKNOWN: "violet"}  # every other verdict is red
-MEANING = {
-    Status.OK: "level, keeps pace, or catches up",
-    Status.WARN: "copies, but falls behind",
-    Status.UNKNOWN: "not known: a cluster has not answered",
-    Status.STOP: "the flow has reported nothing",
-    Status.STALL: "stands still while records wait",
-    Status.REWIND: "the position went back",
-    Status.LOST: "records were deleted before they were copied",
-}
 COLUMNS = (
     "Status",
     "Group",
     "Topic",
     "Partition",
     "Lag",
+    "Last hour",
     "Time lag s",
     "Why",
+    "Written/s",
+    "Passed/s",
+    "Level in",
     "Offset",
     "Log end",
-    "Records/s",
-    "Level in",
     "Cluster",
     "Owner",
 )
 
 
-def shown(status: Status) -> str:
-    """Return a verdict as shape and word."""
-    return f"{SHAPES[status]} {status.name}"
-
-
-def coloured(status: Status) -> str:
-    """Return a verdict as shape and word in its colour, as Streamlit's Markdown writes it."""
-    return f":{COLOURS.get(status, 'red')}[{shown(status)}]"
-
-
-def at_least(value: int, unknown: int) -> str:
-    """Return a sum of which some summands may be unknown, as a person says it."""
-    if not unknown:
-        return f"{value:,}"
-    return f"at least {value:,}" if value else "unknown"
-
-
-def table(rows: Sequence[LagRow]) -> pd.DataFrame:
-    """Return rows as the lag table shows them; what is not known is empty, never 0."""
+def table(rows: Sequence[LagRow], lags: Callable[[LagRow], Sequence[int]] = lambda _: ()) -> pd.DataFrame:
+    """Return rows as the lag table shows them; what is not known is empty, never 0. `lags` are those of a row's last hour."""
     content = [
         (
-            shown(row.status),
+            [shown(row.status)],
             row.group,
             row.topic,
             row.partition,
             row.lag,
+            list(lags(row)),
             row.lag_seconds,
             row.reason,
-            row.offset,
-            row.log_end,
+            row.written_per_s,
             row.records_per_s,
             level_in(row),
+            row.offset,
+            row.log_end,
             row.cluster,
             row.owner or "none",
         )
         for row in rows
     ]
-    frame = pd.DataFrame(content, columns=list(COLUMNS))
-    return frame.astype(
-        {"Offset": "Int64", "Log end": "Int64", "Lag": "Int64", "Time lag s": "Float64", "Records/s": "Float64"}
-    )
+    numbers = {"Offset": "Int64", "Log end": "Int64", "Lag": "Int64"}
+    numbers |= dict.fromkeys(("Time lag s", "Written/s", "Passed/s"), "Float64")
+    return pd.DataFrame(content, columns=list(COLUMNS)).astype(numbers)
 
 
-def worst_first(rows: Iterable[LagRow]) -> list[LagRow]:
-    """Order by verdict, then time lag, then lag: what an on-call must see is on top."""
-    return sorted(
-        rows,
-        key=lambda row: (-row.status, -(row.lag_seconds or 0.0), -(row.lag or 0), row.group, row.topic, row.partition),
-    )
+def totals(rows: Iterable[LagRow], by: Callable[[LagRow], tuple[str, str]]) -> pd.DataFrame:
+    """Return a line per topic, or per group, the worst first: `by` says (group, topic or "") of a row."""
+    found: dict[tuple[str, str], list[LagRow]] = {}
+    for row in worst_first(rows):
+        found.setdefault(by(row), []).append(row)
+    content = [
+        (
+            [shown(own[0].status)],
+            *key,
+            len(own),
+            sum(row.lag != 0 for row in own),
+            at_least(sum(row.lag or 0 for row in own), sum(row.lag is None for row in own)),
+            max((row.lag_seconds for row in own if row.lag_seconds is not None), default=None),
+            own[0].reason,
+        )
+        for key, own in found.items()
+    ]
+    columns = [
+        "Status",
+        "Group",
+        "Topic",
+        "Topic-partitions",
+        "Behind",
+        "Records waiting",
+        "Time lag s",
+        "Why, of the worst",
+    ]
+    return pd.DataFrame(content, columns=columns).astype({"Time lag s": "Float64"})
 
 
 def narrowed(
@@ -130,61 +118,6 @@ def narrowed(
         and (not status or row.status.name == status)
         and (not search or search.lower() in f"{row.group} {row.topic} {row.remote_topic} {row.owner}".lower())
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class FlowSummary:
-    """One flow in a line: how many topic-partitions have which verdict, how far it is behind.
-
-    `unknown` are topic-partitions whose lag nobody knows; `lag` is that of the others, `lag_seconds` the longest known, None
-    where none is.
-    """
-
-    name: str
-    partitions: int
-    fresh: float
-    lag: int
-    unknown: int
-    lag_seconds: float | None
-    statuses: Counter[Status]
-
-    @property
-    def worst(self) -> Status:
-        """The worst verdict of any of its topic-partitions."""
-        return max(self.statuses, default=Status.UNKNOWN)
-
-    @property
-    def waits(self) -> str:
-        """How long its longest waiting record waits, as far as anybody knows."""
-        if self.lag_seconds is None:
-            return "unknown"
-        return f"{'at least ' if self.unknown else ''}{duration(self.lag_seconds)}"
-
-
-def summaries(snapshot: Snapshot) -> list[FlowSummary]:
-    """Return the flows of a snapshot, the worst first."""
-    by_flow: dict[str, list[LagRow]] = {}
-    for row in snapshot.rows:
-        if row.is_flow:
-            by_flow.setdefault(row.group, []).append(row)
-    found = [
-        FlowSummary(
-            name,
-            len(rows),
-            sum(is_fresh(row) for row in rows) / len(rows),
-            sum(row.lag or 0 for row in rows),
-            sum(row.lag is None or row.status is Status.UNKNOWN for row in rows),
-            max((row.lag_seconds for row in rows if row.lag_seconds is not None), default=None),
-            Counter(row.status for row in rows),
-        )
-        for name, rows in by_flow.items()
-    ]
-    return sorted(found, key=lambda flow: (-flow.worst, -(flow.lag_seconds or 0.0), flow.name))
-
-
-def is_fresh(row: LagRow) -> bool:
-    """Tell whether a row is known to be no more than the objective's 60 s behind."""
-    return row.status is not Status.UNKNOWN and row.lag_seconds is not None and row.lag_seconds <= FRESH_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,37 +221,6 @@ def _readable(value: float, unit: str) -> str:
     if unit == "epoch seconds":
         return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     return duration(value) if unit == "seconds" else f"{value:,.10g}"
-
-
-def incident_table(series: Iterable[Mapping[str, Any]], step_s: float) -> pd.DataFrame:
-    """Return the alerts that fired, the newest first: from `ALERTS` over a range, one line per alert and labels."""
-    content = []
-    for each in series:
-        labels = {name: value for name, value in each["metric"].items() if name not in _NOT_ABOUT}
-        times = [float(at) for at, _ in each["values"]]
-        about = " ".join(f"{name}={value}" for name, value in sorted(labels.items()))
-        metric = each["metric"]
-        content.append(
-            (
-                metric["alertname"],
-                metric.get("severity", ""),
-                about,
-                _when(times[0]),
-                _when(times[-1]),
-                round(len(times) * step_s / 60, 1),
-                times[-1],
-            )
-        )
-    content.sort(key=lambda row: -row[-1])
-    columns = ["Alert", "Severity", "About", "First", "Last", "Minutes firing"]
-    return pd.DataFrame([row[:-1] for row in content], columns=columns)
-
-
-_NOT_ABOUT = {"__name__", "alertname", "alertstate", "severity", "instance", "job"}
-
-
-def _when(time_s: float) -> str:
-    return datetime.fromtimestamp(time_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def window_table(samples: Sequence[Sample]) -> pd.DataFrame:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import streamlit as st
 
 from app.charts import bars
-from app.session import explained, exposition, field, fields, live, plain, settings
-from app.tables import at_least, coloured, differing_settings, narrowed, worst_first
+from app.inspection import exposition
+from app.session import explained, field, fields, live, plain
+from app.tables import differing_settings, narrowed
+from app.verdicts import coloured
 from metrics.verdict import Status
+from mirror.lag.flow_summary import at_least, worst_first
 from mirror.lag.rows import LagRow, Snapshot
 from mirror.lag.text import duration
 
@@ -63,6 +66,6 @@ def _one(rows: list[LagRow]) -> None:
 def _differing(row: LagRow) -> int | None:
     """Return how many settings of the remote topic differ; None while the appliance, which compares them, does not answer."""
     try:
-        return differing_settings(exposition(settings().mirror.metrics_address), row.group, row.remote_topic)
+        return differing_settings(exposition(), row.group, row.remote_topic)
     except OSError:
         return None

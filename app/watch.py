@@ -7,7 +7,10 @@ import threading
 import time
 from typing import Protocol
 
+from metrics.trend import Trend
 from metrics.verdict import Sample
+from mirror.lag.flow_summary import summaries
+from mirror.lag.row_trends import RowTrends
 from mirror.lag.rows import LagRow, Snapshot
 
 log = logging.getLogger("mirror")
@@ -28,9 +31,12 @@ class Polled(Protocol):
 class Watch:
     """Polls in a thread of its own, as long as the process lives."""
 
-    def __init__(self, polled: Polled, *, every_s: float) -> None:
+    def __init__(self, polled: Polled, *, every_s: float, trend: Trend | None = None) -> None:
+        """Poll `polled` every so many seconds; `trend` is what is known of flows before that."""
         self._polled = polled
         self.every_s = every_s
+        self.trend = trend or Trend()
+        self.row_trends = RowTrends()
         self._latest: Snapshot | None = None
         self._failure = ""
         self._first = threading.Event()
@@ -39,13 +45,19 @@ class Watch:
     def _run(self) -> None:
         while True:
             try:
-                self._latest = self._polled.poll()
+                self._latest = self._take_in(self._polled.poll())
                 self._failure = ""
             except Exception as error:
                 log.exception("a poll failed")
                 self._failure = f"The last poll failed: {type(error).__name__}. The log has the reason."
             self._first.set()
             time.sleep(self.every_s)
+
+    def _take_in(self, snapshot: Snapshot) -> Snapshot:
+        for flow in summaries(snapshot):
+            self.trend.take_in(flow.name, flow.point(snapshot.time_s))
+        self.row_trends.take_in(snapshot.rows, snapshot.time_s)
+        return snapshot
 
     def latest(self, *, wait_s: float = 20.0) -> Snapshot:
         """Return the newest snapshot; the very first caller waits for one, at most `wait_s`."""

@@ -13,7 +13,7 @@ from typing import Any
 from metrics.cap import Labels
 from metrics.catalogue import BY_NAME
 from metrics.objective import FRESH_S
-from metrics.verdict import Status
+from metrics.verdict import FLOW_STATUSES, Status
 
 UNTIL = "kafka_mirror_replicated_until_timestamp_seconds"
 LAG = "kafka_mirror_lag_records"
@@ -117,5 +117,5 @@ def _forget_verdicts(families: Mapping[str, Series], flows: set[Labels]) -> None
             families[STATUS][labels] = float(Status.UNKNOWN)
             counts[labels[:2]] += 1
     for flow, count in counts.items():
-        for status in Status:
+        for status in FLOW_STATUSES:
             families[STATUSES][(*flow, status.name.lower())] = float(count if status is Status.UNKNOWN else 0)

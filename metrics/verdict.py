@@ -21,8 +21,9 @@ LONG_AGO_S = 1.0  # epoch seconds: of a position of which nobody knows how old i
 
 
 class Status(IntEnum):
-    """Burrow's codes; UNKNOWN (its group-level ERR) and LOST are ours. Larger is worse."""
+    """Burrow's codes; IDLE, UNKNOWN (its group-level ERR) and LOST are ours. Larger is worse."""
 
+    IDLE = 0  # a consumer group without a member that reads: nobody's fault; never of a flow
     OK = 1
     WARN = 2
     UNKNOWN = 3
@@ -30,6 +31,9 @@ class Status(IntEnum):
     STALL = 5
     REWIND = 6
     LOST = 7
+
+
+FLOW_STATUSES = tuple(status for status in Status if status is not Status.IDLE)
 
 
 class Sample(NamedTuple):

@@ -17,8 +17,6 @@ from mirror.lag.text import checker_text, csv_text, json_text, wide_text
 from mirror.runtime.text_columns import one_line
 
 TOO_FAR_BEHIND = 1
-CLEAR = "\033[2J\033[H"
-
 
 DESCRIPTION = """\
 Print offset, log end and lag of the mirror's own flows and of every consumer group on its clusters, in the columns and
@@ -26,7 +24,7 @@ widths of Kafka's consumer offset checker. Asks the clusters themselves: the app
 EXAMPLES = """\
 examples:
   kafka-mirror lag mirror.properties --wide --only-lagging      what is behind, since when, and why
-  kafka-mirror lag mirror.properties --group 'a->b' --watch     one flow, again every 5 seconds
+  kafka-mirror lag mirror.properties --group 'a->b' --watch     one flow, live
   kafka-mirror lag mirror.properties --fail-over-lag 0          in a script: exit 1 unless everything is on the target
 prints, for example:
   Group           Topic                          Pid Offset          logSize         Lag             Owner
@@ -52,7 +50,13 @@ def declare(parser: ArgumentParser) -> None:
     shape.add_argument("--json", action="store_true", help="print JSON")
     shape.add_argument("--csv", action="store_true", help="print CSV")
     shape.add_argument(
-        "--watch", type=float, nargs="?", const=5.0, metavar="SECONDS", help="again every 5 seconds, or so many"
+        "--watch",
+        type=float,
+        nargs="?",
+        const=5.0,
+        metavar="SECONDS",
+        help="again every 5 seconds, or so many; in a terminal a live view with keys: s sorts, / filters, l leaves out what "
+        "is level, q quits",
     )
     parser.add_argument(
         "--fail-over-lag", type=int, metavar="N", help="exit with 1 when a lag is above N, or is not known"
@@ -68,11 +72,13 @@ def lag(settings: Settings, args: Namespace) -> int:
     """Print the rows that the command line selects; return the exit code."""
     inspector = Inspector(settings)
     try:
+        if args.watch and sys.stdout.isatty() and sys.stdin.isatty():
+            return _screen(inspector, args)
         while True:
             snapshot = inspector.poll()
             rows = selected(snapshot.rows, groups=args.group, topics=args.topic, only_lagging=args.only_lagging)
             if args.watch:
-                print(CLEAR if sys.stdout.isatty() else "", time.strftime("%H:%M:%S"), sep="")
+                print(time.strftime("%H:%M:%S"))
             print(_text(snapshot, rows, args), end="", flush=True)
             for problem in snapshot.problems:
                 print(f"kafka-mirror: {problem}", file=sys.stderr)
@@ -83,6 +89,20 @@ def lag(settings: Settings, args: Namespace) -> int:
         return 0
     finally:
         inspector.close()
+
+
+def _screen(inspector: Inspector, args: Namespace) -> int:
+    """Show lag live until somebody quits."""
+    from mirror.commands.lag_screen import LagScreen
+
+    LagScreen(
+        inspector.poll,
+        inspector.window,
+        lambda snapshot: selected(snapshot.rows, groups=args.group, topics=args.topic),
+        every_s=args.watch,
+        only_lagging=args.only_lagging,
+    ).run()
+    return 0
 
 
 def _text(snapshot: Snapshot, rows: Sequence[LagRow], args: Namespace) -> str:

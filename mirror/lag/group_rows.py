@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from metrics.verdict import Status
 from mirror.kafka.admin import Admin
 from mirror.kafka.groups import Group, Groups, warn_of_hidden
 from mirror.lag import cluster_offsets
@@ -50,9 +51,17 @@ class GroupRows:
                 log_end=at.log_end,
                 owner=group.owners.get(place, ""),
             )
-            yield self._judge.judged(row, at, now_s=poll.now_s, position_s=poll.now_s)
+            judged = self._judge.judged(row, at, now_s=poll.now_s, position_s=poll.now_s)
+            yield judged if group.owners else _memberless(judged)
 
     def _judged_again(self, row: LagRow, poll: BoundedPoll) -> LagRow:
         """Return a row of before without what is not known any more."""
         known = replace(row, log_end=None, owner="", lag_seconds=None)
         return self._judge.judged(known, PartitionOffsets(), now_s=poll.now_s, position_s=poll.now_s)
+
+
+def _memberless(row: LagRow) -> LagRow:
+    """Return a row of a group without members: where it stands still nothing stalls, for nobody reads."""
+    if row.status is not Status.STALL:
+        return row
+    return replace(row, status=Status.IDLE, reason=f"{row.reason}; the group has no member")

@@ -18,11 +18,13 @@ from metrics.cap import Labels
 from metrics.headroom import Retention, headroom
 from metrics.history import History
 from metrics.recorder import Recorder
-from metrics.verdict import Status
+from metrics.trend import TREND_FILE, Trend
+from metrics.verdict import FLOW_STATUSES, Status
 from mirror.errors import ClusterUnavailable
 from mirror.kafka.admin import Admin
 from mirror.lag.first_unreplicated import FirstUnreplicated
 from mirror.lag.flow_lag import FlowLag
+from mirror.lag.flow_point import point_of
 from mirror.lag.judgement import HISTORY_AGE_S, Judge
 from mirror.lag.partition_offsets import FlowOffsets
 from mirror.lag.patient_poll import PatientPoll, Questions
@@ -66,6 +68,8 @@ class Poller:
         self._history = History()
         self._judge = Judge(self._history, horizon)
         self._verdict_log = VerdictLog()
+        self._trend_file = history_file.with_name(TREND_FILE)
+        self._trend = Trend()
         self._publishes = publishes
         self._reads = reads
         self._flows: dict[str, _Flow] = {}
@@ -75,8 +79,9 @@ class Poller:
         self.polls = 0  # done, good or bad
 
     def load(self) -> None:
-        """Read the polls of the last run."""
+        """Read the polls of the last run, and its flows' last hour."""
         self._history.load(self._file, now_s=time.time(), max_age_s=HISTORY_AGE_S)
+        self._trend.load(self._trend_file, now_s=time.time())
 
     def keep_only(self, partitions: Collection[Labels]) -> None:
         """Forget topic-partitions that left their flow."""
@@ -111,13 +116,18 @@ class Poller:
             on_answer=lambda alias, is_up: self._recorder.cluster(name, alias, is_up=is_up),
         )
         found = flow.lag.read(plan, clusters)
+        until_s: Mapping[Key, float] = {}
         if found.logs is not None:
             self._record_offsets(labels, found, found.logs.read_s)
             until_s = flow.lag.replicated_until_s(plan, found)
             self._record_time_lag(labels, found, until_s, flow.retention.of(plan, source))
             if self._publishes and found.is_target_read:
                 self._publish(plan, source, flow, found.positions.offsets)
-        self._record_verdicts(name, labels.values(), time.time(), since_s)
+        statuses = self._record_verdicts(name, labels.values(), time.time(), since_s)
+        seen = [self._history.of(where) for where in labels.values()]
+        self._trend.take_in(
+            plan.name, point_of(found, until_s, seen, max(statuses, default=Status.UNKNOWN), time.time())
+        )
         is_whole = found.is_target_read and found.logs is not None
         self._log_failures(plan, flow, clusters.failures, is_whole=is_whole)
         if is_whole:
@@ -132,6 +142,7 @@ class Poller:
             self._saved_s = time.monotonic()
             try:
                 self._history.save(self._file)
+                self._trend.save(self._trend_file)
             except OSError as error:
                 log.warning("the last polls cannot be kept in %s: %s", self._file, error)
 
@@ -175,7 +186,10 @@ class Poller:
         for topic, left in nearest.items():
             self._recorder.headroom(topic, left)
 
-    def _record_verdicts(self, flow: Labels, partitions: Collection[Labels], now_s: float, since_s: float) -> None:
+    def _record_verdicts(
+        self, flow: Labels, partitions: Collection[Labels], now_s: float, since_s: float
+    ) -> Collection[Status]:
+        """Record a verdict for each topic-partition; return those that there are."""
         reported_s = self._recorder.value("kafka_mirror_last_progress_timestamp_seconds", flow)
         last_report_s = max(reported_s or self._started_s, since_s)
         verdicts = [
@@ -184,8 +198,9 @@ class Poller:
         for labels, verdict in verdicts:
             self._recorder.status(labels, verdict.status)
         counts = Counter(verdict.status for _, verdict in verdicts)
-        self._recorder.statuses(flow, {status.name.lower(): counts[status] for status in Status}, now_s=now_s)
+        self._recorder.statuses(flow, {status.name.lower(): counts[status] for status in FLOW_STATUSES}, now_s=now_s)
         self._verdict_log.log_changes(flow, verdicts)
+        return counts
 
     def _publish(self, plan: FlowPlan, source: Admin, flow: _Flow, positions: Mapping[Key, int]) -> None:
         """Commit positions to a group on the source, where every lag tool looks; nothing depends on them."""

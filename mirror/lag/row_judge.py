@@ -7,7 +7,7 @@ from dataclasses import replace
 from metrics.history import History
 from mirror.lag.judgement import Judge
 from mirror.lag.partition_offsets import PartitionOffsets
-from mirror.lag.rows import LagRow, pace
+from mirror.lag.rows import LagRow, Pace, pace
 
 
 class RowJudge:
@@ -30,11 +30,12 @@ class RowJudge:
         is_read = at.lag is not None
         # Whether the appliance still reports only its own metrics can tell: here a silent flow is one that stands still.
         verdict = self._judge.verdict(row.key, now_s=now_s, last_report_s=now_s, is_old_known=is_read)
-        records_per_s, level_in_s = pace(self._history.of(row.key)) if is_read else (None, None)
+        seen = pace(self._history.of(row.key)) if is_read else Pace()
         return replace(
             row,
             status=verdict.status,
             reason=verdict.reason,
-            records_per_s=records_per_s,
-            level_in_s=level_in_s,
+            records_per_s=seen.records_per_s,
+            written_per_s=seen.written_per_s,
+            level_in_s=seen.level_in_s,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from metrics.verdict import Sample, Status
 from mirror.lag.partition_offsets import PartitionOffsets
@@ -31,7 +32,8 @@ class LagRow:
     lag_seconds: float | None = None
     status: Status = Status.UNKNOWN
     reason: str = ""
-    records_per_s: float | None = None
+    records_per_s: float | None = None  # that its offset passes
+    written_per_s: float | None = None  # that the log end passes
     level_in_s: float | None = None  # at the present rates; None when level, or when it never will be
 
     @property
@@ -59,15 +61,29 @@ class Snapshot:
     clusters: tuple[tuple[str, bool], ...] = ()  # alias, and whether it answered
 
 
-def pace(samples: Sequence[Sample]) -> tuple[float | None, float | None]:
-    """Return (records per second, seconds until level) over a window of polls; None where they say nothing."""
+class Pace(NamedTuple):
+    """How fast a window of polls moved; None where it does not say.
+
+    Attributes:
+        records_per_s: Records that the offset passed, a second.
+        written_per_s: Records that the log end passed, a second.
+        level_in_s: When both would be level at these rates; None when they are, or never would be.
+    """
+
+    records_per_s: float | None = None
+    written_per_s: float | None = None
+    level_in_s: float | None = None
+
+
+def pace(samples: Sequence[Sample]) -> Pace:
+    """Return how fast the position and the log end moved over a window of polls."""
     if len(samples) < 2 or samples[-1].time_s <= samples[0].time_s:
-        return None, None
+        return Pace()
     first, last = samples[0], samples[-1]
     span_s = last.time_s - first.time_s
-    copied, produced = (last.position - first.position) / span_s, (last.end - first.end) / span_s
-    level_in_s = last.lag / (copied - produced) if last.lag and copied > produced else None
-    return max(0.0, copied), level_in_s
+    copied, written = (last.position - first.position) / span_s, (last.end - first.end) / span_s
+    level_in_s = last.lag / (copied - written) if last.lag and copied > written else None
+    return Pace(max(0.0, copied), max(0.0, written), level_in_s)
 
 
 def selected(

@@ -6,11 +6,25 @@ import json
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from mirror.errors import MirrorError
 
 TIMEOUT_S = 15.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FiringAlert:
+    """An alert that fires: its labels, since when, and what its rule says to a person."""
+
+    name: str
+    labels: Mapping[str, str]
+    since: str
+    summary: str
+    runbook: str
+    board: str
 
 
 class Prometheus:
@@ -42,6 +56,26 @@ class Prometheus:
             if states.get(name) != "firing":
                 states[name] = alert["state"]
         return states
+
+    def firing(self) -> list[FiringAlert]:
+        """Return the alerts that fire now, with what their rules say of them."""
+        return [
+            FiringAlert(
+                name=alert["labels"]["alertname"],
+                labels=alert["labels"],
+                since=alert["activeAt"][:19].replace("T", " ") + " UTC",
+                summary=alert["annotations"].get("summary", ""),
+                runbook=alert["annotations"].get("runbook_url", ""),
+                board=alert["annotations"].get("dashboard_url", ""),
+            )
+            for alert in self._get("/api/v1/alerts")["data"]["alerts"]
+            if alert["state"] == "firing"
+        ]
+
+    def alertmanagers(self) -> list[str]:
+        """Return the addresses of the Alertmanagers that it sends alerts to."""
+        found = self._get("/api/v1/alertmanagers")["data"]["activeAlertmanagers"]
+        return [each["url"].partition("/api/")[0] for each in found]
 
     def _result(self, what: str, parameters: dict[str, str]) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self._get(f"/api/v1/{what}?{urllib.parse.urlencode(parameters)}")["data"][

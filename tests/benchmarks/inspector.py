@@ -15,9 +15,10 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from app.tables import narrowed, table, worst_first
+from app.tables import narrowed, table
 from metrics.verdict import Status
 from mirror.embedded.broker import free_port
+from mirror.lag.flow_summary import worst_first
 from mirror.lag.rows import LagRow
 
 # Streamlit runs this in place of app/main.py: the same pages over made-up rows, and no cluster.

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from app.tables import summaries
 from dashboards import queries
 from dashboards.preview import filled_in
 from metrics.verdict import Status
 from mirror.config.load import load
 from mirror.embedded import prometheus_server
 from mirror.embedded.broker import Broker
+from mirror.lag.flow_summary import summaries
 from mirror.lag.inspector import CLUSTER_S, Inspector
 from mirror.runtime.prometheus import Prometheus
 from tests.alerting import scraped

@@ -98,11 +98,11 @@ def test_rows_are_chosen_by_group_topic_and_lag(asked, rows):
 @pytest.mark.parametrize(
     ("what", "samples", "found"),
     [
-        ("one poll says nothing", [Sample(0, 5, 10)], (None, None)),
-        ("catches up at 8 of 10 a second", [Sample(0, 0, 100), Sample(10, 100, 120)], (10.0, 2.5)),
-        ("falls behind", [Sample(0, 0, 100), Sample(10, 10, 200)], (1.0, None)),
-        ("level", [Sample(0, 0, 100), Sample(10, 100, 100)], (10.0, None)),
-        ("went back", [Sample(0, 50, 100), Sample(10, 10, 100)], (0.0, None)),
+        ("one poll says nothing", [Sample(0, 5, 10)], (None, None, None)),
+        ("catches up at 8 of 10 a second", [Sample(0, 0, 100), Sample(10, 100, 120)], (10.0, 2.0, 2.5)),
+        ("falls behind", [Sample(0, 0, 100), Sample(10, 10, 200)], (1.0, 10.0, None)),
+        ("level", [Sample(0, 0, 100), Sample(10, 100, 100)], (10.0, 0.0, None)),
+        ("went back", [Sample(0, 50, 100), Sample(10, 10, 100)], (0.0, 0.0, None)),
     ],
 )
 def test_pace(what, samples, found):

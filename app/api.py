@@ -1,0 +1,101 @@
+"""Answer programs with what the pages show: /api/v1/flows and /api/v1/rows, as JSON. Behind the same login."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from app.failovers import answers
+from app.inspection import watch
+from app.tables import narrowed
+from metrics.trend import Point, ill_since
+from metrics.verdict import Status
+from mirror.lag.failover import FailOver
+from mirror.lag.flow_summary import FlowSummary, summaries, worst_first
+from mirror.lag.rows import Snapshot
+from mirror.lag.text import json_text
+
+FILTERS = ("source", "target", "group", "topic", "partition", "status", "search")
+
+
+async def flows(request: Request) -> Response:
+    """Answer with every flow: verdict, since when, what would be lost, rates, may one fail over, its last hour."""
+    refusal = _refusal(request.query_params, ())
+    return refusal or await run_in_threadpool(_flows)
+
+
+async def rows(request: Request) -> Response:
+    """Answer with the rows that the page Lag would show for the same parameters, the worst first."""
+    refusal = _refusal(request.query_params, (*FILTERS, "only_lagging"))
+    return refusal or await run_in_threadpool(_rows, request.query_params)
+
+
+ROUTES = (Route("/api/v1/flows", flows), Route("/api/v1/rows", rows))
+
+
+def flow_content(flow: FlowSummary, points: Sequence[Point], found: FailOver) -> dict[str, Any]:
+    """Return one flow as the API says it; what is not known is null."""
+    began = ill_since(points) if flow.worst is not Status.OK else None
+    return {
+        "name": flow.name,
+        "source": flow.source,
+        "target": flow.target,
+        "status": flow.worst.name,
+        "ill_since": None if began is None else {"time": began.time_s, "is_seen": began.is_seen},
+        "topic_partitions": flow.partitions,
+        "statuses": {status.name: count for status, count in sorted(flow.statuses.items(), reverse=True)},
+        "fresh": flow.fresh,
+        "unknown_topic_partitions": flow.unknown,
+        "records_waiting": None if flow.unknown == flow.partitions else flow.lag,
+        "waits_seconds": flow.lag_seconds,
+        "written_per_second": flow.in_per_s,
+        "replicated_per_second": flow.out_per_s,
+        "look_first_at": {"topic": flow.first.topic, "partition": flow.first.partition, "reason": flow.first.reason},
+        "fail_over": {**asdict(found), "answer": found.answer.words},
+        "last_hour": [{**point._asdict(), "status": point.status.name} for point in points],
+    }
+
+
+def _flows() -> Response:
+    snapshot = watch().latest()
+    found = summaries(snapshot)
+    trend = watch().trend
+    content = [
+        flow_content(flow, trend.of(flow.name), answer)
+        for flow, answer in zip(found, answers(snapshot, found), strict=True)
+    ]
+    return JSONResponse({**_about(snapshot), "flows": content})
+
+
+def _rows(given: Mapping[str, str]) -> Response:
+    snapshot = watch().latest()
+    chosen = narrowed(
+        snapshot.rows,
+        **{name: given.get(name, "") for name in FILTERS},
+        only_lagging=given.get("only_lagging", "false").lower() == "true",
+    )
+    return Response(json_text(snapshot, worst_first(chosen)), media_type="application/json")
+
+
+def _about(snapshot: Snapshot) -> dict[str, Any]:
+    return {"time": snapshot.time_s, "clusters": dict(snapshot.clusters), "problems": list(snapshot.problems)}
+
+
+def _refusal(given: Mapping[str, str], known: Sequence[str]) -> Response | None:
+    """Return an answer that names what is asked for and not known; None where all is."""
+    strange = sorted(set(given) - set(known))
+    if strange:
+        said = f"unknown parameter {', '.join(strange)}; known: {', '.join(known) or 'none'}"
+        return JSONResponse({"error": said}, status_code=400)
+    status = given.get("status", "")
+    if status and status not in Status.__members__:
+        said = f"status={json.dumps(status)} is no verdict; those are {', '.join(Status.__members__)}"
+        return JSONResponse({"error": said}, status_code=400)
+    return None

@@ -1,0 +1,41 @@
+"""Mount our own parts of a page: style sheets and scripts of app/parts, served by Streamlit itself, built by nobody."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+_PARTS = Path(__file__).with_name("parts")
+
+
+def _read(*names: str) -> str:
+    return "\n".join((_PARTS / name).read_text() for name in names)
+
+
+def _component(name: str, html: str) -> Any:
+    return st.components.v2.component(
+        f"kafka_mirror_{name}",
+        html=html,
+        css=_read("verdicts.css", f"{name}.css"),
+        js=_read("theme.js", f"{name}.js"),
+    )
+
+
+_flow_bars = _component("flow_bars", '<div class="root"></div>')
+_heat_map = _component(
+    "heat_map",
+    '<div class="root"><div class="words"></div><div class="map">'
+    '<canvas tabindex="0" role="application"></canvas></div><div class="tip" role="status" hidden></div></div>',
+)
+
+
+def flow_bars(html: str) -> None:
+    """Show the bars of all flows, as app.flow_bars writes them."""
+    _flow_bars(key="flow_bars", data=html)
+
+
+def heat_map(blocks: list[dict[str, Any]], *, legend: str, summary: str) -> None:
+    """Show the map of topic-partitions, as app.heat_map lays it out."""
+    _heat_map(key="heat_map", data={"blocks": blocks, "legend": legend, "summary": summary})

@@ -1,0 +1,58 @@
+"""Lay out the map of topic-partitions: which cells, in which order, and the words beside it. No Streamlit, no clock."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Any
+
+from app.verdicts import MEANING, SHAPES, shown, tone
+from metrics.verdict import Status
+from mirror.lag.flow_summary import worst_first
+from mirror.lag.rows import LagRow
+from mirror.lag.text import duration
+
+
+def cells(rows: Iterable[LagRow]) -> list[dict[str, Any]]:
+    """Return a block per topic of a flow, the worst first, each with its partitions in order.
+
+    A cell is [partition, shape, tone, what hovering tells]: a cell that is level needs no words of its own, and has none.
+    """
+    blocks: dict[tuple[str, str, str], list[LagRow]] = {}
+    for row in worst_first(row for row in rows if row.is_flow):
+        blocks.setdefault((row.group, row.cluster, row.topic), []).append(row)
+    return [
+        {"group": group, "cluster": cluster, "topic": topic, "cells": [_cell(row) for row in sorted(found, key=_place)]}
+        for (group, cluster, topic), found in blocks.items()
+    ]
+
+
+def legend_html(rows: Sequence[LagRow]) -> str:
+    """Return how many topic-partitions have which verdict, the worst first, each a link to them."""
+    counts = Counter(row.status for row in rows if row.is_flow)
+    said = (
+        f'<li class="{tone(status)}"><a href="/lag?status={status.name}" title="{escape(MEANING[status])}">'
+        f'<span class="mark" aria-hidden="true">{SHAPES[status]}</span> {counts[status]:,} {status.name}</a></li>'
+        for status in sorted(counts, reverse=True)
+    )
+    return f'<ul class="legend" aria-label="Topic-partitions by verdict">{"".join(said)}</ul>'
+
+
+def summary(rows: Sequence[LagRow]) -> str:
+    """Return the map's text alternative."""
+    counts = Counter(row.status for row in rows if row.is_flow)
+    said = ", ".join(f"{counts[status]:,} {status.name}" for status in sorted(counts, reverse=True))
+    return f"Map of topic-partitions by verdict: {said or 'none'}. Arrow keys move, Enter opens one."
+
+
+def _place(row: LagRow) -> int:
+    return row.partition
+
+
+def _cell(row: LagRow) -> list[Any]:
+    if row.status is Status.OK and row.lag == 0:
+        return [row.partition, SHAPES[row.status], tone(row.status), ""]
+    waits = "" if row.lag_seconds is None else f", first waits {duration(row.lag_seconds)}"
+    lag = "lag unknown" if row.lag is None else f"lag {row.lag:,}"
+    return [row.partition, SHAPES[row.status], tone(row.status), f"{shown(row.status)}, {lag}{waits}: {row.reason}"]

@@ -1,0 +1,58 @@
+"""Hold what the pages and the API share: the settings, the one poller, what the appliance serves. No Streamlit."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from functools import cache, lru_cache
+
+from app.watch import Watch
+from metrics.trend import TREND_FILE, Trend
+from mirror.config.given import settings_of
+from mirror.config.settings import Settings
+from mirror.lag.inspector import Inspector
+
+TIMEOUT_S = 5.0
+SERVED_S = 2.0  # for all viewers one request to the appliance each so many seconds
+_LOCK = threading.RLock()
+
+
+def settings() -> Settings:
+    """Return the settings that the app was started with."""
+    with _LOCK:
+        return _settings()
+
+
+def watch() -> Watch:
+    """Return the one poller; it begins with the first who asks."""
+    with _LOCK:
+        return _watch()
+
+
+def exposition() -> str:
+    """Return what the appliance says on /metrics.
+
+    Raises:
+        OSError: it does not answer.
+    """
+    return _exposition(int(time.monotonic() // SERVED_S))
+
+
+@lru_cache(maxsize=1)
+def _exposition(_: int) -> str:
+    mirror = settings().mirror
+    return mirror.http.read(mirror.metrics_address, "/metrics", timeout_s=TIMEOUT_S)
+
+
+@cache
+def _settings() -> Settings:
+    return settings_of(sys.argv[1:])
+
+
+@cache
+def _watch() -> Watch:
+    found = _settings()
+    trend = Trend()
+    trend.load(found.mirror.state_dir / TREND_FILE, now_s=time.time())  # of the appliance, where it runs here
+    return Watch(Inspector(found), every_s=found.mirror.poll_interval_s, trend=trend)

@@ -1,0 +1,141 @@
+"""Ask Prometheus for the past: flows' last hour, what happened when. Every query looks between samples, so nothing is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import NamedTuple
+
+from app.verdicts import tone
+from dashboards.recording import FLOW_LAG, FLOW_LAG_SECONDS, WORST
+from metrics.trend import MINUTE_S, MINUTES, Point
+from metrics.verdict import Status
+from mirror.runtime.prometheus import Prometheus
+
+OURS = 'alertname=~"KafkaMirror.*"'
+LEAST_WINDOW_S = 120  # two scrapes, by far
+FIRING = f'ALERTS{{{OURS},alertstate="firing"}}'
+
+
+class Said(NamedTuple):
+    """What is said of a time: in which lane of the timeline, what, and how bad it is."""
+
+    lane: str
+    what: str
+    tone: str
+
+
+class Span(NamedTuple):
+    """Something that lasted, or happened, from when to when (epoch seconds)."""
+
+    said: Said
+    from_s: float
+    to_s: float
+
+
+def flow_points(prometheus: Prometheus, now_s: float) -> dict[str, list[Point]]:
+    """Return the last hour of each flow, a point a minute.
+
+    Raises:
+        MirrorError: the server does not answer, or refuses.
+    """
+    asked = {name: f"max_over_time({name}[1m])" for name in (WORST, FLOW_LAG_SECONDS, FLOW_LAG)}
+    end_s = now_s - now_s % MINUTE_S
+    ranges = {
+        name: prometheus.query_range(expr, start_s=end_s - MINUTES * MINUTE_S, end_s=end_s, step_s=MINUTE_S)
+        for name, expr in asked.items()
+    }
+    found: dict[str, dict[float, dict[str, float]]] = {}
+    for name, series in ranges.items():
+        for each in series:
+            flow = found.setdefault(_flow(each["metric"]), {})
+            for at, value in each["values"]:
+                flow.setdefault(float(at), {})[name] = float(value)
+    return {
+        flow: [_point(at, values) for at, values in sorted(of.items()) if WORST in values] for flow, of in found.items()
+    }
+
+
+def spans(prometheus: Prometheus, *, start_s: float, end_s: float, step_s: float) -> list[Span]:
+    """Return what happened in a time: alerts, verdicts that were not OK, restarts, take-overs, versions.
+
+    Raises:
+        MirrorError: the server does not answer, or refuses.
+    """
+    step, window = f"[{max(1, round(step_s))}s]", f"[{max(LEAST_WINDOW_S, round(step_s))}s]"
+    return [
+        span
+        for expr, said in HAPPENED.items()
+        for each in prometheus.query_range(
+            expr.replace("[step]", step).replace("[window]", window), start_s=start_s, end_s=end_s, step_s=step_s
+        )
+        for span in runs(each["values"], step_s, partial(said, each["metric"]))
+    ]
+
+
+def runs(values: Iterable[tuple[float, str]], step_s: float, said: Callable[[float], Said | None]) -> list[Span]:
+    """Return a span for each run of samples of which the same is said. A sample stands for the step before it."""
+    found: list[Span] = []
+    for at, value in values:
+        at_s, now = float(at), said(float(value))
+        if now is None:
+            continue
+        last = found[-1] if found else None
+        if last and last.said == now and at_s - last.to_s < 1.5 * step_s:
+            found[-1] = last._replace(to_s=at_s)
+        else:
+            found.append(Span(now, at_s - step_s, at_s))
+    return found
+
+
+def _alert(metric: Mapping[str, str], _: float) -> Said:
+    name = metric["alertname"].removeprefix("KafkaMirror")
+    flow = _flow(metric) if metric.get("source") and metric.get("target") else ""
+    where = [metric[label] for label in ("topic", "cluster", "group") if metric.get(label)]
+    said = " ".join(part for part in (name, flow, *where) if part)
+    return Said("alert", said, "ill" if metric.get("severity") == "critical" else "warn")
+
+
+def _verdict(metric: Mapping[str, str], value: float) -> Said | None:
+    status = Status(int(value))
+    return None if status is Status.OK else Said(f"verdict {_flow(metric)}", status.name, tone(status))
+
+
+def _restart(metric: Mapping[str, str], _: float) -> Said:
+    return Said("restart", metric.get("instance", ""), "warn")
+
+
+def _takeover(metric: Mapping[str, str], _: float) -> Said:
+    return Said("take-over", _flow(metric), "warn")
+
+
+def _version(metric: Mapping[str, str], _: float) -> Said:
+    return Said("version", metric.get("version", ""), "idle")
+
+
+# What to ask, and what to say of its samples. [step] is the time between samples, [window] that or the least that holds two.
+HAPPENED: dict[str, Callable[[Mapping[str, str], float], Said | None]] = {
+    f"max by (alertname, severity, source, target, topic, cluster, group) (max_over_time({FIRING}[step]))": _alert,
+    f"max_over_time({WORST}[step])": _verdict,
+    "changes(process_start_time_seconds[window]) > 0"
+    " and on (job, instance) last_over_time(kafka_mirror_build_info[window])": _restart,
+    "sum by (source, target) (increase(kafka_mirror_takeovers_total[window])) > 0": _takeover,
+    "max by (version) (max_over_time(kafka_mirror_build_info[step]))": _version,
+}
+
+
+def _flow(metric: Mapping[str, str]) -> str:
+    return f"{metric.get('source', '')}->{metric.get('target', '')}"
+
+
+def _point(at_s: float, values: Mapping[str, float]) -> Point:
+    waiting = values.get(FLOW_LAG)
+    # A sample stands for the minute before it.
+    return Point(
+        at_s - MINUTE_S,
+        Status(int(values[WORST])),
+        values.get(FLOW_LAG_SECONDS),
+        None if waiting is None else int(waiting),
+        None,
+        None,
+    )

@@ -1,0 +1,127 @@
+"""Keep the last hour of each flow, a point a minute, and since when it is ill; in a file, so that a restart keeps it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import deque
+from collections.abc import Iterable
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+from metrics.verdict import Status
+
+TREND_FILE = "trend.json"  # in the state folder
+MINUTES = 60
+MINUTE_S = 60.0
+# Between points further apart than this a flow may have been well, or ill: nobody saw.
+UNSEEN_S = 3 * MINUTE_S
+
+
+class Point(NamedTuple):
+    """A flow at one time. What was not known is None, never 0.
+
+    Attributes:
+        time_s: When, epoch seconds.
+        status: The worst verdict of its topic-partitions.
+        waits_s: How long its longest waiting record has waited, as far as known.
+        waiting: Records that wait, as far as known.
+        in_per_s: Records written to the source a second.
+        out_per_s: Records replicated a second.
+    """
+
+    time_s: float
+    status: Status
+    waits_s: float | None
+    waiting: int | None
+    in_per_s: float | None
+    out_per_s: float | None
+
+    @property
+    def minute(self) -> int:
+        """The minute that it is of."""
+        return int(self.time_s // MINUTE_S)
+
+
+class IllSince(NamedTuple):
+    """Since when a flow is not OK; `is_seen` is False where it was ill already when it was first looked at."""
+
+    time_s: float
+    is_seen: bool
+
+
+class Trend:
+    """The last hour of flows, by name. Of a minute the worst point is kept: nothing is lost between two. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._points: dict[str, deque[Point]] = {}
+
+    def take_in(self, flow: str, point: Point) -> None:
+        """Take in what a poll found."""
+        with self._lock:
+            points = self._points.setdefault(flow, deque(maxlen=MINUTES))
+            if points and points[-1].minute == point.minute:
+                points[-1] = _worse(points[-1], point)
+            else:
+                points.append(point)
+
+    def of(self, flow: str) -> list[Point]:
+        """Return the points of a flow, the oldest first."""
+        with self._lock:
+            return list(self._points.get(flow, ()))
+
+    def save(self, path: Path) -> None:
+        """Write to a file, all or nothing."""
+        with self._lock:
+            content = {flow: [list(point) for point in points] for flow, points in self._points.items()}
+        partial = path.with_suffix(".partial")
+        partial.write_text(json.dumps(content, separators=(",", ":")))
+        partial.replace(path)
+
+    def load(self, path: Path, *, now_s: float) -> None:
+        """Read what a process before kept of the last hour; a file that is missing or damaged holds nothing."""
+        try:
+            content = json.loads(path.read_text())
+            found = {str(flow): [_point(fields) for fields in points] for flow, points in content.items()}
+        except (OSError, ValueError, TypeError, AttributeError):
+            return
+        for flow, points in found.items():
+            for point in points:
+                if 0 <= now_s - point.time_s <= MINUTES * MINUTE_S:
+                    self.take_in(flow, point)
+
+
+def joined(older: Iterable[Point], own: Iterable[Point]) -> list[Point]:
+    """Return the points of two sources, one a minute, the oldest first; where both have a minute, that of `own`."""
+    by_minute = {point.minute: point for point in (*older, *own)}
+    return [point for _, point in sorted(by_minute.items())][-MINUTES:]
+
+
+def ill_since(points: Iterable[Point]) -> IllSince | None:
+    """Return since when a flow is ill without a break, None while it is well or was never seen."""
+    seen = list(points)
+    if not seen or seen[-1].status is Status.OK:
+        return None
+    first, is_seen = seen[0], False
+    for before, after in pairwise(seen):
+        is_gap = after.time_s - before.time_s > UNSEEN_S
+        if before.status is Status.OK or is_gap:
+            first, is_seen = after, not is_gap
+    return IllSince(first.time_s, is_seen)
+
+
+def _worse(one: Point, other: Point) -> Point:
+    """Return one point for both: the numbers of the one with the worse verdict, or the longer wait."""
+    order = (one.status, one.waits_s or 0.0) >= (other.status, other.waits_s or 0.0)
+    return one if order else other
+
+
+def _point(fields: list[float | None]) -> Point:
+    time_s, status, waits_s, waiting, in_per_s, out_per_s = fields
+    if time_s is None or status is None:
+        raise ValueError("a point without a time")
+    return Point(
+        float(time_s), Status(int(status)), waits_s, None if waiting is None else int(waiting), in_per_s, out_per_s
+    )

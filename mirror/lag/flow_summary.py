@@ -1,0 +1,119 @@
+"""Sum a flow's topic-partitions up to what a person asks first: is it ill, what would be lost, where to look. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from metrics.objective import FRESH_S
+from metrics.trend import Point
+from metrics.verdict import Status
+from mirror.lag.flow_point import total
+from mirror.lag.rows import LagRow, Snapshot
+from mirror.lag.text import duration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowSummary:
+    """One flow in a line: how many topic-partitions have which verdict, how far it is behind.
+
+    Attributes:
+        name: "A->B".
+        partitions: Its topic-partitions.
+        fresh: The share of those that are known to be fresh.
+        lag: Records that wait, of the topic-partitions of which that is known.
+        unknown: Topic-partitions of which nobody knows it.
+        lag_seconds: How long the first record waits in the worst of the known ones; None where none is known.
+        statuses: Topic-partitions by verdict.
+        in_per_s: Records written to the source a second; None where that of any is not known.
+        out_per_s: Records replicated a second, likewise.
+        first: The topic-partition to look at first.
+    """
+
+    name: str
+    partitions: int
+    fresh: float
+    lag: int
+    unknown: int
+    lag_seconds: float | None
+    statuses: Counter[Status]
+    in_per_s: float | None
+    out_per_s: float | None
+    first: LagRow
+
+    @property
+    def worst(self) -> Status:
+        """The worst verdict of any of its topic-partitions."""
+        return max(self.statuses, default=Status.UNKNOWN)
+
+    @property
+    def source(self) -> str:
+        """The source's alias."""
+        return self.first.cluster
+
+    @property
+    def target(self) -> str:
+        """The target's alias."""
+        return self.name.removeprefix(f"{self.source}->")
+
+    @property
+    def waits(self) -> str:
+        """How long its longest waiting record waits, as far as anybody knows."""
+        if self.lag_seconds is None:
+            return "unknown"
+        return f"{'at least ' if self.unknown else ''}{duration(self.lag_seconds)}"
+
+    def point(self, time_s: float) -> Point:
+        """Return it as a point of its trend."""
+        waiting = None if self.unknown == self.partitions else self.lag
+        return Point(time_s, self.worst, self.lag_seconds, waiting, self.in_per_s, self.out_per_s)
+
+
+def summaries(snapshot: Snapshot) -> list[FlowSummary]:
+    """Return the flows of a snapshot, the worst first."""
+    by_flow: dict[str, list[LagRow]] = {}
+    for row in snapshot.rows:
+        if row.is_flow:
+            by_flow.setdefault(row.group, []).append(row)
+    found = [_summary(name, rows) for name, rows in by_flow.items()]
+    return sorted(found, key=lambda flow: (-flow.worst, -(flow.lag_seconds or 0.0), flow.name))
+
+
+def worst_first(rows: Iterable[LagRow]) -> list[LagRow]:
+    """Order by verdict, flows before groups, then time lag, then lag: what an on-call must see is on top."""
+    return sorted(rows, key=_worst_key)
+
+
+def is_fresh(row: LagRow) -> bool:
+    """Tell whether a row is known to be no more than the objective's 60 s behind."""
+    return row.status is not Status.UNKNOWN and row.lag_seconds is not None and row.lag_seconds <= FRESH_S
+
+
+def at_least(value: int, unknown: int) -> str:
+    """Return a sum of which some summands may be unknown, as a person says it."""
+    if not unknown:
+        return f"{value:,}"
+    return f"at least {value:,}" if value else "unknown"
+
+
+def _worst_key(row: LagRow) -> tuple[int, bool, float, int, str, str, int]:
+    waits_s, lag = row.lag_seconds or 0.0, row.lag or 0
+    return -row.status, not row.is_flow, -waits_s, -lag, row.group, row.topic, row.partition
+
+
+def _summary(name: str, rows: Sequence[LagRow]) -> FlowSummary:
+    known = [row for row in rows if row.lag is not None and row.status is not Status.UNKNOWN]
+    waits = [row.lag_seconds for row in rows if row.lag_seconds is not None]
+    return FlowSummary(
+        name=name,
+        partitions=len(rows),
+        fresh=sum(is_fresh(row) for row in rows) / len(rows),
+        lag=sum(row.lag or 0 for row in rows),
+        unknown=len(rows) - len(known),
+        lag_seconds=max(waits, default=None),
+        statuses=Counter(row.status for row in rows),
+        in_per_s=total([row.written_per_s for row in rows]),
+        out_per_s=total([row.records_per_s for row in rows]),
+        first=min(rows, key=_worst_key),
+    )

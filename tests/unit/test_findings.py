@@ -1,0 +1,77 @@
+"""What the page Health says of an appliance, from what that serves."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.findings import findings, limit, spent_on
+from metrics.verdict import Status
+
+FLOW = 'source="a",target="b"'
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "said"),
+    [
+        (
+            f"kafka_mirror_last_progress_timestamp_seconds{{{FLOW}}} 990",
+            Status.OK,
+            "its last window reported 10.0 s ago",
+        ),
+        (f"kafka_mirror_last_progress_timestamp_seconds{{{FLOW}}} 100", Status.STOP, "reported 15.0 min ago"),
+        (f'kafka_mirror_cluster_up{{{FLOW},cluster="b"}} 0', Status.UNKNOWN, "cluster b does not answer"),
+        ('kafka_mirror_query_active{query="lane-0"} 0', Status.STOP, "Streaming query lane-0 has ended"),
+        ("kafka_mirror_query_restarts_total 3", Status.WARN, "started again 3 times"),
+        (f"kafka_mirror_settings_conflict{{{FLOW}}} 1", Status.WARN, "other settings"),
+        (f'kafka_mirror_partition_paused{{{FLOW},topic="a.t",partition="4"}} 1', Status.STALL, "a.t-4 is paused"),
+        (f'kafka_mirror_records_lost_total{{{FLOW},topic="a.t"}} 7', Status.LOST, "7 records of a.t were deleted"),
+        (f"kafka_mirror_matched_topics{{{FLOW}}} 0", Status.WARN, "it mirrors nothing"),
+        (f'kafka_mirror_cluster_clock_skew_seconds{{{FLOW},cluster="a"}} -9', Status.WARN, "9.0 s behind"),
+    ],
+)
+def test_each_state_has_its_sentence(line, status, said):
+    (found,) = findings(f"{line}\n", 1000.0)
+    assert found.status is status
+    assert said in found.sentence
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'kafka_mirror_query_active{query="lane-0"} 1',
+        "kafka_mirror_query_restarts_total 0",
+        f'kafka_mirror_partition_paused{{{FLOW},topic="a.t",partition="4"}} 0',
+        f'kafka_mirror_records_lost_total{{{FLOW},topic="a.t"}} 0',
+        f'kafka_mirror_cluster_clock_skew_seconds{{{FLOW},cluster="a"}} 0.5',
+        "",
+    ],
+)
+def test_what_is_well_and_small_needs_none(line):
+    assert findings(f"{line}\n", 1000.0) == []
+
+
+def slots(owned, processes):
+    values = {"slots": 4, "slots_owned": owned, "processes": processes}
+    return "".join(f"kafka_mirror_{name}{{{FLOW}}} {value}\n" for name, value in values.items())
+
+
+def test_slots_that_nobody_serves_are_ill_only_where_this_process_is_alone():
+    assert [finding.status for finding in findings(slots(4, 1), 0)] == [Status.OK]
+    assert [finding.status for finding in findings(slots(2, 1), 0)] == [Status.STOP]
+    assert [finding.status for finding in findings(slots(2, 2), 0)] == [Status.OK]
+
+
+def test_the_worst_is_first():
+    text = f'{slots(4, 1)}kafka_mirror_records_lost_total{{{FLOW},topic="a.t"}} 7\n'
+    assert [finding.status for finding in findings(text, 0)] == [Status.LOST, Status.OK]
+
+
+def test_what_limits_is_what_most_time_is_spent_on():
+    text = "".join(
+        f'kafka_mirror_slot_seconds_total{{{FLOW},slot="{slot}",spent_on="{what}"}} {seconds}\n'
+        for slot in (0, 1)
+        for what, seconds in (("source", 10), ("target", 30))
+    )
+    assert spent_on(text, "a", "b") == {"source": 0.25, "target": 0.75}
+    assert limit(spent_on(text, "a", "b")).startswith("75% of its time it waits for acknowledgements of the target")
+    assert limit(spent_on(text, "a", "c")) == ""

@@ -1,0 +1,107 @@
+"""The bar of a flow: which is ill, since when, what would be lost, where to click; nothing unknown as if it were known."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from app.flow_bars import FlowBar, bars_html, headline, since, would_be_lost
+from metrics.trend import IllSince, Point, ill_since
+from metrics.verdict import Status
+from mirror.lag.failover import Answer, FailOver
+from mirror.lag.flow_summary import summaries
+from mirror.lag.rows import Snapshot
+from tests.unit.test_app import HOSTILE, STALLED, flow
+
+NOW_S = 36_000.0
+GO = FailOver(flow="a->b", answer=Answer.GO)
+UNKNOWN = replace(
+    flow("dark"), log_end=None, lag_seconds=None, status=Status.UNKNOWN, reason="its log end has not been read"
+)
+
+
+def summary(*rows):
+    (found,) = summaries(Snapshot(time_s=NOW_S, rows=rows))
+    return found
+
+
+def bar(*rows, points=()) -> FlowBar:
+    return FlowBar(flow=summary(*rows), points=points, ill_since=ill_since(points), failover=GO)
+
+
+def text_of(html: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html)).strip()
+
+
+def test_an_ill_flow_says_what_since_when_and_where():
+    points = [Point(NOW_S - 720, Status.OK, 0.0, 0, 1.0, 1.0)]
+    points += [Point(NOW_S - 60 * minute, Status.STALL, 900.0, 45, 1.0, 0.0) for minute in range(11, -1, -1)]
+    html = bars_html([bar(flow(), STALLED, points=points)], NOW_S)
+    said = text_of(html)
+    assert "■ STALL for 11.0 min" in said
+    assert "Would be lost now 45 records, 15.0 min" in said
+    assert "payments-3 stands at offset 5 for 45 s." in said
+    assert 'href="/partition?group=a-%3Eb&amp;cluster=a&amp;topic=payments&amp;partition=3"' in html
+    assert 'href="/lag?source=a&amp;target=b&amp;group=a-%3Eb"' in html
+    assert html.count("<rect") == 13
+
+
+def test_a_flow_that_is_well_needs_no_reason():
+    said = text_of(bars_html([bar(flow())], NOW_S))
+    assert "Would be lost now nothing" in said
+    assert "Why?" not in said
+    assert "all fresh" in said
+
+
+def test_what_is_not_known_is_never_nothing():
+    said = text_of(bars_html([bar(UNKNOWN)], NOW_S))
+    assert "Would be lost now unknown" in said
+    assert "Written unknown" in said
+    assert "the last hour is not known" in said
+    assert "0.0% known to be fresh" in said
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ((flow(),), "nothing"),
+        ((STALLED,), "45 records, 15.0 min"),
+        ((STALLED, UNKNOWN), "at least 45 records, at least 15.0 min"),
+        ((UNKNOWN,), "unknown"),
+        ((flow(), UNKNOWN), "unknown records"),
+    ],
+)
+def test_what_would_be_lost(rows, said):
+    assert would_be_lost(summary(*rows)) == said
+
+
+def test_since_when_says_what_nobody_saw():
+    own = bar(STALLED)
+    assert since(own, NOW_S) == ""
+    assert since(replace(own, ill_since=IllSince(NOW_S - 30, False)), NOW_S) == "for at least 30.0 s"
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "said"),
+    [
+        ((), "No flow has topic-partitions yet"),
+        ((flow(),), "a->b is well"),
+        ((flow(), replace(flow(), group="a->c")), "All 2 flows are well"),
+        ((STALLED, replace(flow(), group="a->c")), "a->b is ill: stands still while records wait"),
+        ((STALLED, replace(STALLED, group="a->c")), "a->b is ill: stands still while records wait, and 1 more"),
+        ((UNKNOWN,), "a->b is not known"),
+    ],
+)
+def test_the_headline_answers(snapshot, said):
+    assert headline(summaries(Snapshot(time_s=NOW_S, rows=snapshot))) == said
+
+
+def test_strangers_names_are_text():
+    ill = replace(STALLED, topic=HOSTILE, reason=HOSTILE)
+    html = bars_html(
+        [FlowBar(flow=summary(ill), points=(), ill_since=None, failover=replace(GO, vetoes=(HOSTILE + '"',)))], NOW_S
+    )
+    assert "<img" not in html
+    assert "onerror=alert(1)>[" not in html

@@ -1,0 +1,45 @@
+"""The map of topic-partitions: worst topics first, partitions in order, a word for each cell that is not level."""
+
+from __future__ import annotations
+
+from app.heat_map import cells, legend_html, summary
+from metrics.verdict import Status
+from tests.unit.test_app import HOSTILE, STALLED, consumer, flow
+
+ROWS = [flow("orders", 1), flow("orders", 0), STALLED, flow("payments", 0), consumer()]
+
+
+def test_topics_are_worst_first_and_partitions_in_order():
+    assert [(block["topic"], [cell[0] for cell in block["cells"]]) for block in cells(ROWS)] == [
+        ("payments", [0, 3]),
+        ("orders", [0, 1]),
+    ]
+
+
+def test_a_cell_that_is_not_level_tells_why():
+    (level, stalled), _ = (block["cells"] for block in cells(ROWS))
+    assert level == [0, "●", "ok", ""]
+    assert stalled == [3, "■", "ill", "■ STALL, lag 45, first waits 15.0 min: stands at offset 5 for 45 s"]
+
+
+def test_groups_have_no_cells():
+    assert cells([consumer()]) == []
+
+
+def test_the_legend_counts_verdicts_the_worst_first():
+    html = legend_html(ROWS)
+    assert html.index("1 STALL") < html.index("3 OK")
+    assert 'href="/lag?status=STALL"' in html
+    assert summary(ROWS).startswith("Map of topic-partitions by verdict: 1 STALL, 3 OK.")
+    assert summary([]).startswith("Map of topic-partitions by verdict: none.")
+
+
+def test_a_map_of_ten_thousand_says_little_about_what_is_level():
+    rows = [flow(f"topic-{number // 20:04d}", number % 20) for number in range(10_000)]
+    assert sum(len(cell[3]) for block in cells(rows) for cell in block["cells"]) == 0
+    assert all(Status.OK.name not in str(cell) for block in cells(rows) for cell in block["cells"])
+
+
+def test_names_of_strangers_stay_data():
+    assert cells([flow(HOSTILE)])[0]["topic"] == HOSTILE  # which the script shows as text
+    assert "<img" not in legend_html([flow(HOSTILE, reason=HOSTILE)])
