@@ -28,13 +28,13 @@ FILTERS = ("source", "target", "group", "topic", "partition", "status", "search"
 async def flows(request: Request) -> Response:
     """Answer with every flow: verdict, since when, what would be lost, rates, may one fail over, its last hour."""
     refusal = _refusal(request.query_params, ())
-    return refusal or await run_in_threadpool(_flows)
+    return refusal if refusal is not None else await run_in_threadpool(_flows)
 
 
 async def rows(request: Request) -> Response:
     """Answer with the rows that the page Lag would show for the same parameters, the worst first."""
     refusal = _refusal(request.query_params, (*FILTERS, "only_lagging"))
-    return refusal or await run_in_threadpool(_rows, request.query_params)
+    return refusal if refusal is not None else await run_in_threadpool(_rows, request.query_params)
 
 
 ROUTES = (Route("/api/v1/flows", flows), Route("/api/v1/rows", rows))

@@ -15,7 +15,7 @@ from dashboards.monitoring import DEFAULT
 from dashboards.panels import COUNT, WIDTH, Board, Panel, Query, Row
 from dashboards.queries import FIRING, FLOW, JOB, TOPIC, restarts_now, starts_now, takeovers_now
 from dashboards.recording import metric
-from metrics.verdict import Status
+from metrics.verdict import FLOW_STATUSES, Status
 
 SCHEMA = 39  # Grafana 10.4 and newer take it as it is
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
@@ -31,7 +31,7 @@ _COLOURS = {
     Status.REWIND: "purple",
     Status.LOST: "dark-red",
 }
-assert set(_COLOURS) == set(Status)
+assert set(_COLOURS) == set(FLOW_STATUSES)
 STATUSES = {status.value: (status.name, color) for status, color in _COLOURS.items()}
 # Keys that grafanalib writes and Grafana 10 does not read.
 _DEAD = frozenset(
