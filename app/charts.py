@@ -44,7 +44,7 @@ def lag_over_time(frame: pd.DataFrame, *, window_from: pd.Timestamp | None, rule
     layers = [drawn]
     if window_from is not None and not frame.empty:
         span = pd.DataFrame({"from": [window_from], "to": [frame["time"].max()], "rule": [rule]})
-        mark = altair.Chart(span).mark_rect(aria=False, opacity=0.15, color="#e09a1a")
+        mark = altair.Chart(span).mark_rect(aria=False, opacity=0.15, color=TONES["warn"])
         layers.insert(0, mark.encode(x=altair.X("from", type="temporal", title=None), x2="to", tooltip=["rule"]))
     chart = altair.layer(*layers).properties(description=description, height=240).configure_axis(aria=False)
     st.altair_chart(chart)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from app.inspection import exposition
-from mirror.lag.failover import FailOver, facts_of, judged
+from mirror.lag.failover import FailOver, ServedFacts, facts_of, judged
 from mirror.lag.flow_summary import FlowSummary
 from mirror.lag.rows import Snapshot
-from mirror.lag.served_metrics import served_facts
+from mirror.lag.served_metrics import NOTHING, served_by_flow
 
 
 def answers(snapshot: Snapshot, flows: list[FlowSummary]) -> list[FailOver]:
     """Return the answers for flows, in their order."""
     try:
-        text: str | None = exposition()
+        served = served_by_flow(exposition())
     except OSError:
-        text = None
-    return [_answer(snapshot, flow, text) for flow in flows]
+        served = None
+    return [_answer(snapshot, flow, served) for flow in flows]
 
 
-def _answer(snapshot: Snapshot, flow: FlowSummary, text: str | None) -> FailOver:
-    served = served_facts(text, flow.source, flow.target) if text is not None else None
-    return judged(facts_of(flow.name, snapshot, source=flow.source, target=flow.target, served=served))
+def _answer(snapshot: Snapshot, flow: FlowSummary, served: Mapping[tuple[str, str], ServedFacts] | None) -> FailOver:
+    own = None if served is None else served.get((flow.source, flow.target), NOTHING)
+    return judged(facts_of(flow.name, snapshot, source=flow.source, target=flow.target, served=own))

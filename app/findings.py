@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from metrics.objective import FRESH_S
 from metrics.verdict import Status
-from mirror.lag.served_metrics import samples
+from mirror.lag.served_metrics import flow_of, samples
 from mirror.lag.text import duration
 
 SKEW_S = 2.0  # clocks that differ less make no number wrong that a person reads
@@ -33,15 +33,17 @@ def findings(exposition: str, now_s: float) -> list[Finding]:
     return sorted(found, key=lambda finding: -finding.status)
 
 
-def spent_on(exposition: str, source: str, target: str) -> dict[str, float]:
-    """Return the shares of a flow's time by what its slots spent it on, since the appliance started; {} where nobody tells."""
-    spent: dict[str, float] = {}
+def spent_on(exposition: str) -> dict[str, dict[str, float]]:
+    """Return, by flow, the shares of its time by what its slots spent it on, since the appliance started."""
+    flows: dict[str, dict[str, float]] = {}
     for sample in samples(exposition, ("kafka_mirror_slot_seconds_total",)):
-        if (sample.labels["source"], sample.labels["target"]) == (source, target):
-            what = sample.labels["spent_on"]
-            spent[what] = spent.get(what, 0.0) + sample.value
-    total = sum(spent.values())
-    return {what: seconds / total for what, seconds in spent.items()} if total else {}
+        spent, what = flows.setdefault(flow_of(sample.labels), {}), sample.labels["spent_on"]
+        spent[what] = spent.get(what, 0.0) + sample.value
+    return {
+        flow: {what: s / total for what, s in spent.items()}
+        for flow, spent in flows.items()
+        if (total := sum(spent.values()))
+    }
 
 
 def limit(shares: Mapping[str, float]) -> str:
@@ -61,55 +63,39 @@ def limit(shares: Mapping[str, float]) -> str:
 _Told = Callable[[Mapping[str, str], float, float], Finding | None]
 
 
-def _flow(labels: Mapping[str, str]) -> str:
-    return f"{labels['source']}->{labels['target']}"
+def _recent(sentence: str) -> _Told:
+    """Say how long ago something was, which is well while that is fresh."""
+
+    def told(labels: Mapping[str, str], value: float, now_s: float) -> Finding:
+        age_s = max(0.0, now_s - value)
+        status = Status.OK if age_s <= FRESH_S else Status.STOP
+        return Finding(status, sentence.format(flow=flow_of(labels), ago=duration(age_s)))
+
+    return told
 
 
-def _reported(labels: Mapping[str, str], value: float, now_s: float) -> Finding:
-    age_s = max(0.0, now_s - value)
-    status = Status.OK if age_s <= FRESH_S else Status.STOP
-    return Finding(status, f"{_flow(labels)}: its last window reported {duration(age_s)} ago.")
+def _when(is_so: Callable[[float], bool], status: Status, sentence: str) -> _Told:
+    """Say a sentence where a value is so, nothing where it is not."""
+
+    def told(labels: Mapping[str, str], value: float, _: float) -> Finding | None:
+        words = {"partition": "", **labels, "flow": flow_of(labels), "value": value, "lasting": duration(abs(value))}
+        return Finding(status, sentence.format(**words)) if is_so(value) else None
+
+    return told
+
+
+def _is_any(value: float) -> bool:
+    return bool(value)
+
+
+def _is_none(value: float) -> bool:
+    return not value
 
 
 def _cluster(labels: Mapping[str, str], value: float, _: float) -> Finding:
     answers = "answers" if value else "does not answer"
     status = Status.OK if value else Status.UNKNOWN
-    return Finding(status, f"{_flow(labels)}: cluster {labels['cluster']} {answers}.")
-
-
-def _lane(labels: Mapping[str, str], value: float, _: float) -> Finding | None:
-    return None if value else Finding(Status.STOP, f"Streaming query {labels['query']} has ended.")
-
-
-def _restarts(_: Mapping[str, str], value: float, __: float) -> Finding | None:
-    said = f"Streaming queries ended with an error and were started again {value:,.0f} times; the log has the reasons."
-    return Finding(Status.WARN, said) if value else None
-
-
-def _conflict(labels: Mapping[str, str], value: float, _: float) -> Finding | None:
-    said = f"{_flow(labels)}: another process serves it with other settings. During a rolling restart that is as it should be."
-    return Finding(Status.WARN, said) if value else None
-
-
-def _paused(labels: Mapping[str, str], value: float, _: float) -> Finding | None:
-    said = f"{_flow(labels)}: {labels['topic']}-{labels.get('partition', '')} is paused by an error; the log has the reason."
-    return Finding(Status.STALL, said) if value else None
-
-
-def _lost(labels: Mapping[str, str], value: float, _: float) -> Finding | None:
-    said = f"{_flow(labels)}: {value:,.0f} records of {labels['topic']} were deleted at the source before they were copied."
-    return Finding(Status.LOST, said) if value else None
-
-
-def _differs(labels: Mapping[str, str], value: float, _: float) -> Finding | None:
-    said = f"{_flow(labels)}: verify found {value:,.0f} records of {labels['topic']} that differ on the target."
-    return Finding(Status.LOST, said) if value else None
-
-
-def _nothing(labels: Mapping[str, str], value: float, _: float) -> Finding | None:
-    return (
-        None if value else Finding(Status.WARN, f"{_flow(labels)}: no topic matches its settings, it mirrors nothing.")
-    )
+    return Finding(status, f"{flow_of(labels)}: cluster {labels['cluster']} {answers}.")
 
 
 def _skew(labels: Mapping[str, str], value: float, _: float) -> Finding | None:
@@ -118,41 +104,45 @@ def _skew(labels: Mapping[str, str], value: float, _: float) -> Finding | None:
     return Finding(Status.WARN, said) if abs(value) > SKEW_S else None
 
 
-def _heartbeat(labels: Mapping[str, str], value: float, now_s: float) -> Finding:
-    age_s = max(0.0, now_s - value)
-    status = Status.OK if age_s <= FRESH_S else Status.STOP
-    return Finding(status, f"{_flow(labels)}: the target took a heartbeat {duration(age_s)} ago.")
-
-
-def _throttled(labels: Mapping[str, str], value: float, _: float) -> Finding | None:
-    said = f"{_flow(labels)}: quotas of cluster {labels['cluster']} held it up for {duration(value)} since the start."
-    return Finding(Status.WARN, said) if value else None
-
-
-def _unread(_: Mapping[str, str], value: float, __: float) -> Finding | None:
-    return Finding(Status.WARN, f"{value:,.0f} reports of Spark could not be read.") if value else None
-
-
-def _dropped(_: Mapping[str, str], value: float, __: float) -> Finding | None:
-    said = f"{value:,.0f} series are folded or left out by mirror.metrics.max.series."
-    return Finding(Status.WARN, said) if value else None
-
-
 _TOLD: dict[str, _Told] = {
-    "kafka_mirror_last_progress_timestamp_seconds": _reported,
+    "kafka_mirror_last_progress_timestamp_seconds": _recent("{flow}: its last window reported {ago} ago."),
     "kafka_mirror_cluster_up": _cluster,
-    "kafka_mirror_query_active": _lane,
-    "kafka_mirror_query_restarts_total": _restarts,
-    "kafka_mirror_settings_conflict": _conflict,
-    "kafka_mirror_partition_paused": _paused,
-    "kafka_mirror_records_lost_total": _lost,
-    "kafka_mirror_verify_differences_total": _differs,
-    "kafka_mirror_matched_topics": _nothing,
+    "kafka_mirror_query_active": _when(_is_none, Status.STOP, "Streaming query {query} has ended."),
+    "kafka_mirror_query_restarts_total": _when(
+        _is_any,
+        Status.WARN,
+        "Streaming queries ended with an error and were started again {value:,.0f} times; the log has the reasons.",
+    ),
+    "kafka_mirror_settings_conflict": _when(
+        _is_any,
+        Status.WARN,
+        "{flow}: another process serves it with other settings. During a rolling restart that is as it should be.",
+    ),
+    "kafka_mirror_partition_paused": _when(
+        _is_any, Status.STALL, "{flow}: {topic}-{partition} is paused by an error; the log has the reason."
+    ),
+    "kafka_mirror_records_lost_total": _when(
+        _is_any,
+        Status.LOST,
+        "{flow}: {value:,.0f} records of {topic} were deleted at the source before they were copied.",
+    ),
+    "kafka_mirror_verify_differences_total": _when(
+        _is_any, Status.LOST, "{flow}: verify found {value:,.0f} records of {topic} that differ on the target."
+    ),
+    "kafka_mirror_matched_topics": _when(
+        _is_none, Status.WARN, "{flow}: no topic matches its settings, it mirrors nothing."
+    ),
     "kafka_mirror_cluster_clock_skew_seconds": _skew,
-    "kafka_mirror_last_heartbeat_timestamp_seconds": _heartbeat,
-    "kafka_mirror_throttled_seconds_total": _throttled,
-    "kafka_mirror_listener_errors_total": _unread,
-    "kafka_mirror_dropped_series": _dropped,
+    "kafka_mirror_last_heartbeat_timestamp_seconds": _recent("{flow}: the target took a heartbeat {ago} ago."),
+    "kafka_mirror_throttled_seconds_total": _when(
+        _is_any, Status.WARN, "{flow}: quotas of cluster {cluster} held it up for {lasting} since the start."
+    ),
+    "kafka_mirror_listener_errors_total": _when(
+        _is_any, Status.WARN, "{value:,.0f} reports of Spark could not be read."
+    ),
+    "kafka_mirror_dropped_series": _when(
+        _is_any, Status.WARN, "{value:,.0f} series are folded or left out by mirror.metrics.max.series."
+    ),
 }
 
 
@@ -161,7 +151,7 @@ def _slots(exposition: str) -> Iterator[Finding]:
     names = {f"kafka_mirror_{name}": name for name in ("slots", "slots_owned", "processes")}
     flows: dict[str, dict[str, int]] = {}
     for sample in samples(exposition, names):
-        flows.setdefault(_flow(sample.labels), {})[names[sample.name]] = int(sample.value)
+        flows.setdefault(flow_of(sample.labels), {})[names[sample.name]] = int(sample.value)
     for flow, own in flows.items():
         if len(own) < len(names):
             continue
@@ -172,11 +162,5 @@ def _slots(exposition: str) -> Iterator[Finding]:
 
 
 def _spent(exposition: str) -> Iterator[Finding]:
-    flows = {
-        (sample.labels["source"], sample.labels["target"])
-        for sample in samples(exposition, ("kafka_mirror_slot_seconds_total",))
-    }
-    for source, target in sorted(flows):
-        said = limit(spent_on(exposition, source, target))
-        if said:
-            yield Finding(Status.OK, f"{source}->{target}: {said}.")
+    for flow, shares in sorted(spent_on(exposition).items()):
+        yield Finding(Status.OK, f"{flow}: {limit(shares)}.")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from urllib.parse import urlencode
 
+from app.tables import link
 from app.verdicts import MEANING, SHAPES, tone
 from metrics.trend import MINUTE_S, MINUTES, IllSince, Point
 from metrics.verdict import Status
@@ -103,11 +104,10 @@ def _why(flow: FlowSummary) -> str:
     if flow.worst is Status.OK:
         return ""
     ill = sum(count for status, count in flow.statuses.items() if status is not Status.OK)
-    place = urlencode({"group": row.group, "cluster": row.cluster, "topic": row.topic, "partition": row.partition})
     more = f" {ill:,} of {flow.partitions:,} topic-partitions are not OK." if ill > 1 else ""
     return (
         f'<p class="why"><strong>{escape(row.topic)}-{row.partition}</strong> {escape(row.reason)}.{more}'
-        f' <a href="/partition?{escape(place)}">Why?</a></p>'
+        f' <a href="{escape(link("partition", row))}">Why?</a></p>'
     )
 
 

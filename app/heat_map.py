@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from html import escape
+from operator import attrgetter
 from typing import Any
 
 from app.verdicts import MEANING, SHAPES, shown, tone
@@ -12,6 +13,8 @@ from metrics.verdict import Status
 from mirror.lag.flow_summary import worst_first
 from mirror.lag.rows import LagRow
 from mirror.lag.text import duration
+
+_PARTITION = attrgetter("partition")
 
 
 def cells(rows: Iterable[LagRow]) -> list[dict[str, Any]]:
@@ -23,31 +26,35 @@ def cells(rows: Iterable[LagRow]) -> list[dict[str, Any]]:
     for row in worst_first(row for row in rows if row.is_flow):
         blocks.setdefault((row.group, row.cluster, row.topic), []).append(row)
     return [
-        {"group": group, "cluster": cluster, "topic": topic, "cells": [_cell(row) for row in sorted(found, key=_place)]}
+        {
+            "group": group,
+            "cluster": cluster,
+            "topic": topic,
+            "cells": [_cell(row) for row in sorted(found, key=_PARTITION)],
+        }
         for (group, cluster, topic), found in blocks.items()
     ]
 
 
 def legend_html(rows: Sequence[LagRow]) -> str:
     """Return how many topic-partitions have which verdict, the worst first, each a link to them."""
-    counts = Counter(row.status for row in rows if row.is_flow)
     said = (
         f'<li class="{tone(status)}"><a href="/lag?status={status.name}" title="{escape(MEANING[status])}">'
-        f'<span class="mark" aria-hidden="true">{SHAPES[status]}</span> {counts[status]:,} {status.name}</a></li>'
-        for status in sorted(counts, reverse=True)
+        f'<span class="mark" aria-hidden="true">{SHAPES[status]}</span> {count:,} {status.name}</a></li>'
+        for status, count in _counts(rows)
     )
     return f'<ul class="legend" aria-label="Topic-partitions by verdict">{"".join(said)}</ul>'
 
 
 def summary(rows: Sequence[LagRow]) -> str:
     """Return the map's text alternative."""
-    counts = Counter(row.status for row in rows if row.is_flow)
-    said = ", ".join(f"{counts[status]:,} {status.name}" for status in sorted(counts, reverse=True))
+    said = ", ".join(f"{count:,} {status.name}" for status, count in _counts(rows))
     return f"Map of topic-partitions by verdict: {said or 'none'}. Arrow keys move, Enter opens one."
 
 
-def _place(row: LagRow) -> int:
-    return row.partition
+def _counts(rows: Iterable[LagRow]) -> list[tuple[Status, int]]:
+    """Return how many topic-partitions of flows have which verdict, the worst first."""
+    return sorted(Counter(row.status for row in rows if row.is_flow).items(), reverse=True)
 
 
 def _cell(row: LagRow) -> list[Any]:

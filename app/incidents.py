@@ -15,6 +15,7 @@ from app.past import FIRING, Span, spans
 from app.session import ROW_HEIGHT, plain
 from dashboards.recording import FLOW_LAG_SECONDS
 from mirror.errors import MirrorError
+from mirror.lag.served_metrics import flow_of
 from mirror.lag.text import duration
 from mirror.runtime.prometheus import Prometheus
 
@@ -60,7 +61,7 @@ def _happened(happened: list[Span]) -> None:
 
 
 def frame_of(happened: Iterable[Span]) -> pd.DataFrame:
-    """Return spans for drawing, the worst lanes on top."""
+    """Return spans for drawing, in their order."""
     content = [
         (span.said.lane, span.said.what, span.said.tone, _time(span.from_s), _time(span.to_s)) for span in happened
     ]
@@ -109,7 +110,7 @@ def _lag(url: str, back_s: float, step_s: float) -> list[dict[str, Any]]:
 def _drawn(lag: list[dict[str, Any]]) -> pd.DataFrame:
     """Return a column of seconds for each flow, by time."""
     columns = {
-        f"{each['metric']['source']}->{each['metric']['target']}": pd.Series(
+        flow_of(each["metric"]): pd.Series(
             {pd.Timestamp(float(at), unit="s"): float(value) for at, value in each["values"]}
         )
         for each in lag

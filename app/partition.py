@@ -58,7 +58,7 @@ def _one(row: LagRow, polled_s: float) -> None:
         rule=f"{row.status.name}: {row.reason}",
         description=f"Lag over the last hour; the verdict {row.status.name} is made from the marked part",
     )
-    st.caption(f"The verdict is made from {len(samples)} of {WINDOW} polls, the marked part.")
+    st.caption(f"The marked part: the verdict is made from {len(samples)} of {WINDOW} polls.")
     with st.expander("The polls", expanded=False):
         st.dataframe(
             window_table(samples),
@@ -104,7 +104,7 @@ def _numbers(row: LagRow) -> None:
 def _limits(row: LagRow) -> None:
     """Say what limits the flow, as the appliance tells."""
     try:
-        said = limit(spent_on(exposition(), row.cluster, row.group.removeprefix(f"{row.cluster}->")))
+        said = limit(spent_on(exposition()).get(row.group, {}))
     except OSError:
         return
     if said:
@@ -117,8 +117,8 @@ def _alerts(row: LagRow) -> None:
     if not url:
         return
     try:
-        firing = [alert for alert in Prometheus(url).firing() if concerns(alert, row)]
-        managers = Prometheus(url).alertmanagers() if firing else []
+        firing = [alert for alert in _firing(url) if concerns(alert, row)]
+        managers = _managers(url) if firing else []
     except MirrorError as error:
         st.warning(plain(str(error)))
         return
@@ -126,6 +126,16 @@ def _alerts(row: LagRow) -> None:
         links = [f"[{name}]({url})" for name, url in (("runbook", alert.runbook), ("board", alert.board)) if url]
         links += [f"[silence]({silence_link(manager, alert)})" for manager in managers[:1]]
         st.error(f"**{plain(alert.name)}** since {plain(alert.since)}: {plain(alert.summary)} {' · '.join(links)}")
+
+
+@st.cache_data(ttl=10, show_spinner=False)
+def _firing(url: str) -> list[FiringAlert]:
+    return Prometheus(url).firing()
+
+
+@st.cache_data(ttl=10, show_spinner=False)
+def _managers(url: str) -> list[str]:
+    return Prometheus(url).alertmanagers()
 
 
 def concerns(alert: FiringAlert, row: LagRow) -> bool:

@@ -10,6 +10,7 @@ from app.verdicts import tone
 from dashboards.recording import FLOW_LAG, FLOW_LAG_SECONDS, WORST
 from metrics.trend import MINUTE_S, MINUTES, Point
 from metrics.verdict import Status
+from mirror.lag.served_metrics import flow_of
 from mirror.runtime.prometheus import Prometheus
 
 OURS = 'alertname=~"KafkaMirror.*"'
@@ -48,7 +49,7 @@ def flow_points(prometheus: Prometheus, now_s: float) -> dict[str, list[Point]]:
     found: dict[str, dict[float, dict[str, float]]] = {}
     for name, series in ranges.items():
         for each in series:
-            flow = found.setdefault(_flow(each["metric"]), {})
+            flow = found.setdefault(flow_of(each["metric"]), {})
             for at, value in each["values"]:
                 flow.setdefault(float(at), {})[name] = float(value)
     return {
@@ -90,7 +91,7 @@ def runs(values: Iterable[tuple[float, str]], step_s: float, said: Callable[[flo
 
 def _alert(metric: Mapping[str, str], _: float) -> Said:
     name = metric["alertname"].removeprefix("KafkaMirror")
-    flow = _flow(metric) if metric.get("source") and metric.get("target") else ""
+    flow = flow_of(metric) if metric.get("source") and metric.get("target") else ""
     where = [metric[label] for label in ("topic", "cluster", "group") if metric.get(label)]
     said = " ".join(part for part in (name, flow, *where) if part)
     return Said("alert", said, "ill" if metric.get("severity") == "critical" else "warn")
@@ -98,7 +99,7 @@ def _alert(metric: Mapping[str, str], _: float) -> Said:
 
 def _verdict(metric: Mapping[str, str], value: float) -> Said | None:
     status = Status(int(value))
-    return None if status is Status.OK else Said(f"verdict {_flow(metric)}", status.name, tone(status))
+    return None if status is Status.OK else Said(f"verdict {flow_of(metric)}", status.name, tone(status))
 
 
 def _restart(metric: Mapping[str, str], _: float) -> Said:
@@ -106,7 +107,7 @@ def _restart(metric: Mapping[str, str], _: float) -> Said:
 
 
 def _takeover(metric: Mapping[str, str], _: float) -> Said:
-    return Said("take-over", _flow(metric), "warn")
+    return Said("take-over", flow_of(metric), "warn")
 
 
 def _version(metric: Mapping[str, str], _: float) -> Said:
@@ -122,10 +123,6 @@ HAPPENED: dict[str, Callable[[Mapping[str, str], float], Said | None]] = {
     "sum by (source, target) (increase(kafka_mirror_takeovers_total[window])) > 0": _takeover,
     "max by (version) (max_over_time(kafka_mirror_build_info[step]))": _version,
 }
-
-
-def _flow(metric: Mapping[str, str]) -> str:
-    return f"{metric.get('source', '')}->{metric.get('target', '')}"
 
 
 def _point(at_s: float, values: Mapping[str, float]) -> Point:

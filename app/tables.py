@@ -15,7 +15,7 @@ from metrics.catalogue import CATALOGUE
 from metrics.verdict import Sample, Status
 from mirror.lag.flow_summary import at_least, worst_first
 from mirror.lag.rows import LagRow, Snapshot, selected
-from mirror.lag.served_metrics import samples
+from mirror.lag.served_metrics import flow_of, samples
 from mirror.lag.text import duration, level_in
 
 COLUMNS = (
@@ -173,7 +173,7 @@ def readiness_table(exposition: str, now_s: float) -> pd.DataFrame:
     groups: dict[tuple[str, str], dict[str, Any]] = {}
     for sample in samples(exposition, (about, checkpointed, reread)):
         labels = sample.labels
-        group = groups.setdefault((labels["group"], f"{labels['source']}->{labels['target']}"), {"states": []})
+        group = groups.setdefault((labels["group"], flow_of(labels)), {"states": []})
         if sample.name == about:
             group["states"].append(f"{labels['state']} {sample.value:,.0f}")
         else:
@@ -194,7 +194,7 @@ def differing_settings(exposition: str, flow: str, remote_topic: str) -> int | N
     """Return how many settings of a remote topic are not as they should be, as an appliance says; None when it does not."""
     for sample in samples(exposition, ("kafka_mirror_config_drift_settings",)):
         labels = sample.labels
-        if (f"{labels['source']}->{labels['target']}", labels["topic"]) == (flow, remote_topic):
+        if (flow_of(labels), labels["topic"]) == (flow, remote_topic):
             return int(sample.value)
     return None
 

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Collection
 from pathlib import Path
 
+from metrics import whole_file
 from metrics.verdict import WINDOW, Sample
 
 Key = tuple[str, ...]
@@ -46,9 +47,7 @@ class History:
         """Write to a file, all or nothing."""
         with self._lock:
             rows = [[list(key), [list(sample) for sample in samples]] for key, samples in self._samples.items()]
-        partial = path.with_suffix(".partial")
-        partial.write_text(json.dumps(rows, separators=(",", ":")))
-        partial.replace(path)
+        whole_file.write(path, json.dumps(rows, separators=(",", ":")))
 
     def load(self, path: Path, *, now_s: float, max_age_s: float) -> None:
         """Read what `save` wrote; polls older than `max_age_s` say nothing about now. A damaged file counts as none."""

@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+from metrics import whole_file
 from metrics.verdict import Status
 
 TREND_FILE = "trend.json"  # in the state folder
@@ -76,9 +77,7 @@ class Trend:
         """Write to a file, all or nothing."""
         with self._lock:
             content = {flow: [list(point) for point in points] for flow, points in self._points.items()}
-        partial = path.with_suffix(".partial")
-        partial.write_text(json.dumps(content, separators=(",", ":")))
-        partial.replace(path)
+        whole_file.write(path, json.dumps(content, separators=(",", ":")))
 
     def load(self, path: Path, *, now_s: float) -> None:
         """Read what a process before kept of the last hour; a file that is missing or damaged holds nothing."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -16,6 +16,8 @@ _CHECKPOINTS = "kafka_mirror_checkpoints_total"
 _DIFFERENCES = "kafka_mirror_verify_differences_total"
 _SLOTS, _OWNED, _PROCESSES = (f"kafka_mirror_{name}" for name in ("slots", "slots_owned", "processes"))
 
+NOTHING = ServedFacts(groups=None, reread={}, differences=None, unserved=None)
+
 
 def samples(exposition: str, names: Container[str]) -> Iterator[Any]:
     """Yield the samples of some families; raises ValueError where the text is no exposition."""
@@ -25,15 +27,30 @@ def samples(exposition: str, names: Container[str]) -> Iterator[Any]:
         yield from (sample for sample in family.samples if sample.name in names)
 
 
+def flow_of(labels: Mapping[str, str]) -> str:
+    """Return the name of the flow that labels are of."""
+    return f"{labels.get('source', '')}->{labels.get('target', '')}"
+
+
 def served_facts(exposition: str, source: str, target: str) -> ServedFacts:
     """Return what an appliance serves of one flow."""
+    return served_by_flow(exposition).get((source, target), NOTHING)
+
+
+def served_by_flow(exposition: str) -> dict[tuple[str, str], ServedFacts]:
+    """Return what an appliance serves of each flow, by source and target; the text is read once for all of them."""
+    flows: dict[tuple[str, str], list[Any]] = {}
+    for sample in samples(exposition, (_STATES, _REREAD, _CHECKPOINTS, _DIFFERENCES, _SLOTS, _OWNED, _PROCESSES)):
+        flows.setdefault((sample.labels["source"], sample.labels["target"]), []).append(sample)
+    return {flow: _facts(found) for flow, found in flows.items()}
+
+
+def _facts(found: Iterable[Any]) -> ServedFacts:
     groups: dict[str, dict[str, int]] = {}
     reread: dict[str, int] = {}
     single: dict[str, float] = {}
-    for sample in samples(exposition, (_STATES, _REREAD, _CHECKPOINTS, _DIFFERENCES, _SLOTS, _OWNED, _PROCESSES)):
+    for sample in found:
         labels = sample.labels
-        if (labels["source"], labels["target"]) != (source, target):
-            continue
         if sample.name == _STATES:
             groups.setdefault(labels["group"], {})[labels["state"]] = int(sample.value)
         elif sample.name == _REREAD:

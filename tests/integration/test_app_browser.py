@@ -93,9 +93,9 @@ def shows(page: Page, text: str) -> None:
 def test_an_address_chooses_and_choosing_changes_the_address(app, page):
     page.goto(f"{app}/lag?topic=browser-orders&group=shop")
     shows(page, "1 of ")
-    expect(page.get_by_role("combobox", name=re.compile("Topic$"))).to_be_visible()
-    page.goto(f"{app}/lag?topic=browser-orders")
-    shows(page, " of ")
+    expect(page.get_by_role("combobox", name="Topic", exact=True)).to_have_value("browser-orders")
+    page.get_by_role("combobox", name="Group", exact=True).click()
+    page.get_by_role("option").first.click()  # none
     page.get_by_role("textbox", name="Search", exact=True).fill("audit")
     page.get_by_role("textbox", name="Search", exact=True).press("Enter")
     expect(page).to_have_url(re.compile(r"search=audit"))
@@ -113,7 +113,7 @@ def test_a_partition_explains_its_verdict(app, page):
     page.goto(f"{app}/partition?group=shop&cluster=primary&topic=browser-orders&partition=0")
     shows(page, "shop: browser-orders-0")
     shows(page, "Why:")
-    shows(page, "polls, the marked part.")
+    shows(page, "polls.")
     page.get_by_role("textbox", name="Group", exact=True).fill("audit")
     page.get_by_role("textbox", name="Group", exact=True).press("Enter")
     shows(page, "audit: browser-orders-0")

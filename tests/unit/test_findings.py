@@ -72,6 +72,7 @@ def test_what_limits_is_what_most_time_is_spent_on():
         for slot in (0, 1)
         for what, seconds in (("source", 10), ("target", 30))
     )
-    assert spent_on(text, "a", "b") == {"source": 0.25, "target": 0.75}
-    assert limit(spent_on(text, "a", "b")).startswith("75% of its time it waits for acknowledgements of the target")
-    assert limit(spent_on(text, "a", "c")) == ""
+    assert spent_on(text)["a->b"] == {"source": 0.25, "target": 0.75}
+    assert limit(spent_on(text)["a->b"]).startswith("75% of its time it waits for acknowledgements of the target")
+    assert spent_on(text).keys() == {"a->b"}
+    assert limit({}) == ""
