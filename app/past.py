@@ -90,10 +90,9 @@ def runs(values: Iterable[tuple[float, str]], step_s: float, said: Callable[[flo
 
 
 def _alert(metric: Mapping[str, str], _: float) -> Said:
-    name = metric["alertname"].removeprefix("KafkaMirror")
     flow = flow_of(metric) if metric.get("source") and metric.get("target") else ""
     where = [metric[label] for label in ("topic", "cluster", "group") if metric.get(label)]
-    said = " ".join(part for part in (name, flow, *where) if part)
+    said = " ".join(part for part in (metric["alertname"], flow, *where) if part)
     return Said("alert", said, "ill" if metric.get("severity") == "critical" else "warn")
 
 

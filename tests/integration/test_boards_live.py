@@ -158,7 +158,7 @@ def test_the_lag_inspector_draws_the_past_from_the_same_store(tmp_path, monkeypa
     assert not page.warning
     (table,) = page.dataframe
     assert "KafkaMirrorStalled" in table.value.to_string()
-    assert len(page.get("vega_lite_chart")) == 1
+    assert len(page.get("vega_lite_chart")) == 2  # what happened, and the longest wait
 
 
 def test_a_typing_error_in_a_query_would_be_seen(tmp_path):

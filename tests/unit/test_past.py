@@ -66,7 +66,7 @@ def test_everything_that_happened_has_its_lane():
     )
     found = [span.said for span in spans(server, start_s=0, end_s=60, step_s=60)]
     assert found == [
-        Said("alert", "Stalled a->b a.t", "ill"),
+        Said("alert", "KafkaMirrorStalled a->b a.t", "ill"),
         STALL,
         Said("restart", "x:1", "warn"),
         Said("take-over", "a->b", "warn"),
