@@ -189,6 +189,7 @@ class Producer:
         self._queues: dict[Key, deque[_Delivery]] = {}
         self._nodes: dict[_Lane, _Node] = defaultdict(_Node)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._is_paused = False
         self._idle = asyncio.Event()
         self._idle.set()
         self.is_closed = False
@@ -291,12 +292,25 @@ class Producer:
             return
         node = self._nodes[lane]
         node.is_due = False
+        if self._is_paused:
+            return
         while node.waiting and node.under_way < REQUESTS_UNDER_WAY:
             if node.under_way and node.waiting_bytes < self._request_bytes:
                 return
             task = self._loop.create_task(self._request(lane, node, self._next_request(node)))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+
+    async def _pause(self) -> None:
+        """Send nothing more until `_resume`, and wait for the answers to what was sent."""
+        self._is_paused = True
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _resume(self) -> None:
+        self._is_paused = False
+        for lane in tuple(self._nodes):
+            self._dispatch(lane)
 
     def _next_request(self, node: _Node) -> list[_Delivery]:
         taken: list[_Delivery] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
@@ -11,12 +12,16 @@ from mirror.kafka.client import Coordinates, Purpose
 from mirror.kafka.errors import SILENCES, BrokerError, ErrorCode, KafkaError
 from mirror.kafka.messages import Request
 from mirror.kafka.producer import Client, ProducerClosedError
+from mirror.kafka.transaction_requests import init_producer_id
 from mirror.model.flow_plan import Key
+
+log = logging.getLogger("mirror")
 
 # The broker still writes the markers of the transaction before: it takes milliseconds.
 MARKERS_S = 0.005
 # After so long one of its topic-partitions takes no marker. That transaction is decided, but its id is of no use until then.
 STUCK_S = 2.0
+FENCE_AGAIN_S = 1.0
 
 _COORDINATOR_MOVED = (ErrorCode.coordinator_not_available, ErrorCode.not_coordinator)
 COME_AGAIN = (*_COORDINATOR_MOVED, ErrorCode.coordinator_load_in_progress, ErrorCode.concurrent_transactions)
@@ -85,6 +90,20 @@ class TransactionCoordinators:
                 raise StuckError(f"{key}: its last transaction does not end")
             await asyncio.sleep(MARKERS_S if is_busy else self._retry_s)
         raise ProducerClosedError
+
+    async def fence(self, name: str, timeout_ms: int) -> None:
+        """Fence the producer that has a transactional id, as soon as its last transaction has ended."""
+        request = init_producer_id(name, timeout_ms)
+        while not self._is_closed():
+            try:
+                node = await self._client.coordinator(Coordinates.TRANSACTION, name)
+                answer = await self._client.ask(node, request, Purpose.COORDINATION)
+                if answer.error_code is ErrorCode.none:
+                    return
+            except KafkaError as error:
+                log.debug("%s cannot be fenced: %s", name, error)
+            self._client.forget_coordinator(Coordinates.TRANSACTION, name)
+            await asyncio.sleep(FENCE_AGAIN_S)
 
 
 def codes_of(found: Iterable[tuple[Key, ErrorCode]]) -> list[ErrorCode]:

@@ -29,7 +29,6 @@ from mirror.model.sequences import NextSequence
 log = logging.getLogger("mirror")
 
 SPARES = 10
-FENCE_AGAIN_S = 1.0
 
 Rotated = Callable[[int], Awaitable[None]]
 
@@ -77,6 +76,7 @@ class TransactionalProducer(Producer):
         self._held_up: list[_Delivery] = []  # wait for the transaction before to end, or for another id
         self._rotating: asyncio.Task[None] | None = None
         self._held_up_s = 0.0
+        self._has_appended = False  # a broker has a batch of the open transaction, so the one before has ended
 
     async def open(self, spare: int = 0, rotated: Rotated | None = None) -> None:
         """Become the one that may write by this transactional id: an earlier one's open transaction is aborted.
@@ -98,7 +98,8 @@ class TransactionalProducer(Producer):
         await self._agree()
         if spare:
             # Who was in use before that may come back when what it waits for has ended.
-            self._fencing = self._loop.create_task(self._fence(self._named((spare - 1) % SPARES)))
+            fencing = self._coordinators.fence(self._named((spare - 1) % SPARES), self._transaction_timeout_ms)
+            self._fencing = self._loop.create_task(fencing)
 
     async def _agree(self) -> None:
         """Find out which version of the protocol to speak."""
@@ -137,26 +138,12 @@ class TransactionalProducer(Producer):
             return
         raise StuckError(f"{self._base_id}: none of its transactions ends")
 
-    async def _fence(self, name: str) -> None:
-        """Fence the producer that has a transactional id, as soon as its last transaction has ended."""
-        while not self.is_closed:
-            try:
-                node = await self._client.coordinator(Coordinates.TRANSACTION, name)
-                request = requests.init_producer_id(name, self._transaction_timeout_ms)
-                answer = await self._client.ask(node, request, Purpose.COORDINATION)
-                if answer.error_code is ErrorCode.none:
-                    return
-            except KafkaError as error:
-                log.debug("%s cannot be fenced: %s", name, error)
-            self._client.forget_coordinator(Coordinates.TRANSACTION, name)
-            await asyncio.sleep(FENCE_AGAIN_S)
-
     def begin(self) -> None:
         """Open a transaction."""
         self._expect(TransactionState.NONE)
         self._state = TransactionState.OPEN
         self._added.clear()
-        self._has_group = False
+        self._has_group = self._has_appended = False
 
     async def commit(self, group: str, offsets: Mapping[Key, tuple[int, str]]) -> None:
         """Commit all batches that the target has, and (offset, metadata) of a group's topic-partitions with them.
@@ -300,12 +287,25 @@ class TransactionalProducer(Producer):
             return
         self._loop.call_later(coordinators.MARKERS_S, self._again, delivery)
 
+    def _appended(self, delivery: _Delivery, base: int) -> None:
+        self._has_appended = True
+        super()._appended(delivery, base)
+
     async def _rotate_held_up(self) -> None:
+        """Take another id for the whole of the transaction: a batch that is appended by the one before would not be committed.
+
+        So nothing is sent meanwhile, and what is under way is answered first. Where a batch of it is appended after all, the
+        transaction before has ended, and the id stays.
+        """
         failure: KafkaError | None = None
-        try:
-            await self._rotate()
-        except KafkaError as error:
-            failure = error
+        await self._pause()
+        if not self._has_appended:
+            try:
+                await self._rotate()
+            except KafkaError as error:
+                failure = error
+            for queue in self._queues.values():
+                queue[0].sequence = -1  # those of the new id begin with 0
         self._rotating = None
         self._held_up_s = 0.0
         held_up, self._held_up = self._held_up, []
@@ -313,8 +313,8 @@ class TransactionalProducer(Producer):
             if failure is not None:
                 self._refused(delivery, failure)
             else:
-                delivery.sequence = -1  # those of the new id begin with 0
                 self._again(delivery)
+        self._resume()
 
     # --- the coordinators -----------------------------------------------------------------------------------------
 

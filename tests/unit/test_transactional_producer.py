@@ -11,7 +11,6 @@ import pytest
 
 from mirror.kafka import producer as producing
 from mirror.kafka import transaction_coordinators as coordinators
-from mirror.kafka import transactional_producer as transacting
 from mirror.kafka.client import Coordinates, Purpose
 from mirror.kafka.errors import BrokerError, ErrorCode, KafkaError
 from mirror.kafka.messages import Request
@@ -144,7 +143,7 @@ def impatient(monkeypatch):
     monkeypatch.setattr(producing, "DECIDES_S", 0.3)
     monkeypatch.setattr(coordinators, "STUCK_S", 0.03)
     monkeypatch.setattr(coordinators, "MARKERS_S", 0.002)
-    monkeypatch.setattr(transacting, "FENCE_AGAIN_S", 0.01)
+    monkeypatch.setattr(coordinators, "FENCE_AGAIN_S", 0.01)
 
 
 def made(cluster: Cluster) -> TransactionalProducer:
@@ -319,6 +318,49 @@ def test_where_a_transaction_does_not_end_the_next_one_has_a_spare_id_which_is_t
         with pytest.raises(KafkaError):
             await producer.send(batch("c"), "t", 0)
         successor.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_batch_under_way_is_answered_before_another_id_is_taken_and_is_committed_by_the_id_that_appended_it(ends):
+    class Slow(Cluster):
+        """Has two brokers; the leader of partition 1 answers when it is told to."""
+
+        def __init__(self) -> None:
+            super().__init__(2)
+            self.metadata = SimpleNamespace(leader=lambda _, part: part + 1)
+            self.answers_now = asyncio.Event()
+
+        async def ask(self, node: int, request: Request, *args: Any, **kwargs: Any) -> Any:
+            if node == 2:
+                await self.answers_now.wait()
+            return await super().ask(node, request, *args, **kwargs)
+
+    async def run():
+        cluster, shown = Slow(), []
+
+        async def rotated(spare: int) -> None:
+            shown.append(spare)
+
+        producer = made(cluster)
+        await producer.open(0, rotated)
+        cluster.stuck = {ID}
+        producer.begin()
+        sent = [producer.send(batch("a"), "t", part) for part in (0, 1)]
+        queued = producer.send(batch("b"), "t", 1)
+        await asyncio.sleep(3 * coordinators.STUCK_S)
+        assert shown == []
+        assert not any(future.done() for future in sent)
+        if ends:
+            cluster.stuck.clear()
+        cluster.answers_now.set()
+        await asyncio.gather(*sent, queued)
+        await producer.commit("g", {})
+        name = ID if ends else f"{ID}.spare-1"
+        assert shown == ([] if ends else [1])
+        assert cluster.ended == [(name, True, {("t", 0), ("t", 1)})]
+        assert cluster.logs == {("t", 0): [0], ("t", 1): [0, 1]}
 
     asyncio.run(run())
 
