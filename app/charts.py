@@ -27,6 +27,7 @@ def lines(frame: pd.DataFrame, *, x: str, x_title: str, y_title: str, descriptio
     st.altair_chart(chart)
 
 
+FEW = 12  # bars that would be as broad as a hand
 # By lightness as much as by hue, on light and on dark.
 TONES = {"ill": "#c8323a", "warn": "#e09a1a", "unknown": "#8a6fc4", "idle": "#8f959e", "ok": "#2f9e79"}
 
@@ -76,10 +77,12 @@ def bars(values: Mapping[int, float], *, x_title: str, y_title: str, description
     frame = pd.DataFrame({"key": list(values), "value": list(values.values())})
     chart = (
         altair.Chart(frame, description=description)
-        .mark_bar(aria=False)
+        .mark_bar(aria=False, width={"band": 0.8} if len(values) > FEW else 48)
         .encode(
-            x=altair.X("key", type="ordinal", title=x_title), y=altair.Y("value", type="quantitative", title=y_title)
+            x=altair.X("key", type="ordinal", title=x_title, axis=altair.Axis(labelAngle=0, labelOverlap=True)),
+            y=altair.Y("value", type="quantitative", title=y_title),
         )
+        .properties(height=240)
         .configure_axis(aria=False)
     )
     st.altair_chart(chart)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from metrics.last_errors import LastError
 from metrics.objective import FRESH_S
 from metrics.verdict import Status
 from mirror.lag.served_metrics import flow_of, samples
 from mirror.lag.text import duration
 
+_PAUSED = "kafka_mirror_partition_paused"
 SKEW_S = 2.0  # clocks that differ less make no number wrong that a person reads
 
 
@@ -20,17 +22,28 @@ class Finding(NamedTuple):
     sentence: str
 
 
-def findings(exposition: str, now_s: float) -> list[Finding]:
-    """Return what there is to say, the worst first."""
-    found = [
+def findings(exposition: str, now_s: float, errors: Iterable[LastError] = ()) -> list[Finding]:
+    """Return what there is to say, the worst first; `errors` say why topic-partitions are paused."""
+    found = [_paused(error) for error in errors if error.until_s is None]
+    explained = {(error.source, error.target, error.topic, str(error.partition)) for error in errors}
+    found += [
         finding
         for sample in samples(exposition, _TOLD)
         for finding in (_TOLD[sample.name](sample.labels, sample.value, now_s),)
-        if finding is not None
+        if finding is not None and not (sample.name == _PAUSED and _place(sample.labels) in explained)
     ]
     found += _slots(exposition)
     found += _spent(exposition)
     return sorted(found, key=lambda finding: -finding.status)
+
+
+def _paused(error: LastError) -> Finding:
+    flow, place = f"{error.source}->{error.target}", f"{error.topic}-{error.partition}"
+    return Finding(Status.STALL, f"{flow}: {place} is paused: {error.reason}")
+
+
+def _place(labels: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(labels[name] for name in ("source", "target", "topic", "partition"))
 
 
 def spent_on(exposition: str) -> dict[str, dict[str, float]]:
@@ -118,9 +131,7 @@ _TOLD: dict[str, _Told] = {
         Status.WARN,
         "{flow}: another process serves it with other settings. During a rolling restart that is as it should be.",
     ),
-    "kafka_mirror_partition_paused": _when(
-        _is_any, Status.STALL, "{flow}: {topic}-{partition} is paused by an error; the log has the reason."
-    ),
+    _PAUSED: _when(_is_any, Status.STALL, "{flow}: {topic}-{partition} is paused by an error; the log has the reason."),
     "kafka_mirror_records_lost_total": _when(
         _is_any,
         Status.LOST,

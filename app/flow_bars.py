@@ -43,7 +43,8 @@ def headline(flows: Sequence[FlowSummary]) -> str:
         return f"{flows[0].name} is well" if len(flows) == 1 else f"All {len(flows)} flows are well"
     first = ill[0]
     what = "is not known" if first.worst is Status.UNKNOWN else f"is ill: {MEANING[first.worst]}"
-    more = f", and {len(ill) - 1} more" if len(ill) > 1 else ""
+    others = len(ill) - 1
+    more = f"; {others} more {'is' if others == 1 else 'are'} not well" if others else ""
     return f"{first.name} {what}{more}"
 
 
@@ -52,7 +53,7 @@ def since(bar: FlowBar, now_s: float) -> str:
     if bar.flow.worst is Status.OK or bar.ill_since is None:
         return ""
     lasted = duration(max(0.0, now_s - bar.ill_since.time_s))
-    return f"for {lasted}" if bar.ill_since.is_seen else f"for at least {lasted}"
+    return f"not OK for {lasted}" if bar.ill_since.is_seen else f"not OK for at least {lasted}"
 
 
 def would_be_lost(flow: FlowSummary) -> str:
@@ -72,7 +73,7 @@ def _bar(bar: FlowBar, now_s: float) -> str:
     return (
         f'<li class="flow {tone(flow.worst)}">'
         f'<p class="verdict"><span class="mark" aria-hidden="true">{SHAPES[flow.worst]}</span>'
-        f" <strong>{flow.worst.name}</strong> <span>{since(bar, now_s)}</span></p>"
+        f' <strong>{flow.worst.name}</strong> <span class="since">{since(bar, now_s)}</span></p>'
         f'<p class="name"><a href="/lag?{escape(chosen)}">{escape(flow.name)}</a>'
         f"<small>{flow.partitions:,} topic-partitions, {known}</small></p>"
         f"<dl>{_fact('Would be lost now', would_be_lost(flow))}{_fact('Written', _rate(flow.in_per_s))}"

@@ -19,12 +19,14 @@ from mirror.lag.text import duration
 
 def page() -> None:
     """Draw the page."""
-    st.title("If we fail over now")
+    st.title("If we fail over now", anchor=False)
     live(_draw)
 
 
 def _draw(snapshot: Snapshot) -> None:
-    for answer in sorted(answers(snapshot, summaries(snapshot)), key=lambda each: (each.answer, each.flow)):
+    for answer in sorted(
+        answers(snapshot, summaries(snapshot)), key=lambda each: (each.answer, -(each.records or 0), each.flow)
+    ):
         draw = {Answer.GO: st.success, Answer.GO_WITH_LOSS: st.warning, Answer.NO: st.error}[answer.answer]
         reasons = [*answer.vetoes, *answer.costs, *answer.unknowns]
         draw(f"**{plain(answer.flow)}: {answer.answer.words}**" + "".join(f"\n- {plain(reason)}" for reason in reasons))
@@ -64,7 +66,7 @@ def _draw(snapshot: Snapshot) -> None:
 
 def _readiness() -> None:
     """Draw what the appliance's checkpoints say of each group, which only it knows."""
-    st.subheader("Where they would go on")
+    st.subheader("Where they would go on", anchor=False)
     address = settings().mirror.metrics_address
     try:
         frame = readiness_table(exposition(), time.time())

@@ -7,7 +7,7 @@ import time
 import streamlit as st
 
 from app.findings import findings
-from app.inspection import exposition, settings
+from app.inspection import exposition, last_errors, settings
 from app.session import ROW_HEIGHT, live, plain
 from app.tables import health_table
 from app.verdicts import coloured
@@ -28,10 +28,16 @@ def _draw(_: Snapshot) -> None:
     except OSError as error:
         st.warning(f"The appliance does not answer at {plain(address)} ({plain(str(error))}). Lag is read without it.")
         return
-    found = findings(text, time.time())
+    try:
+        errors = last_errors()
+    except (OSError, ValueError):
+        errors = []
+    found = findings(text, time.time(), errors)
     ill = [finding for finding in found if finding.status is not Status.OK]
     if not ill:
         st.success(f"The appliance at {plain(address)} is well.", icon=":material/check_circle:")
+    else:
+        st.error(f"{len(ill)} of {len(found)} things are not well.", icon=":material/error:")
     for finding in found:
         st.markdown(f"{coloured(finding.status)} {plain(finding.sentence)}")
     with st.expander("The numbers", expanded=False):

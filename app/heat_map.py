@@ -10,7 +10,6 @@ from typing import Any
 
 from app.verdicts import MEANING, SHAPES, shown, tone
 from metrics.verdict import Status
-from mirror.lag.flow_summary import worst_first
 from mirror.lag.rows import LagRow
 from mirror.lag.text import duration
 
@@ -18,12 +17,13 @@ _PARTITION = attrgetter("partition")
 
 
 def cells(rows: Iterable[LagRow]) -> list[dict[str, Any]]:
-    """Return a block per topic of a flow, the worst first, each with its partitions in order.
+    """Return a block per topic of a flow, the worst verdict first, each with its partitions in order.
 
+    Topics of the same verdict are in the order of their names: while nothing changes, each keeps its place.
     A cell is [partition, shape, tone, what hovering tells]: a cell that is level needs no words of its own, and has none.
     """
     blocks: dict[tuple[str, str, str], list[LagRow]] = {}
-    for row in worst_first(row for row in rows if row.is_flow):
+    for row in sorted((row for row in rows if row.is_flow), key=_place):
         blocks.setdefault((row.group, row.cluster, row.topic), []).append(row)
     return [
         {
@@ -34,6 +34,10 @@ def cells(rows: Iterable[LagRow]) -> list[dict[str, Any]]:
         }
         for (group, cluster, topic), found in blocks.items()
     ]
+
+
+def _place(row: LagRow) -> tuple[int, str, str, str]:
+    return -row.status, row.group, row.cluster, row.topic
 
 
 def legend_html(rows: Sequence[LagRow]) -> str:

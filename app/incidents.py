@@ -11,7 +11,7 @@ import streamlit as st
 
 from app.charts import lines, timeline
 from app.inspection import settings
-from app.past import FIRING, Span, spans
+from app.past import Span, spans
 from app.session import ROW_HEIGHT, plain
 from dashboards.recording import FLOW_LAG_SECONDS
 from mirror.errors import MirrorError
@@ -75,23 +75,6 @@ def incident_table(happened: Iterable[Span]) -> pd.DataFrame:
         for span in sorted(happened, key=lambda span: -span.to_s)
     ]
     return pd.DataFrame(content, columns=["Kind", "What", "From", "To", "Lasted"])
-
-
-def alerts_firing() -> list[str]:
-    """Return the names of the alerts that fire now; none where no Prometheus is configured or it does not answer."""
-    url = settings().mirror.app_prometheus_url
-    if not url:
-        return []
-    try:
-        return sorted(_now(url))
-    except MirrorError as error:
-        st.warning(plain(str(error)))
-        return []
-
-
-@st.cache_data(ttl=10, show_spinner=False)
-def _now(url: str) -> set[str]:
-    return {each["metric"]["alertname"] for each in Prometheus(url).query(FIRING)}
 
 
 @st.cache_data(ttl=10, show_spinner="Asking Prometheus ...")

@@ -8,6 +8,7 @@ import time
 from functools import cache, lru_cache
 
 from app.watch import Watch
+from metrics.last_errors import LastError, parsed
 from metrics.trend import TREND_FILE, Trend
 from mirror.config.given import settings_of
 from mirror.config.settings import Settings
@@ -37,6 +38,22 @@ def exposition() -> str:
         OSError: it does not answer.
     """
     return _exposition(int(time.monotonic() // SERVED_S))
+
+
+def last_errors() -> list[LastError]:
+    """Return why the appliance paused topic-partitions last.
+
+    Raises:
+        OSError: it does not answer.
+        ValueError: it answers something else: it is of an older version.
+    """
+    return parsed(_errors(int(time.monotonic() // SERVED_S)))
+
+
+@lru_cache(maxsize=1)
+def _errors(_: int) -> str:
+    mirror = settings().mirror
+    return mirror.http.read(mirror.metrics_address, "/errors", timeout_s=TIMEOUT_S)
 
 
 @lru_cache(maxsize=1)

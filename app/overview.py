@@ -8,8 +8,8 @@ import streamlit as st
 
 from app import components, heat_map
 from app.failovers import answers
+from app.firing import draw_alerts
 from app.flow_bars import FlowBar, bars_html, headline
-from app.incidents import alerts_firing
 from app.inspection import settings, watch
 from app.past import flow_points
 from app.session import explained, live, plain
@@ -20,6 +20,7 @@ from mirror.lag.flow_summary import summaries, worst_first
 from mirror.lag.rows import Snapshot
 from mirror.runtime.prometheus import Prometheus
 
+ALERTS = 3
 WORST = 100  # rows of the table; the page Lag has all
 
 
@@ -31,10 +32,12 @@ def page() -> None:
 def _draw(snapshot: Snapshot) -> None:
     flows = summaries(snapshot)
     st.title(plain(headline(flows)), anchor=False)
-    _alerts()
     if not flows:
         if not snapshot.problems:
-            st.info("No flow has topic-partitions yet: does a topic match, and does the appliance run?")
+            st.info(
+                "Does a topic match, and does the appliance run? 'kafka-mirror plan' says what a file would replicate."
+            )
+        draw_alerts(most=ALERTS)
         return
     trend, past = watch().trend, _past()
     bars = [
@@ -43,6 +46,7 @@ def _draw(snapshot: Snapshot) -> None:
         for points in (joined(past.get(flow.name, []), trend.of(flow.name)),)
     ]
     components.flow_bars(bars_html(bars, time.time()))
+    draw_alerts(most=ALERTS)
     st.subheader("Topic-partitions", anchor=False)
     components.heat_map(
         heat_map.cells(snapshot.rows),
@@ -72,15 +76,9 @@ def _past() -> dict[str, list[Point]]:
     try:
         return _flow_points(url)
     except MirrorError:
-        return {}  # _alerts has said that it does not answer
+        return {}  # draw_alerts has said that it does not answer
 
 
 @st.cache_data(ttl=30, show_spinner=False)
 def _flow_points(url: str) -> dict[str, list[Point]]:
     return flow_points(Prometheus(url), time.time())
-
-
-def _alerts() -> None:
-    firing = alerts_firing()
-    if firing:
-        st.error(f"Alerts that fire now: {plain(', '.join(firing))}.", icon=":material/notifications_active:")

@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import time
-from urllib.parse import quote
 
 import pandas as pd
 import streamlit as st
 
 from app.charts import lag_over_time
 from app.findings import limit, spent_on
-from app.inspection import exposition, settings, watch
+from app.firing import concerns, draw_alerts
+from app.inspection import exposition, last_errors, settings, watch
 from app.session import field, fields, live, plain
 from app.tables import board_link, narrowed, window_table
 from app.verdicts import MEANING, coloured
+from metrics.trend import MINUTE_S
 from metrics.verdict import WINDOW, Sample
-from mirror.errors import MirrorError
 from mirror.lag.flow_summary import worst_first
 from mirror.lag.rows import LagRow, Snapshot
 from mirror.lag.text import duration, level_in
-from mirror.runtime.prometheus import FiringAlert, Prometheus
 
 
 def page() -> None:
     """Draw the page."""
+    # What chooses stands below, so that a phone shows the answer first.
+    body = st.container()
     fields(("group", "Group"), ("cluster", "Cluster"), ("topic", "Topic"), ("partition", "Partition"))
-    live(_draw)
+    with body:
+        live(_draw)
 
 
 def _draw(snapshot: Snapshot) -> None:
@@ -46,11 +48,11 @@ def _one(row: LagRow, polled_s: float) -> None:
     st.write(f"**Why:** {plain(row.reason) or 'nothing is known yet'}. {row.status.name} means: {MEANING[row.status]}.")
     _numbers(row)
     if row.lag_seconds:
-        written = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(polled_s - row.lag_seconds))
-        st.write(f"The first record that is not on the target was written at {written}.")
+        st.write(f"The first record that is not on the target was written at {_utc(polled_s - row.lag_seconds)}.")
     if row.is_flow:
+        _last_error(row)
         _limits(row)
-        _alerts(row)
+        draw_alerts(lambda alert: concerns(alert, row))
     samples = watch().window(row)
     lag_over_time(
         past_of(samples, watch().row_trends.of(row)),
@@ -75,9 +77,9 @@ def _one(row: LagRow, polled_s: float) -> None:
 
 
 def past_of(samples: list[Sample], minutes: list[tuple[float, int]]) -> pd.DataFrame:
-    """Return the lag of the last hour by time: the polls of the window, before them the largest of each minute."""
+    """Return the lag of the last hour by time: the polls of the window, before them the largest of each minute, at its end."""
     first_s = samples[0].time_s if samples else float("inf")
-    content = [(at_s, lag) for at_s, lag in minutes if at_s < first_s]
+    content = [(at_s + MINUTE_S, lag) for at_s, lag in minutes if at_s + MINUTE_S < first_s]
     content += [(sample.time_s, sample.lag) for sample in samples]
     frame = pd.DataFrame(content, columns=["time", "lag"])
     return frame.assign(time=pd.to_datetime(frame["time"], unit="s"))
@@ -101,6 +103,23 @@ def _numbers(row: LagRow) -> None:
             st.metric(name, value, width=150)
 
 
+def _last_error(row: LagRow) -> None:
+    """Say why the appliance paused the topic-partition last, where it did."""
+    try:
+        found = last_errors()
+    except (OSError, ValueError):
+        return
+    own = (*row.group.split("->"), row.remote_topic, row.partition)
+    for error in found:
+        if (error.source, error.target, error.topic, error.partition) == own:
+            until = "" if error.until_s is None else f" until {_utc(error.until_s)}"
+            st.write(f"**Its last error**, from {_utc(error.since_s)}{until}: {plain(error.reason)}")
+
+
+def _utc(time_s: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(time_s))
+
+
 def _limits(row: LagRow) -> None:
     """Say what limits the flow, as the appliance tells."""
     try:
@@ -109,43 +128,3 @@ def _limits(row: LagRow) -> None:
         return
     if said:
         st.write(f"**What limits {plain(row.group)}:** {plain(said)}.")
-
-
-def _alerts(row: LagRow) -> None:
-    """Draw the alerts that fire about the topic-partition, each with what to do."""
-    url = settings().mirror.app_prometheus_url
-    if not url:
-        return
-    try:
-        firing = [alert for alert in _firing(url) if concerns(alert, row)]
-        managers = _managers(url) if firing else []
-    except MirrorError as error:
-        st.warning(plain(str(error)))
-        return
-    for alert in firing:
-        links = [f"[{name}]({url})" for name, url in (("runbook", alert.runbook), ("board", alert.board)) if url]
-        links += [f"[silence]({silence_link(manager, alert)})" for manager in managers[:1]]
-        st.error(f"**{plain(alert.name)}** since {plain(alert.since)}: {plain(alert.summary)} {' · '.join(links)}")
-
-
-@st.cache_data(ttl=10, show_spinner=False)
-def _firing(url: str) -> list[FiringAlert]:
-    return Prometheus(url).firing()
-
-
-@st.cache_data(ttl=10, show_spinner=False)
-def _managers(url: str) -> list[str]:
-    return Prometheus(url).alertmanagers()
-
-
-def concerns(alert: FiringAlert, row: LagRow) -> bool:
-    """Tell whether an alert is about a row: what it names of the row is the row's."""
-    target = row.group.removeprefix(f"{row.cluster}->")
-    own = {"source": row.cluster, "target": target, "topic": row.remote_topic, "partition": str(row.partition)}
-    return all(alert.labels.get(name, value) == value for name, value in own.items())
-
-
-def silence_link(manager: str, alert: FiringAlert) -> str:
-    """Return the address at which an Alertmanager offers to silence an alert."""
-    matchers = ",".join(f'{name}="{value}"' for name, value in sorted(alert.labels.items()))
-    return f"{manager}/#/silences/new?filter={quote('{' + matchers + '}')}"

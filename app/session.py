@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from app.inspection import watch
+from app.inspection import settings, watch
 from app.tables import link, table
 from app.verdicts import colour, shown
 from metrics.verdict import Status
@@ -20,6 +20,7 @@ SPARKLINES = 500  # rows that have one: a table of thousands is for searching
 STYLE = """<style>
 .stMainBlockContainer { padding: 4.2rem 1.6rem 2rem; }
 .stMainBlockContainer h1 { padding: 0 0 0.3rem; overflow-wrap: anywhere; }
+[data-testid="stMetricValue"] { font-size: 1.3rem; }
 @media (max-width: 640px) { .stMainBlockContainer { padding: 4rem 0.6rem 1rem; } }
 </style>"""
 REFRESH = {"2 s": 2, "5 s": 5, "15 s": 15, "60 s": 60, "off": None}
@@ -67,6 +68,7 @@ def columns(*, is_linked: bool = False) -> dict[str, Any]:
         "Partition": number("Part", pinned=True, width=50),
         "Last hour": st.column_config.AreaChartColumn("Last hour", y_min=0, width=110, help="Lag, a minute a point"),
         "Why": text("Why", width=380),
+        "Level in": text("Level in", width=110),
         **{name: number(name, format="localized", width=100) for name in ("Lag", "Offset", "Log end")},
         **{name: number(name, format="%.1f", width=90) for name in ("Time lag s", "Written/s", "Passed/s")},
     }
@@ -96,6 +98,12 @@ def banners(snapshot: Snapshot) -> None:
     now_s = time.time()
     for sentence in watch().trouble(snapshot, now_s):
         st.warning(plain(sentence), icon=":material/warning:")
+    if {row.owner for row in snapshot.rows if row.is_flow} == {""}:
+        address = plain(settings().mirror.metrics_address)
+        st.warning(
+            f"The appliance of this file does not answer at {address}. What follows was asked of the clusters themselves.",
+            icon=":material/warning:",
+        )
     answers = [f"{plain(alias)} {'answers' if is_up else 'does not answer'}" for alias, is_up in snapshot.clusters]
     clusters = f" Clusters: {', '.join(answers)}." if answers else ""
     st.caption(

@@ -17,7 +17,7 @@ from mirror.lag.text import duration
 
 def page() -> None:
     """Draw the page."""
-    st.title("One topic")
+    st.title("One topic", anchor=False)
     fields(("group", "Group"), ("topic", "Topic"))
     live(_draw)
 

@@ -1,4 +1,4 @@
-"""Serve HTTP: `/metrics` for Prometheus and `/ready` for a supervisor. On loopback by default."""
+"""Serve HTTP: `/metrics` for Prometheus, `/errors` for the lag inspector, `/ready` for a supervisor. On loopback by default."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from metrics.formats import Format, negotiated
 from metrics.http_access import CHALLENGE, REFUSAL, HttpAccess
+from metrics.last_errors import LastErrors
 
 log = logging.getLogger("mirror")
 
 OPEN = HttpAccess()
 
+NO_ERRORS = LastErrors().text()
 _PLAIN = "text/plain; charset=utf-8"
 _FAST = 1  # gzip's level: a scrape of 15 MB is 2 % of that at any level, and the higher ones cost seconds
 _Start = Callable[[str, list[tuple[str, str]]], object]
@@ -39,11 +41,17 @@ class _ThreadingServer(WSGIServer):
 
 @contextmanager
 def serve(
-    answer: Callable[[Format], bytes], host: str, port: int, *, is_ready: Callable[[], bool], access: HttpAccess = OPEN
+    answer: Callable[[Format], bytes],
+    host: str,
+    port: int,
+    *,
+    is_ready: Callable[[], bool],
+    errors: Callable[[], str] = lambda: NO_ERRORS,
+    access: HttpAccess = OPEN,
 ) -> Iterator[int]:
     """Serve until the context ends; yields the port (a given 0 picks a free one). `/ready` asks for no login.
 
-    `answer` answers a scrape in the format that its Accept header asks for.
+    `answer` answers a scrape in the format that its Accept header asks for, `errors` returns what `/errors` says.
 
     Raises:
         PortTakenError: when the address is in use or cannot be bound.
@@ -51,34 +59,14 @@ def serve(
     """
     tls = access.server_context()
 
-    def app(environ: dict[str, object], start: _Start) -> Iterable[bytes]:
-        path = environ["PATH_INFO"]
-        if path == "/ready":
-            ready = is_ready()
-            start("200 OK" if ready else "503 Service Unavailable", [("Content-Type", _PLAIN)])
-            return [b"ready\n" if ready else b"starting\n"]
-        if not access.authorizes(str(environ.get("HTTP_AUTHORIZATION", ""))):
-            start("401 Unauthorized", [("Content-Type", _PLAIN), ("WWW-Authenticate", CHALLENGE)])
-            return [REFUSAL]
-        if path not in ("/metrics", "/"):
-            start("404 Not Found", [("Content-Type", _PLAIN)])
-            return [b"try /metrics or /ready\n"]
-        try:
-            wanted = negotiated(str(environ.get("HTTP_ACCEPT", "")))
-            body = answer(wanted)
-        except Exception:
-            log.exception("a scrape could not be answered")
-            start("500 Internal Server Error", [("Content-Type", _PLAIN)])
-            return [b"the log has the error\n"]
-        headers = [("Content-Type", wanted.value), ("Vary", "Accept")]
-        if "gzip" in str(environ.get("HTTP_ACCEPT_ENCODING", "")):
-            headers.append(("Content-Encoding", "gzip"))
-            body = gzip.compress(body, _FAST)
-        start("200 OK", headers)
-        return [body]
-
     try:
-        server = make_server(host, port, app, server_class=_ThreadingServer, handler_class=_Quiet)
+        server = make_server(
+            host,
+            port,
+            _application(answer, is_ready, errors, access),
+            server_class=_ThreadingServer,
+            handler_class=_Quiet,
+        )
     except OSError as error:
         raise PortTakenError(
             f"cannot listen on {host}:{port} ({error.strerror}); set mirror.metrics.listen to another"
@@ -93,3 +81,40 @@ def serve(
         server.shutdown()
         server.server_close()
         thread.join(5)
+
+
+def _application(
+    answer: Callable[[Format], bytes], is_ready: Callable[[], bool], errors: Callable[[], str], access: HttpAccess
+) -> Callable[[dict[str, object], _Start], Iterable[bytes]]:
+    """Return what answers the requests, as WSGI has it."""
+
+    def app(environ: dict[str, object], start: _Start) -> Iterable[bytes]:
+        path = environ["PATH_INFO"]
+        if path == "/ready":
+            ready = is_ready()
+            start("200 OK" if ready else "503 Service Unavailable", [("Content-Type", _PLAIN)])
+            return [b"ready\n" if ready else b"starting\n"]
+        if not access.authorizes(str(environ.get("HTTP_AUTHORIZATION", ""))):
+            start("401 Unauthorized", [("Content-Type", _PLAIN), ("WWW-Authenticate", CHALLENGE)])
+            return [REFUSAL]
+        if path == "/errors":
+            start("200 OK", [("Content-Type", "application/json")])
+            return [errors().encode()]
+        if path not in ("/metrics", "/"):
+            start("404 Not Found", [("Content-Type", _PLAIN)])
+            return [b"try /metrics, /errors or /ready\n"]
+        try:
+            wanted = negotiated(str(environ.get("HTTP_ACCEPT", "")))
+            body = answer(wanted)
+        except Exception:
+            log.exception("a scrape could not be answered")
+            start("500 Internal Server Error", [("Content-Type", _PLAIN)])
+            return [b"the log has the error\n"]
+        headers = [("Content-Type", wanted.value), ("Vary", "Accept")]
+        if "gzip" in str(environ.get("HTTP_ACCEPT_ENCODING", "")):
+            headers.append(("Content-Encoding", "gzip"))
+            body = gzip.compress(body, _FAST)
+        start("200 OK", headers)
+        return [body]
+
+    return app

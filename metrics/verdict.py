@@ -200,7 +200,7 @@ class Seen(NamedTuple):
         """The position stands while records wait."""
         if self.last.position != self.first.position:
             return None
-        return f"stands at offset {self.last.position} for {self.span_s:.0f} s, {self.last.lag} records behind"
+        return f"stands at offset {self.last.position} for at least {self.span_s:.0f} s, {self.last.lag} records behind"
 
     def falls_behind(self) -> str | None:
         """The lag was never smaller than at the poll before, and is more than a few polls copy."""

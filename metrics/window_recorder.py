@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from metrics.cap import Labels, Pairs
+from metrics.last_errors import LastErrors
 from metrics.reports import Measured, SlotReport, WindowReport
 from metrics.store import Store
 
@@ -21,16 +22,17 @@ class WindowRecorder(Store):
 
     def __init__(self) -> None:
         super().__init__()
+        self.last_errors = LastErrors()
         self._told: dict[Labels, set[Labels]] = {}  # by slot: the topic-partitions of its last report
 
     def reports(self, rows: Sequence[WindowReport], *, now_s: float) -> None:
         """Take in replication reports."""
         for row in rows:
             self._report(row, now_s)
-        self._idle(rows)
+        self._idle(rows, now_s)
         self._clocks(rows)
 
-    def _idle(self, rows: Sequence[WindowReport]) -> None:
+    def _idle(self, rows: Sequence[WindowReport], now_s: float) -> None:
         """Take in that what a slot told of the last time, and leaves out now, is idle."""
         told: dict[Labels, set[Labels]] = {}
         for row in rows:
@@ -38,6 +40,7 @@ class WindowRecorder(Store):
         with self._lock:
             for slot, places in told.items():
                 for labels in self._told.get(slot, set()) - places:
+                    self.last_errors.take_in(labels, "", now_s)
                     if labels in self._series[_RATES[0]]:  # else it has left the flow
                         for name in (*_RATES, *_PAUSES):
                             self._set(name, labels, 0.0)
@@ -64,6 +67,7 @@ class WindowRecorder(Store):
             self._add("kafka_mirror_records_lost_total", labels, row.lost)
             self._add("kafka_mirror_offset_rewinds_total", labels, row.rewinds)
             by_error = bool(row.reason) and not row.is_paused_by_operator
+            self.last_errors.take_in(labels, row.reason if by_error else "", now_s)
             for name, value in zip(_RATES, (row.records / seconds, row.bytes / seconds), strict=True):
                 self._set(name, labels, value)
             for name, is_paused in zip(_PAUSES, (by_error, row.is_paused_by_operator), strict=True):

@@ -176,11 +176,11 @@ class Appliance:
             SettingsError: the address is taken.
         """
         mirror = self._mirror
-        host, port = mirror.metrics_listen
+        (host, port), ready, errors = mirror.metrics_listen, lambda: self._is_ready, self.recorder.last_errors.text
         last = port + MOST_HERE - 1 if mirror.is_listen_default else port
         for candidate in range(port, last + 1):
             try:
-                served = serve(self._scrape, host, candidate, is_ready=lambda: self._is_ready, access=mirror.http)
+                served = serve(self._scrape, host, candidate, is_ready=ready, errors=errors, access=mirror.http)
                 found = stack.enter_context(served)
             except PortTakenError as error:
                 if candidate == last:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import urllib.request
 from collections.abc import Iterator, Sequence
@@ -55,3 +56,13 @@ def _list_targets(folder: Path, what: str, addresses: Sequence[str]) -> None:
     written = listed.with_suffix(".new")
     written.write_text(json.dumps([{"targets": list(addresses)}]))
     written.replace(listed)
+
+
+def paced(rules: str, pace: float) -> str:
+    """The rules with every duration divided by `pace`."""
+    unit_s = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+    def shorter(found: re.Match[str]) -> str:
+        return f"{found[1]}{max(1, round(int(found[2]) * unit_s[found[3]] / pace))}s"
+
+    return re.sub(r"(\[|offset |for: )(\d+)([smhd])\b", shorter, rules)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from argparse import ArgumentParser, Namespace
@@ -110,7 +111,9 @@ def _text(snapshot: Snapshot, rows: Sequence[LagRow], args: Namespace) -> str:
         return json_text(snapshot, rows)
     if args.csv:
         return csv_text(rows)
-    return wide_text(rows) if args.wide else checker_text(rows)
+    if not args.wide:
+        return checker_text(rows)
+    return wide_text(rows, shutil.get_terminal_size().columns if sys.stdout.isatty() else None)
 
 
 def _exit_code(snapshot: Snapshot, rows: Sequence[LagRow], limit: int | None) -> int:

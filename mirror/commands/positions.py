@@ -13,15 +13,14 @@ from mirror.config.given import add_mirror, settings_given
 from mirror.config.settings import Settings
 from mirror.errors import SettingsError
 from mirror.flows.selection import flow_named, selected
-from mirror.flows.stored_positions import Position, read_positions, write_positions
+from mirror.flows.stored_positions import Position, is_served, read_positions, write_positions
 from mirror.flows.topics import ensure_remote, flow_plan, matched
 from mirror.kafka.admin import Admin
 from mirror.lag.cluster_offsets import log_bounds
 from mirror.model.flow_plan import Assigned, FlowPlan, Key
 from mirror.model.paused_topics import Paused
 from mirror.model.position_metadata import PositionMetadata
-from mirror.model.slot_lease import DEAD_AFTER_S, LeaseState
-from mirror.model.slot_ownership import is_lease_key, is_stopped, stop_key
+from mirror.model.slot_lease import DEAD_AFTER_S
 from mirror.runtime.text_columns import aligned
 
 COLUMNS = ("topic", "partition", "position", "log start", "log end", "lag", "remote topic", "")
@@ -101,7 +100,7 @@ def positions(settings: Settings, args: Namespace) -> int:
         print(_text(plan, places, found, source))
         return 0
     if (
-        is_running(found, plan.lease_topic, window_ms=settings.mirror.window_ms, now_ms=time.time() * 1000)
+        is_served(found, plan.lease_topic, window_ms=settings.mirror.window_ms, now_ms=time.time() * 1000)
         and not args.force
     ):
         raise SettingsError(
@@ -142,14 +141,6 @@ def _paused(found: Mapping[Key, Position], plan: FlowPlan, args: Namespace) -> P
 
 def _known(found: Mapping[Key, Position], plan: FlowPlan) -> Paused:
     return Paused.parse(found[plan.paused_key].metadata if plan.paused_key in found else "")
-
-
-def is_running(found: Mapping[Key, Position], lease_topic: str, *, window_ms: int, now_ms: float) -> bool:
-    """Tell from a flow's leases whether some process replicates it now, or may do so until its last window is over."""
-    stops = found.get((lease_topic, stop_key()))
-    at_keys = [at for (topic, key), at in found.items() if topic == lease_topic and is_lease_key(key)]
-    leases = [LeaseState.parse(at) for at in at_keys]
-    return any(now_ms < lease.dead_ms(window_ms) for lease in leases if not is_stopped(lease.run_id, stops))
 
 
 def moment(text: str) -> int:

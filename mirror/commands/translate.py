@@ -7,7 +7,6 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections import deque
 from collections.abc import Coroutine, Iterable, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from mirror.commands.options import add_file, describe
@@ -15,13 +14,10 @@ from mirror.config.clients import client_options
 from mirror.config.given import settings_given
 from mirror.config.settings import Flow, Settings
 from mirror.errors import ClusterUnavailable, SettingsError
-from mirror.flows.offset_maps import FlowMaps
-from mirror.flows.topics import Matched, flow_plan, matched
-from mirror.kafka.admin import Admin
+from mirror.flows.translation import Place, across, plan_and_maps
 from mirror.kafka.groups import Groups
 from mirror.kafka.internal_topics import answered, read_checkpoints
 from mirror.lag.cluster_offsets import group_offsets
-from mirror.model.flow_plan import FlowPlan
 from mirror.runtime.text_columns import aligned
 
 COLUMNS = ("topic", "partition", "offset", "is there", "partition", "offset")
@@ -62,14 +58,6 @@ def run(parsed: Namespace) -> int:
     return translate(settings_given(parsed), parsed)
 
 
-class Place(NamedTuple):
-    """An offset of a topic-partition; an offset of None is not known."""
-
-    topic: str
-    partition: int
-    offset: int | None
-
-
 class Hop(NamedTuple):
     """One step from cluster to cluster: along the flow that leads there, back along the one that leads here, or both."""
 
@@ -99,25 +87,6 @@ def route(flows: Iterable[Flow], start: str, end: str) -> list[Hop]:
                 waiting.append((link[1], [*way, Hop(*link, by_ends.get(link), by_ends.get(link[::-1]))]))
     known = ", ".join(flow.name for flow in by_ends.values())
     raise SettingsError(f"translate: no flows lead from {start} to {end}; enabled are {known}.")
-
-
-def across(plan: FlowPlan, maps: FlowMaps, places: Sequence[Place], *, is_back: bool) -> list[Place | None]:
-    """Take places one hop on; None for a topic that the flow does not replicate."""
-    names = {(p.topic, p.partition): p.remote_topic for p in plan.partitions}
-    if is_back:
-        names = {(remote, partition): topic for (topic, partition), remote in names.items()}
-    found: list[Place | None] = []
-    for topic, partition, offset in places:
-        name = names.get((topic, partition))
-        if name is None:
-            found.append(None)
-            continue
-        offsets = maps.maps.get((name if is_back else topic, partition))
-        there = None
-        if offsets is not None and offset is not None:
-            there = offsets.reverse(offset) if is_back else offsets.translate(offset)
-        found.append(Place(name, partition, there))
-    return found
 
 
 def translate(settings: Settings, args: Namespace) -> int:
@@ -186,7 +155,7 @@ def _over(hop: Hop, places: Sequence[Place | None]) -> list[Place | None]:
     for flow, is_back in ((hop.along, False), (hop.back, True)):
         if flow is not None:
             try:
-                there = across(*_maps(flow), known, is_back=is_back)
+                there = across(*plan_and_maps(flow), known, is_back=is_back)
             except ClusterUnavailable as error:
                 gone = error
             else:
@@ -195,25 +164,6 @@ def _over(hop: Hop, places: Sequence[Place | None]) -> list[Place | None]:
         raise gone
     rest = iter(found)
     return [None if place is None else next(rest) for place in places]
-
-
-def _maps(flow: Flow) -> tuple[FlowPlan, FlowMaps]:
-    """Read a flow's offset maps from its target."""
-    remote = Admin(flow.target.alias, flow.target_admin).topics()
-    try:
-        topics = matched(flow, Admin(flow.source.alias, flow.source_admin).topics())
-    except ClusterUnavailable:  # the very time when somebody fails over; the target has the topics too
-        topics = [
-            Matched(replace(topic, name=origin), name)
-            for name, topic in remote.items()
-            if (origin := flow.policy.upstream_topic(name)) is not None
-            and flow.policy.topic_source(name) == flow.source.alias
-            and flow.topics.matches(origin)
-        ]
-    plan = flow_plan(flow, topics, {name: topic.partitions for name, topic in remote.items()})
-    maps = FlowMaps(plan)
-    _read(flow, maps.refresh(flow.target_admin))
-    return plan, maps
 
 
 def _group(flows: Iterable[Flow], alias: str, group: str) -> list[Place]:

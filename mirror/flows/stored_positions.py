@@ -12,6 +12,8 @@ from mirror.kafka.internal_topics import answered, committed, write, writer
 from mirror.model.flow_plan import Key
 from mirror.model.offset_map import OffsetMap
 from mirror.model.offset_map_tail import MapRecord
+from mirror.model.slot_lease import LeaseState
+from mirror.model.slot_ownership import is_lease_key, is_stopped, stop_key
 
 Found = TypeVar("Found")
 
@@ -41,6 +43,14 @@ async def write_with_maps(
     async with writer(flow.producer, {map_topic} if maps else ()) as target:
         await write(target, map_topic, (MapRecord(*key, runs).encode() for key, runs in maps.items()))
         await patiently(lambda: target.commit(group, positions))
+
+
+def is_served(found: Mapping[Key, Position], lease_topic: str, *, window_ms: int, now_ms: float) -> bool:
+    """Tell from a flow's leases whether some process replicates it now, or may do so until its last window is over."""
+    stops = found.get((lease_topic, stop_key()))
+    at_keys = [at for (topic, key), at in found.items() if topic == lease_topic and is_lease_key(key)]
+    leases = [LeaseState.parse(at) for at in at_keys]
+    return any(now_ms < lease.dead_ms(window_ms) for lease in leases if not is_stopped(lease.run_id, stops))
 
 
 def answer_of_target(flow: Flow, question: Coroutine[Any, Any, Found]) -> Found:

@@ -29,12 +29,13 @@ from confluent_kafka.admin import (
 
 from metrics.headroom import Retention
 from mirror.kafka.clients import Clients
-from mirror.policy.topic_acls import Acl
+from mirror.policy.topic_acls import ANY_TOPIC, Acl
 from mirror.policy.topic_configs import Change, TopicSetting
 
 log = logging.getLogger("mirror")
 
 Found = TypeVar("Found")
+Binding = TypeVar("Binding", AclBinding, AclBindingFilter)
 
 TIMEOUT_S = 10.0
 OFFSETS_S = 5.0  # offsets are polled again and again: a cluster that takes longer counts as down
@@ -82,6 +83,14 @@ class Admin:
     def cluster_id(self) -> str:
         """Return the cluster's own id."""
         return str(self._result(self._clients.admin.describe_cluster(request_timeout=self._timeout_s)).cluster_id)
+
+    def cluster_operations(self) -> frozenset[str] | None:
+        """Return what this client may do to the cluster itself, in Kafka's words such as ALTER; None where that is not told."""
+        asked = self._clients.admin.describe_cluster(
+            include_authorized_operations=True, request_timeout=self._timeout_s
+        )
+        operations = self._result(asked).authorized_operations
+        return frozenset(operation.name for operation in operations) if operations else None
 
     def topics(self) -> dict[str, Topic]:
         """Return every topic by name."""
@@ -149,37 +158,39 @@ class Admin:
 
     def topic_acls(self) -> set[Acl]:
         """Return the ACLs of topics of literal names; none from a cluster without an authorizer, which does not tell."""
-        anything: Any = None
-        wanted = AclBindingFilter(
-            ResourceType.TOPIC,
-            anything,
-            ResourcePatternType.LITERAL,
-            anything,
-            anything,
-            AclOperation.ANY,
-            AclPermissionType.ANY,
-        )
-        found = self._result(self._clients.admin.describe_acls(wanted, request_timeout=self._timeout_s))
         return {
             Acl(acl.name, acl.principal, acl.host, acl.operation.name, acl.permission_type.name)
-            for acl in found
+            for acl in self._acls(ResourcePatternType.LITERAL)
             if acl.resource_pattern_type == ResourcePatternType.LITERAL
         }
 
+    def without_acls(self, topics: Iterable[str]) -> list[str]:
+        """Return the topics that no ACL is about, by name, by prefix or as every topic."""
+        found = self._acls(ResourcePatternType.ANY)
+        literal = {acl.name for acl in found if acl.resource_pattern_type == ResourcePatternType.LITERAL}
+        prefixes = tuple(acl.name for acl in found if acl.resource_pattern_type == ResourcePatternType.PREFIXED)
+        if ANY_TOPIC in literal:
+            return []
+        return [topic for topic in topics if topic not in literal and not topic.startswith(prefixes)]
+
+    def _acls(self, pattern: ResourcePatternType) -> list[Any]:
+        anything: Any = None
+        wanted = AclBindingFilter(
+            ResourceType.TOPIC, anything, pattern, anything, anything, AclOperation.ANY, AclPermissionType.ANY
+        )
+        return list(self._result(self._clients.admin.describe_acls(wanted, request_timeout=self._timeout_s)))
+
+    def remove_acls(self, acls: Iterable[Acl]) -> dict[Acl, str]:
+        """Remove ACLs from topics of literal names; return what the broker objected to each, "" when it is not there now."""
+        filters = {_binding(AclBindingFilter, acl): acl for acl in acls}
+        if not filters:
+            return {}
+        answers = self._clients.admin.delete_acls(list(filters), request_timeout=self._timeout_s)
+        return {filters[asked]: self._objection(future) for asked, future in answers.items()}
+
     def add_acls(self, acls: Iterable[Acl]) -> dict[Acl, str]:
         """Add ACLs on topics of literal names; return what the broker objected to each, "" when it is there now."""
-        bindings = {
-            AclBinding(
-                ResourceType.TOPIC,
-                acl.topic,
-                ResourcePatternType.LITERAL,
-                acl.principal,
-                acl.host,
-                AclOperation[acl.operation],
-                AclPermissionType[acl.permission],
-            ): acl
-            for acl in acls
-        }
+        bindings = {_binding(AclBinding, acl): acl for acl in acls}
         if not bindings:
             return {}
         answers = self._clients.admin.create_acls(list(bindings), request_timeout=self._timeout_s)
@@ -337,3 +348,15 @@ class Admin:
             return future.result()
         except KafkaException as error:
             raise self._clients.unavailable(error) from error
+
+
+def _binding(kind: type[Binding], acl: Acl) -> Binding:
+    return kind(
+        ResourceType.TOPIC,
+        acl.topic,
+        ResourcePatternType.LITERAL,
+        acl.principal,
+        acl.host,
+        AclOperation[acl.operation],
+        AclPermissionType[acl.permission],
+    )

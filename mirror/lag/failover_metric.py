@@ -46,7 +46,7 @@ def _facts(
     for (*of_flow, group, state), count in families["kafka_mirror_group_partitions"].items():
         if tuple(of_flow) == flow:
             groups.setdefault(group, {})[state] = int(count)
-    has_checkpoints = families["kafka_mirror_checkpoints_total"].get(flow, 0) > 0
+    has_checkpoints = flow in families["kafka_mirror_checkpoints_total"]  # since the first round, if only as 0
     reread = families["kafka_mirror_failover_reread_records"]
     read_s = families["kafka_mirror_last_poll_timestamp_seconds"].get(flow, 0.0)
     return Facts(

@@ -59,7 +59,7 @@ def _facts(found: Iterable[Any]) -> ServedFacts:
             single[sample.name] = single.get(sample.name, 0.0) + sample.value
     is_alone = single.get(_PROCESSES) == 1  # else others may serve what this one does not
     return ServedFacts(
-        groups=groups if groups or single.get(_CHECKPOINTS) else None,
+        groups=groups if groups or _CHECKPOINTS in single else None,  # counted, if only 0, since the first round
         reread=reread,
         differences=int(single[_DIFFERENCES]) if _DIFFERENCES in single else None,
         unserved=int(single[_SLOTS] - single[_OWNED]) if is_alone and {_SLOTS, _OWNED} <= single.keys() else None,

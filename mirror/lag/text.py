@@ -25,10 +25,10 @@ def checker_text(rows: Sequence[LagRow]) -> str:
     return "\n".join([CHECKER % HEADINGS, *(CHECKER % tuple(map(one_line, _checker(row))) for row in rows)]) + "\n"
 
 
-def wide_text(rows: Sequence[LagRow]) -> str:
-    """Return the checker's columns and ours, as wide as they need be."""
+def wide_text(rows: Sequence[LagRow], width: int | None = None) -> str:
+    """Return the checker's columns and ours, as wide as they need be, or folded to so many characters a line."""
     table = [WIDE, *((*_checker(row), *_ours(row)) for row in rows)]
-    return aligned(table, right=_NUMBERS) + "\n"
+    return aligned(table, right=_NUMBERS, width=width) + "\n"
 
 
 def csv_text(rows: Sequence[LagRow]) -> str:

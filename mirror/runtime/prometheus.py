@@ -17,7 +17,7 @@ TIMEOUT_S = 15.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FiringAlert:
-    """An alert that fires: its labels, since when, and what its rule says to a person."""
+    """An alert that fires: its labels, since when, and what its rule says to a person; a link is "" where there is none."""
 
     name: str
     labels: Mapping[str, str]
@@ -25,6 +25,12 @@ class FiringAlert:
     summary: str
     runbook: str
     board: str
+    inspector: str
+
+    @property
+    def is_critical(self) -> bool:
+        """Whether it wakes somebody."""
+        return self.labels.get("severity") == "critical"
 
 
 class Prometheus:
@@ -67,6 +73,7 @@ class Prometheus:
                 summary=alert["annotations"].get("summary", ""),
                 runbook=alert["annotations"].get("runbook_url", ""),
                 board=alert["annotations"].get("dashboard_url", ""),
+                inspector=alert["annotations"].get("inspector_url", ""),
             )
             for alert in self._get("/api/v1/alerts")["data"]["alerts"]
             if alert["state"] == "firing"

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Collection, Sequence
+
+GAP, INDENT = "  ", "    "
+LEAST_TEXT = 24  # characters of a line that a text in the last column has
 
 
 def one_line(text: str) -> str:
@@ -17,14 +21,47 @@ def one_line(text: str) -> str:
     )
 
 
-def aligned(rows: Sequence[Sequence[str]], *, right: Collection[int]) -> str:
-    """Return one line per row, every column as wide as its widest cell; the columns in `right` are set flush right."""
+def aligned(rows: Sequence[Sequence[str]], *, right: Collection[int], width: int | None = None) -> str:
+    """Return the rows with every column as wide as its widest cell; the columns in `right` are set flush right.
+
+    Each row is one line. Where a `width` is given that it does not fit in, its last columns stand in lines below, indented, and
+    the text of the very last one is broken between words.
+    """
     rows = [[one_line(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [range(len(widths))] if width is None else _lines(widths, width)
     return "\n".join(
-        "  ".join(
-            cell.rjust(width) if column in right else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
+        _set(row, line, widths, right, width, is_first=line.start == 0).rstrip() for row in rows for line in lines
     )
+
+
+def _lines(widths: Sequence[int], width: int) -> list[range]:
+    """Return the columns that stand in a line, line by line; the last column is as wide as what is left for it."""
+    found, begin, used = [], 0, 0
+    for column, wide in enumerate(widths):
+        least = min(wide, LEAST_TEXT) if column == len(widths) - 1 else wide
+        if column > begin and used + len(GAP) + least > width:
+            found.append(range(begin, column))
+            begin, used = column, len(INDENT)
+        used += (len(GAP) if column > begin else 0) + least
+    return [*found, range(begin, len(widths))]
+
+
+def _set(
+    row: Sequence[str],
+    line: range,
+    widths: Sequence[int],
+    right: Collection[int],
+    width: int | None,
+    *,
+    is_first: bool,
+) -> str:
+    cells = [
+        row[column].rjust(widths[column]) if column in right else row[column].ljust(widths[column]) for column in line
+    ]
+    indent = "" if is_first else INDENT
+    if width is None or line.stop < len(widths):
+        return indent + GAP.join(cells)
+    before = indent + "".join(cell + GAP for cell in cells[:-1])
+    pieces = textwrap.wrap(row[-1], max(LEAST_TEXT, width - len(before))) or [""]
+    return ("\n" + " " * len(before)).join((before + pieces[0], *pieces[1:]))

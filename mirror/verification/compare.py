@@ -92,6 +92,14 @@ class Comparer:
         return found
 
 
+async def check_pieces(plan: FlowPlan, pieces: list[Piece]) -> dict[Key, Finding]:
+    """Return a finding per topic-partition, compared here: for a few records, where Spark's start would take longest."""
+    found: dict[Key, Finding] = defaultdict(Finding)
+    for piece, finding in await _Check(plan.consumer, plan.producer).all(pieces):
+        found[piece.topic, piece.partition].add(finding)
+    return found
+
+
 class _Check:
     """What a task does with its pieces. Clients are Java properties."""
 
@@ -100,9 +108,10 @@ class _Check:
         self._target = target
 
     def __call__(self, pieces: Iterable[Piece]) -> Iterator[tuple[Piece, Finding]]:
-        return iter(asyncio.run(self._all(list(pieces))))
+        return iter(asyncio.run(self.all(list(pieces))))
 
-    async def _all(self, pieces: list[Piece]) -> list[tuple[Piece, Finding]]:
+    async def all(self, pieces: list[Piece]) -> list[tuple[Piece, Finding]]:
+        """Return each piece with its finding."""
         source, target = Source(client_options(self._source)), Source(client_options(self._target))
         isolation = fetch_options(self._source).isolation_level
         try:

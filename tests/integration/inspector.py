@@ -24,9 +24,9 @@ needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="chromium (Debian: 
 
 
 @contextmanager
-def serving(file: Path, log: Path) -> Iterator[str]:
+def serving(file: Path, log: Path, *, port: int | None = None) -> Iterator[str]:
     """`kafka-mirror app`, its address."""
-    port = free_port()
+    port = port or free_port()
     with log.open("wb") as out:
         process = subprocess.Popen(
             [sys.executable, "-m", "mirror.cli", "app", str(file), "--listen", f"127.0.0.1:{port}"],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ import pytest
 
 from mirror.embedded import prometheus_server
 from mirror.runtime.prometheus import Prometheus
-from tests.alerting import alertmanager, states, told_to
+from tests.alerting import alertmanager, paced, states, told_to
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import await_replicated, create, load
 from tests.integration.test_boards_live import empty_panels, number
@@ -32,23 +31,13 @@ BUDGET = {"KafkaMirrorFreshnessBurnsSlowly"}
 PACE = 60  # the rules at a sixtieth of their times: what takes a quarter of an hour takes fifteen seconds
 
 
-def paced(rules: str) -> str:
-    """The rules with every duration divided by PACE."""
-    unit_s = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-
-    def shorter(found: re.Match[str]) -> str:
-        return f"{found[1]}{max(1, round(int(found[2]) * unit_s[found[3]] / PACE))}s"
-
-    return re.sub(r"(\[|offset |for: )(\d+)([smhd])\b", shorter, rules)
-
-
 @contextmanager
 def watched(folder: Path, port: int, manager: str) -> Iterator[Prometheus]:
     """A Prometheus that scrapes the appliance each second and evaluates the paced rules."""
     file = prometheus_server.configured(folder, [f"127.0.0.1:{port}"], every="1s")
     told_to(folder, manager)
     rules = folder / "generated" / "kafka-mirror.rules.yml"
-    rules.write_text(paced(rules.read_text()))
+    rules.write_text(paced(rules.read_text(), PACE))
     with prometheus_server.running(file, folder / "data") as server:
         yield server
 

@@ -123,7 +123,7 @@ def test_an_overview_with_a_stall_shows_the_worst_first_with_its_reason(monkeypa
 
 
 def test_without_flows_the_page_says_what_to_look_for(monkeypatch):
-    assert "does a topic match" in everything(opened(monkeypatch, Snapshot(time_s=0.0, rows=())))
+    assert "Does a topic match" in everything(opened(monkeypatch, Snapshot(time_s=0.0, rows=())))
 
 
 def test_a_cluster_that_is_down_is_a_sentence(monkeypatch):

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metrics.recorder import Recorder
+from metrics.reports import CheckpointReport
 from metrics.verdict import Status
 from mirror.commands.failover_check import text
 from mirror.lag.failover import Answer, Facts, ServedFacts, facts_of, judged, worst
@@ -145,6 +146,8 @@ def test_facts_come_from_rows_and_from_what_the_appliance_tells():
     assert served == ServedFacts(groups={"g": {"no_map": 2}}, reread={"g": 5}, differences=None, unserved=1)
     assert served_facts("", "a", "b") == ServedFacts(groups=None, reread={}, differences=None, unserved=None)
     assert served_facts(exposition.replace("processes", "x"), "a", "b").unserved is None
+    round_without_groups = 'kafka_mirror_checkpoints_total{source="a",target="b"} 0.0\n'
+    assert served_facts(round_without_groups, "a", "b").groups == {}
     rows = (
         row(0, 5, 9, lag_seconds=4.0, level_in_s=2.0),
         row(1, 5, None, Status.UNKNOWN),
@@ -184,6 +187,10 @@ def test_the_metric_answers_by_what_its_process_knows():
     polled(9)
     assert answer() is Answer.GO_WITH_LOSS  # of groups nothing is known
     assert answer(telling=frozenset()) is Answer.GO  # they are another process' to tell
+    recorder.checkpoints([CheckpointReport("a", "b", failure="no answer")], now_s=time.time())
+    assert answer() is Answer.GO_WITH_LOSS
+    recorder.checkpoints([CheckpointReport("a", "b")], now_s=time.time())
+    assert answer() is Answer.GO  # a round found that there are none
     polled(12)
     assert answer(telling=frozenset()) is Answer.GO_WITH_LOSS
     assert answer(30) is Answer.NO  # nobody has polled since

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from app.findings import findings, limit, spent_on
+from metrics.last_errors import LastError
 from metrics.verdict import Status
 
 FLOW = 'source="a",target="b"'
@@ -76,3 +79,13 @@ def test_what_limits_is_what_most_time_is_spent_on():
     assert limit(spent_on(text)["a->b"]).startswith("75% of its time it waits for acknowledgements of the target")
     assert spent_on(text).keys() == {"a->b"}
     assert limit({}) == ""
+
+
+def test_a_paused_topic_partition_says_its_error_once():
+    line = f'kafka_mirror_partition_paused{{{FLOW},topic="a.t",partition="4"}} 1\n'
+    error = LastError("a", "b", "a.t", 4, "the target refuses it", 1.0)
+    (found,) = findings(line, 2.0, [error])
+    assert found == (Status.STALL, "a->b: a.t-4 is paused: the target refuses it")
+    (older,) = findings(line, 2.0)
+    assert older.sentence.endswith("the log has the reason.")
+    assert findings("", 2.0, [replace(error, until_s=1.5)]) == []

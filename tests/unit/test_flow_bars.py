@@ -40,7 +40,7 @@ def test_an_ill_flow_says_what_since_when_and_where():
     points += [Point(NOW_S - 60 * minute, Status.STALL, 900.0, 45, 1.0, 0.0) for minute in range(11, -1, -1)]
     html = bars_html([bar(flow(), STALLED, points=points)], NOW_S)
     said = text_of(html)
-    assert "■ STALL for 11.0 min" in said
+    assert "■ STALL not OK for 11.0 min" in said
     assert "Would be lost now 45 records, 15.0 min" in said
     assert "payments-3 stands at offset 5 for 45 s." in said
     assert 'href="/partition?group=a-%3Eb&amp;cluster=a&amp;topic=payments&amp;partition=3"' in html
@@ -80,7 +80,7 @@ def test_what_would_be_lost(rows, said):
 def test_since_when_says_what_nobody_saw():
     own = bar(STALLED)
     assert since(own, NOW_S) == ""
-    assert since(replace(own, ill_since=IllSince(NOW_S - 30, False)), NOW_S) == "for at least 30.0 s"
+    assert since(replace(own, ill_since=IllSince(NOW_S - 30, False)), NOW_S) == "not OK for at least 30.0 s"
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_since_when_says_what_nobody_saw():
         ((flow(),), "a->b is well"),
         ((flow(), replace(flow(), group="a->c")), "All 2 flows are well"),
         ((STALLED, replace(flow(), group="a->c")), "a->b is ill: stands still while records wait"),
-        ((STALLED, replace(STALLED, group="a->c")), "a->b is ill: stands still while records wait, and 1 more"),
+        ((STALLED, replace(STALLED, group="a->c")), "a->b is ill: stands still while records wait; 1 more is not well"),
         ((UNKNOWN,), "a->b is not known"),
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from app.heat_map import cells, legend_html, summary
 from metrics.verdict import Status
 from tests.unit.test_app import HOSTILE, STALLED, consumer, flow
@@ -24,6 +26,15 @@ def test_a_cell_that_is_not_level_tells_why():
 
 def test_groups_have_no_cells():
     assert cells([consumer()]) == []
+
+
+def test_a_topic_keeps_its_place_while_its_verdict_holds():
+    def order(rows):
+        return [block["topic"] for block in cells(rows)]
+
+    before = [flow("b", 0), flow("a", 0), flow("c", 0), STALLED]
+    after = [replace(row, log_end=row.log_end + number) for number, row in enumerate(before)]
+    assert order(before) == order(after) == [STALLED.topic, "a", "b", "c"]
 
 
 def test_the_legend_counts_verdicts_the_worst_first():

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 from metrics.verdict import Status
 from mirror.commands import failover_check, lag, plan, positions, translate
-from mirror.commands.translate import Place
 from mirror.flows.stored_positions import Position
+from mirror.flows.translation import Place
 from mirror.kafka.log_dirs import LogDirs
 from mirror.lag.failover import Answer, FailOver
 from mirror.lag.rows import LagRow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -44,6 +45,30 @@ def test_the_wide_table_says_how_long_why_and_since_where():
     assert head == "Group Topic Pid Offset logSize Lag Owner Cluster Time lag Status Records/s Level in Why"
     assert flow == "a->b orders 0 7 10 3 127.0.0.1:9404 a 90.0 s STALL 0.0 not at this pace stands still"
     assert new == "shop orders 1 unknown 10 unknown none a UNKNOWN unknown"
+
+
+def test_in_a_terminal_the_wide_table_is_folded_to_its_width_and_nothing_of_it_is_lost():
+    reason = "stands still for 12 polls while 3 records wait: the target refuses them as too large"
+    rows = [replace(FLOW, reason=reason), NEW]
+    words = wide_text(rows).split()
+    for width in (60, 80, 120, 150, 400):
+        lines = wide_text(rows, width).splitlines()
+        assert max(map(len, lines)) <= width
+        assert sorted(" ".join(lines).split()) == sorted(words)
+    assert wide_text(rows, 400) == wide_text(rows)
+    assert (
+        wide_text(rows, 80)
+        == """\
+Group  Topic   Pid   Offset  logSize      Lag  Owner           Cluster  Time lag
+    Status   Records/s  Level in          Why
+a->b   orders    0        7       10        3  127.0.0.1:9404  a        90.0 s
+    STALL    0.0        not at this pace  stands still for 12 polls while 3
+                                          records wait: the target refuses them
+                                          as too large
+shop   orders    1  unknown       10  unknown  none            a
+    UNKNOWN             unknown
+"""
+    )
 
 
 def test_csv_has_every_field_and_no_formula():

@@ -14,7 +14,7 @@ PACKAGES = ("app", "dashboards", "metrics", "mirror")
 FLOORS = (
     ("cli",),
     ("commands",),
-    ("appliance",),
+    ("appliance", "switching"),
     ("verification", "app"),
     ("spark",),
     ("lag",),

@@ -128,7 +128,9 @@ def test_a_partition_that_stands_still_is_told_once_and_its_recovery_too(recorde
     )
     poll(poller, source, target, times=12)
     assert recorder.value("kafka_mirror_partition_status", SERIES) == Status.STALL
-    assert [r.message for r in caplog.records] == ["a->b: a.t-0 is STALL: stands at offset 7 for 0 s, 3 records behind"]
+    assert [r.message for r in caplog.records] == [
+        "a->b: a.t-0 is STALL: stands at offset 7 for at least 0 s, 3 records behind"
+    ]
     target.position = 10
     poll(poller, source, target)
     assert recorder.value("kafka_mirror_partitions", ("a", "b", "stall")) == 0

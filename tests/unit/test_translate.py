@@ -6,9 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from mirror.commands.translate import Place, across, route, translate
+from mirror.commands.translate import route, translate
 from mirror.errors import SettingsError
 from mirror.flows.offset_maps import FlowMaps
+from mirror.flows.translation import Place, across
 from mirror.model.flow_plan import Assigned, FlowPlan
 from mirror.model.offset_map import OffsetMap, Run
 

@@ -1,0 +1,61 @@
+"""Keep why topic-partitions were paused last: a text is no label, so it is told beside the metrics, as JSON on /errors."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import asdict, dataclass
+
+from metrics.cap import Labels
+
+MOST = 1_000  # topic-partitions: those that were paused longest ago are forgotten first
+
+
+@dataclass(slots=True)
+class LastError:
+    """Why a topic-partition was paused last, from when (epoch seconds) to when; to None while it is paused."""
+
+    source: str
+    target: str
+    topic: str  # the remote name
+    partition: int
+    reason: str
+    since_s: float
+    until_s: float | None = None
+
+
+class LastErrors:
+    """The last error of each topic-partition that had one."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._found: dict[Labels, LastError] = {}
+
+    def take_in(self, labels: Labels, reason: str, now_s: float) -> None:
+        """Take in what a window said of a topic-partition; "" where it is not paused."""
+        with self._lock:
+            last = self._found.get(labels)
+            is_paused = last is not None and last.until_s is None
+            if last is not None and is_paused and reason:
+                last.reason = reason
+            elif last is not None and is_paused:
+                last.until_s = now_s
+            elif reason:
+                self._found.pop(labels, None)  # the newest is last
+                source, target, topic, partition = labels
+                self._found[labels] = LastError(source, target, topic, int(partition), reason, now_s)
+                if len(self._found) > MOST:
+                    del self._found[next(iter(self._found))]
+
+    def text(self) -> str:
+        """Return them as JSON, the newest first."""
+        with self._lock:
+            return json.dumps({"errors": [asdict(error) for error in reversed(self._found.values())]}, indent=1)
+
+
+def parsed(text: str) -> list[LastError]:
+    """Read `text` back; raises ValueError where it is none."""
+    try:
+        return [LastError(**each) for each in json.loads(text)["errors"]]
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"no list of errors: {error!r}") from error

@@ -1,0 +1,30 @@
+"""`kafka-mirror migrate`: a switch with no way back expected."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from mirror.commands.options import describe
+from mirror.commands.switch import add_switching, switch
+from mirror.config.given import settings_given
+from mirror.switching.run import Kind
+
+DESCRIPTION = """\
+Move readers and writers of a flow A->B from A to B for good, as 'kafka-mirror switch' does; no flow B->A is needed, and none is
+started. Topics may keep their names (IdentityReplicationPolicy)."""
+EXAMPLES = """\
+examples:
+  kafka-mirror migrate mirror.properties 'a->b' --dry-run
+  kafka-mirror migrate mirror.properties 'a->b' --topics 'orders.*' --groups 'billing,search'
+exit codes: as of switch"""
+
+
+def declare(parser: ArgumentParser) -> None:
+    """Add the command's options."""
+    describe(parser, DESCRIPTION, EXAMPLES)
+    add_switching(parser)
+
+
+def run(parsed: Namespace) -> int:
+    """Migrate; return the exit code."""
+    return switch(settings_given(parsed), parsed.flow, Kind.MIGRATE, parsed)

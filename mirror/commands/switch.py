@@ -1,0 +1,183 @@
+"""`kafka-mirror switch`: move readers and writers from a flow's source to its target, step by step, with proof."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from pathlib import Path
+
+from mirror.commands.options import add_file, describe, positive, seconds
+from mirror.config.given import settings_given
+from mirror.config.settings import Settings
+from mirror.errors import MirrorError, SettingsError
+from mirror.lag.inspector import Inspector
+from mirror.switching.conductor import Conduct, abort, conduct, new_run, unfinished
+from mirror.switching.journal import Journal
+from mirror.switching.preflight import Ahead, looked_ahead
+from mirror.switching.run import Kind, Run, Step
+from mirror.switching.scope import Fencing, Scope
+from mirror.switching.text import ahead_text, run_text
+
+BLOCKED = 5
+REPORTS = "switches"  # folder below mirror.state.dir
+
+FENCES = {"acls": Fencing.ACLS, "acls-and-read": Fencing.ACLS_AND_READ, "none": Fencing.NONE}
+
+DESCRIPTION = """\
+Move readers and writers of a flow A->B from A to B: fence A's producers, wait until B has every record, compare the newest ones,
+move the consumer groups to their exact places, pause A->B, and see that B->A brings back what is written on B from now on.
+Prints what it will do, and asks. Each step is kept on B: after a crash the same command, on any machine, goes on where it was.
+Until the first group is moved, --abort takes all of it back."""
+EXAMPLES = """\
+examples:
+  kafka-mirror switch mirror.properties 'a->b' --dry-run          what it would do, what it would cost, what forbids it
+  kafka-mirror switch mirror.properties 'a->b'                    the same, then asks, and does it
+  kafka-mirror switch mirror.properties 'a->b' --hook groups='./point-dns-at b' --yes
+exit codes: 0 done, 5 something forbids it, 1 a step failed (run it again to go on), 2 settings, 3 a cluster did not answer"""
+
+
+def declare(parser: ArgumentParser) -> None:
+    """Add the command's options."""
+    describe(parser, DESCRIPTION, EXAMPLES)
+    add_switching(parser)
+
+
+def add_switching(parser: ArgumentParser) -> None:
+    """Add the options that all kinds of switches have."""
+    add_file(parser)
+    parser.add_argument("flow", metavar="A->B", help="the flow")
+    parser.add_argument("--topics", metavar="REGEX[,REGEX]", default="", help="only these topics, as A calls them")
+    parser.add_argument("--groups", metavar="REGEX[,REGEX]", default="", help="only these consumer groups")
+    parser.add_argument("--dry-run", action="store_true", help="print what it would do, and change nothing")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--step-by-step", action="store_true", help="ask before each step")
+    parser.add_argument("--abort", action="store_true", help="take back what a run has done that has not ended")
+    parser.add_argument("--json", action="store_true", help="print JSON at the end")
+    parser.add_argument(
+        "--fence",
+        choices=FENCES,
+        default="acls",
+        help="how A's producers are kept from writing: acls (default), acls-and-read (and everybody may read topics without "
+        "ACLs), none (you stop them)",
+    )
+    parser.add_argument(
+        "--last",
+        type=positive,
+        metavar="N",
+        default=100,
+        help="records to compare of each topic-partition (default 100)",
+    )
+    parser.add_argument(
+        "--within",
+        type=seconds,
+        metavar="SECONDS",
+        default=300.0,
+        help="how long a step waits for writers, readers, or records that do not cross (default 300)",
+    )
+    parser.add_argument(
+        "--hook",
+        type=hook,
+        action="append",
+        metavar="STEP=COMMAND",
+        default=[],
+        help=f"run a command when a step is done; steps: {', '.join(step.value for step in Step)}",
+    )
+
+
+def run(parsed: Namespace) -> int:
+    """Switch; return the exit code."""
+    return switch(settings_given(parsed), parsed.flow, Kind.SWITCH, parsed)
+
+
+def hook(text: str) -> tuple[Step, str]:
+    """Return a step and its command."""
+    name, equals, command = text.partition("=")
+    try:
+        if equals and command:
+            return Step(name), command
+    except ValueError:
+        pass
+    raise ArgumentTypeError(
+        f'"{text}" is no hook. Write STEP=COMMAND, STEP one of {", ".join(step.value for step in Step)}.'
+    )
+
+
+def switch(settings: Settings, flow: str, kind: Kind, args: Namespace) -> int:
+    """Plan, ask, conduct, report; return the exit code.
+
+    Raises:
+        MirrorError: a step failed, or a setting cannot be honoured.
+    """
+    scope = Scope.of(settings, flow, kind, topics=args.topics, groups=args.groups, fence=FENCES[args.fence])
+    journal = Journal(scope.flow, scope.target)
+    begun = unfinished(journal, scope, kind)
+    how = Conduct(
+        within_s=args.within,
+        window_ms=settings.mirror.window_ms,
+        hooks=dict(args.hook),
+        say=lambda sentence: print(sentence, file=sys.stderr if args.json else sys.stdout, flush=True),
+        may_go_on=_asked_again if args.step_by_step else lambda _: None,
+    )
+    if args.abort:
+        return _abort(scope, journal, begun, how, kind)
+    one = begun or new_run(scope, kind, last=args.last)
+    ahead = _ahead(settings, scope, is_resumed=begun is not None)
+    print(ahead_text(one, ahead), end="", file=sys.stderr if args.json else sys.stdout)
+    if ahead.blocks:
+        return BLOCKED
+    if args.dry_run:
+        return 0
+    _ask(one, args, is_resumed=begun is not None)
+    try:
+        one = conduct(scope, journal, one, how)
+    finally:
+        report(settings, journal, one.id, as_json=args.json)
+    return 0
+
+
+def _ahead(settings: Settings, scope: Scope, *, is_resumed: bool) -> Ahead:
+    inspector = Inspector(settings)
+    try:
+        rows = inspector.poll().rows
+    finally:
+        inspector.close()
+    return looked_ahead(scope, rows, window_ms=settings.mirror.window_ms, is_resumed=is_resumed)
+
+
+def _abort(scope: Scope, journal: Journal, begun: Run | None, how: Conduct, kind: Kind) -> int:
+    if begun is None:
+        raise SettingsError(f"{kind.value}: no run of {scope.flow.name} is under way that could be taken back.")
+    abort(scope, journal, begun, how)
+    return 0
+
+
+def _ask(one: Run, args: Namespace, *, is_resumed: bool) -> None:
+    if args.yes:
+        return
+    if not sys.stdin.isatty():
+        raise SettingsError(
+            f"{one.kind.value}: nobody is there to be asked. Say --yes, or --dry-run to see what it would do."
+        )
+    begin = f"go on with {one.id}" if is_resumed else "begin"
+    if input(f"Type {one.flow} to {begin}: ").strip() != one.flow:
+        raise SettingsError(f"{one.kind.value}: not confirmed; nothing was changed.")
+
+
+def _asked_again(step: Step) -> None:
+    if input(f"Enter does {step.value}, anything else stops: "):
+        raise MirrorError(f"stopped before {step.value}. The same command goes on there; --abort takes it back.")
+
+
+def report(settings: Settings, journal: Journal, run_id: str, *, as_json: bool) -> None:
+    """Print what became of a run, and write it as JSON and as text below the state folder."""
+    found = next((run for run in journal.runs() if run.id == run_id), None)
+    if found is None:
+        return  # it was not begun
+    moves = journal.moves(found)
+    written = json.dumps({**json.loads(found.text()), "moves": [each._asdict() for each in moves]}, indent=1) + "\n"
+    folder: Path = settings.mirror.state_dir / REPORTS
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{run_id}.json").write_text(written)
+    (folder / f"{run_id}.txt").write_text(run_text(found, moves))
+    print(written if as_json else run_text(found, moves), end="")

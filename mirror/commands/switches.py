@@ -1,0 +1,58 @@
+"""`kafka-mirror switches`: print the runs of switches that a flow's target keeps."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser, Namespace
+
+from mirror.commands.options import add_file, describe
+from mirror.config.given import settings_given
+from mirror.config.settings import Settings
+from mirror.errors import SettingsError
+from mirror.flows.selection import flow_named
+from mirror.kafka.admin import Admin
+from mirror.switching.journal import Journal
+from mirror.switching.text import run_text
+
+DESCRIPTION = """\
+Print what became of the switches along a flow, newest last: steps, times, where the groups went. B keeps them in a topic of its
+own. Reads only."""
+EXAMPLES = """\
+examples:
+  kafka-mirror switches mirror.properties 'a->b'
+  kafka-mirror switches mirror.properties 'a->b' --json
+exit codes: 0 printed, 2 settings, 3 a cluster did not answer"""
+
+
+def declare(parser: ArgumentParser) -> None:
+    """Add the command's options."""
+    describe(parser, DESCRIPTION, EXAMPLES)
+    add_file(parser)
+    parser.add_argument("flow", metavar="A->B", help="the flow")
+    parser.add_argument("--run", metavar="ID", dest="run_id", help="only this run")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(parsed: Namespace) -> int:
+    """Print runs; return the exit code."""
+    return switches(settings_given(parsed), parsed)
+
+
+def switches(settings: Settings, args: Namespace) -> int:
+    """Print runs; return 0.
+
+    Raises:
+        SettingsError: the flow or the run is not known.
+    """
+    flow = flow_named(settings, args.flow, command="switches")
+    journal = Journal(flow, Admin(flow.target.alias, flow.target_admin))
+    found = [run for run in journal.runs() if args.run_id in (None, run.id)]
+    if args.run_id is not None and not found:
+        raise SettingsError(f'switches: {flow.name} has no run "{args.run_id}"; without --run all are printed.')
+    moves = {run.id: journal.moves(run) for run in found}
+    if args.json:
+        runs = [{**json.loads(run.text()), "moves": [each._asdict() for each in moves[run.id]]} for run in found]
+        print(json.dumps({"runs": runs}, indent=1))
+    else:
+        print("\n".join(run_text(run, moves[run.id]) for run in found) or f"no switch of {flow.name} yet", end="")
+    return 0

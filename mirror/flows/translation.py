@@ -1,0 +1,66 @@
+"""Take offsets along a flow, or back along it, by its offset map as the target has it now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from mirror.config.settings import Flow
+from mirror.errors import ClusterUnavailable
+from mirror.flows.offset_maps import FlowMaps
+from mirror.flows.topics import Matched, flow_plan, matched
+from mirror.kafka.admin import Admin
+from mirror.kafka.internal_topics import answered
+from mirror.model.flow_plan import FlowPlan
+
+
+class Place(NamedTuple):
+    """An offset of a topic-partition; an offset of None is not known."""
+
+    topic: str
+    partition: int
+    offset: int | None
+
+
+def across(plan: FlowPlan, maps: FlowMaps, places: Sequence[Place], *, is_back: bool) -> list[Place | None]:
+    """Take places one hop on; None for a topic that the flow does not replicate."""
+    names = {(p.topic, p.partition): p.remote_topic for p in plan.partitions}
+    if is_back:
+        names = {(remote, partition): topic for (topic, partition), remote in names.items()}
+    found: list[Place | None] = []
+    for topic, partition, offset in places:
+        name = names.get((topic, partition))
+        if name is None:
+            found.append(None)
+            continue
+        offsets = maps.maps.get((name if is_back else topic, partition))
+        there = None
+        if offsets is not None and offset is not None:
+            there = offsets.reverse(offset) if is_back else offsets.translate(offset)
+        found.append(Place(name, partition, there))
+    return found
+
+
+def plan_and_maps(flow: Flow) -> tuple[FlowPlan, FlowMaps]:
+    """Read a flow's offset maps from its target; its topics too, where the source does not answer.
+
+    Raises:
+        ClusterUnavailable: the target does not answer.
+    """
+    remote = Admin(flow.target.alias, flow.target_admin).topics()
+    try:
+        topics = matched(flow, Admin(flow.source.alias, flow.source_admin).topics())
+    except ClusterUnavailable:  # the very time when somebody fails over; the target has the topics too
+        topics = [
+            Matched(replace(topic, name=origin), name)
+            for name, topic in remote.items()
+            if (origin := flow.policy.upstream_topic(name)) is not None
+            and flow.policy.topic_source(name) == flow.source.alias
+            and flow.topics.matches(origin)
+        ]
+    plan = flow_plan(flow, topics, {name: topic.partitions for name, topic in remote.items()})
+    maps = FlowMaps(plan)
+    what = f"what the mirror keeps there of {flow.name} cannot be read"
+    answered(maps.refresh(flow.target_admin), cluster=flow.target.alias, what=what)
+    return plan, maps

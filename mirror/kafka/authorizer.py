@@ -1,0 +1,55 @@
+"""Ask whether a cluster checks ACLs at all: librdkafka tells of one that does not as of one that has none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+from mirror.kafka.client import Client
+from mirror.kafka.errors import ErrorCode, check
+from mirror.kafka.messages import Request, make
+from mirror.kafka.question import asked
+
+WITHIN_S = 10.0
+_ANY, _TOPIC = 1, 2  # codes of Kafka's AclOperation, AclPermissionType, PatternType; and of ResourceType
+
+
+class AuthorizerUnknown(Exception):
+    """The cluster does not tell; the message says why."""
+
+
+def has_authorizer(client: Mapping[str, str]) -> bool:
+    """Tell whether a cluster has an authorizer.
+
+    Args:
+        client: Java properties of a client that may DESCRIBE the cluster.
+
+    Raises:
+        AuthorizerUnknown: the cluster refuses, or does not answer.
+    """
+
+    async def question(cluster: Client) -> bool:
+        answer = await cluster.ask_any(_describe_acls())
+        if answer.error_code is ErrorCode.security_disabled:
+            return False
+        check(answer.error_code, "its ACLs")
+        return True
+
+    return asked(client, question, within_s=WITHIN_S, unknown=AuthorizerUnknown)
+
+
+def _describe_acls() -> Request:
+    def build(module: ModuleType, _: int) -> Any:
+        return make(
+            module.DescribeAclsRequest,
+            resource_type_filter=_TOPIC,
+            resource_name_filter=None,
+            pattern_type_filter=_ANY,
+            principal_filter=None,
+            host_filter=None,
+            operation=_ANY,
+            permission_type=_ANY,
+        )
+
+    return Request(29, 1, 3, build)

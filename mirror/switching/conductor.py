@@ -1,0 +1,191 @@
+"""Conduct a switch: step by step, each kept before and after it is done, so that anybody can go on."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from mirror import __version__
+from mirror.errors import MirrorError, SettingsError
+from mirror.lag.text import duration
+from mirror.runtime.text_columns import one_line
+from mirror.switching.journal import Journal
+from mirror.switching.run import Kind, Run, RunState, Step, StepState
+from mirror.switching.scope import Scope
+from mirror.switching.steps import DO, Found, Work, undo_fence
+
+HOOK_S = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conduct:
+    """How a switch is conducted.
+
+    Attributes:
+        within_s: How long a step waits for others.
+        window_ms: Length of the mirror's windows.
+        hooks: By step: a command that is run when the step is done, before the next one.
+        say: Shows progress.
+        may_go_on: Asked before each step; raises to stop.
+    """
+
+    within_s: float
+    window_ms: int
+    hooks: Mapping[Step, str] = field(default_factory=dict)
+    say: Callable[[str], None] = print
+    may_go_on: Callable[[Step], None] = lambda _: None
+
+
+def new_run(scope: Scope, kind: Kind, *, last: int) -> Run:
+    """Return a run that begins now."""
+    now_s = time.time()
+    return Run(
+        id=f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(now_s))}-{uuid.uuid4().hex[:6]}",
+        flow=scope.flow.name,
+        kind=kind,
+        topics=scope.topics,
+        groups=scope.groups,
+        last=last,
+        by=conductor(),
+        version=__version__,
+        began_s=now_s,
+    )
+
+
+def conductor() -> str:
+    """Return who conducts: user, machine, process."""
+    return f"{getpass.getuser()}@{socket.gethostname()}:{os.getpid()}"
+
+
+def unfinished(journal: Journal, scope: Scope, kind: Kind) -> Run | None:
+    """Return the run to go on with, None where there is none.
+
+    Raises:
+        SettingsError: it is another one than is asked for, or somebody conducts it.
+    """
+    run = journal.unfinished()
+    if run is None:
+        return None
+    if (kind, scope.topics, scope.groups) != (run.kind, run.topics, run.groups):
+        raise SettingsError(
+            f"{kind.value}: a run of {run.flow} has not ended: {run.id}, '{called(run)}'. Go on with that one, or take it back "
+            "by --abort."
+        )
+    if journal.is_conducted():
+        raise SettingsError(f"{kind.value}: {run.by} conducts {run.id} of {run.flow} now. Two never conduct at once.")
+    return replace(run, by=conductor())
+
+
+def called(run: Run) -> str:
+    """Return how a run was called."""
+    chosen = [f"--{name} {text}" for name, text in (("topics", run.topics), ("groups", run.groups)) if text]
+    return " ".join([run.kind.value, run.flow, *chosen])
+
+
+def conduct(scope: Scope, journal: Journal, run: Run, how: Conduct) -> Run:
+    """Do what is left of a run, and return it done.
+
+    Raises:
+        MirrorError: a step failed; what was done is kept, and the same again goes on behind it.
+    """
+    with journal.taken(run):
+        while (step := run.next) is not None:
+            how.may_go_on(step)
+            run = _done(scope, journal, run, step, how)
+    return run
+
+
+def _done(scope: Scope, journal: Journal, run: Run, step: Step, how: Conduct) -> Run:
+    run = run.with_step(
+        step, state=StepState.RUNNING, began_s=run.step(step).began_s or time.time(), ended_s=None, said=()
+    )
+    journal.save(run)
+    journal.check()
+    how.say(f"{step.value} ...")
+    work = Work(
+        scope=scope, run=run, journal=journal, within_s=how.within_s, window_ms=how.window_ms, say=_indented(how.say)
+    )
+    try:
+        found = DO[step](work)
+        if step in how.hooks:
+            found.said.append(_hooked(how.hooks[step], run, step))
+    except MirrorError as error:
+        # Behind what the step itself has kept: an abort needs it.
+        journal.save(journal.kept.with_step(step, state=StepState.FAILED, ended_s=time.time(), said=(str(error),)))
+        raise
+    run = _ended(journal.kept, step, found, StepState.DONE)
+    journal.save(run)
+    for sentence in found.said:
+        _indented(how.say)(sentence)
+    _indented(how.say)(f"done in {duration(run.step(step).took_s)}")
+    return run
+
+
+def _ended(run: Run, step: Step, found: Found, state: StepState) -> Run:
+    facts = {**run.step(step).facts, **found.facts}
+    return run.with_step(step, state=state, ended_s=time.time(), said=tuple(found.said), facts=facts)
+
+
+def _indented(say: Callable[[str], None]) -> Callable[[str], None]:
+    return lambda sentence: say(f"  {sentence}")
+
+
+def abort(scope: Scope, journal: Journal, run: Run, how: Conduct) -> Run:
+    """Take back what a run has done, and return it aborted.
+
+    Raises:
+        SettingsError: groups have been moved: the way is forward, or back by another switch.
+        MirrorError: the source refuses.
+    """
+    if not run.may_abort:
+        raise SettingsError(
+            f"{run.kind.value}: groups of {run.flow} have been moved, which is not taken back. Run it again without --abort to "
+            "go on; afterwards 'kafka-mirror switch-back' leads back."
+        )
+    with journal.taken(run):
+        work = Work(
+            scope=scope,
+            run=run,
+            journal=journal,
+            within_s=how.within_s,
+            window_ms=how.window_ms,
+            say=_indented(how.say),
+        )
+        found = undo_fence(work)
+        for step in Step:
+            if run.step(step).state is not StepState.WAITING:
+                run = run.with_step(step, state=StepState.UNDONE)
+        run = replace(_ended(run, Step.FENCE, found, StepState.UNDONE), is_aborted=True)
+        journal.save(run)
+    for sentence in found.said:
+        how.say(sentence)
+    assert run.state is RunState.ABORTED
+    return run
+
+
+def _hooked(command: str, run: Run, step: Step) -> str:
+    """Run an operator's command; return what it said."""
+    own = {"KAFKA_MIRROR_RUN": run.id, "KAFKA_MIRROR_FLOW": run.flow, "KAFKA_MIRROR_STEP": step.value}
+    try:
+        done = subprocess.run(  # noqa: S602 - it is the operator's own command line
+            command,
+            shell=True,
+            env={**os.environ, **own},
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=HOOK_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise MirrorError(f"the hook of {step.value} has not ended in {HOOK_S:.0f} s: {command}") from None
+    said = one_line(" ".join((done.stdout + done.stderr).split()))
+    if done.returncode:
+        raise MirrorError(f"the hook of {step.value} ended with {done.returncode}: {said or command}")
+    return f"hook: {said or 'said nothing'}"

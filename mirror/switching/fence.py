@@ -1,0 +1,112 @@
+"""Keep producers from topics by ACLs, and see that nobody writes any more."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from mirror.errors import MirrorError
+from mirror.kafka.admin import Admin
+from mirror.lag.cluster_offsets import log_ends
+from mirror.model.flow_plan import Key
+from mirror.policy.topic_acls import Acl
+from mirror.runtime.logs import some
+
+QUIET_S = 5.0  # a log that has not grown for so long is written by nobody
+LOOK_S = 0.5
+NO_AUTHORIZER = "SECURITY_DISABLED"
+
+
+class StillWrittenError(MirrorError):
+    """Somebody writes though nobody should."""
+
+
+def denials(topics: Iterable[str]) -> list[Acl]:
+    """Return what keeps everybody but super users from writing topics: a DENY wins over every ALLOW."""
+    return [Acl(topic, "User:*", "*", "WRITE", "DENY") for topic in sorted(topics)]
+
+
+def allowances(topics: Iterable[str]) -> list[Acl]:
+    """Return what lets everybody go on reading topics that had no ACL: a cluster may let everybody do anything to such ones."""
+    return [
+        Acl(topic, "User:*", "*", operation, "ALLOW")
+        for topic in sorted(topics)
+        for operation in ("READ", "DESCRIBE_CONFIGS")
+    ]
+
+
+def lacking(cluster: Admin, topics: Sequence[str], *, keeps_readers: bool) -> list[Acl]:
+    """Return the ACLs that a fence of topics would add: what is there already is somebody else's."""
+    there = cluster.topic_acls()
+    opened = cluster.without_acls(topics) if keeps_readers else []
+    return [acl for acl in (*allowances(opened), *denials(topics)) if acl not in there]
+
+
+def denied(cluster: Admin, acls: Sequence[Acl]) -> bool:
+    """Add the ACLs of a fence; return whether the cluster has an authorizer, without which there are no ACLs.
+
+    Raises:
+        MirrorError: the cluster refuses.
+    """
+    for together in _in_order(acls):
+        for acl, objection in cluster.add_acls(together).items():
+            if NO_AUTHORIZER in objection:
+                return False
+            if objection:
+                raise MirrorError(f"{acl.topic} on {cluster.alias} cannot be fenced: {objection}")
+    return True
+
+
+def lifted(cluster: Admin, acls: Sequence[Acl]) -> None:
+    """Remove the ACLs of a fence.
+
+    Raises:
+        MirrorError: the cluster refuses.
+    """
+    for together in reversed(_in_order(acls)):
+        for acl, objection in cluster.remove_acls(together).items():
+            if objection:
+                raise MirrorError(f"the fence of {acl.topic} on {cluster.alias} cannot be lifted: {objection}")
+
+
+def _in_order(acls: Sequence[Acl]) -> list[list[Acl]]:
+    """Return ACLs in the order in which nobody is kept from reading meanwhile: the first on a topic ends what all may do."""
+    return [[acl for acl in acls if acl.operation == operation] for operation in ("READ", "DESCRIBE_CONFIGS", "WRITE")]
+
+
+def until_quiet(
+    cluster: Admin, places: Sequence[Key], *, within_s: float, say: Callable[[str], None]
+) -> Mapping[Key, int]:
+    """Wait until no log has grown for QUIET_S; return where they end.
+
+    Raises:
+        StillWrittenError: some still grow when the time is over; it names them.
+    """
+    deadline = time.monotonic() + within_s
+    ends = _ends(cluster, places)
+    quiet_since_s, grown = time.monotonic(), {}
+    while time.monotonic() < quiet_since_s + QUIET_S:
+        time.sleep(LOOK_S)
+        before, ends = ends, _ends(cluster, places)
+        grown = {place: ends[place] - before[place] for place in places if ends[place] > before[place]}
+        if grown:
+            quiet_since_s = time.monotonic()
+            say(f"still written: {named(grown)}")
+            if time.monotonic() > deadline:
+                raise StillWrittenError(
+                    f"still written on {cluster.alias} after {within_s:.0f} s: {named(grown)}. Stop who writes them (a super "
+                    "user passes every ACL), and run the same command again."
+                )
+    return ends
+
+
+def _ends(cluster: Admin, places: Sequence[Key]) -> Mapping[Key, int]:
+    found = log_ends(cluster, places)
+    if silent := [place for place in places if place not in found]:
+        raise MirrorError(f"{silent[0][0]}-{silent[0][1]} on {cluster.alias} does not tell where its log ends.")
+    return found
+
+
+def named(grown: Mapping[Key, int]) -> str:
+    """Return topic-partitions with a count of records each."""
+    return some([f"{topic}-{partition} (+{count})" for (topic, partition), count in sorted(grown.items())])

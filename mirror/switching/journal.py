@@ -1,0 +1,197 @@
+"""Keep runs in a compacted topic on the flow's target, so that any machine can go on, and only one conductor writes.
+
+A conductor writes in transactions by one transactional id for the flow: who opens it later fences the one before, whose next
+write fails. Before that it looks for a while whether the other one still writes: a live conductor is left alone.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from mirror.config.clients import client_options, confluent_options
+from mirror.config.settings import Flow
+from mirror.errors import MirrorError
+from mirror.kafka.admin import Admin
+from mirror.kafka.clients import quiet_logger
+from mirror.kafka.internal_topics import answered, read_topic
+from mirror.lag.cluster_offsets import log_ends
+from mirror.switching.moved_groups import Moved
+from mirror.switching.run import Run, RunState
+
+TOPIC = "mm2-switches.{source}.internal"  # MirrorMaker's own rule takes it for internal, so nobody mirrors it
+RUN, MOVES, CONDUCTOR = "run/", "moves/{}/", "conductor"  # keys: a run's, a group's of a run, who conducts
+BEAT_S = 2.0
+LOOK_S = 3 * BEAT_S  # a conductor that has written nothing for so long is gone
+WITHIN_S = 20.0
+_FENCED = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
+
+
+class TakenOverError(MirrorError):
+    """Another conductor goes on with the run."""
+
+
+class Journal:
+    """The runs of one flow; `taken` makes this process the one that writes, a context manager with a beat."""
+
+    def __init__(self, flow: Flow, target: Admin) -> None:
+        self._flow = flow
+        self._target = target
+        self._topic = TOPIC.format(source=flow.source.alias)
+        self._producer: Producer | None = None
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._beat: threading.Thread | None = None
+        self._run: Run | None = None
+        self._lost: KafkaException | None = None
+
+    def runs(self) -> list[Run]:
+        """Return all runs, oldest first; raises ClusterUnavailable."""
+        found = (Run.parse(value) for value in self._records(RUN).values())
+        return sorted(found, key=lambda run: run.began_s)
+
+    def moves(self, run: Run) -> list[Moved]:
+        """Return the moves of groups that a run has kept; raises ClusterUnavailable."""
+        kept = self._records(MOVES.format(run.id)).values()
+        return [Moved(*each) for value in kept for each in json.loads(value)]
+
+    def _records(self, prefix: str) -> dict[str, str]:
+        """Return the newest values by key."""
+
+        async def read() -> dict[str, str]:
+            found: dict[str, str] = {}
+            async for _, record in read_topic(client_options(self._flow.target_admin), self._topic, 0):
+                if (
+                    record.key is not None
+                    and record.value is not None
+                    and (key := record.key.decode()).startswith(prefix)
+                ):
+                    found[key] = record.value.decode()
+            return found
+
+        what = f"the runs of switches of {self._flow.name} cannot be read"
+        return answered(read(), cluster=self._flow.target.alias, what=what)
+
+    def unfinished(self) -> Run | None:
+        """Return the run that has not ended."""
+        return next((run for run in self.runs() if run.state is RunState.OPEN), None)
+
+    def is_conducted(self) -> bool:
+        """Look for some seconds whether somebody writes."""
+        before = self._end()
+        time.sleep(LOOK_S)
+        return self._end() > before
+
+    def _end(self) -> int:
+        return log_ends(self._target, [(self._topic, 0)]).get((self._topic, 0), 0)
+
+    @property
+    def kept(self) -> Run:
+        """The run as it was saved last."""
+        assert self._run is not None
+        return self._run
+
+    def taken(self, run: Run) -> Self:
+        """Say which run is conducted; the context begins with writing it."""
+        self._run = run
+        return self
+
+    def __enter__(self) -> Self:
+        self._create()
+        options = {
+            **confluent_options(self._flow.producer),
+            "transactional.id": f"mirror.switch.{self._flow.name}",
+            "transaction.timeout.ms": 30_000,
+        }
+        self._producer = Producer(options, logger=quiet_logger())
+        self._asked(lambda: self._writing().init_transactions(WITHIN_S))
+        self.save(self.kept)
+        self._beat = threading.Thread(target=self._beats, name="switch", daemon=True)
+        self._beat.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        if self._beat is not None:
+            self._beat.join()
+
+    def save(self, run: Run, moves: Iterable[Moved] = ()) -> None:
+        """Write what became of the run, and moves of groups that are about to be made.
+
+        Raises:
+            TakenOverError: another conductor has begun to write.
+            MirrorError: the target does not take it.
+        """
+        with self._lock:
+            self._run = run
+            by_group: dict[str, list[tuple[object, ...]]] = {}
+            for each in moves:
+                by_group.setdefault(each.group, []).append(tuple(each))
+            kept = {MOVES.format(run.id) + group: json.dumps(found) for group, found in by_group.items()}
+            self._write({**kept, RUN + run.id: run.text()})
+
+    def check(self) -> None:
+        """Raise TakenOverError as soon as another conductor is known to write: before anything is changed."""
+        if self._lost is not None:
+            raise self._failure(self._lost)
+
+    def _beats(self) -> None:
+        while not self._stop.wait(BEAT_S):
+            with self._lock:
+                if self._lost is None:
+                    try:
+                        self._write({CONDUCTOR: self.kept.by})
+                    except MirrorError:
+                        return  # `check` and the next `save` tell
+
+    def _write(self, records: Mapping[str, str]) -> None:
+        self.check()
+        producer = self._writing()
+
+        def write() -> None:
+            producer.begin_transaction()
+            for key, value in records.items():
+                producer.produce(self._topic, value.encode(), key.encode(), 0)
+            producer.commit_transaction(WITHIN_S)
+
+        self._asked(write)
+
+    def _asked(self, do: Callable[[], object]) -> None:
+        try:
+            do()
+        except KafkaException as error:
+            self._lost = error
+            raise self._failure(error) from error
+
+    def _failure(self, error: KafkaException) -> MirrorError:
+        what: KafkaError = error.args[0]
+        if what.code() in _FENCED:
+            return TakenOverError(
+                f"{self._flow.name}: another conductor goes on with this run; nothing more is done here."
+            )
+        return MirrorError(
+            f"{self._flow.name}: {self._topic} on {self._flow.target.alias} takes no record ({what.str()}). "
+            "What was done is kept; the same command goes on."
+        )
+
+    def _writing(self) -> Producer:
+        assert self._producer is not None
+        return self._producer
+
+    def _create(self) -> None:
+        objection = self._target.create(
+            self._topic,
+            partitions=1,
+            replication_factor=self._flow.replication_factor,
+            configs={"cleanup.policy": "compact"},
+        )
+        if objection:
+            raise MirrorError(f"{self._topic} cannot be created on {self._flow.target.alias}: {objection}")

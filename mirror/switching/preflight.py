@@ -1,0 +1,163 @@
+"""Say before a switch what it would do, what it would lose, how long it should take, and what forbids it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from mirror.errors import ClusterUnavailable
+from mirror.flows.stored_positions import is_served, read_positions
+from mirror.flows.sync import acl_changes, config_changes
+from mirror.kafka.authorizer import AuthorizerUnknown, has_authorizer
+from mirror.kafka.groups import HIDDEN, Group, is_idle
+from mirror.lag.rows import LagRow
+from mirror.lag.text import duration
+from mirror.runtime.logs import some
+from mirror.switching.scope import Fencing, Scope
+
+STEPS_S = 15.0  # what all steps take beside draining: looking for writers, comparing, moving groups
+ALTER = "ALTER"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicAhead:
+    """A topic, what of it is not on the target yet (None: not known), and how fast it crosses."""
+
+    topic: str
+    remote: str
+    partitions: int
+    missing: int | None
+    waits_s: float | None
+    records_per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ahead:
+    """What lies ahead. `blocks` forbid the switch; `warnings` are for a person to weigh."""
+
+    topics: tuple[TopicAhead, ...]
+    groups: tuple[str, ...]
+    active: tuple[str, ...]  # groups that have members on the source
+    blocks: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def missing(self) -> int | None:
+        """Records that would be lost if the source was gone now; None where that is not known of any topic."""
+        known = [topic.missing for topic in self.topics if topic.missing is not None]
+        return sum(known) if len(known) == len(self.topics) else None
+
+    @property
+    def takes_s(self) -> float | None:
+        """How long the switch should take at the present rates; None where nobody knows."""
+        rate = sum(topic.records_per_s for topic in self.topics)
+        if self.missing is None or (self.missing and not rate):
+            return None
+        return STEPS_S + (self.missing / rate if rate else 0.0)
+
+
+def looked_ahead(scope: Scope, rows: Sequence[LagRow], *, window_ms: int, is_resumed: bool) -> Ahead:
+    """Look at both clusters; raises ClusterUnavailable where one does not answer."""
+    plan = scope.plan()
+    wanted = scope.partitions(plan)
+    groups = scope.groups_on_source()
+    there = scope.groups_on_target([group.name for group in groups])
+    found = read_positions(scope.flow, plan.group)
+    is_running = is_served(found, plan.lease_topic, window_ms=window_ms, now_ms=time.time() * 1000)
+    own = {(row.topic, row.partition): row for row in rows if row.is_flow and row.group == scope.flow.name}
+    operations = scope.source.cluster_operations()
+    topics = {assigned.topic: assigned.remote_topic for assigned in wanted}
+    blocks = [
+        *_of_topics(scope, topics, is_running=is_running),
+        *(() if is_resumed else _of_groups(scope, groups, there)),
+        *_of_fence(scope, topics, operations),
+    ]
+    return Ahead(
+        topics=tuple(
+            _ahead(topic, remote, [own.get(p.key) for p in wanted if p.topic == topic])
+            for topic, remote in sorted(topics.items())
+        ),
+        groups=tuple(group.name for group in groups if group.state != HIDDEN),
+        active=tuple(group.name for group in groups if not is_idle(group.state)),
+        blocks=tuple(blocks),
+        warnings=tuple(_warnings(scope)),
+    )
+
+
+def _ahead(topic: str, remote: str, rows: Sequence[LagRow | None]) -> TopicAhead:
+    known = [row for row in rows if row is not None]
+    lags = [row.lag for row in known if row.lag is not None]
+    waits = [row.lag_seconds for row in known if row.lag_seconds is not None]
+    return TopicAhead(
+        topic=topic,
+        remote=remote,
+        partitions=len(rows),
+        missing=sum(lags) if len(lags) == len(rows) else None,
+        waits_s=max(waits) if len(waits) == len(rows) else None,
+        records_per_s=sum(row.records_per_s or 0.0 for row in known),
+    )
+
+
+def _of_topics(scope: Scope, topics: Mapping[str, str], *, is_running: bool) -> Iterable[str]:
+    if not topics:
+        yield f"{scope.flow.name} replicates no topic that was asked for; 'kafka-mirror plan' lists its topics"
+    elif not is_running:
+        yield f"no process replicates {scope.flow.name}, so what waits would never cross; start 'kafka-mirror run'"
+
+
+def _of_groups(scope: Scope, groups: Sequence[Group], there: Mapping[str, Group]) -> Iterable[str]:
+    hidden = [group.name for group in groups if group.state == HIDDEN]
+    hidden += [name for name, group in there.items() if group.state == HIDDEN]
+    if hidden:
+        yield f"this client may not DESCRIBE {count(hidden, 'group')}: {some(sorted(set(hidden)))}"
+    active = [name for name, group in sorted(there.items()) if not is_idle(group.state)]
+    if active:
+        yield f"{count(active, 'group')} read on {scope.target.alias} already; stop their members: {some(active)}"
+
+
+def _of_fence(scope: Scope, topics: Iterable[str], operations: frozenset[str] | None) -> Iterable[str]:
+    source = scope.source.alias
+    if scope.fence is Fencing.NONE:
+        return
+    try:
+        if not has_authorizer(scope.flow.source_admin):
+            return
+    except AuthorizerUnknown as error:
+        yield f"ACLs of {source} cannot be read ({error}), which a fence needs; grant DESCRIBE and ALTER, or say --fence none"
+        return
+    if operations is not None and ALTER not in operations:
+        yield f"this client may not ALTER cluster {source}, which a fence needs; grant it, or say --fence none"
+    bare = scope.source.without_acls(topics)
+    if scope.fence is Fencing.ACLS and bare:
+        yield (
+            f"no ACL is about {count(bare, 'topic')} ({some(sorted(bare))}); where {source} lets everybody do what no ACL "
+            "forbids, a fence would keep readers out too. Say --fence acls-and-read to let everybody go on reading them, or "
+            "--fence none"
+        )
+
+
+def _warnings(scope: Scope) -> Iterable[str]:
+    topics = scope.matched()
+    present = {topic.remote for topic in topics}
+    drift = config_changes(scope.flow, topics, scope.source, scope.target, present=present)
+    if drift:
+        yield f"settings of {count(list(drift), 'remote topic')} differ: {some(sorted(drift))}"
+    try:
+        _, lacking = acl_changes(topics, scope.source, scope.target)
+    except ClusterUnavailable:
+        lacking = []
+    if lacking:
+        yield f"{count(lacking, 'ACL')} of the source are not on {scope.target.alias} yet"
+
+
+def count(found: Sequence[object], what: str) -> str:
+    """Return how many of something there are."""
+    return f"{len(found):,} {what}{'' if len(found) == 1 else 's'}"
+
+
+def sentences(ahead: Ahead) -> list[str]:
+    """Return what a person reads of it first."""
+    missing = "not known" if ahead.missing is None else f"{ahead.missing:,} records"
+    takes = "not known" if ahead.takes_s is None else f"about {duration(ahead.takes_s)}"
+    return [f"would be lost if the source was gone now: {missing}", f"should take: {takes}"]

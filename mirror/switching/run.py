@@ -1,0 +1,137 @@
+"""Keep what is known of one switch: its steps in their order, what became of each, who conducts it; as JSON. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from enum import Enum
+from typing import Any
+
+MOVING = "moving"  # a fact of the step GROUPS: its first group may have been moved
+
+
+class Kind(Enum):
+    """What the whole is for: the word of its command."""
+
+    SWITCH = "switch"  # with a flow back
+    MIGRATE = "migrate"  # without
+    SWITCH_BACK = "switch-back"
+
+
+class Step(Enum):
+    """The steps in their order."""
+
+    FENCE = "fence"
+    DRAIN = "drain"
+    VERIFY = "verify"
+    SETTINGS = "settings"
+    GROUPS = "groups"
+    PAUSE = "pause"
+    REVERSE = "reverse"
+    OPEN = "open"
+
+
+class StepState(Enum):
+    """WAITING -> RUNNING -> DONE or FAILED; a FAILED one runs again; an abort makes what was done UNDONE."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    UNDONE = "undone"
+
+
+class RunState(Enum):
+    """Where a whole run stands."""
+
+    OPEN = "not ended"
+    DONE = "done"
+    ABORTED = "aborted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRecord:
+    """What became of a step. Times are epoch seconds; `said` are sentences for a person, `facts` the same for programs."""
+
+    state: StepState = StepState.WAITING
+    began_s: float | None = None
+    ended_s: float | None = None
+    said: tuple[str, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def took_s(self) -> float | None:
+        """How long it took, None while it has not ended."""
+        return None if self.began_s is None or self.ended_s is None else self.ended_s - self.began_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One switch of a flow. `topics` and `groups` are pattern lists, "" for all that the flow has; `version` is the program's."""
+
+    id: str
+    flow: str
+    kind: Kind
+    topics: str
+    groups: str
+    last: int  # records of each topic-partition that are verified
+    by: str
+    version: str
+    began_s: float
+    is_aborted: bool = False
+    steps: Mapping[Step, StepRecord] = field(default_factory=dict)
+
+    def step(self, step: Step) -> StepRecord:
+        """Return what became of a step."""
+        return self.steps.get(step, StepRecord())
+
+    def with_step(self, step: Step, **changes: Any) -> Run:
+        """Return the run with something changed of a step."""
+        return replace(self, steps={**self.steps, step: replace(self.step(step), **changes)})
+
+    @property
+    def state(self) -> RunState:
+        """Where it stands."""
+        if self.is_aborted:
+            return RunState.ABORTED
+        return RunState.DONE if self.next is None else RunState.OPEN
+
+    @property
+    def next(self) -> Step | None:
+        """The first step that is not done, None where all are."""
+        return next((step for step in Step if self.step(step).state is not StepState.DONE), None)
+
+    @property
+    def may_abort(self) -> bool:
+        """Whether all that was done can be taken back: until the first group is moved."""
+        groups = self.step(Step.GROUPS)
+        return not self.is_aborted and groups.state is not StepState.DONE and MOVING not in groups.facts
+
+    def text(self) -> str:
+        """Return it as JSON."""
+        steps = {
+            step.value: {**asdict(record), "state": record.state.value}
+            for step in Step
+            if (record := self.steps.get(step)) is not None
+        }
+        plain = {name: getattr(self, name) for name in self.__slots__ if name not in ("kind", "steps")}
+        return json.dumps({**plain, "kind": self.kind.value, "state": self.state.value, "steps": steps}, indent=1)
+
+    @classmethod
+    def parse(cls, text: str) -> Run:
+        """Read `text` back.
+
+        Raises:
+            ValueError: it is no such text.
+        """
+        try:
+            found = json.loads(text)
+            del found["state"]  # which follows from the rest
+            steps = {
+                Step(name): StepRecord(**{**record, "state": StepState(record["state"]), "said": tuple(record["said"])})
+                for name, record in found.pop("steps").items()
+            }
+            return cls(**{**found, "kind": Kind(found["kind"]), "steps": steps})
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"no run of a switch: {error!r}") from error

@@ -1,0 +1,134 @@
+"""Hold what a switch is about: the flow and the one back, both clusters, the topic-partitions and groups that are chosen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from mirror.config.settings import Flow, Settings
+from mirror.errors import SettingsError
+from mirror.flows.selection import flow_named
+from mirror.flows.topics import Matched, matched
+from mirror.flows.translation import plan_and_maps
+from mirror.kafka.admin import Admin
+from mirror.kafka.groups import Group, Groups
+from mirror.model.flow_plan import Assigned, FlowPlan, is_own_group
+from mirror.policy.filters import RegexError, compile_list
+from mirror.policy.naming import IdentityReplicationPolicy, ReplicationPolicy
+from mirror.switching.run import Kind
+
+GROUPS_S = 60.0  # to read all groups of a cluster
+
+
+class Fencing(Enum):
+    """How producers are kept from writing."""
+
+    NONE = "their operators stop them"
+    ACLS = "ACLs deny it"
+    ACLS_AND_READ = "ACLs deny it, and let everybody read topics that had none"
+
+
+@dataclass(slots=True)
+class Scope:
+    """What is switched. Everything is read from the clusters when it is asked for: much happens between two steps."""
+
+    flow: Flow
+    back: Flow | None
+    topics: str = ""
+    groups: str = ""
+    fence: Fencing = Fencing.ACLS
+    mirrored_from: frozenset[str] = frozenset()  # aliases of clusters that the file's flows bring to the source
+    source: Admin = field(init=False)
+    target: Admin = field(init=False)
+    _topics: re.Pattern[str] | None = field(init=False)
+    _groups: re.Pattern[str] | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.source = Admin(self.flow.source.alias, self.flow.source_admin)
+        self.target = Admin(self.flow.target.alias, self.flow.target_admin)
+        self._topics = _pattern(self.topics, "--topics")
+        self._groups = _pattern(self.groups, "--groups")
+
+    @classmethod
+    def of(cls, settings: Settings, name: str, kind: Kind, *, topics: str, groups: str, fence: Fencing) -> Scope:
+        """Return the scope of a switch along the flow `name`.
+
+        Raises:
+            SettingsError: the file has no such flow, or none back where one is needed, or a pattern cannot be read.
+        """
+        flow = flow_named(settings, name, command=kind.value)
+        back = next(
+            (
+                other
+                for other in settings.flows
+                if (other.source.alias, other.target.alias) == (flow.target.alias, flow.source.alias)
+            ),
+            None,
+        )
+        if back is None and kind is not Kind.MIGRATE:
+            raise SettingsError(
+                f"{kind.value}: the file enables no flow {flow.target.alias}->{flow.source.alias}, so nothing that is written on "
+                f"{flow.target.alias} would come back. Enable it, or use 'kafka-mirror migrate' where nothing is to come back."
+            )
+        if back is not None and is_identity(flow.policy):
+            raise SettingsError(
+                f"{kind.value}: {flow.name} and {back.name} both keep the names of topics, so one would replicate what the other "
+                "wrote. Enable one of them, and use 'kafka-mirror migrate'."
+            )
+        brought = frozenset(other.source.alias for other in settings.flows if other.target.alias == flow.source.alias)
+        return cls(flow, back, topics, groups, fence, brought)
+
+    def reversed(self) -> Scope:
+        """Return the scope of the flow back, all of its topics."""
+        assert self.back is not None
+        return Scope(self.back, self.flow)
+
+    def matched(self) -> list[Matched]:
+        """Return the topics that are chosen and written on the source by its own producers: others are a mirror's."""
+        policy = self.flow.policy
+        return [
+            topic
+            for topic in matched(self.flow, self.source.topics())
+            if not policy.is_heartbeats(topic.source.name)
+            and (is_identity(policy) or policy.topic_source(topic.source.name) not in self.mirrored_from)
+            and (self._topics is None or self._topics.fullmatch(topic.source.name))
+        ]
+
+    def plan(self) -> FlowPlan:
+        """Return the flow as both clusters have it now, all of its topics."""
+        return plan_and_maps(self.flow)[0]
+
+    def partitions(self, plan: FlowPlan) -> list[Assigned]:
+        """Return the topic-partitions of a plan that are chosen."""
+        wanted = {topic.source.name for topic in self.matched()}
+        return [assigned for assigned in plan.partitions if assigned.topic in wanted]
+
+    def wants_group(self, name: str) -> bool:
+        """Tell whether a consumer group is chosen."""
+        is_followed = self.flow.checkpoints.groups.matches(name) and not is_own_group(name)
+        return is_followed and (self._groups is None or self._groups.fullmatch(name) is not None)
+
+    def groups_on_source(self) -> list[Group]:
+        """Return the chosen groups of the source that have offsets."""
+        found = Groups(self.source.alias, self.flow.source_admin, within_s=GROUPS_S).read(self.wants_group)
+        return [group for group in found if group.offsets]
+
+    def groups_on_target(self, names: Sequence[str]) -> dict[str, Group]:
+        """Return groups of the target by name."""
+        wanted = set(names)
+        found = Groups(self.target.alias, self.flow.target_admin, within_s=GROUPS_S).read(wanted.__contains__)
+        return {group.name: group for group in found}
+
+
+def is_identity(policy: ReplicationPolicy) -> bool:
+    """Tell whether topics keep their names."""
+    return isinstance(policy, IdentityReplicationPolicy)
+
+
+def _pattern(text: str, option: str) -> re.Pattern[str] | None:
+    try:
+        return compile_list(text.split(",")) if text else None
+    except RegexError as error:
+        raise SettingsError(f"{option}: {error}") from None

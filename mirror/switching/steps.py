@@ -1,0 +1,334 @@
+"""Do the steps of a switch. Each may be done again after a crash, and comes to the same end."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mirror.errors import MirrorError
+from mirror.flows.offset_maps import FlowMaps
+from mirror.flows.stored_positions import Position, is_served, read_positions, write_positions
+from mirror.flows.sync import sync_acls, sync_configs
+from mirror.flows.translation import plan_and_maps
+from mirror.kafka.groups import Group, is_idle
+from mirror.lag.cluster_offsets import log_ends, log_starts
+from mirror.model.flow_plan import Assigned, FlowPlan, Key
+from mirror.model.paused_topics import Paused
+from mirror.policy.topic_acls import Acl
+from mirror.runtime.logs import some
+from mirror.switching import fence
+from mirror.switching.journal import Journal
+from mirror.switching.moved_groups import Moved, move, wanted_moves
+from mirror.switching.run import MOVING, Run, Step
+from mirror.switching.scope import Fencing, Scope
+from mirror.verification.compare import check_pieces
+from mirror.verification.pieces import Finding
+from mirror.verification.pieces import Scope as Compared
+
+LOOK_S = 0.5
+ACLS = "acls"  # a fact of the step FENCE: what it added
+
+
+@dataclass(slots=True)
+class Found:
+    """What a step did: sentences for a person, and the same for programs."""
+
+    said: list[str] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What a step needs.
+
+    Attributes:
+        scope: What is switched.
+        run: The run as it was before the step, with the facts of an attempt that a crash ended.
+        journal: Keeps what must be known before something is changed.
+        within_s: How long a step waits for others: writers, readers, records that wait.
+        window_ms: Length of the mirror's windows.
+        say: Shows progress.
+    """
+
+    scope: Scope
+    run: Run
+    journal: Journal
+    within_s: float
+    window_ms: int
+    say: Callable[[str], None]
+
+
+def fence_writers(work: Work) -> Found:
+    """Deny writing the source's topics, and wait until their logs stand still."""
+    scope, found = work.scope, Found()
+    topics = [topic.source.name for topic in scope.matched()]
+    if scope.fence is not Fencing.NONE:
+        lacking = fence.lacking(scope.source, topics, keeps_readers=scope.fence is Fencing.ACLS_AND_READ)
+        found.facts[ACLS] = [list(acl) for acl in sorted({*acls_of(work.run), *lacking})]
+        # Before it is done: who takes the fence away after a crash must know which part of it is ours.
+        work.journal.save(work.run.with_step(Step.FENCE, facts=found.facts))
+        if fence.denied(scope.source, lacking):
+            found.said.append(f"writing is denied on {len(topics)} topics of {scope.source.alias}")
+        else:
+            found.facts[ACLS] = []
+            found.said.append(f"{scope.source.alias} has no authorizer: its producers are stopped by their operators")
+    else:
+        found.said.append("no fence was asked for: the producers are stopped by their operators")
+    places = [assigned.key for assigned in scope.partitions(scope.plan())]
+    ends = fence.until_quiet(scope.source, places, within_s=work.within_s, say=work.say)
+    found.said.append(f"{len(ends)} logs have not grown for {fence.QUIET_S:.0f} s")
+    found.facts["ends"] = _listed(ends.items())
+    return found
+
+
+def drain(work: Work) -> Found:
+    """Wait until the target has every record: each position is at its log's end, and no log has grown since the fence."""
+    scope = work.scope
+    plan = scope.plan()
+    places = scope.partitions(plan)
+    fenced = {(topic, partition): end for topic, partition, end in work.run.step(Step.FENCE).facts["ends"]}
+    last, moved_s = None, time.monotonic()
+    while True:
+        found = read_positions(scope.flow, plan.group)
+        ends = log_ends(scope.source, [assigned.key for assigned in places])
+        grown = {
+            place: ends[place] - fenced[place] for place in ends if place in fenced and ends[place] > fenced[place]
+        }
+        if grown:
+            raise fence.StillWrittenError(
+                f"somebody wrote after the fence: {fence.named(grown)}. Stop who writes them, and run the same command again."
+            )
+        waiting = {assigned.key: _missing(assigned, found, ends) for assigned in places}
+        behind = {place: count for place, count in waiting.items() if count}
+        if not behind:
+            return Found(
+                [f"the target has every record of {len(places)} topic-partitions"],
+                {"positions": _listed((assigned.key, _position(assigned, found)) for assigned in places)},
+            )
+        total = sum(behind.values())
+        work.say(f"{total:,} records of {len(behind)} topic-partitions wait")
+        if total != last:
+            last, moved_s = total, time.monotonic()
+        if time.monotonic() > moved_s + work.within_s:
+            raise MirrorError(
+                f"nothing crossed for {work.within_s:.0f} s, and {fence.named(behind)} wait. Does 'kafka-mirror run' replicate "
+                f"{scope.flow.name}? 'kafka-mirror lag --wide' says why. Then run the same command again."
+            )
+        time.sleep(LOOK_S)
+
+
+def _missing(assigned: Assigned, found: dict[Key, Position], ends: dict[Key, int]) -> int:
+    if assigned.key not in ends:
+        raise MirrorError(f"{assigned.topic}-{assigned.partition} does not tell where its log ends.")
+    return max(0, ends[assigned.key] - _position(assigned, found))
+
+
+def _position(assigned: Assigned, found: dict[Key, Position]) -> int:
+    at = found.get((assigned.remote_topic, assigned.partition))
+    return at.offset if at is not None else 0
+
+
+def verify(work: Work) -> Found:
+    """Compare the newest records of each topic-partition on both sides."""
+    scope = work.scope
+    plan, maps = plan_and_maps(scope.flow)
+    findings = compared(scope, plan, maps, scope.partitions(plan), last=work.run.last)
+    wrong = [finding for finding in findings.values() if not finding.is_equal]
+    if wrong:
+        first = wrong[0].failure or wrong[0].first or "records are missing"
+        raise MirrorError(
+            f"{len(wrong)} topic-partitions differ on {scope.target.alias}: {first}. Nothing has been moved. "
+            "'kafka-mirror verify' compares all; --abort takes the fence away."
+        )
+    count = sum(finding.compared for finding in findings.values())
+    return Found(
+        [f"{count:,} records of {len(findings)} topic-partitions are equal on both sides"],
+        {"compared": count, "digests": {f"{topic}-{part}": found.digest for (topic, part), found in findings.items()}},
+    )
+
+
+def compared(
+    scope: Scope, plan: FlowPlan, maps: FlowMaps, places: Sequence[Assigned], *, last: int
+) -> dict[Key, Finding]:
+    """Return what both sides say of the newest records, by topic-partition; those that never had one are left out."""
+    remote = {assigned.remote_topic for assigned in places}
+    asked = Compared(
+        tuple(places),
+        maps.maps,
+        log_starts(scope.source, [assigned.key for assigned in places]),
+        log_starts(scope.target, [(assigned.remote_topic, assigned.partition) for assigned in places]),
+        last,
+        frozenset(
+            topic
+            for topic, config in scope.target.configs(remote).items()
+            if "compact" in str(config["cleanup.policy"].value)
+        ),
+    )
+    return asyncio.run(check_pieces(plan, list(asked.pieces())))
+
+
+def carry_settings(work: Work) -> Found:
+    """Carry settings and ACLs of topics over once more, where the flow is asked to."""
+    scope = work.scope
+    topics = scope.matched()
+    present = scope.target.topics()
+    drift = sync_configs(scope.flow, topics, scope.source, scope.target, present=present)
+    acls = sync_acls(scope.flow, topics, scope.source, scope.target)
+    differing = sorted(topic for topic, count in drift.items() if count)
+    found = Found([f"{len(drift)} topics compared"], {"differing": differing, "acls": len(acls)})
+    if differing:
+        found.said.append(f"settings still differ on {some(differing)}")
+    if acls:
+        found.said.append(f"{len(acls)} ACLs are not on {scope.target.alias}")
+    return found
+
+
+def move_groups(work: Work) -> Found:
+    """Wait until no group has members on the source, and move each to its exact place on the target."""
+    scope = work.scope
+    groups = _left(work)
+    there = scope.groups_on_target([group.name for group in groups])
+    kept = {each[:3]: each.before for each in work.journal.moves(work.run)}  # of an attempt that a crash ended
+    moves = [
+        each._replace(before=kept[each[:3]]) if each[:3] in kept else each
+        for each in wanted_moves(scope, groups, there)
+    ]
+    lost = [each for each in moves if each.after is None]
+    if lost:
+        named = some([f"{each.group} in {each.topic}-{each.partition}" for each in lost])
+        raise MirrorError(
+            f"no offset on {scope.target.alias} is known for {named}: what they stand at was never replicated. Leave the groups "
+            "out by --groups, or set their offsets yourself."
+        )
+    active = {name for name, group in there.items() if not is_idle(group.state)}
+    if early := sorted({each.group for each in moves if each.group in active and not _is_there(each, there)}):
+        raise MirrorError(
+            f"{some(early)} read on {scope.target.alias} before they were moved. Stop them, and run it again."
+        )
+    work.journal.save(work.run.with_step(Step.GROUPS, facts={MOVING: True}), moves)
+    wrong = move(scope, [each for each in moves if each.group not in active])
+    if wrong:
+        raise MirrorError(f"not moved: {some([f'{group} ({why})' for group, why in wrong.items()])}. Run it again.")
+    names = {each.group for each in moves}
+    return Found(
+        [f"{len(names)} groups stand at their exact places on {scope.target.alias} ({len(moves)} offsets)"],
+        {"groups": sorted(names), "offsets": len(moves)},
+    )
+
+
+def _is_there(each: Moved, there: Mapping[str, Group]) -> bool:
+    """Tell whether a group has been moved already: it stands at its place on the target, or behind it."""
+    offset = there[each.group].offsets.get((each.remote, each.partition))
+    return offset is not None and each.after is not None and offset >= each.after
+
+
+def _left(work: Work) -> list[Group]:
+    """Wait until the groups' members have left; return the groups."""
+    deadline = time.monotonic() + work.within_s
+    while True:
+        groups = work.scope.groups_on_source()
+        active = [group.name for group in groups if not is_idle(group.state)]
+        if not active:
+            return groups
+        work.say(f"{len(active)} groups still have members on {work.scope.source.alias}: {some(active)}")
+        if time.monotonic() > deadline:
+            raise MirrorError(
+                f"{some(active)} still have members on {work.scope.source.alias} after {work.within_s:.0f} s. Stop them, and run "
+                "the same command again."
+            )
+        time.sleep(LOOK_S)
+
+
+def pause(work: Work) -> Found:
+    """Pause the flow's topics, so that nothing crosses behind the groups."""
+    scope = work.scope
+    plan = scope.plan()
+    known = _paused(scope, plan)
+    patterns = pause_patterns(scope)
+    paused = Paused(tuple(dict.fromkeys([*known.patterns, *patterns])))
+    try:
+        text = paused.text()
+    except ValueError as error:
+        raise MirrorError(f"{scope.flow.name}: its topics cannot be paused: {error}") from None
+    write_positions(scope.flow, plan.group, {plan.paused_key: Position(len(paused.patterns), text)})
+    return Found([f"{scope.flow.name} is paused"], {"patterns": list(patterns)})
+
+
+def pause_patterns(scope: Scope) -> tuple[str, ...]:
+    """Return patterns of the topics that are switched, and of no heartbeats: they tell that the flow is alive."""
+    asked = scope.topics.split(",") if scope.topics else scope.flow.topics.include
+    return tuple(rf"(?!(.*\.)?heartbeats)(?:{pattern})" for pattern in asked)
+
+
+def _paused(scope: Scope, plan: FlowPlan) -> Paused:
+    at = read_positions(scope.flow, plan.group).get(plan.paused_key)
+    return Paused.parse(at.metadata) if at is not None else Paused()
+
+
+def start_reverse(work: Work) -> Found:
+    """Resume the flow back where an earlier switch paused it, and see that a process replicates it."""
+    scope = work.scope
+    if scope.back is None:
+        return Found(["no flow back is asked for"])
+    back = scope.reversed()
+    plan = back.plan()
+    known = _paused(back, plan)
+    left = tuple(pattern for pattern in known.patterns if pattern not in pause_patterns(back))
+    if left != known.patterns:
+        write_positions(back.flow, plan.group, {plan.paused_key: Position(len(left), Paused(left).text())})
+    found = read_positions(back.flow, plan.group)
+    if not is_served(found, plan.lease_topic, window_ms=work.window_ms, now_ms=time.time() * 1000):
+        raise MirrorError(
+            f"no process replicates {back.flow.name}. Start 'kafka-mirror run', and run the same command again."
+        )
+    said = [f"{back.flow.name} replicates {len(plan.partitions)} topic-partitions"]
+    if left:
+        said.append(f"of it an operator has paused {some(left)}")
+    return Found(said, {"resumed": [pattern for pattern in known.patterns if pattern not in left]})
+
+
+def open_target(work: Work) -> Found:
+    """Take away the fence that an earlier switch the other way put on the target's topics."""
+    scope = work.scope
+    if scope.back is None:
+        return Found(["no fence of an earlier switch stands on the target"])
+    back = scope.reversed()
+    runs = Journal(back.flow, back.target).runs()
+    earlier = {acl for run in runs if not run.is_aborted for acl in acls_of(run)}
+    acls = sorted(earlier & scope.target.topic_acls())
+    fence.lifted(scope.target, acls)
+    if not acls:
+        return Found(["no fence of an earlier switch stands on the target"])
+    topics = sorted({acl.topic for acl in acls})
+    return Found([f"{len(topics)} topics of {scope.target.alias} may be written again"], {"opened": topics})
+
+
+def undo_fence(work: Work) -> Found:
+    """Take away the fence of this run."""
+    acls = acls_of(work.run)
+    fence.lifted(work.scope.source, acls)
+    return Found([f"{len({acl.topic for acl in acls})} topics of {work.scope.source.alias} may be written again"])
+
+
+def acls_of(run: Run) -> list[Acl]:
+    """Return the ACLs that a run's fence added."""
+    return [Acl(*fields) for fields in run.step(Step.FENCE).facts.get(ACLS, [])]
+
+
+def _listed(at: Iterable[tuple[Key, int]]) -> list[list[Any]]:
+    return [[topic, partition, offset] for (topic, partition), offset in sorted(at)]
+
+
+DO: dict[Step, Callable[[Work], Found]] = {
+    Step.FENCE: fence_writers,
+    Step.DRAIN: drain,
+    Step.VERIFY: verify,
+    Step.SETTINGS: carry_settings,
+    Step.GROUPS: move_groups,
+    Step.PAUSE: pause,
+    Step.REVERSE: start_reverse,
+    Step.OPEN: open_target,
+}

@@ -1,0 +1,88 @@
+"""Write what lies ahead of a switch, and what became of it, as a person reads it. Pure."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from mirror.lag.text import duration
+from mirror.runtime.text_columns import aligned, one_line
+from mirror.switching.moved_groups import Moved
+from mirror.switching.preflight import Ahead, sentences
+from mirror.switching.run import Run, RunState, Step, StepState
+
+SHOWN = 20  # of many lines
+MOVES = ("group", "topic", "partition", "offset", "goes on in", "before", "after")
+
+DOES: dict[Step, str] = {
+    Step.FENCE: "deny writing the topics on {source}; wait until nobody writes",
+    Step.DRAIN: "wait until {target} has every record",
+    Step.VERIFY: "compare the last {last} records of each topic-partition",
+    Step.SETTINGS: "carry settings and ACLs of topics over once more",
+    Step.GROUPS: "wait until the groups have no members on {source}; move each to its exact place",
+    Step.PAUSE: "pause {source}->{target}",
+    Step.REVERSE: "see that {target}->{source} replicates",
+    Step.OPEN: "take away the fence that an earlier switch the other way put on {target}",
+}
+
+
+def ahead_text(run: Run, ahead: Ahead) -> str:
+    """Return what lies ahead: topics, groups, costs, steps, and what forbids it."""
+    source, _, target = run.flow.partition("->")
+    rows = [("topic", "remote topic", "partitions", "missing", "waits")]
+    for each in ahead.topics[:SHOWN]:
+        missing = "unknown" if each.missing is None else f"{each.missing:,}"
+        rows.append((each.topic, each.remote, str(each.partitions), missing, duration(each.waits_s) or "unknown"))
+    lines = [f"{run.kind.value} {run.flow}", *_indented(aligned(rows, right=(2, 3)).splitlines())]
+    if more := len(ahead.topics) - SHOWN:
+        lines += [f"  and {more:,} more topics"] if more > 0 else []
+    groups = f"{len(ahead.groups):,} groups" + (
+        f", {len(ahead.active):,} with members on {source}" if ahead.active else ""
+    )
+    lines += ["", *_indented([groups, *sentences(ahead)]), "", "steps"]
+    lines += [
+        f"  {_mark(run.step(step).state)} {step.value:<9} {DOES[step].format(source=source, target=target, last=run.last)}"
+        for step in Step
+    ]
+    lines += [f"warning: {warning}" for warning in ahead.warnings]
+    lines += [f"blocked: {block}" for block in ahead.blocks]
+    return "\n".join(lines) + "\n"
+
+
+def run_text(run: Run, moves: Sequence[Moved]) -> str:
+    """Return what became of a run: its steps with their times, and where its groups went."""
+    began = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(run.began_s))
+    lines = [
+        f"{run.kind.value} {run.flow}: {run.state.value}",
+        f"  {run.id}, begun {began} by {run.by}, version {run.version}",
+    ]
+    if (whole_s := took_s(run)) is not None:
+        lines.append(f"  took {duration(whole_s)} from the fence on")
+    for step in Step:
+        record = run.step(step)
+        took = duration(record.took_s) or ""
+        first, *others = record.said or (record.state.value,)
+        lines.append(f"  {_mark(record.state)} {step.value:<9} {took:>8}  {one_line(first)}")
+        lines += [f"{'':23}{one_line(sentence)}" for sentence in others]
+    if moves:
+        rows = [MOVES, *(tuple("-" if cell is None else str(cell) for cell in each) for each in moves[:SHOWN])]
+        lines += ["", *_indented(aligned(rows, right=(2, 3, 5, 6)).splitlines())]
+        if len(moves) > SHOWN:
+            lines.append(f"  and {len(moves) - SHOWN:,} more; --json has all")
+    return "\n".join(lines) + "\n"
+
+
+def took_s(run: Run) -> float | None:
+    """Return how long readers and writers had to wait: from the fence until the last step was done; None where it is not."""
+    began, ends = run.step(Step.FENCE).began_s, [run.step(step).ended_s for step in Step]
+    if run.state is not RunState.DONE or began is None or None in ends:
+        return None
+    return max(end for end in ends if end is not None) - began
+
+
+def _mark(state: StepState) -> str:
+    return {StepState.DONE: "*", StepState.FAILED: "!", StepState.RUNNING: ">", StepState.UNDONE: "<"}.get(state, "-")
+
+
+def _indented(lines: Sequence[str]) -> list[str]:
+    return [f"  {line}" for line in lines]

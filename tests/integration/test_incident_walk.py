@@ -1,0 +1,81 @@
+"""From the pager to the cause: a real stall, the alert that it fires, and the inspector behind its link, in a real Chromium."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.integration.incident import Watched, watched
+from tests.integration.inspector import launched, needs_chromium
+
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.spark,
+    needs_chromium,
+    pytest.mark.skipif(shutil.which("prometheus") is None, reason="prometheus (Debian: prometheus) is not installed"),
+]
+STALLED = "payments"
+SOON_MS = 40_000
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory) -> Iterator[Watched]:
+    with watched(tmp_path_factory.mktemp("incident"), pace=60) as scene:
+        yield scene
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Page]:
+    with launched() as browser:
+        yield browser.new_page(viewport={"width": 1440, "height": 900})
+
+
+def shows(page: Page, text: str | re.Pattern[str]) -> None:
+    expect(page.get_by_text(text).first).to_be_visible(timeout=SOON_MS)
+
+
+def test_an_on_call_finds_the_cause_from_the_alert_and_sees_it_end(scene: Watched, page: Page):
+    headline = page.get_by_role("heading", level=1)
+    page.goto(scene.inspector)
+    expect(headline).to_have_text("All 2 flows are well", timeout=SOON_MS)
+
+    scene.refuse(STALLED)
+    alert = scene.await_alert("KafkaMirrorStalled", within_s=120)
+    assert alert.inspector.startswith(f"{scene.inspector}/lag?source=primary&target=backup&topic=primary.{STALLED}")
+
+    # What is on the wall has turned by itself.
+    expect(page.get_by_role("heading", level=1)).to_have_text(
+        re.compile(r"^primary->backup is ill: stands still"), timeout=SOON_MS
+    )
+    shows(page, re.compile("KafkaMirrorStalled"))
+
+    # The pager's link: the topic's rows, the worst first; the first of them explains itself.
+    page.goto(alert.inspector)
+    shows(page, re.compile(r"^2 of \d+ rows$"))
+    box = page.get_by_test_id("stDataFrame").bounding_box()
+    assert box is not None
+    page.mouse.click(box["x"] + 18, box["y"] + 52)  # the table is drawn on a canvas: the first row's box
+    with page.expect_popup() as opened:
+        page.get_by_role("link", name="Why? The chosen topic-partition in detail").click()
+    detail = opened.value
+    shows(detail, re.compile(rf"primary->backup: {STALLED}-\d"))
+    shows(detail, re.compile("MESSAGE_TOO_LARGE. Raise its max.message.bytes"))
+    shows(detail, re.compile("The first record that is not on the target was written at"))
+    expect(detail.get_by_role("link", name="runbook").first).to_have_attribute(
+        "href", re.compile("#kafkamirrorstalled$")
+    )
+    detail.close()
+
+    # Whether one may fail over is answered with what it would cost.
+    page.goto(f"{scene.inspector}/groups")
+    shows(page, re.compile("primary->backup: GO WITH LOSS|primary->backup: NO"))
+
+    scene.accept(STALLED)
+    page.goto(scene.inspector)
+    expect(headline).to_have_text("All 2 flows are well", timeout=2 * SOON_MS)
+    page.goto(f"{scene.inspector}/incidents?back=1+h")
+    shows(page, re.compile("KafkaMirrorStalled primary->backup"))

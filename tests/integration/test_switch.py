@@ -1,0 +1,343 @@
+"""The day of the switch: readers and writers go to the other cluster and come back, nothing lost, nothing twice, whoever dies."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+from mirror.embedded.broker import Broker
+from mirror.switching.run import Step
+from tests.integration.acls import GUARDED
+from tests.integration.appliance import RunningAppliance
+from tests.integration.records import create, load
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+FLOW = "primary->backup"
+GROUP = "billing"
+EXTRA = """\
+emit.checkpoints.enabled = true
+emit.checkpoints.interval.seconds = 2
+backup->primary.enabled = true
+backup->primary.topics = {topics}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two clusters with ACLs, and the appliance between them."""
+
+    primary: Broker
+    backup: Broker
+    appliance: RunningAppliance
+
+    def command(self, *arguments: str) -> list[str]:
+        name, *options = arguments
+        return [sys.executable, "-m", "mirror.cli", name, str(self.appliance.file), *options]
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self.command(*arguments),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=self.appliance.environment,
+        )
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.command(*arguments),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=240,
+            stdin=subprocess.DEVNULL,
+            env=self.appliance.environment,
+        )
+
+
+@contextmanager
+def pair(folder: Path, topics: Sequence[str]) -> Iterator[Pair]:
+    with ExitStack() as stack:
+        primary, backup = (
+            stack.enter_context(Broker.start(name, folder / name, overrides=GUARDED)) for name in ("primary", "backup")
+        )
+        for topic in topics:
+            create(primary, topic, 2)
+            create(backup, topic, 2)
+        names = ",".join(topics)
+        appliance = RunningAppliance(
+            folder,
+            primary=primary.bootstrap,
+            backup=backup.bootstrap,
+            topics=names,
+            extra=EXTRA.format(topics=names),
+        )
+        clusters = Pair(primary, backup, stack.enter_context(appliance))
+        eventually(
+            lambda: clusters.run("switch", FLOW, "--dry-run", "--fence", "none").returncode == 0,
+            within_s=60,
+            because="the flow is served",
+        )
+        yield clusters
+
+
+@dataclass(slots=True)
+class Writer:
+    """Writes numbered records until it is denied or told to stop; `acked` are those that the cluster has."""
+
+    cluster: Broker
+    topic: str
+    prefix: str
+    acked: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def __enter__(self) -> Writer:
+        self._thread = threading.Thread(target=self._run, name="writer")
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        assert self._thread is not None
+        self._thread.join(60)
+
+    def _run(self) -> None:
+        producer = Producer(
+            {"bootstrap.servers": self.cluster.bootstrap, "enable.idempotence": True, "log_level": 0},
+            error_cb=lambda _: None,
+        )
+        number = 0
+        while not self._stop.wait(0.01) and not self.refused:
+            value = f"{self.prefix}-{number}"
+            try:
+                producer.produce(
+                    self.topic,
+                    value,
+                    key=str(number % 7),
+                    partition=number % 2,
+                    on_delivery=lambda error, _, value=value: (self.refused if error else self.acked).append(value),
+                )
+            except KafkaException:  # it knows by now that it may not write
+                self.refused.append(value)
+            number += 1
+            producer.poll(0)
+        producer.flush(30)
+
+
+@dataclass(slots=True)
+class Reader:
+    """Reads topics as a member of the group, commits what it read, and leaves when it is told to."""
+
+    cluster: Broker
+    topics: Sequence[str]
+    read: list[str]
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def __enter__(self) -> Reader:
+        self._thread = threading.Thread(target=self._run, name="reader")
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        assert self._thread is not None
+        self._thread.join(60)
+
+    def _run(self) -> None:
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.cluster.bootstrap,
+                "group.id": GROUP,
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "log_level": 0,
+            }
+        )
+        consumer.subscribe(list(self.topics))
+        while not self._stop.is_set():
+            messages = [message for message in consumer.consume(200, 0.2) if message.error() is None]
+            if messages:
+                self.read += [message.value().decode() for message in messages]
+                consumer.commit(asynchronous=False)
+        consumer.close()
+
+
+def committed(cluster: Broker, group: str, topic: str) -> list[int]:
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
+    found = consumer.committed([TopicPartition(topic, part) for part in range(2)], timeout=20)
+    consumer.close()
+    return [at.offset for at in found]
+
+
+def followed(process: subprocess.Popen[str], until: str) -> list[str]:
+    """The lines that a command prints, up to the one that begins so."""
+    assert process.stdout is not None
+    lines = []
+    for line in process.stdout:
+        lines.append(line)
+        if line.startswith(until):
+            return lines
+    raise AssertionError("".join(lines))
+
+
+def ended(process: subprocess.Popen[str], lines: Sequence[str] = (), *, by_force: bool = False) -> None:
+    """Wait until a command has ended well, or end it."""
+    if by_force:
+        process.kill()
+    rest, _ = process.communicate(timeout=90)
+    assert by_force or process.returncode == 0, "".join(lines) + rest
+
+
+def test_readers_and_writers_go_over_and_come_back_and_read_each_record_once(tmp_path, topic):
+    remote, back = f"primary.{topic}", f"backup.{topic}"
+    read: list[str] = []
+    written: list[str] = []
+    with pair(tmp_path, [topic]) as clusters:
+        options = ("--yes", "--fence", "acls-and-read", "--last", "50")
+        with Writer(clusters.primary, topic, "before") as writer:
+            with Reader(clusters.primary, [topic, back], read):
+                eventually(lambda: len(read) > 200, within_s=60, because="the group reads on the source")
+                process = clusters.start("switch", FLOW, *options)
+                lines = followed(process, "drain ...")
+            ended(process, lines)
+        assert writer.refused, "the fence keeps the producer out"
+        written += writer.acked
+        (report,) = (tmp_path / "state" / "switches").glob("*.json")
+        run = json.loads(report.read_text())
+        assert run["state"] == "done"
+        assert [each[2] for each in sorted(run["steps"]["drain"]["facts"]["positions"])] == committed_ends(
+            clusters, topic
+        )
+        assert {move["group"] for move in run["moves"]} == {GROUP}
+
+        with Writer(clusters.backup, topic, "between") as writer:
+            with Reader(clusters.backup, [remote, topic], read):
+                eventually(
+                    lambda: set(written) <= set(read), within_s=60, because="what was left is read on the target"
+                )
+                eventually(lambda: len(writer.acked) > 200, within_s=60, because="records are written on the target")
+                process = clusters.start("switch-back", FLOW, *options)
+                lines = followed(process, "drain ...")
+            ended(process, lines)
+        written += writer.acked
+
+        with Writer(clusters.primary, topic, "after") as writer, Reader(clusters.primary, [topic, back], read):
+            eventually(lambda: len(writer.acked) > 200, within_s=60, because="the source may be written again")
+            writer._stop.set()
+            eventually(
+                lambda: set(written + writer.acked) <= set(read),
+                within_s=60,
+                because="everything is read on the source again",
+            )
+        written += writer.acked
+        assert [value for value, count in Counter(read).items() if count > 1] == []
+        assert set(read) == set(written)
+        eventually(
+            lambda: committed(clusters.backup, "mirror.primary->backup", remote) == committed_ends(clusters, topic),
+            within_s=60,
+            because="the flow that was paused goes on",
+        )
+
+
+def committed_ends(clusters: Pair, topic: str) -> list[int]:
+    """Where the logs of the source end."""
+    consumer = Consumer({"bootstrap.servers": clusters.primary.bootstrap, "group.id": "ends"})
+    ends = [consumer.get_watermark_offsets(TopicPartition(topic, part), timeout=20)[1] for part in range(2)]
+    consumer.close()
+    return ends
+
+
+def test_a_conductor_that_is_killed_behind_every_step_is_followed_by_another_one(tmp_path, topic):
+    remote = f"primary.{topic}"
+    read: list[str] = []
+    with pair(tmp_path, [topic]) as clusters:
+        with Writer(clusters.primary, topic, "before") as writer, Reader(clusters.primary, [topic], read):
+            eventually(lambda: len(read) > 100, within_s=60, because="the group reads on the source")
+        with Writer(clusters.primary, topic, "unread") as unread:
+            eventually(lambda: len(unread.acked) > 100, within_s=60, because="some is left for the target")
+        options = ("switch", FLOW, "--yes", "--fence", "acls-and-read", "--last", "50")
+        for step in Step:
+            done = clusters.run(*options, "--hook", f"{step.value}=kill -9 $PPID")
+            assert done.returncode == -9, (step, done.stdout, done.stderr)
+        done = clusters.run(*options)
+        assert done.returncode == 0, done.stdout + done.stderr
+        (run,) = json.loads(clusters.run("switches", FLOW, "--json").stdout)["runs"]
+        assert run["state"] == "done"
+        assert {step["state"] for step in run["steps"].values()} == {"done"}
+        assert clusters.run("switch", FLOW, "--abort").returncode == 2, "it has ended"
+        with Reader(clusters.backup, [remote], read):
+            eventually(
+                lambda: set(writer.acked + unread.acked) <= set(read),
+                within_s=60,
+                because="the rest is read on the target",
+            )
+        assert max(Counter(read).values()) == 1
+
+
+def test_what_stands_in_the_way_is_named_and_what_was_begun_is_taken_back(tmp_path, topic):
+    with pair(tmp_path, [topic]) as clusters:
+        plan = clusters.run("switch", FLOW, "--dry-run")
+        assert plan.returncode == 5
+        assert "no ACL is about 1 topic" in plan.stdout
+        assert "--fence acls-and-read" in plan.stdout
+
+        with load(clusters.primary, topic):
+            # Without a fence its producer goes on: it is caught, and named.
+            caught = clusters.run("switch", FLOW, "--yes", "--fence", "none", "--within", "3")
+            assert caught.returncode == 1
+            assert f"still written on primary after 3 s: {topic}-0 (+" in caught.stderr
+            other = clusters.run("switch", FLOW, "--yes", "--fence", "none", "--topics", "other")
+            assert other.returncode == 2
+            assert "has not ended" in other.stderr
+
+            first = clusters.start("switch", FLOW, "--yes", "--fence", "none")
+            followed(first, "  still written:")
+            second = clusters.run("switch", FLOW, "--yes", "--fence", "none")
+            assert second.returncode == 2
+            assert "Two never conduct at once" in second.stderr
+            ended(first, by_force=True)
+        assert clusters.run("switch", FLOW, "--abort").returncode == 0
+        (run,) = json.loads(clusters.run("switches", FLOW, "--json").stdout)["runs"]
+        assert run["state"] == "aborted"
+
+        fenced = clusters.run("switch", FLOW, "--yes", "--fence", "acls-and-read", "--hook", "fence=exit 7")
+        assert fenced.returncode == 1
+        assert "the hook of fence ended with 7" in fenced.stderr
+        with Writer(clusters.primary, topic, "denied") as writer:
+            eventually(lambda: writer.refused, within_s=30, because="the fence stands")
+        assert clusters.run("switch", FLOW, "--fence", "acls-and-read", "--abort").returncode == 0
+        with Writer(clusters.primary, topic, "allowed") as writer:
+            eventually(lambda: writer.acked, within_s=30, because="the fence is taken away")
+
+        with Reader(clusters.backup, [topic], []):
+            commit_on(clusters.primary, topic)
+            eventually(
+                lambda: clusters.run("switch", FLOW, "--dry-run", "--fence", "none").returncode == 5,
+                within_s=60,
+                because="the group reads on the target",
+            )
+            blocked = clusters.run("switch", FLOW, "--yes", "--fence", "none")
+            assert "1 group read on backup already" in blocked.stdout
+        nobody = clusters.run("switch", FLOW, "--fence", "none")
+        assert "nobody is there to be asked" in nobody.stderr
+        assert nobody.returncode == 2
+
+
+def commit_on(cluster: Broker, topic: str) -> None:
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": GROUP, "enable.auto.commit": False})
+    consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
+    consumer.close()

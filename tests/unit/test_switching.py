@@ -1,0 +1,322 @@
+"""A switch: what is kept of it, who may conduct it, what takes it back, and what it says before and behind."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirror.errors import MirrorError, SettingsError
+from mirror.kafka.groups import Group
+from mirror.lag.rows import LagRow
+from mirror.policy.topic_acls import Acl
+from mirror.switching import conductor, fence, moved_groups, steps
+from mirror.switching.conductor import Conduct, abort, conduct, unfinished
+from mirror.switching.journal import TakenOverError
+from mirror.switching.moved_groups import Moved
+from mirror.switching.preflight import Ahead, TopicAhead, _ahead
+from mirror.switching.run import MOVING, Kind, Run, RunState, Step, StepRecord, StepState
+from mirror.switching.steps import Found
+from mirror.switching.text import ahead_text, run_text, took_s
+
+RUN = Run(
+    id="20260102T030405Z-abc",
+    flow="a->b",
+    kind=Kind.SWITCH,
+    topics="",
+    groups="",
+    last=100,
+    by="sre@host:1",
+    version="1",
+    began_s=1_767_323_045.0,
+)
+RECORDS = st.builds(
+    StepRecord,
+    state=st.sampled_from(StepState),
+    began_s=st.none() | st.floats(0, 2e9),
+    ended_s=st.none() | st.floats(0, 2e9),
+    said=st.lists(st.text()).map(tuple),
+    facts=st.dictionaries(st.text(), st.integers() | st.text() | st.lists(st.integers())),
+)
+
+
+class Kept:
+    """A journal in memory; another conductor may take over behind so many records."""
+
+    def __init__(self, *runs: Run, taken_after: int = 10_000, is_conducted: bool = False) -> None:
+        self.saved = list(runs)
+        self.moved: list[Moved] = []
+        self._left = taken_after
+        self._is_conducted = is_conducted
+
+    def unfinished(self) -> Run | None:
+        return next((run for run in self.saved if run.state is RunState.OPEN), None)
+
+    def is_conducted(self) -> bool:
+        return self._is_conducted
+
+    def taken(self, run: Run) -> Kept:
+        self.saved.append(run)
+        return self
+
+    def __enter__(self) -> Kept:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    @property
+    def kept(self) -> Run:
+        return self.saved[-1]
+
+    def save(self, run: Run, moves: Any = ()) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise TakenOverError("another conductor goes on")
+        self.saved.append(run)
+        self.moved += moves
+
+    def check(self) -> None: ...
+
+
+@pytest.fixture
+def done(monkeypatch):
+    """The steps that were done, in their order; each says its name."""
+    found: list[Step] = []
+
+    def do(step: Step) -> Any:
+        def one(_: Any) -> Found:
+            found.append(step)
+            return Found([f"{step.value} is done"])
+
+        return one
+
+    monkeypatch.setattr(conductor, "DO", {step: do(step) for step in Step})
+    return found
+
+
+def how(**changes: Any) -> Conduct:
+    return Conduct(within_s=1.0, window_ms=1000, say=lambda _: None, **changes)
+
+
+SCOPE: Any = SimpleNamespace(topics="", groups="")
+
+
+@given(steps=st.dictionaries(st.sampled_from(Step), RECORDS), is_aborted=st.booleans(), text=st.text())
+def test_a_run_is_read_back_as_it_was(steps, is_aborted, text):
+    run = replace(RUN, steps=steps, is_aborted=is_aborted, topics=text, kind=Kind.MIGRATE)
+    assert Run.parse(run.text()) == run
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"state": "done", "steps": {"x": {}}}'])
+def test_what_is_no_run_is_refused(text):
+    with pytest.raises(ValueError, match=r".+"):
+        Run.parse(text)
+
+
+def test_steps_are_done_in_their_order_and_what_is_done_is_not_done_again(done):
+    journal: Any = Kept()
+    run = conduct(SCOPE, journal, RUN.with_step(Step.FENCE, state=StepState.DONE), how())
+    assert done == list(Step)[1:]
+    assert run.state is RunState.DONE
+    assert journal.saved[-1] == run
+    assert [record.state for record in run.steps.values()] == [StepState.DONE] * len(Step)
+
+
+def test_a_step_that_fails_keeps_what_it_has_kept_itself(done, monkeypatch):
+    """An abort needs it: the ACLs of a fence behind which a writer slipped through."""
+
+    def fences_and_fails(work: Any) -> Found:
+        work.journal.save(work.run.with_step(Step.FENCE, facts={"acls": ["one"]}))
+        raise MirrorError("still written")
+
+    monkeypatch.setitem(conductor.DO, Step.FENCE, fences_and_fails)
+    journal: Any = Kept()
+    with pytest.raises(MirrorError, match="still written"):
+        conduct(SCOPE, journal, RUN, how())
+    record = journal.saved[-1].step(Step.FENCE)
+    assert (record.state, record.facts, record.said) == (StepState.FAILED, {"acls": ["one"]}, ("still written",))
+    assert journal.saved[-1].next is Step.FENCE
+
+
+def test_who_is_taken_over_does_nothing_more(done):
+    journal: Any = Kept(taken_after=3)  # running, done, running
+    with pytest.raises(TakenOverError):
+        conduct(SCOPE, journal, RUN, how())
+    assert done == [Step.FENCE, Step.DRAIN]
+
+
+def test_a_hook_runs_behind_its_step_and_stops_the_switch_when_it_fails(done):
+    journal: Any = Kept()
+    run = conduct(SCOPE, journal, RUN, how(hooks={Step.GROUPS: "echo $KAFKA_MIRROR_FLOW $KAFKA_MIRROR_STEP"}))
+    assert run.step(Step.GROUPS).said == ("groups is done", "hook: a->b groups")
+    with pytest.raises(MirrorError, match="the hook of drain ended with 3: no"):
+        conduct(SCOPE, Kept(), RUN, how(hooks={Step.DRAIN: "echo no; exit 3"}))  # type: ignore[arg-type]
+
+
+def test_a_run_that_has_not_ended_is_gone_on_with_by_the_same_command_only():
+    begun = RUN.with_step(Step.FENCE, state=StepState.DONE)
+    found = unfinished(Kept(begun), SCOPE, Kind.SWITCH)  # type: ignore[arg-type]
+    assert found is not None
+    assert found.steps == begun.steps
+    with pytest.raises(SettingsError, match="has not ended"):
+        unfinished(Kept(begun), SimpleNamespace(topics="x", groups=""), Kind.SWITCH)  # type: ignore[arg-type]
+    with pytest.raises(SettingsError, match="Two never conduct at once"):
+        unfinished(Kept(begun, is_conducted=True), SCOPE, Kind.SWITCH)  # type: ignore[arg-type]
+    assert unfinished(Kept(replace(begun, is_aborted=True)), SCOPE, Kind.SWITCH) is None  # type: ignore[arg-type]
+
+
+def test_all_is_taken_back_until_a_group_may_have_been_moved(monkeypatch):
+    lifted: list[Acl] = []
+    monkeypatch.setattr(fence, "lifted", lambda _, acls: lifted.extend(acls))
+    acl = Acl("t", "User:*", "*", "WRITE", "DENY")
+    begun = RUN.with_step(Step.FENCE, state=StepState.DONE, facts={"acls": [list(acl)]})
+    begun = begun.with_step(Step.GROUPS, state=StepState.FAILED)
+    scope: Any = SimpleNamespace(source=SimpleNamespace(alias="a"))
+    run = abort(scope, Kept(), begun, how())  # type: ignore[arg-type]
+    assert lifted == [acl]
+    assert (run.state, run.step(Step.FENCE).state) == (RunState.ABORTED, StepState.UNDONE)
+    for moved in ({"facts": {MOVING: True}}, {"state": StepState.DONE}):
+        with pytest.raises(SettingsError, match="have been moved"):
+            abort(scope, Kept(), begun.with_step(Step.GROUPS, **moved), how())  # type: ignore[arg-type]
+
+
+def test_a_fence_keeps_nobody_from_reading_not_even_for_a_moment():
+    asked: list[tuple[str, set[str]]] = []
+    cluster: Any = SimpleNamespace(
+        alias="a",
+        topic_acls=set,
+        without_acls=lambda topics: [topic for topic in topics if topic != "has"],
+        add_acls=lambda acls: asked.append(("add", {acl.operation for acl in acls})) or dict.fromkeys(acls, ""),
+        remove_acls=lambda acls: asked.append(("remove", {acl.operation for acl in acls})) or dict.fromkeys(acls, ""),
+    )
+    acls = fence.lacking(cluster, ["bare", "has"], keeps_readers=True)
+    assert [acl for acl in acls if acl.topic == "has"] == fence.denials(["has"])
+    assert {(acl.operation, acl.permission) for acl in acls if acl.topic == "bare"} == {
+        ("READ", "ALLOW"),
+        ("DESCRIBE_CONFIGS", "ALLOW"),
+        ("WRITE", "DENY"),
+    }
+    assert fence.denied(cluster, acls)
+    fence.lifted(cluster, acls)
+    assert [operation for _, (operation,) in asked] == [
+        *("READ", "DESCRIBE_CONFIGS", "WRITE"),
+        *("WRITE", "DESCRIBE_CONFIGS", "READ"),
+    ]
+
+
+def test_what_is_denied_already_is_not_ours_to_take_away():
+    cluster: Any = SimpleNamespace(topic_acls=lambda: set(fence.denials(["t"])), without_acls=lambda _: [])
+    assert fence.lacking(cluster, ["t", "u"], keeps_readers=True) == fence.denials(["u"])
+
+
+def test_a_writer_that_does_not_stop_is_named(monkeypatch):
+    monkeypatch.setattr(fence, "LOOK_S", 0.001)
+    monkeypatch.setattr(fence, "QUIET_S", 0.05)
+    ends = iter(range(10_000))
+    monkeypatch.setattr(fence, "log_ends", lambda _, places: {("t", 0): next(ends), ("t", 1): 5})
+    cluster: Any = SimpleNamespace(alias="a")
+    with pytest.raises(fence.StillWrittenError, match=r"still written on a after 0 s: t-0 \(\+1\)"):
+        fence.until_quiet(cluster, [("t", 0), ("t", 1)], within_s=0.02, say=lambda _: None)
+    monkeypatch.setattr(fence, "log_ends", lambda _, places: {("t", 0): 7})
+    with pytest.raises(MirrorError, match="t-1 on a does not tell"):
+        fence.until_quiet(cluster, [("t", 0), ("t", 1)], within_s=1, say=lambda _: None)
+    assert fence.until_quiet(cluster, [("t", 0)], within_s=1, say=lambda _: None) == {("t", 0): 7}
+
+
+@pytest.mark.parametrize(
+    ("asked", "topic", "is_paused"),
+    [
+        ("", "orders", True),
+        ("", "heartbeats", False),
+        ("", "b.heartbeats", False),
+        ("", "heartbeats.of.ours", False),  # left flowing, which loses nothing
+        ("orders|payments", "orders", True),
+        ("orders|payments", "users", False),
+        ("orders,payments", "payments", True),
+    ],
+)
+def test_what_is_paused_is_what_was_switched_and_no_heartbeats(asked, topic, is_paused):
+    scope: Any = SimpleNamespace(topics=asked, flow=SimpleNamespace(topics=SimpleNamespace(include=(".*",))))
+    patterns = steps.pause_patterns(scope)
+    assert any(re.fullmatch(pattern, topic) for pattern in patterns) is is_paused
+
+
+def test_a_group_that_was_moved_before_a_crash_may_read_on_and_one_that_was_not_may_not():
+    each = Moved("g", "t", 0, 5, "a.t", None, 9)
+    for offset, is_there in ((9, True), (12, True), (8, False)):
+        assert steps._is_there(each, {"g": Group("g", "Stable", {("a.t", 0): offset})}) is is_there
+    assert not steps._is_there(each, {"g": Group("g", "Stable", {})})
+
+
+AHEAD = Ahead(
+    topics=(TopicAhead(topic="t", remote="a.t", partitions=2, missing=30, waits_s=1.5, records_per_s=10.0),),
+    groups=("billing", "search"),
+    active=("billing",),
+    blocks=("no process replicates a->b",),
+    warnings=("settings of 1 remote topic differ: a.t",),
+)
+
+
+def test_before_a_switch_it_says_what_it_would_do_and_cost_and_what_forbids_it():
+    text = ahead_text(RUN, AHEAD)
+    assert "switch a->b" in text
+    assert re.search(r"t +a\.t +2 +30 +1\.5 s", text)
+    assert "2 groups, 1 with members on a" in text
+    assert "would be lost if the source was gone now: 30 records" in text
+    assert "should take: about 18.0 s" in text
+    assert [step.value for step in Step] == re.findall(r"^  - (\w+)", text, re.MULTILINE)
+    assert text.endswith("warning: settings of 1 remote topic differ: a.t\nblocked: no process replicates a->b\n")
+
+
+def test_what_is_not_known_is_said_to_be_so():
+    unknown = replace(AHEAD, topics=(replace(AHEAD.topics[0], missing=None, waits_s=None),))
+    text = ahead_text(RUN, unknown)
+    assert "would be lost if the source was gone now: not known" in text
+    assert "should take: not known" in text
+    stuck = replace(AHEAD, topics=(replace(AHEAD.topics[0], records_per_s=0.0),))
+    assert stuck.takes_s is None, "what does not move never arrives"
+
+
+def test_behind_a_switch_it_says_what_was_done_when_and_where_groups_went():
+    run = RUN
+    for number, step in enumerate(Step):
+        times = {"began_s": 100.0 + number, "ended_s": 100.5 + number}
+        run = run.with_step(step, state=StepState.DONE, said=(f"{step.value} was done", "and told"), **times)
+    assert took_s(run) == len(Step) - 0.5
+    text = run_text(run, [Moved("g\n", "t", 0, 5, "a.t", None, 9)])
+    assert text.startswith(
+        "switch a->b: done\n  20260102T030405Z-abc, begun 2026-01-02 03:04:05 UTC by sre@host:1, version 1\n"
+    )
+    assert f"took {len(Step) - 0.5} s from the fence on" in text
+    assert re.search(r"\* groups +0\.5 s  groups was done\n +and told", text)
+    assert re.search(r"g\\n +t +0 +5 +a\.t +- +9", text)
+    assert took_s(RUN) is None
+
+
+def test_offsets_that_a_mirror_put_there_are_left_alone(monkeypatch):
+    maps = SimpleNamespace(maps={("t", 0): SimpleNamespace(translate=lambda offset: offset + 1)})
+    plan = SimpleNamespace(partitions=[SimpleNamespace(topic="t", partition=0, remote_topic="a.t")])
+    monkeypatch.setattr(moved_groups, "plan_and_maps", lambda _: (plan, maps))
+    scope: Any = SimpleNamespace(flow="a->b", back=None)
+    read, unread = (
+        Group("read", "Empty", {("t", 0): 5, ("u", 0): 7}),
+        Group("unread", "Empty", {("t", 0): 5}, mirrored={("t", 0)}),
+    )
+    there = {"read": Group("read", "Empty", {("a.t", 0): 3})}
+    assert moved_groups.wanted_moves(scope, [read, unread], there) == [Moved("read", "t", 0, 5, "a.t", 3, 6)]
+
+
+def test_a_rows_lag_is_what_a_topic_would_lose():
+    row = LagRow(
+        group="a->b", cluster="a", topic="t", partition=0, offset=5, log_end=9, lag_seconds=2.0, records_per_s=3.0
+    )
+    assert _ahead("t", "a.t", [row, replace(row, partition=1, lag_seconds=4.0)]) == TopicAhead(
+        topic="t", remote="a.t", partitions=2, missing=8, waits_s=4.0, records_per_s=6.0
+    )
+    half = _ahead("t", "a.t", [row, None])
+    assert (half.missing, half.waits_s) == (None, None), "of one partition nobody knows"
