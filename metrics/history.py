@@ -12,6 +12,7 @@ from metrics import whole_file
 from metrics.verdict import WINDOW, Sample
 
 Key = tuple[str, ...]
+HISTORY_FILE = "history.json"  # in the appliance's state folder
 
 
 class History:

@@ -15,6 +15,7 @@ from typing import Any
 
 from metrics.exporter import PortTakenError, serve
 from metrics.formats import Format
+from metrics.history import HISTORY_FILE
 from metrics.listener import MirrorQueryListener, Stream
 from metrics.recorder import Recorder
 from metrics.reports import CheckpointReport, WindowReport
@@ -73,7 +74,7 @@ class Appliance:
         self.port = 0
         self.poller = Poller(
             self.recorder,
-            self._folder.path / "history.json",
+            self._folder.path / HISTORY_FILE,
             horizon=horizon,
             publishes=settings.mirror.source_group_enabled,
         )

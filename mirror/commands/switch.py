@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 
+from metrics.history import HISTORY_FILE, History
+from metrics.verdict import Sample
 from mirror.commands.options import add_file, describe, positive, seconds
 from mirror.config.given import settings_given
 from mirror.config.settings import Settings
 from mirror.errors import MirrorError, SettingsError
 from mirror.lag.inspector import Inspector
+from mirror.model.flow_plan import Key
 from mirror.switching.conductor import Conduct, abort, conduct, new_run, unfinished
 from mirror.switching.journal import Journal
-from mirror.switching.preflight import Ahead, looked_ahead
+from mirror.switching.preflight import Ahead, looked_ahead, looked_ahead_without_source
 from mirror.switching.run import Kind, Run, Step
 from mirror.switching.scope import Fencing, Scope
 from mirror.switching.text import ahead_text, run_text
@@ -33,6 +37,7 @@ EXAMPLES = """\
 examples:
   kafka-mirror switch mirror.properties 'a->b' --dry-run          what it would do, what it would cost, what forbids it
   kafka-mirror switch mirror.properties 'a->b'                    the same, then asks, and does it
+  kafka-mirror switch mirror.properties 'a->b' --source-lost      A is gone: what is missing, and where the groups go on
   kafka-mirror switch mirror.properties 'a->b' --hook groups='./point-dns-at b' --yes
 exit codes: 0 done, 5 something forbids it, 1 a step failed (run it again to go on), 2 settings, 3 a cluster did not answer"""
 
@@ -41,6 +46,11 @@ def declare(parser: ArgumentParser) -> None:
     """Add the command's options."""
     describe(parser, DESCRIPTION, EXAMPLES)
     add_switching(parser)
+    parser.add_argument(
+        "--source-lost",
+        action="store_true",
+        help="A does not answer: say what is missing, and move the groups by their last checkpoints",
+    )
 
 
 def add_switching(parser: ArgumentParser) -> None:
@@ -87,7 +97,7 @@ def add_switching(parser: ArgumentParser) -> None:
 
 def run(parsed: Namespace) -> int:
     """Switch; return the exit code."""
-    return switch(settings_given(parsed), parsed.flow, Kind.SWITCH, parsed)
+    return switch(settings_given(parsed), parsed.flow, Kind.FAIL_OVER if parsed.source_lost else Kind.SWITCH, parsed)
 
 
 def hook(text: str) -> tuple[Step, str]:
@@ -115,6 +125,8 @@ def switch(settings: Settings, flow: str, kind: Kind, args: Namespace) -> int:
     how = Conduct(
         within_s=args.within,
         window_ms=settings.mirror.window_ms,
+        folder=settings.mirror.state_dir / REPORTS,
+        seen=last_seen(settings, scope),
         hooks=dict(args.hook),
         say=lambda sentence: print(sentence, file=sys.stderr if args.json else sys.stdout, flush=True),
         may_go_on=_asked_again if args.step_by_step else lambda _: None,
@@ -122,7 +134,10 @@ def switch(settings: Settings, flow: str, kind: Kind, args: Namespace) -> int:
     if args.abort:
         return _abort(scope, journal, begun, how, kind)
     one = begun or new_run(scope, kind, last=args.last)
-    ahead = _ahead(settings, scope, is_resumed=begun is not None)
+    if kind is Kind.FAIL_OVER:
+        ahead = looked_ahead_without_source(scope, how.seen)
+    else:
+        ahead = _ahead(settings, scope, is_resumed=begun is not None)
     print(ahead_text(one, ahead), end="", file=sys.stderr if args.json else sys.stdout)
     if ahead.blocks:
         return BLOCKED
@@ -134,6 +149,14 @@ def switch(settings: Settings, flow: str, kind: Kind, args: Namespace) -> int:
     finally:
         report(settings, journal, one.id, as_json=args.json)
     return 0
+
+
+def last_seen(settings: Settings, scope: Scope) -> dict[Key, Sample]:
+    """Return the appliance's last poll of each topic-partition of the flow, by remote topic and partition, that is kept here."""
+    history = History()
+    history.load(settings.mirror.state_dir / HISTORY_FILE, now_s=time.time(), max_age_s=float("inf"))
+    ends = (scope.flow.source.alias, scope.flow.target.alias)
+    return {(key[2], int(key[3])): history.of(key)[-1] for key in history.known() if key[:2] == ends}
 
 
 def _ahead(settings: Settings, scope: Scope, *, is_resumed: bool) -> Ahead:

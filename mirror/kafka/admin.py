@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Collection, Iterable, Mapping
@@ -229,6 +230,16 @@ class Admin:
     def offsets_at(self, wanted: Iterable[tuple[str, int]], at_ms: int) -> dict[tuple[str, int], int]:
         """Return the offset of each topic-partition's first record of that time (epoch ms) or later, -1 where there is none."""
         return self._offsets(wanted, OffsetSpec.for_timestamp(at_ms), read_committed=False)
+
+    def newest_ms(self, wanted: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """Return the largest timestamp (epoch ms) in each topic-partition that answers, -1 where it has no record."""
+        request = {TopicPartition(*place): OffsetSpec.max_timestamp() for place in wanted}  # type: ignore[no-untyped-call]
+        answers = self._clients.admin.list_offsets(request, request_timeout=self._offsets_s) if request else {}
+        found = {}
+        for place, future in answers.items():
+            with contextlib.suppress(KafkaException):
+                found[place.topic, place.partition] = int(future.result().timestamp)
+        return found
 
     def _offsets(
         self, wanted: Iterable[tuple[str, int]], at: OffsetSpec, *, read_committed: bool

@@ -13,7 +13,7 @@ import urllib.error
 from collections.abc import Mapping
 
 from metrics.as_of import Horizon
-from metrics.history import History
+from metrics.history import HISTORY_FILE, History
 from metrics.verdict import KNOWN_POLLS, Sample
 from mirror.config.settings import Cluster, Flow, Settings
 from mirror.kafka.admin import Admin
@@ -59,7 +59,7 @@ class Inspector:
         ]
         self._clusters = {alias: GroupRows(admins[alias], groups[alias], rows, hidden) for alias in clusters}
         # The appliance keeps its polls: with them verdicts are there at once.
-        self._history.load(settings.mirror.state_dir / "history.json", now_s=time.time(), max_age_s=HISTORY_AGE_S)
+        self._history.load(settings.mirror.state_dir / HISTORY_FILE, now_s=time.time(), max_age_s=HISTORY_AGE_S)
 
     def poll(self) -> Snapshot:
         """Return what is known now, and a sentence on each cluster that does not answer."""

@@ -10,15 +10,19 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
+from metrics.verdict import Sample
 from mirror import __version__
 from mirror.errors import MirrorError, SettingsError
 from mirror.lag.text import duration
+from mirror.model.flow_plan import Key
 from mirror.runtime.text_columns import one_line
 from mirror.switching.journal import Journal
-from mirror.switching.run import Kind, Run, RunState, Step, StepState
+from mirror.switching.run import STEPS, Kind, Run, RunState, Step, StepState
 from mirror.switching.scope import Scope
-from mirror.switching.steps import DO, Found, Work, undo_fence
+from mirror.switching.steps import does, undo_fence
+from mirror.switching.work import Found, Work
 
 HOOK_S = 600.0
 
@@ -30,6 +34,8 @@ class Conduct:
     Attributes:
         within_s: How long a step waits for others.
         window_ms: Length of the mirror's windows.
+        folder: Where what is too long for the journal is written.
+        seen: The appliance's last poll of each topic-partition, as far as this machine has it.
         hooks: By step: a command that is run when the step is done, before the next one.
         say: Shows progress.
         may_go_on: Asked before each step; raises to stop.
@@ -37,6 +43,8 @@ class Conduct:
 
     within_s: float
     window_ms: int
+    folder: Path
+    seen: Mapping[Key, Sample] = field(default_factory=dict)
     hooks: Mapping[Step, str] = field(default_factory=dict)
     say: Callable[[str], None] = print
     may_go_on: Callable[[Step], None] = lambda _: None
@@ -108,11 +116,8 @@ def _done(scope: Scope, journal: Journal, run: Run, step: Step, how: Conduct) ->
     journal.save(run)
     journal.check()
     how.say(f"{step.value} ...")
-    work = Work(
-        scope=scope, run=run, journal=journal, within_s=how.within_s, window_ms=how.window_ms, say=_indented(how.say)
-    )
     try:
-        found = DO[step](work)
+        found = does(run.kind, step)(_work(scope, journal, run, how))
         if step in how.hooks:
             found.said.append(_hooked(how.hooks[step], run, step))
     except MirrorError as error:
@@ -125,6 +130,19 @@ def _done(scope: Scope, journal: Journal, run: Run, step: Step, how: Conduct) ->
         _indented(how.say)(sentence)
     _indented(how.say)(f"done in {duration(run.step(step).took_s)}")
     return run
+
+
+def _work(scope: Scope, journal: Journal, run: Run, how: Conduct) -> Work:
+    return Work(
+        scope=scope,
+        run=run,
+        journal=journal,
+        within_s=how.within_s,
+        window_ms=how.window_ms,
+        folder=how.folder,
+        seen=how.seen,
+        say=_indented(how.say),
+    )
 
 
 def _ended(run: Run, step: Step, found: Found, state: StepState) -> Run:
@@ -149,19 +167,11 @@ def abort(scope: Scope, journal: Journal, run: Run, how: Conduct) -> Run:
             "go on; afterwards 'kafka-mirror switch-back' leads back."
         )
     with journal.taken(run):
-        work = Work(
-            scope=scope,
-            run=run,
-            journal=journal,
-            within_s=how.within_s,
-            window_ms=how.window_ms,
-            say=_indented(how.say),
-        )
-        found = undo_fence(work)
-        for step in Step:
+        found = undo_fence(_work(scope, journal, run, how))
+        for step in STEPS[run.kind]:
             if run.step(step).state is not StepState.WAITING:
                 run = run.with_step(step, state=StepState.UNDONE)
-        run = replace(_ended(run, Step.FENCE, found, StepState.UNDONE), is_aborted=True)
+        run = replace(_ended(run, STEPS[run.kind][0], found, StepState.UNDONE), is_aborted=True)
         journal.save(run)
     for sentence in found.said:
         how.say(sentence)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from metrics.verdict import Sample
 from mirror.errors import ClusterUnavailable
 from mirror.flows.stored_positions import is_served, read_positions
 from mirror.flows.sync import acl_changes, config_changes
@@ -13,6 +14,7 @@ from mirror.kafka.authorizer import AuthorizerUnknown, has_authorizer
 from mirror.kafka.groups import HIDDEN, Group, is_idle
 from mirror.lag.rows import LagRow
 from mirror.lag.text import duration
+from mirror.model.flow_plan import Key
 from mirror.runtime.logs import some
 from mirror.switching.scope import Fencing, Scope
 
@@ -82,6 +84,48 @@ def looked_ahead(scope: Scope, rows: Sequence[LagRow], *, window_ms: int, is_res
         active=tuple(group.name for group in groups if not is_idle(group.state)),
         blocks=tuple(blocks),
         warnings=tuple(_warnings(scope)),
+    )
+
+
+def looked_ahead_without_source(scope: Scope, seen: Mapping[Key, Sample]) -> Ahead:
+    """Look at the target alone, before a fail-over; raises ClusterUnavailable where it does not answer."""
+    plan = scope.plan()
+    wanted = scope.partitions(plan)
+    positions = read_positions(scope.flow, plan.group)
+    missing: dict[str, list[int | None]] = {}
+    remote = {assigned.topic: assigned.remote_topic for assigned in wanted}
+    for assigned in wanted:
+        place = (assigned.remote_topic, assigned.partition)
+        at, last = positions.get(place), seen.get(place)
+        known = None if at is None or last is None else max(0, last.end - at.offset)
+        missing.setdefault(assigned.topic, []).append(known)
+    warnings = []
+    if not seen:
+        warnings.append(
+            "no poll of the appliance is kept on this machine (mirror.state.dir): nobody here knows what is missing"
+        )
+    try:
+        scope.source.cluster_id()
+    except ClusterUnavailable:
+        pass
+    else:
+        warnings.append(f"{scope.source.alias} answers: 'kafka-mirror switch' without --source-lost would lose nothing")
+    return Ahead(
+        topics=tuple(
+            TopicAhead(
+                topic=topic,
+                remote=remote[topic],
+                partitions=len(counts),
+                missing=None if None in counts else sum(count or 0 for count in counts),
+                waits_s=None,
+                records_per_s=0.0,
+            )
+            for topic, counts in sorted(missing.items())
+        ),
+        groups=(),
+        active=(),
+        blocks=() if wanted else (f"{scope.flow.name} has brought no topic that was asked for",),
+        warnings=tuple(warnings),
     )
 
 

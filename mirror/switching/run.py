@@ -17,19 +17,32 @@ class Kind(Enum):
     SWITCH = "switch"  # with a flow back
     MIGRATE = "migrate"  # without
     SWITCH_BACK = "switch-back"
+    FAIL_OVER = "fail-over"  # the source is lost
 
 
 class Step(Enum):
-    """The steps in their order."""
+    """What is done; STEPS has the order of each kind."""
 
+    GAP = "gap"
     FENCE = "fence"
     DRAIN = "drain"
     VERIFY = "verify"
     SETTINGS = "settings"
+    TAIL = "tail"
     GROUPS = "groups"
     PAUSE = "pause"
     REVERSE = "reverse"
     OPEN = "open"
+
+
+_PLANNED = (Step.FENCE, Step.DRAIN, Step.VERIFY, Step.SETTINGS)
+_OVER = (Step.GROUPS, Step.PAUSE, Step.REVERSE, Step.OPEN)
+STEPS: Mapping[Kind, tuple[Step, ...]] = {
+    Kind.SWITCH: (*_PLANNED, *_OVER),
+    Kind.MIGRATE: (*_PLANNED, Step.GROUPS, Step.PAUSE),
+    Kind.SWITCH_BACK: (*_PLANNED, Step.TAIL, *_OVER),
+    Kind.FAIL_OVER: (Step.GAP, Step.GROUPS, Step.PAUSE, Step.OPEN),
+}
 
 
 class StepState(Enum):
@@ -100,7 +113,7 @@ class Run:
     @property
     def next(self) -> Step | None:
         """The first step that is not done, None where all are."""
-        return next((step for step in Step if self.step(step).state is not StepState.DONE), None)
+        return next((step for step in STEPS[self.kind] if self.step(step).state is not StepState.DONE), None)
 
     @property
     def may_abort(self) -> bool:

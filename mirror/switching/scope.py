@@ -67,7 +67,7 @@ class Scope:
             ),
             None,
         )
-        if back is None and kind is not Kind.MIGRATE:
+        if back is None and kind in (Kind.SWITCH, Kind.SWITCH_BACK):
             raise SettingsError(
                 f"{kind.value}: the file enables no flow {flow.target.alias}->{flow.source.alias}, so nothing that is written on "
                 f"{flow.target.alias} would come back. Enable it, or use 'kafka-mirror migrate' where nothing is to come back."
@@ -87,14 +87,8 @@ class Scope:
 
     def matched(self) -> list[Matched]:
         """Return the topics that are chosen and written on the source by its own producers: others are a mirror's."""
-        policy = self.flow.policy
-        return [
-            topic
-            for topic in matched(self.flow, self.source.topics())
-            if not policy.is_heartbeats(topic.source.name)
-            and (is_identity(policy) or policy.topic_source(topic.source.name) not in self.mirrored_from)
-            and (self._topics is None or self._topics.fullmatch(topic.source.name))
-        ]
+        topics = matched(self.flow, self.source.topics())
+        return [topic for topic in topics if self._is_chosen(topic.source.name)]
 
     def plan(self) -> FlowPlan:
         """Return the flow as both clusters have it now, all of its topics."""
@@ -102,8 +96,15 @@ class Scope:
 
     def partitions(self, plan: FlowPlan) -> list[Assigned]:
         """Return the topic-partitions of a plan that are chosen."""
-        wanted = {topic.source.name for topic in self.matched()}
-        return [assigned for assigned in plan.partitions if assigned.topic in wanted]
+        return [assigned for assigned in plan.partitions if self._is_chosen(assigned.topic)]
+
+    def _is_chosen(self, topic: str) -> bool:
+        policy = self.flow.policy
+        return (
+            not policy.is_heartbeats(topic)
+            and (is_identity(policy) or policy.topic_source(topic) not in self.mirrored_from)
+            and (self._topics is None or self._topics.fullmatch(topic) is not None)
+        )
 
     def wants_group(self, name: str) -> bool:
         """Tell whether a consumer group is chosen."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from mirror.errors import MirrorError
@@ -19,46 +19,18 @@ from mirror.model.flow_plan import Assigned, FlowPlan, Key
 from mirror.model.paused_topics import Paused
 from mirror.policy.topic_acls import Acl
 from mirror.runtime.logs import some
-from mirror.switching import fence
+from mirror.switching import fence, lost, tail
 from mirror.switching.journal import Journal
 from mirror.switching.moved_groups import Moved, move, wanted_moves
-from mirror.switching.run import MOVING, Run, Step
+from mirror.switching.run import MOVING, Kind, Run, Step
 from mirror.switching.scope import Fencing, Scope
+from mirror.switching.work import Found, Work
 from mirror.verification.compare import check_pieces
 from mirror.verification.pieces import Finding
 from mirror.verification.pieces import Scope as Compared
 
 LOOK_S = 0.5
 ACLS = "acls"  # a fact of the step FENCE: what it added
-
-
-@dataclass(slots=True)
-class Found:
-    """What a step did: sentences for a person, and the same for programs."""
-
-    said: list[str] = field(default_factory=list)
-    facts: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
-    """What a step needs.
-
-    Attributes:
-        scope: What is switched.
-        run: The run as it was before the step, with the facts of an attempt that a crash ended.
-        journal: Keeps what must be known before something is changed.
-        within_s: How long a step waits for others: writers, readers, records that wait.
-        window_ms: Length of the mirror's windows.
-        say: Shows progress.
-    """
-
-    scope: Scope
-    run: Run
-    journal: Journal
-    within_s: float
-    window_ms: int
-    say: Callable[[str], None]
 
 
 def fence_writers(work: Work) -> Found:
@@ -276,7 +248,9 @@ def start_reverse(work: Work) -> Found:
     back = scope.reversed()
     plan = back.plan()
     known = _paused(back, plan)
+    tailed = work.run.step(Step.TAIL).facts.get(tail.TOPICS, [])  # what of it shall not cross by itself
     left = tuple(pattern for pattern in known.patterns if pattern not in pause_patterns(back))
+    left = tuple(dict.fromkeys([*left, *(re.escape(topic).replace(r"\-", "-") for topic in tailed)]))
     if left != known.patterns:
         write_positions(back.flow, plan.group, {plan.paused_key: Position(len(left), Paused(left).text())})
     found = read_positions(back.flow, plan.group)
@@ -286,7 +260,7 @@ def start_reverse(work: Work) -> Found:
         )
     said = [f"{back.flow.name} replicates {len(plan.partitions)} topic-partitions"]
     if left:
-        said.append(f"of it an operator has paused {some(left)}")
+        said.append(f"of it stays paused: {some(left)} (kafka-mirror positions resume)")
     return Found(said, {"resumed": [pattern for pattern in known.patterns if pattern not in left]})
 
 
@@ -323,12 +297,21 @@ def _listed(at: Iterable[tuple[Key, int]]) -> list[list[Any]]:
 
 
 DO: dict[Step, Callable[[Work], Found]] = {
+    Step.GAP: lost.tell_gap,
     Step.FENCE: fence_writers,
     Step.DRAIN: drain,
     Step.VERIFY: verify,
     Step.SETTINGS: carry_settings,
+    Step.TAIL: tail.write_tail,
     Step.GROUPS: move_groups,
     Step.PAUSE: pause,
     Step.REVERSE: start_reverse,
     Step.OPEN: open_target,
 }
+# Where they are others while the source is lost
+DO_LOST: dict[Step, Callable[[Work], Found]] = {Step.GROUPS: lost.recover_groups, Step.OPEN: lost.open_target}
+
+
+def does(kind: Kind, step: Step) -> Callable[[Work], Found]:
+    """Return what does a step."""
+    return DO_LOST.get(step, DO[step]) if kind is Kind.FAIL_OVER else DO[step]

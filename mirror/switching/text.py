@@ -9,16 +9,18 @@ from mirror.lag.text import duration
 from mirror.runtime.text_columns import aligned, one_line
 from mirror.switching.moved_groups import Moved
 from mirror.switching.preflight import Ahead, sentences
-from mirror.switching.run import Run, RunState, Step, StepState
+from mirror.switching.run import STEPS, Run, RunState, Step, StepState
 
 SHOWN = 20  # of many lines
 MOVES = ("group", "topic", "partition", "offset", "goes on in", "before", "after")
 
 DOES: dict[Step, str] = {
+    Step.GAP: "say what {source} had, as far as it was seen, that is not on {target}",
     Step.FENCE: "deny writing the topics on {source}; wait until nobody writes",
     Step.DRAIN: "wait until {target} has every record",
     Step.VERIFY: "compare the last {last} records of each topic-partition",
     Step.SETTINGS: "carry settings and ACLs of topics over once more",
+    Step.TAIL: "write what {target} has, and never gave to {source}, into a file",
     Step.GROUPS: "wait until the groups have no members on {source}; move each to its exact place",
     Step.PAUSE: "pause {source}->{target}",
     Step.REVERSE: "see that {target}->{source} replicates",
@@ -42,7 +44,7 @@ def ahead_text(run: Run, ahead: Ahead) -> str:
     lines += ["", *_indented([groups, *sentences(ahead)]), "", "steps"]
     lines += [
         f"  {_mark(run.step(step).state)} {step.value:<9} {DOES[step].format(source=source, target=target, last=run.last)}"
-        for step in Step
+        for step in STEPS[run.kind]
     ]
     lines += [f"warning: {warning}" for warning in ahead.warnings]
     lines += [f"blocked: {block}" for block in ahead.blocks]
@@ -57,8 +59,8 @@ def run_text(run: Run, moves: Sequence[Moved]) -> str:
         f"  {run.id}, begun {began} by {run.by}, version {run.version}",
     ]
     if (whole_s := took_s(run)) is not None:
-        lines.append(f"  took {duration(whole_s)} from the fence on")
-    for step in Step:
+        lines.append(f"  took {duration(whole_s)} in all")
+    for step in STEPS[run.kind]:
         record = run.step(step)
         took = duration(record.took_s) or ""
         first, *others = record.said or (record.state.value,)
@@ -73,8 +75,9 @@ def run_text(run: Run, moves: Sequence[Moved]) -> str:
 
 
 def took_s(run: Run) -> float | None:
-    """Return how long readers and writers had to wait: from the fence until the last step was done; None where it is not."""
-    began, ends = run.step(Step.FENCE).began_s, [run.step(step).ended_s for step in Step]
+    """Return how long readers and writers had to wait: from the first step until the last one was done; None where it is not."""
+    steps = [run.step(step) for step in STEPS[run.kind]]
+    began, ends = steps[0].began_s, [step.ended_s for step in steps]
     if run.state is not RunState.DONE or began is None or None in ends:
         return None
     return max(end for end in ends if end is not None) - began

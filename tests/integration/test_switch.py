@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import json
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -15,11 +18,14 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
+from mirror.config.clients import client_options
 from mirror.embedded.broker import Broker
+from mirror.kafka.internal_topics import read_checkpoints
+from mirror.lag.poller import SAVE_EVERY_S
 from mirror.switching.run import Step
 from tests.integration.acls import GUARDED
 from tests.integration.appliance import RunningAppliance
-from tests.integration.records import create, load
+from tests.integration.records import await_replicated, create, load
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -43,7 +49,7 @@ class Pair:
 
     def command(self, *arguments: str) -> list[str]:
         name, *options = arguments
-        return [sys.executable, "-m", "mirror.cli", name, str(self.appliance.file), *options]
+        return [sys.executable, "-m", "mirror.cli", *name.split(), str(self.appliance.file), *options]
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
@@ -341,3 +347,76 @@ def commit_on(cluster: Broker, topic: str) -> None:
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": GROUP, "enable.auto.commit": False})
     consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
     consumer.close()
+
+
+def test_a_source_that_is_lost_leaves_a_gap_that_is_told_exactly_and_a_tail_that_comes_back_whole(tmp_path, topic):
+    remote, back = f"primary.{topic}", f"backup.{topic}"
+    read: list[str] = []
+    with pair(tmp_path, [topic]) as clusters:
+        with Writer(clusters.primary, topic, "before") as writer, Reader(clusters.primary, [topic], read):
+            eventually(lambda: len(read) > 100, within_s=60, because="the group reads on the source")
+        written = list(writer.acked)
+        for partition in range(2):
+            await_replicated(clusters.appliance, clusters.primary, topic, remote, partition)
+        eventually(
+            lambda: checkpointed(clusters, remote) == committed(clusters.primary, GROUP, topic),
+            within_s=60,
+            because="the group's last place is known on the target",
+        )
+        # What is written from now on never crosses, but the appliance sees it.
+        assert clusters.run("positions pause", FLOW, "--topic", topic).returncode == 0
+        eventually(
+            lambda: sum(clusters.appliance.served("partition_paused_by_operator", topic=remote)) == 2,
+            within_s=60,
+            because="the flow is paused",
+        )
+        with Writer(clusters.primary, topic, "tail") as tail:
+            eventually(lambda: len(tail.acked) > 100, within_s=60, because="a tail is written")
+        missing = {int(part): sum(int(v.split("-")[1]) % 2 == part for v in tail.acked) for part in range(2)}
+        eventually(
+            lambda: sorted(clusters.appliance.served("lag_records", topic=remote)) == sorted(missing.values()),
+            within_s=30,
+            because="the appliance has seen it",
+        )
+        time.sleep(SAVE_EVERY_S + 2)  # its polls are kept on disk
+        clusters.primary.kill()
+
+        over = clusters.run("switch", FLOW, "--source-lost", "--yes")
+        assert over.returncode == 0, over.stdout + over.stderr
+        (run,) = json.loads(clusters.run("switches", FLOW, "--json").stdout)["runs"]
+        gaps = {each["partition"]: each["missing"] for each in run["steps"]["gap"]["facts"]["gaps"]}
+        assert gaps == missing
+        assert f"{len(tail.acked)} records were seen on the source and are not on the target" in over.stdout
+        with Reader(clusters.backup, [remote, topic], read), Writer(clusters.backup, topic, "between") as writer:
+            eventually(lambda: set(written) <= set(read), within_s=60, because="all that crossed is read on the target")
+            eventually(lambda: len(writer.acked) > 100, within_s=60, because="records are written on the target")
+        written += writer.acked
+        assert not set(tail.acked) & set(read)
+
+        clusters.primary.restart()
+        options = ("--yes", "--fence", "acls-and-read")
+        eventually(
+            lambda: clusters.run("switch-back", FLOW, "--dry-run", *options).returncode == 0,
+            within_s=120,
+            because="the source is back and the flows are served again",
+        )
+        gone_back = clusters.run("switch-back", FLOW, *options)
+        assert gone_back.returncode == 0, gone_back.stdout + gone_back.stderr
+        (file,) = (tmp_path / "state" / "switches").glob("*-tail.jsonl")
+        kept = [json.loads(line) for line in file.read_text().splitlines()]
+        assert sorted(base64.b64decode(each["value"]).decode() for each in kept) == sorted(tail.acked)
+        written += tail.acked
+        with Reader(clusters.primary, [topic, back], read):
+            eventually(
+                lambda: set(written) <= set(read), within_s=60, because="the rest is read on the source, the tail too"
+            )
+        assert [value for value, count in Counter(read).items() if count > 1] == []
+        assert set(read) == set(written)
+
+
+def checkpointed(clusters: Pair, remote: str) -> list[int]:
+    """Where the group stood on the source by its last checkpoints."""
+    options = client_options({"bootstrap.servers": clusters.backup.bootstrap})
+    found, _ = asyncio.run(read_checkpoints(options, "primary.checkpoints.internal"))
+    last = {at.partition: at.upstream for at in found if (at.group, at.topic) == (GROUP, remote)}
+    return [last.get(part, -1) for part in range(2)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,18 +12,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from metrics.verdict import Sample
 from mirror.errors import MirrorError, SettingsError
 from mirror.kafka.groups import Group
 from mirror.lag.rows import LagRow
+from mirror.model.mm2_records import Checkpoint
+from mirror.model.offset_map import OffsetMap
+from mirror.model.offset_map import Run as MapRun
 from mirror.policy.topic_acls import Acl
-from mirror.switching import conductor, fence, moved_groups, steps
+from mirror.switching import conductor, fence, lost, moved_groups, steps
 from mirror.switching.conductor import Conduct, abort, conduct, unfinished
 from mirror.switching.journal import TakenOverError
 from mirror.switching.moved_groups import Moved
 from mirror.switching.preflight import Ahead, TopicAhead, _ahead
-from mirror.switching.run import MOVING, Kind, Run, RunState, Step, StepRecord, StepState
-from mirror.switching.steps import Found
+from mirror.switching.run import MOVING, STEPS, Kind, Run, RunState, Step, StepRecord, StepState
 from mirror.switching.text import ahead_text, run_text, took_s
+from mirror.switching.work import Found
 
 RUN = Run(
     id="20260102T030405Z-abc",
@@ -95,12 +100,12 @@ def done(monkeypatch):
 
         return one
 
-    monkeypatch.setattr(conductor, "DO", {step: do(step) for step in Step})
+    monkeypatch.setattr(conductor, "does", lambda _, step: do(step))
     return found
 
 
 def how(**changes: Any) -> Conduct:
-    return Conduct(within_s=1.0, window_ms=1000, say=lambda _: None, **changes)
+    return Conduct(within_s=1.0, window_ms=1000, folder=Path("/nowhere"), say=lambda _: None, **changes)
 
 
 SCOPE: Any = SimpleNamespace(topics="", groups="")
@@ -121,20 +126,20 @@ def test_what_is_no_run_is_refused(text):
 def test_steps_are_done_in_their_order_and_what_is_done_is_not_done_again(done):
     journal: Any = Kept()
     run = conduct(SCOPE, journal, RUN.with_step(Step.FENCE, state=StepState.DONE), how())
-    assert done == list(Step)[1:]
+    assert done == list(STEPS[Kind.SWITCH])[1:]
     assert run.state is RunState.DONE
     assert journal.saved[-1] == run
-    assert [record.state for record in run.steps.values()] == [StepState.DONE] * len(Step)
+    assert [record.state for record in run.steps.values()] == [StepState.DONE] * len(STEPS[Kind.SWITCH])
 
 
-def test_a_step_that_fails_keeps_what_it_has_kept_itself(done, monkeypatch):
+def test_a_step_that_fails_keeps_what_it_has_kept_itself(monkeypatch):
     """An abort needs it: the ACLs of a fence behind which a writer slipped through."""
 
     def fences_and_fails(work: Any) -> Found:
         work.journal.save(work.run.with_step(Step.FENCE, facts={"acls": ["one"]}))
         raise MirrorError("still written")
 
-    monkeypatch.setitem(conductor.DO, Step.FENCE, fences_and_fails)
+    monkeypatch.setattr(conductor, "does", lambda *_: fences_and_fails)
     journal: Any = Kept()
     with pytest.raises(MirrorError, match="still written"):
         conduct(SCOPE, journal, RUN, how())
@@ -269,7 +274,7 @@ def test_before_a_switch_it_says_what_it_would_do_and_cost_and_what_forbids_it()
     assert "2 groups, 1 with members on a" in text
     assert "would be lost if the source was gone now: 30 records" in text
     assert "should take: about 18.0 s" in text
-    assert [step.value for step in Step] == re.findall(r"^  - (\w+)", text, re.MULTILINE)
+    assert [step.value for step in STEPS[Kind.SWITCH]] == re.findall(r"^  - (\w+)", text, re.MULTILINE)
     assert text.endswith("warning: settings of 1 remote topic differ: a.t\nblocked: no process replicates a->b\n")
 
 
@@ -284,15 +289,16 @@ def test_what_is_not_known_is_said_to_be_so():
 
 def test_behind_a_switch_it_says_what_was_done_when_and_where_groups_went():
     run = RUN
-    for number, step in enumerate(Step):
+    order = STEPS[Kind.SWITCH]
+    for number, step in enumerate(order):
         times = {"began_s": 100.0 + number, "ended_s": 100.5 + number}
         run = run.with_step(step, state=StepState.DONE, said=(f"{step.value} was done", "and told"), **times)
-    assert took_s(run) == len(Step) - 0.5
+    assert took_s(run) == len(order) - 0.5
     text = run_text(run, [Moved("g\n", "t", 0, 5, "a.t", None, 9)])
     assert text.startswith(
         "switch a->b: done\n  20260102T030405Z-abc, begun 2026-01-02 03:04:05 UTC by sre@host:1, version 1\n"
     )
-    assert f"took {len(Step) - 0.5} s from the fence on" in text
+    assert f"took {len(order) - 0.5} s in all" in text
     assert re.search(r"\* groups +0\.5 s  groups was done\n +and told", text)
     assert re.search(r"g\\n +t +0 +5 +a\.t +- +9", text)
     assert took_s(RUN) is None
@@ -320,3 +326,48 @@ def test_a_rows_lag_is_what_a_topic_would_lose():
     )
     half = _ahead("t", "a.t", [row, None])
     assert (half.missing, half.waits_s) == (None, None), "of one partition nobody knows"
+
+
+SEEN = Sample(time_s=1000.0, position=5, end=9)
+
+
+def test_a_gap_counts_what_was_seen_and_says_what_nobody_saw():
+    known = lost.gap("t", 0, 5, 999_000, SEEN)
+    assert (known["missing"], known["seen_end"], known["replicated_until_ms"]) == (4, 9, 999_000)
+    assert lost.gap("t", 1, 12, -1, SEEN)["missing"] == 0, "it crossed after it was seen"
+    blind = lost.gap("t", 2, 5, 999_000, None)
+    assert (blind["missing"], blind["seen_end"]) == (None, None)
+    assert lost.gap("t", 3, None, -1, SEEN)["missing"] is None, "no position is known"
+    said = lost.gap_sentences([known, blind], now_s=1010.0)
+    assert said == [
+        "4 records were seen on the source and are not on the target: t-0 (+4)",
+        "what was written in the last 10.0 s nobody has seen, and is not counted",
+        "of 1 topic-partitions nobody here has seen where their logs ended",
+    ]
+
+
+def test_a_checkpoint_leads_by_the_map_as_it_is_now_and_by_itself_where_that_does_not_know():
+    at = Checkpoint("g", "a.t", 0, upstream=8, downstream=3)
+    assert lost._recovered(at, "t", OffsetMap([MapRun(0, 0, 10)]), {("a.t", 0): 5}) == Moved(
+        "g", "t", 0, 8, "a.t", 5, 8
+    )
+    assert lost._recovered(at, "t", None, {}).after == 3
+    assert lost._recovered(at, "t", OffsetMap(), {}).after == 3
+
+
+def test_a_group_that_stands_further_on_the_target_is_not_moved_back():
+    each = Moved("g", "t", 0, 8, "a.t", None, 8)
+    for offset, stays in ((7, False), (8, True), (9, True)):
+        assert lost._is_behind(each, {"g": {("a.t", 0): offset}}) is stays
+    assert not lost._is_behind(each, {})
+
+
+def test_every_kind_pauses_its_flow_behind_the_groups_and_ends():
+    for kind, order in STEPS.items():
+        assert order.index(Step.PAUSE) == order.index(Step.GROUPS) + 1
+        run = replace(RUN, kind=kind)
+        for step in order:
+            assert run.next is step
+            run = run.with_step(step, state=StepState.DONE)
+        assert run.state is RunState.DONE
+        assert all(steps.does(kind, step) for step in order)

@@ -1,0 +1,168 @@
+"""Do the steps of a fail-over whose source is lost: say what is missing, and move the groups by what the target knows of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from metrics.verdict import Sample
+from mirror.config.clients import client_options
+from mirror.errors import MirrorError
+from mirror.flows.stored_positions import read_positions
+from mirror.flows.topics import matched
+from mirror.flows.translation import plan_and_maps
+from mirror.kafka.groups import is_idle
+from mirror.kafka.internal_topics import answered, read_checkpoints
+from mirror.lag.text import duration
+from mirror.model.mm2_records import Checkpoint
+from mirror.runtime.logs import some
+from mirror.switching import fence
+from mirror.switching.moved_groups import Moved, move
+from mirror.switching.run import MOVING, Step
+from mirror.switching.scope import Scope
+from mirror.switching.work import Found, Work
+
+GAPS = "gaps"  # a fact of the step GAP
+
+
+def tell_gap(work: Work) -> Found:
+    """Say of each topic-partition up to where it was replicated, and how far its log was seen to reach."""
+    scope = work.scope
+    plan = scope.plan()
+    places = scope.partitions(plan)
+    positions = read_positions(scope.flow, plan.group)
+    newest = scope.target.newest_ms([(assigned.remote_topic, assigned.partition) for assigned in places])
+    gaps = []
+    for assigned in places:
+        place = (assigned.remote_topic, assigned.partition)
+        at = positions.get(place)
+        gaps.append(
+            gap(
+                assigned.topic,
+                assigned.partition,
+                at.offset if at is not None else None,
+                newest.get(place, -1),
+                work.seen.get(place),
+            )
+        )
+    return Found(gap_sentences(gaps, time.time()), {GAPS: gaps})
+
+
+def gap(topic: str, partition: int, position: int | None, newest_ms: int, seen: Sample | None) -> dict[str, Any]:
+    """Return what is known of one topic-partition: None where nobody knows.
+
+    `missing` counts what was seen and has not crossed; what was written after `seen_s` nobody knows.
+    """
+    is_seen = seen is not None and position is not None
+    return {
+        "topic": topic,
+        "partition": partition,
+        "position": position,
+        "replicated_until_ms": newest_ms if newest_ms >= 0 else None,
+        "seen_end": seen.end if seen is not None else None,
+        "seen_s": seen.time_s if seen is not None else None,
+        "missing": max(0, seen.end - position) if is_seen and seen is not None and position is not None else None,
+    }
+
+
+def gap_sentences(gaps: list[dict[str, Any]], now_s: float) -> list[str]:
+    """Return what a person reads of the gaps."""
+    known = [each for each in gaps if each["missing"] is not None]
+    said = []
+    if known:
+        missing = {(each["topic"], each["partition"]): each["missing"] for each in known if each["missing"]}
+        count = sum(missing.values())
+        named = f": {fence.named(missing)}" if missing else ""
+        said.append(f"{count:,} records were seen on the source and are not on the target{named}")
+        oldest_s = min(each["seen_s"] for each in known)
+        said.append(
+            f"what was written in the last {duration(max(0.0, now_s - oldest_s))} nobody has seen, and is not counted"
+        )
+    if len(known) < len(gaps):
+        said.append(f"of {len(gaps) - len(known)} topic-partitions nobody here has seen where their logs ended")
+    return said
+
+
+def recover_groups(work: Work) -> Found:
+    """Move each group to where its last checkpoint leads now; one that stands further on the target stays there."""
+    scope = work.scope
+    reading = read_checkpoints(
+        client_options(scope.flow.target_admin), scope.flow.policy.checkpoints_topic(scope.flow.source.alias)
+    )
+    checkpoints, _ = answered(
+        reading, cluster=scope.target.alias, what=f"checkpoints of {scope.flow.name} cannot be read"
+    )
+    last = {(at.group, at.topic, at.partition): at for at in checkpoints if scope.wants_group(at.group)}
+    there = scope.groups_on_target(sorted({group for group, _, _ in last}))
+    offsets = {name: group.offsets for name, group in there.items()}
+    kept = {each[:3]: each.before for each in work.journal.moves(work.run)}
+    moves = [
+        each._replace(before=kept[each[:3]]) if each[:3] in kept else each
+        for each in recovered(scope, last.values(), offsets)
+    ]
+    ahead = [each for each in moves if _is_behind(each, offsets)]
+    wanted = [each for each in moves if each not in ahead]
+    active = sorted({each.group for each in wanted if each.group in there and not is_idle(there[each.group].state)})
+    if active:
+        raise MirrorError(
+            f"{some(active)} read on {scope.target.alias} before they were moved. Stop them, and run it again."
+        )
+    work.journal.save(work.run.with_step(Step.GROUPS, facts={MOVING: True}), moves)
+    wrong = move(scope, wanted)
+    if wrong:
+        raise MirrorError(f"not moved: {some([f'{group} ({why})' for group, why in wrong.items()])}. Run it again.")
+    names = {each.group for each in moves}
+    said = [
+        f"{len(names)} groups stand where their last checkpoints lead on {scope.target.alias} ({len(wanted)} offsets moved)"
+    ]
+    if ahead:
+        said.append(f"{len(ahead)} offsets stood there, or further, already")
+    return Found(said, {"groups": sorted(names), "offsets": len(wanted)})
+
+
+def recovered(scope: Scope, checkpoints: Any, offsets: Mapping[str, Mapping[tuple[str, int], int]]) -> list[Moved]:
+    """Return where checkpoints lead by the map as it is now, or, where that does not say, as they led when they were made."""
+    plan, maps = plan_and_maps(scope.flow)
+    names = {(p.remote_topic, p.partition): p.topic for p in scope.partitions(plan)}
+    found = []
+    for at in sorted(checkpoints):
+        topic = names.get((at.topic, at.partition))
+        if topic is None:
+            continue
+        found.append(_recovered(at, topic, maps.maps.get((topic, at.partition)), offsets.get(at.group, {})))
+    return found
+
+
+def _recovered(at: Checkpoint, topic: str, offsets: Any, there: Mapping[tuple[str, int], int]) -> Moved:
+    now = offsets.translate(at.upstream) if offsets is not None else None
+    return Moved(
+        group=at.group,
+        topic=topic,
+        partition=at.partition,
+        offset=at.upstream,
+        remote=at.topic,
+        before=there.get((at.topic, at.partition)),
+        after=at.downstream if now is None else now,
+    )
+
+
+def _is_behind(each: Moved, offsets: Mapping[str, Mapping[tuple[str, int], int]]) -> bool:
+    """Tell whether a group would be moved backwards, or nowhere."""
+    now = offsets.get(each.group, {}).get((each.remote, each.partition))
+    return now is not None and each.after is not None and now >= each.after
+
+
+def open_target(work: Work) -> Found:
+    """Let producers write on the target: an earlier switch back may have fenced it, and what it added is kept on the source."""
+    scope = work.scope
+    if scope.back is None:
+        return Found(["no flow leads back, so no switch has fenced the target"])
+    topics = [topic.source.name for topic in matched(scope.back, scope.target.topics())]
+    acls = sorted(set(fence.denials(topics)) & scope.target.topic_acls())
+    fence.lifted(scope.target, acls)
+    if not acls:
+        return Found([f"nothing keeps producers from {scope.target.alias}"])
+    return Found(
+        [f"{len(acls)} topics of {scope.target.alias} may be written again"], {"opened": [acl.topic for acl in acls]}
+    )

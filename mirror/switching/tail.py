@@ -1,0 +1,86 @@
+"""Find what a source that was lost has, and never gave away: the divergent tail of its logs."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from typing import Any
+
+from mirror.config.clients import client_options
+from mirror.errors import ClusterUnavailable
+from mirror.flows.stored_positions import read_positions
+from mirror.kafka.errors import KafkaError
+from mirror.kafka.internal_topics import read_topic
+from mirror.lag.cluster_offsets import log_ends
+from mirror.model.flow_plan import Key
+from mirror.model.records import Record
+from mirror.runtime.logs import in_words
+from mirror.switching import fence
+from mirror.switching.work import Found, Work
+
+TOPICS, TAILS = "topics", "tails"  # facts of the step TAIL
+
+
+def write_tail(work: Work) -> Found:
+    """Write the records that never crossed into a file, a line of JSON each; their topics stay paused until somebody decides."""
+    back = work.scope.reversed()  # the flow whose source was lost
+    plan = back.plan()
+    places = back.partitions(plan)
+    positions = read_positions(back.flow, plan.group)
+    ends = log_ends(back.source, [assigned.key for assigned in places])
+    tails: dict[Key, tuple[int, int]] = {}
+    for assigned in places:
+        at = positions.get((assigned.remote_topic, assigned.partition))
+        position, end = at.offset if at is not None else 0, ends.get(assigned.key, 0)
+        if end > position:
+            tails[assigned.key] = (position, end)
+    if not tails:
+        return Found([f"{back.source.alias} has nothing that did not cross"])
+    file = work.folder / f"{work.run.id}-tail.jsonl"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with file.open("w") as out:
+            counts = {
+                place: asyncio.run(_written(work, place, *bounds, out)) for place, bounds in sorted(tails.items())
+            }
+    except (KafkaError, OSError, TimeoutError) as error:
+        raise ClusterUnavailable(
+            f"the tail of {back.source.alias} cannot be read or written ({in_words(error)}).", cluster=back.source.alias
+        ) from error
+    topics = sorted({topic for topic, _ in tails})
+    return Found(
+        [
+            f"{sum(counts.values()):,} records on {back.source.alias} never crossed: {fence.named(counts)}",
+            f"they are in {file}",
+            f"their topics stay paused in {back.flow.name}: 'kafka-mirror positions resume' lets them cross",
+        ],
+        {TOPICS: topics, TAILS: [[*place, *bounds] for place, bounds in sorted(tails.items())], "file": str(file)},
+    )
+
+
+async def _written(work: Work, place: Key, start: int, end: int, out: Any) -> int:
+    count = 0
+    options = client_options(work.scope.reversed().flow.consumer)
+    async for offset, record in read_topic(options, place[0], start, place[1]):
+        if start <= offset < end:
+            out.write(json.dumps(plain(place, offset, record)) + "\n")
+            count += 1
+    return count
+
+
+def plain(place: Key, offset: int, record: Record) -> dict[str, Any]:
+    """Return a record for JSON: bytes in base64, None for null."""
+
+    def text(content: bytes | None) -> str | None:
+        return None if content is None else base64.b64encode(content).decode()
+
+    return {
+        "topic": place[0],
+        "partition": place[1],
+        "offset": offset,
+        "timestamp": record.timestamp,
+        "key": text(record.key),
+        "value": text(record.value),
+        "headers": [[name if isinstance(name, str) else text(name), text(value)] for name, value in record.headers],
+    }

@@ -1,0 +1,47 @@
+"""Hold what a step is given, and what it has done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from metrics.verdict import Sample
+from mirror.model.flow_plan import Key
+from mirror.switching.journal import Journal
+from mirror.switching.run import Run
+from mirror.switching.scope import Scope
+
+
+@dataclass(slots=True)
+class Found:
+    """What a step did: sentences for a person, and the same for programs."""
+
+    said: list[str] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What a step needs.
+
+    Attributes:
+        scope: What is switched.
+        run: The run as it was before the step, with the facts of an attempt that a crash ended.
+        journal: Keeps what must be known before something is changed.
+        within_s: How long a step waits for others: writers, readers, records that wait.
+        window_ms: Length of the mirror's windows.
+        folder: Where what is too long for the journal is written.
+        seen: The appliance's last poll of each topic-partition, by remote topic and partition, as far as this machine has it.
+        say: Shows progress.
+    """
+
+    scope: Scope
+    run: Run
+    journal: Journal
+    within_s: float
+    window_ms: int
+    folder: Path
+    seen: Mapping[Key, Sample]
+    say: Callable[[str], None]
