@@ -6,12 +6,14 @@ from argparse import ArgumentParser, Namespace
 
 from mirror.commands.options import describe
 
+SERVES_S = 15.0
 DESCRIPTION = """\
 Start two embedded Kafka clusters, write to one of them, mirror it to the other, and show lag as it goes. Ctrl-C ends it."""
 EXAMPLES = """\
 examples:
   ./demo                          until Ctrl-C
   ./demo --seconds 60             then both sides are compared record by record
+  ./demo --failover               a load and a group of readers go over to the other cluster and come back
 exit codes: 0 all records are equal, 1 they are not"""
 
 
@@ -19,11 +21,20 @@ def declare(parser: ArgumentParser) -> None:
     """Add the command's options."""
     describe(parser, DESCRIPTION, EXAMPLES)
     parser.add_argument("--seconds", type=float, help="stop after this long, compare both sides and print the verdict")
+    parser.add_argument(
+        "--failover",
+        action="store_true",
+        help="switch over and back while a load runs; each cluster serves --seconds in turn (default: 15)",
+    )
     parser.add_argument("--rate", type=int, default=500, help="records per second to produce (default %(default)s)")
 
 
 def run(parsed: Namespace) -> int:
     """Run the demo; return the exit code."""
+    if parsed.failover:
+        from mirror.commands.failover_demo import failover_demo
+
+        return failover_demo(seconds=parsed.seconds or SERVES_S, rate=parsed.rate)
     from mirror.commands.live_demo import demo
 
     return demo(seconds=parsed.seconds, rate=parsed.rate)

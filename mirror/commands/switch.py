@@ -19,9 +19,9 @@ from mirror.model.flow_plan import Key
 from mirror.switching.conductor import Conduct, abort, conduct, new_run, unfinished
 from mirror.switching.journal import Journal
 from mirror.switching.preflight import Ahead, looked_ahead, looked_ahead_without_source
-from mirror.switching.run import Kind, Run, Step
+from mirror.switching.run import STEPS, Kind, Run, Step
 from mirror.switching.scope import Fencing, Scope
-from mirror.switching.text import ahead_text, run_text
+from mirror.switching.text import ahead_text, end_text, run_text
 
 BLOCKED = 5
 REPORTS = "switches"  # folder below mirror.state.dir
@@ -119,6 +119,10 @@ def switch(settings: Settings, flow: str, kind: Kind, args: Namespace) -> int:
     Raises:
         MirrorError: a step failed, or a setting cannot be honoured.
     """
+    for step in dict(args.hook):
+        if step not in STEPS[kind]:
+            known = ", ".join(each.value for each in STEPS[kind])
+            raise SettingsError(f"--hook: a {kind.value} has no step {step.value}; its steps are {known}.")
     scope = Scope.of(settings, flow, kind, topics=args.topics, groups=args.groups, fence=FENCES[args.fence])
     journal = Journal(scope.flow, scope.target)
     begun = unfinished(journal, scope, kind)
@@ -203,4 +207,4 @@ def report(settings: Settings, journal: Journal, run_id: str, *, as_json: bool) 
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{run_id}.json").write_text(written)
     (folder / f"{run_id}.txt").write_text(run_text(found, moves))
-    print(written if as_json else run_text(found, moves), end="")
+    print(written if as_json else f"{end_text(found, moves)}report: {folder / run_id}.txt and .json\n", end="")

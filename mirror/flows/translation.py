@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from mirror.config.settings import Flow
 from mirror.errors import ClusterUnavailable
 from mirror.flows.offset_maps import FlowMaps
 from mirror.flows.topics import Matched, flow_plan, matched
-from mirror.kafka.admin import Admin
+from mirror.kafka.admin import Admin, Topic
 from mirror.kafka.internal_topics import answered
 from mirror.model.flow_plan import FlowPlan
 
@@ -42,25 +42,34 @@ def across(plan: FlowPlan, maps: FlowMaps, places: Sequence[Place], *, is_back: 
     return found
 
 
-def plan_and_maps(flow: Flow) -> tuple[FlowPlan, FlowMaps]:
-    """Read a flow's offset maps from its target; its topics too, where the source does not answer.
+def plan_and_maps(flow: Flow, *, is_source_lost: bool = False) -> tuple[FlowPlan, FlowMaps]:
+    """Read a flow's offset maps from its target; its topics too, where the source does not answer, or is known to be lost.
 
     Raises:
         ClusterUnavailable: the target does not answer.
     """
     remote = Admin(flow.target.alias, flow.target_admin).topics()
-    try:
-        topics = matched(flow, Admin(flow.source.alias, flow.source_admin).topics())
-    except ClusterUnavailable:  # the very time when somebody fails over; the target has the topics too
-        topics = [
-            Matched(replace(topic, name=origin), name)
-            for name, topic in remote.items()
-            if (origin := flow.policy.upstream_topic(name)) is not None
-            and flow.policy.topic_source(name) == flow.source.alias
-            and flow.topics.matches(origin)
-        ]
+    topics = _brought(flow, remote) if is_source_lost else _matched(flow, remote)
     plan = flow_plan(flow, topics, {name: topic.partitions for name, topic in remote.items()})
     maps = FlowMaps(plan)
     what = f"what the mirror keeps there of {flow.name} cannot be read"
     answered(maps.refresh(flow.target_admin), cluster=flow.target.alias, what=what)
     return plan, maps
+
+
+def _matched(flow: Flow, remote: Mapping[str, Topic]) -> list[Matched]:
+    try:
+        return matched(flow, Admin(flow.source.alias, flow.source_admin).topics())
+    except ClusterUnavailable:  # the very time when somebody fails over
+        return _brought(flow, remote)
+
+
+def _brought(flow: Flow, remote: Mapping[str, Topic]) -> list[Matched]:
+    """Return the topics of a flow by what it has brought to the target."""
+    return [
+        Matched(replace(topic, name=origin), name)
+        for name, topic in remote.items()
+        if (origin := flow.policy.upstream_topic(name)) is not None
+        and flow.policy.topic_source(name) == flow.source.alias
+        and flow.topics.matches(origin)
+    ]

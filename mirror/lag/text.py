@@ -62,6 +62,11 @@ def duration(seconds: float | None) -> str:
     return f"{seconds:.1f} s" if seconds else "0 s"
 
 
+def counted(number: int, what: str) -> str:
+    """Return how many of something there are."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def _checker(row: LagRow) -> tuple[str, ...]:
     def known(value: int | None) -> str:
         return "unknown" if value is None else str(value)

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 ANY_TOPIC = "*"
+EVERYBODY = "User:*"
+FENCE = "a switch has fenced the topic; on the target it would keep the mirror itself out"
 
 
 class Acl(NamedTuple):
@@ -33,6 +35,17 @@ class Verdict(NamedTuple):
     why_not: str
 
 
+def denials(topics: Iterable[str]) -> list[Acl]:
+    """Return the fence of a switch: what keeps everybody but super users from writing topics; a DENY wins over every ALLOW."""
+    return [Acl(topic, EVERYBODY, "*", "WRITE", "DENY") for topic in sorted(topics)]
+
+
+def allowances(topics: Iterable[str]) -> list[Acl]:
+    """Return what lets everybody go on reading topics that had no ACL: a cluster may let everybody do anything to such ones."""
+    operations = ("READ", "DESCRIBE_CONFIGS")
+    return [Acl(topic, EVERYBODY, "*", operation, "ALLOW") for topic in sorted(topics) for operation in operations]
+
+
 def judged(acls: Iterable[Acl], remote: Mapping[str, str]) -> list[Verdict]:
     """Judge every ACL of the source's topics.
 
@@ -40,7 +53,10 @@ def judged(acls: Iterable[Acl], remote: Mapping[str, str]) -> list[Verdict]:
         acls: Of topics with a literal name.
         remote: The remote name of each topic that the flow replicates.
     """
-    return [_judge(acl, remote) for acl in sorted(acls)]
+    found = sorted(acls)
+    fenced = {acl.topic for acl in found if acl in denials([acl.topic])}
+    fences = {*denials(fenced), *allowances(fenced)}
+    return [Verdict(acl, None, FENCE) if acl in fences else _judge(acl, remote) for acl in found]
 
 
 def _judge(acl: Acl, remote: Mapping[str, str]) -> Verdict:

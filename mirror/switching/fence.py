@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from mirror.errors import MirrorError
 from mirror.kafka.admin import Admin
 from mirror.lag.cluster_offsets import log_ends
 from mirror.model.flow_plan import Key
-from mirror.policy.topic_acls import Acl
+from mirror.policy.topic_acls import Acl, allowances, denials
 from mirror.runtime.logs import some
 
 QUIET_S = 5.0  # a log that has not grown for so long is written by nobody
@@ -19,20 +19,6 @@ NO_AUTHORIZER = "SECURITY_DISABLED"
 
 class StillWrittenError(MirrorError):
     """Somebody writes though nobody should."""
-
-
-def denials(topics: Iterable[str]) -> list[Acl]:
-    """Return what keeps everybody but super users from writing topics: a DENY wins over every ALLOW."""
-    return [Acl(topic, "User:*", "*", "WRITE", "DENY") for topic in sorted(topics)]
-
-
-def allowances(topics: Iterable[str]) -> list[Acl]:
-    """Return what lets everybody go on reading topics that had no ACL: a cluster may let everybody do anything to such ones."""
-    return [
-        Acl(topic, "User:*", "*", operation, "ALLOW")
-        for topic in sorted(topics)
-        for operation in ("READ", "DESCRIBE_CONFIGS")
-    ]
 
 
 def lacking(cluster: Admin, topics: Sequence[str], *, keeps_readers: bool) -> list[Acl]:

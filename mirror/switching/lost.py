@@ -11,11 +11,11 @@ from mirror.config.clients import client_options
 from mirror.errors import MirrorError
 from mirror.flows.stored_positions import read_positions
 from mirror.flows.topics import matched
-from mirror.flows.translation import plan_and_maps
 from mirror.kafka.groups import is_idle
 from mirror.kafka.internal_topics import answered, read_checkpoints
-from mirror.lag.text import duration
+from mirror.lag.text import counted, duration
 from mirror.model.mm2_records import Checkpoint
+from mirror.policy.topic_acls import denials
 from mirror.runtime.logs import some
 from mirror.switching import fence
 from mirror.switching.moved_groups import Moved, move
@@ -74,26 +74,20 @@ def gap_sentences(gaps: list[dict[str, Any]], now_s: float) -> list[str]:
         missing = {(each["topic"], each["partition"]): each["missing"] for each in known if each["missing"]}
         count = sum(missing.values())
         named = f": {fence.named(missing)}" if missing else ""
-        said.append(f"{count:,} records were seen on the source and are not on the target{named}")
+        said.append(f"{counted(count, 'record')} seen on the source and not on the target{named}")
         oldest_s = min(each["seen_s"] for each in known)
         said.append(
             f"what was written in the last {duration(max(0.0, now_s - oldest_s))} nobody has seen, and is not counted"
         )
     if len(known) < len(gaps):
-        said.append(f"of {len(gaps) - len(known)} topic-partitions nobody here has seen where their logs ended")
+        said.append(f"of {counted(len(gaps) - len(known), 'topic-partition')} nobody here has seen where the log ended")
     return said
 
 
 def recover_groups(work: Work) -> Found:
     """Move each group to where its last checkpoint leads now; one that stands further on the target stays there."""
     scope = work.scope
-    reading = read_checkpoints(
-        client_options(scope.flow.target_admin), scope.flow.policy.checkpoints_topic(scope.flow.source.alias)
-    )
-    checkpoints, _ = answered(
-        reading, cluster=scope.target.alias, what=f"checkpoints of {scope.flow.name} cannot be read"
-    )
-    last = {(at.group, at.topic, at.partition): at for at in checkpoints if scope.wants_group(at.group)}
+    last = last_checkpoints(scope)
     there = scope.groups_on_target(sorted({group for group, _, _ in last}))
     offsets = {name: group.offsets for name, group in there.items()}
     kept = {each[:3]: each.before for each in work.journal.moves(work.run)}
@@ -113,17 +107,24 @@ def recover_groups(work: Work) -> Found:
     if wrong:
         raise MirrorError(f"not moved: {some([f'{group} ({why})' for group, why in wrong.items()])}. Run it again.")
     names = {each.group for each in moves}
-    said = [
-        f"{len(names)} groups stand where their last checkpoints lead on {scope.target.alias} ({len(wanted)} offsets moved)"
-    ]
+    moved = f"{counted(len(wanted), 'offset')} moved"
+    said = [f"{counted(len(names), 'group')} go on where the last checkpoint leads on {scope.target.alias} ({moved})"]
     if ahead:
-        said.append(f"{len(ahead)} offsets stood there, or further, already")
+        said.append(f"{counted(len(ahead), 'offset')} stood there, or further, already")
     return Found(said, {"groups": sorted(names), "offsets": len(wanted)})
+
+
+def last_checkpoints(scope: Scope) -> dict[tuple[str, str, int], Checkpoint]:
+    """Return the last checkpoint of each chosen group, by group, remote topic and partition; raises ClusterUnavailable."""
+    topic = scope.flow.policy.checkpoints_topic(scope.flow.source.alias)
+    reading = read_checkpoints(client_options(scope.flow.target_admin), topic)
+    found, _ = answered(reading, cluster=scope.target.alias, what=f"checkpoints of {scope.flow.name} cannot be read")
+    return {(at.group, at.topic, at.partition): at for at in found if scope.wants_group(at.group)}
 
 
 def recovered(scope: Scope, checkpoints: Any, offsets: Mapping[str, Mapping[tuple[str, int], int]]) -> list[Moved]:
     """Return where checkpoints lead by the map as it is now, or, where that does not say, as they led when they were made."""
-    plan, maps = plan_and_maps(scope.flow)
+    plan, maps = scope.plan_and_maps()
     names = {(p.remote_topic, p.partition): p.topic for p in scope.partitions(plan)}
     found = []
     for at in sorted(checkpoints):
@@ -159,10 +160,11 @@ def open_target(work: Work) -> Found:
     if scope.back is None:
         return Found(["no flow leads back, so no switch has fenced the target"])
     topics = [topic.source.name for topic in matched(scope.back, scope.target.topics())]
-    acls = sorted(set(fence.denials(topics)) & scope.target.topic_acls())
+    acls = sorted(set(denials(topics)) & scope.target.topic_acls())
     fence.lifted(scope.target, acls)
     if not acls:
         return Found([f"nothing keeps producers from {scope.target.alias}"])
     return Found(
-        [f"{len(acls)} topics of {scope.target.alias} may be written again"], {"opened": [acl.topic for acl in acls]}
+        [f"{counted(len(acls), 'topic')} of {scope.target.alias} may be written again"],
+        {"opened": [acl.topic for acl in acls]},
     )

@@ -36,7 +36,7 @@ def wanted_moves(scope: Scope, groups: Sequence[Group], there: Mapping[str, Grou
     `after` is None where no offset is known to go on from. Offsets that a mirror put on the source, and no reader has moved
     since, came from the target: they are left alone there.
     """
-    ways: list[tuple[FlowPlan, FlowMaps, bool]] = [(*plan_and_maps(scope.flow), False)]
+    ways: list[tuple[FlowPlan, FlowMaps, bool]] = [(*scope.plan_and_maps(), False)]
     if scope.back is not None:
         ways.append((*plan_and_maps(scope.back), True))
     moves = []

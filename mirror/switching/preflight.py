@@ -13,9 +13,10 @@ from mirror.flows.sync import acl_changes, config_changes
 from mirror.kafka.authorizer import AuthorizerUnknown, has_authorizer
 from mirror.kafka.groups import HIDDEN, Group, is_idle
 from mirror.lag.rows import LagRow
-from mirror.lag.text import duration
+from mirror.lag.text import counted, duration
 from mirror.model.flow_plan import Key
 from mirror.runtime.logs import some
+from mirror.switching.lost import last_checkpoints
 from mirror.switching.scope import Fencing, Scope
 
 STEPS_S = 15.0  # what all steps take beside draining: looking for writers, comparing, moving groups
@@ -43,6 +44,7 @@ class Ahead:
     active: tuple[str, ...]  # groups that have members on the source
     blocks: tuple[str, ...]
     warnings: tuple[str, ...]
+    is_source_lost: bool = False
 
     @property
     def missing(self) -> int | None:
@@ -122,8 +124,9 @@ def looked_ahead_without_source(scope: Scope, seen: Mapping[Key, Sample]) -> Ahe
             )
             for topic, counts in sorted(missing.items())
         ),
-        groups=(),
+        groups=tuple(sorted({group for group, _, _ in last_checkpoints(scope)})),
         active=(),
+        is_source_lost=True,
         blocks=() if wanted else (f"{scope.flow.name} has brought no topic that was asked for",),
         warnings=tuple(warnings),
     )
@@ -154,10 +157,10 @@ def _of_groups(scope: Scope, groups: Sequence[Group], there: Mapping[str, Group]
     hidden = [group.name for group in groups if group.state == HIDDEN]
     hidden += [name for name, group in there.items() if group.state == HIDDEN]
     if hidden:
-        yield f"this client may not DESCRIBE {count(hidden, 'group')}: {some(sorted(set(hidden)))}"
+        yield f"this client may not DESCRIBE {counted(len(hidden), 'group')}: {some(sorted(set(hidden)))}"
     active = [name for name, group in sorted(there.items()) if not is_idle(group.state)]
     if active:
-        yield f"{count(active, 'group')} read on {scope.target.alias} already; stop their members: {some(active)}"
+        yield f"{counted(len(active), 'group')} read on {scope.target.alias} already; stop their members: {some(active)}"
 
 
 def _of_fence(scope: Scope, topics: Iterable[str], operations: frozenset[str] | None) -> Iterable[str]:
@@ -175,7 +178,7 @@ def _of_fence(scope: Scope, topics: Iterable[str], operations: frozenset[str] | 
     bare = scope.source.without_acls(topics)
     if scope.fence is Fencing.ACLS and bare:
         yield (
-            f"no ACL is about {count(bare, 'topic')} ({some(sorted(bare))}); where {source} lets everybody do what no ACL "
+            f"no ACL is about {counted(len(bare), 'topic')} ({some(sorted(bare))}); where {source} lets everybody do what no ACL "
             "forbids, a fence would keep readers out too. Say --fence acls-and-read to let everybody go on reading them, or "
             "--fence none"
         )
@@ -186,22 +189,19 @@ def _warnings(scope: Scope) -> Iterable[str]:
     present = {topic.remote for topic in topics}
     drift = config_changes(scope.flow, topics, scope.source, scope.target, present=present)
     if drift:
-        yield f"settings of {count(list(drift), 'remote topic')} differ: {some(sorted(drift))}"
+        yield f"settings of {counted(len(drift), 'remote topic')} differ: {some(sorted(drift))}"
     try:
         _, lacking = acl_changes(topics, scope.source, scope.target)
     except ClusterUnavailable:
         lacking = []
     if lacking:
-        yield f"{count(lacking, 'ACL')} of the source are not on {scope.target.alias} yet"
-
-
-def count(found: Sequence[object], what: str) -> str:
-    """Return how many of something there are."""
-    return f"{len(found):,} {what}{'' if len(found) == 1 else 's'}"
+        yield f"{counted(len(lacking), 'ACL')} of the source are not on {scope.target.alias} yet"
 
 
 def sentences(ahead: Ahead) -> list[str]:
     """Return what a person reads of it first."""
     missing = "not known" if ahead.missing is None else f"{ahead.missing:,} records"
+    if ahead.is_source_lost:
+        return [f"seen on the source and not on the target: {missing}"]
     takes = "not known" if ahead.takes_s is None else f"about {duration(ahead.takes_s)}"
     return [f"would be lost if the source was gone now: {missing}", f"should take: {takes}"]

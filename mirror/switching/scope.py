@@ -9,6 +9,7 @@ from enum import Enum
 
 from mirror.config.settings import Flow, Settings
 from mirror.errors import SettingsError
+from mirror.flows.offset_maps import FlowMaps
 from mirror.flows.selection import flow_named
 from mirror.flows.topics import Matched, matched
 from mirror.flows.translation import plan_and_maps
@@ -39,6 +40,7 @@ class Scope:
     topics: str = ""
     groups: str = ""
     fence: Fencing = Fencing.ACLS
+    is_source_lost: bool = False
     mirrored_from: frozenset[str] = frozenset()  # aliases of clusters that the file's flows bring to the source
     source: Admin = field(init=False)
     target: Admin = field(init=False)
@@ -78,7 +80,7 @@ class Scope:
                 "wrote. Enable one of them, and use 'kafka-mirror migrate'."
             )
         brought = frozenset(other.source.alias for other in settings.flows if other.target.alias == flow.source.alias)
-        return cls(flow, back, topics, groups, fence, brought)
+        return cls(flow, back, topics, groups, fence, kind is Kind.FAIL_OVER, brought)
 
     def reversed(self) -> Scope:
         """Return the scope of the flow back, all of its topics."""
@@ -91,8 +93,12 @@ class Scope:
         return [topic for topic in topics if self._is_chosen(topic.source.name)]
 
     def plan(self) -> FlowPlan:
-        """Return the flow as both clusters have it now, all of its topics."""
-        return plan_and_maps(self.flow)[0]
+        """Return the flow as its clusters have it now, all of its topics."""
+        return self.plan_and_maps()[0]
+
+    def plan_and_maps(self) -> tuple[FlowPlan, FlowMaps]:
+        """Return the flow with its offset maps."""
+        return plan_and_maps(self.flow, is_source_lost=self.is_source_lost)
 
     def partitions(self, plan: FlowPlan) -> list[Assigned]:
         """Return the topic-partitions of a plan that are chosen."""

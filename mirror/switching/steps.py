@@ -12,9 +12,9 @@ from mirror.errors import MirrorError
 from mirror.flows.offset_maps import FlowMaps
 from mirror.flows.stored_positions import Position, is_served, read_positions, write_positions
 from mirror.flows.sync import sync_acls, sync_configs
-from mirror.flows.translation import plan_and_maps
 from mirror.kafka.groups import Group, is_idle
 from mirror.lag.cluster_offsets import log_ends, log_starts
+from mirror.lag.text import counted
 from mirror.model.flow_plan import Assigned, FlowPlan, Key
 from mirror.model.paused_topics import Paused
 from mirror.policy.topic_acls import Acl
@@ -43,7 +43,7 @@ def fence_writers(work: Work) -> Found:
         # Before it is done: who takes the fence away after a crash must know which part of it is ours.
         work.journal.save(work.run.with_step(Step.FENCE, facts=found.facts))
         if fence.denied(scope.source, lacking):
-            found.said.append(f"writing is denied on {len(topics)} topics of {scope.source.alias}")
+            found.said.append(f"writing is denied on {counted(len(topics), 'topic')} of {scope.source.alias}")
         else:
             found.facts[ACLS] = []
             found.said.append(f"{scope.source.alias} has no authorizer: its producers are stopped by their operators")
@@ -51,7 +51,7 @@ def fence_writers(work: Work) -> Found:
         found.said.append("no fence was asked for: the producers are stopped by their operators")
     places = [assigned.key for assigned in scope.partitions(scope.plan())]
     ends = fence.until_quiet(scope.source, places, within_s=work.within_s, say=work.say)
-    found.said.append(f"{len(ends)} logs have not grown for {fence.QUIET_S:.0f} s")
+    found.said.append(f"{counted(len(ends), 'log')} did not grow for {fence.QUIET_S:.0f} s")
     found.facts["ends"] = _listed(ends.items())
     return found
 
@@ -77,11 +77,11 @@ def drain(work: Work) -> Found:
         behind = {place: count for place, count in waiting.items() if count}
         if not behind:
             return Found(
-                [f"the target has every record of {len(places)} topic-partitions"],
+                [f"{scope.target.alias} has every record of {counted(len(places), 'topic-partition')}"],
                 {"positions": _listed((assigned.key, _position(assigned, found)) for assigned in places)},
             )
         total = sum(behind.values())
-        work.say(f"{total:,} records of {len(behind)} topic-partitions wait")
+        work.say(f"{counted(total, 'record')} of {counted(len(behind), 'topic-partition')} wait")
         if total != last:
             last, moved_s = total, time.monotonic()
         if time.monotonic() > moved_s + work.within_s:
@@ -106,7 +106,7 @@ def _position(assigned: Assigned, found: dict[Key, Position]) -> int:
 def verify(work: Work) -> Found:
     """Compare the newest records of each topic-partition on both sides."""
     scope = work.scope
-    plan, maps = plan_and_maps(scope.flow)
+    plan, maps = scope.plan_and_maps()
     findings = compared(scope, plan, maps, scope.partitions(plan), last=work.run.last)
     wrong = [finding for finding in findings.values() if not finding.is_equal]
     if wrong:
@@ -117,7 +117,7 @@ def verify(work: Work) -> Found:
         )
     count = sum(finding.compared for finding in findings.values())
     return Found(
-        [f"{count:,} records of {len(findings)} topic-partitions are equal on both sides"],
+        [f"{counted(count, 'record')} of {counted(len(findings), 'topic-partition')} are equal on both sides"],
         {"compared": count, "digests": {f"{topic}-{part}": found.digest for (topic, part), found in findings.items()}},
     )
 
@@ -150,11 +150,11 @@ def carry_settings(work: Work) -> Found:
     drift = sync_configs(scope.flow, topics, scope.source, scope.target, present=present)
     acls = sync_acls(scope.flow, topics, scope.source, scope.target)
     differing = sorted(topic for topic, count in drift.items() if count)
-    found = Found([f"{len(drift)} topics compared"], {"differing": differing, "acls": len(acls)})
+    found = Found([f"{counted(len(drift), 'topic')} compared"], {"differing": differing, "acls": len(acls)})
     if differing:
         found.said.append(f"settings still differ on {some(differing)}")
     if acls:
-        found.said.append(f"{len(acls)} ACLs are not on {scope.target.alias}")
+        found.said.append(f"{counted(len(acls), 'ACL')} of the source are not on {scope.target.alias}")
     return found
 
 
@@ -186,7 +186,9 @@ def move_groups(work: Work) -> Found:
         raise MirrorError(f"not moved: {some([f'{group} ({why})' for group, why in wrong.items()])}. Run it again.")
     names = {each.group for each in moves}
     return Found(
-        [f"{len(names)} groups stand at their exact places on {scope.target.alias} ({len(moves)} offsets)"],
+        [
+            f"{counted(len(names), 'group')} moved to the exact place on {scope.target.alias} ({counted(len(moves), 'offset')})"
+        ],
         {"groups": sorted(names), "offsets": len(moves)},
     )
 
@@ -205,7 +207,7 @@ def _left(work: Work) -> list[Group]:
         active = [group.name for group in groups if not is_idle(group.state)]
         if not active:
             return groups
-        work.say(f"{len(active)} groups still have members on {work.scope.source.alias}: {some(active)}")
+        work.say(f"members of {counted(len(active), 'group')} are still on {work.scope.source.alias}: {some(active)}")
         if time.monotonic() > deadline:
             raise MirrorError(
                 f"{some(active)} still have members on {work.scope.source.alias} after {work.within_s:.0f} s. Stop them, and run "
@@ -258,7 +260,7 @@ def start_reverse(work: Work) -> Found:
         raise MirrorError(
             f"no process replicates {back.flow.name}. Start 'kafka-mirror run', and run the same command again."
         )
-    said = [f"{back.flow.name} replicates {len(plan.partitions)} topic-partitions"]
+    said = [f"{back.flow.name} replicates {counted(len(plan.partitions), 'topic-partition')}"]
     if left:
         said.append(f"of it stays paused: {some(left)} (kafka-mirror positions resume)")
     return Found(said, {"resumed": [pattern for pattern in known.patterns if pattern not in left]})
@@ -268,23 +270,25 @@ def open_target(work: Work) -> Found:
     """Take away the fence that an earlier switch the other way put on the target's topics."""
     scope = work.scope
     if scope.back is None:
-        return Found(["no fence of an earlier switch stands on the target"])
+        return Found([f"no fence of an earlier switch stands on {scope.target.alias}"])
     back = scope.reversed()
     runs = Journal(back.flow, back.target).runs()
     earlier = {acl for run in runs if not run.is_aborted for acl in acls_of(run)}
     acls = sorted(earlier & scope.target.topic_acls())
     fence.lifted(scope.target, acls)
     if not acls:
-        return Found(["no fence of an earlier switch stands on the target"])
+        return Found([f"no fence of an earlier switch stands on {scope.target.alias}"])
     topics = sorted({acl.topic for acl in acls})
-    return Found([f"{len(topics)} topics of {scope.target.alias} may be written again"], {"opened": topics})
+    return Found([f"{counted(len(topics), 'topic')} of {scope.target.alias} may be written again"], {"opened": topics})
 
 
 def undo_fence(work: Work) -> Found:
     """Take away the fence of this run."""
     acls = acls_of(work.run)
     fence.lifted(work.scope.source, acls)
-    return Found([f"{len({acl.topic for acl in acls})} topics of {work.scope.source.alias} may be written again"])
+    return Found(
+        [f"{counted(len({acl.topic for acl in acls}), 'topic')} of {work.scope.source.alias} may be written again"]
+    )
 
 
 def acls_of(run: Run) -> list[Acl]:

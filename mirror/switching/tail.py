@@ -13,6 +13,7 @@ from mirror.flows.stored_positions import read_positions
 from mirror.kafka.errors import KafkaError
 from mirror.kafka.internal_topics import read_topic
 from mirror.lag.cluster_offsets import log_ends
+from mirror.lag.text import counted
 from mirror.model.flow_plan import Key
 from mirror.model.records import Record
 from mirror.runtime.logs import in_words
@@ -51,7 +52,7 @@ def write_tail(work: Work) -> Found:
     topics = sorted({topic for topic, _ in tails})
     return Found(
         [
-            f"{sum(counts.values()):,} records on {back.source.alias} never crossed: {fence.named(counts)}",
+            f"{counted(sum(counts.values()), 'record')} of {back.source.alias} never crossed: {fence.named(counts)}",
             f"they are in {file}",
             f"their topics stay paused in {back.flow.name}: 'kafka-mirror positions resume' lets them cross",
         ],

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from mirror.lag.text import duration
+from mirror.lag.text import counted, duration
 from mirror.runtime.text_columns import aligned, one_line
 from mirror.switching.moved_groups import Moved
 from mirror.switching.preflight import Ahead, sentences
-from mirror.switching.run import STEPS, Run, RunState, Step, StepState
+from mirror.switching.run import STEPS, Kind, Run, RunState, Step, StepState
 
 SHOWN = 20  # of many lines
 MOVES = ("group", "topic", "partition", "offset", "goes on in", "before", "after")
@@ -28,9 +28,21 @@ DOES: dict[Step, str] = {
 }
 
 
+DOES_LOST: dict[Step, str] = {
+    Step.GROUPS: "move each group to where its last checkpoint leads",
+    Step.OPEN: "let producers write on {target}, where an earlier switch back has fenced it",
+}
+
+
+def _does(run: Run, step: Step) -> str:
+    source, _, target = run.flow.partition("->")
+    said = DOES_LOST.get(step, DOES[step]) if run.kind is Kind.FAIL_OVER else DOES[step]
+    return said.format(source=source, target=target, last=run.last)
+
+
 def ahead_text(run: Run, ahead: Ahead) -> str:
     """Return what lies ahead: topics, groups, costs, steps, and what forbids it."""
-    source, _, target = run.flow.partition("->")
+    source = run.flow.partition("->")[0]
     rows = [("topic", "remote topic", "partitions", "missing", "waits")]
     for each in ahead.topics[:SHOWN]:
         missing = "unknown" if each.missing is None else f"{each.missing:,}"
@@ -38,14 +50,11 @@ def ahead_text(run: Run, ahead: Ahead) -> str:
     lines = [f"{run.kind.value} {run.flow}", *_indented(aligned(rows, right=(2, 3)).splitlines())]
     if more := len(ahead.topics) - SHOWN:
         lines += [f"  and {more:,} more topics"] if more > 0 else []
-    groups = f"{len(ahead.groups):,} groups" + (
+    groups = counted(len(ahead.groups), "group") + (
         f", {len(ahead.active):,} with members on {source}" if ahead.active else ""
     )
     lines += ["", *_indented([groups, *sentences(ahead)]), "", "steps"]
-    lines += [
-        f"  {_mark(run.step(step).state)} {step.value:<9} {DOES[step].format(source=source, target=target, last=run.last)}"
-        for step in STEPS[run.kind]
-    ]
+    lines += [f"  {_mark(run.step(step).state)} {step.value:<9} {_does(run, step)}" for step in STEPS[run.kind]]
     lines += [f"warning: {warning}" for warning in ahead.warnings]
     lines += [f"blocked: {block}" for block in ahead.blocks]
     return "\n".join(lines) + "\n"
@@ -66,12 +75,24 @@ def run_text(run: Run, moves: Sequence[Moved]) -> str:
         first, *others = record.said or (record.state.value,)
         lines.append(f"  {_mark(record.state)} {step.value:<9} {took:>8}  {one_line(first)}")
         lines += [f"{'':23}{one_line(sentence)}" for sentence in others]
-    if moves:
-        rows = [MOVES, *(tuple("-" if cell is None else str(cell) for cell in each) for each in moves[:SHOWN])]
-        lines += ["", *_indented(aligned(rows, right=(2, 3, 5, 6)).splitlines())]
-        if len(moves) > SHOWN:
-            lines.append(f"  and {len(moves) - SHOWN:,} more; --json has all")
+    lines += moves_lines(moves)
     return "\n".join(lines) + "\n"
+
+
+def end_text(run: Run, moves: Sequence[Moved]) -> str:
+    """Return how a run ended, for who has watched its steps."""
+    whole_s = took_s(run)
+    ended = f"{run.state.value}" + (f" in {duration(whole_s)}" if whole_s is not None else "")
+    return "\n".join([f"{run.kind.value} {run.flow}: {ended} ({run.id})", *moves_lines(moves)]) + "\n"
+
+
+def moves_lines(moves: Sequence[Moved]) -> list[str]:
+    """Return where groups went, the first few."""
+    if not moves:
+        return []
+    rows = [MOVES, *(tuple("-" if cell is None else str(cell) for cell in each) for each in moves[:SHOWN])]
+    more = [f"  and {len(moves) - SHOWN:,} more; --json has all"] if len(moves) > SHOWN else []
+    return ["", *_indented(aligned(rows, right=(2, 3, 5, 6)).splitlines()), *more]
 
 
 def took_s(run: Run) -> float | None:

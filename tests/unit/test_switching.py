@@ -19,7 +19,7 @@ from mirror.lag.rows import LagRow
 from mirror.model.mm2_records import Checkpoint
 from mirror.model.offset_map import OffsetMap
 from mirror.model.offset_map import Run as MapRun
-from mirror.policy.topic_acls import Acl
+from mirror.policy.topic_acls import Acl, allowances, denials, judged
 from mirror.switching import conductor, fence, lost, moved_groups, steps
 from mirror.switching.conductor import Conduct, abort, conduct, unfinished
 from mirror.switching.journal import TakenOverError
@@ -200,7 +200,7 @@ def test_a_fence_keeps_nobody_from_reading_not_even_for_a_moment():
         remove_acls=lambda acls: asked.append(("remove", {acl.operation for acl in acls})) or dict.fromkeys(acls, ""),
     )
     acls = fence.lacking(cluster, ["bare", "has"], keeps_readers=True)
-    assert [acl for acl in acls if acl.topic == "has"] == fence.denials(["has"])
+    assert [acl for acl in acls if acl.topic == "has"] == denials(["has"])
     assert {(acl.operation, acl.permission) for acl in acls if acl.topic == "bare"} == {
         ("READ", "ALLOW"),
         ("DESCRIBE_CONFIGS", "ALLOW"),
@@ -215,8 +215,8 @@ def test_a_fence_keeps_nobody_from_reading_not_even_for_a_moment():
 
 
 def test_what_is_denied_already_is_not_ours_to_take_away():
-    cluster: Any = SimpleNamespace(topic_acls=lambda: set(fence.denials(["t"])), without_acls=lambda _: [])
-    assert fence.lacking(cluster, ["t", "u"], keeps_readers=True) == fence.denials(["u"])
+    cluster: Any = SimpleNamespace(topic_acls=lambda: set(denials(["t"])), without_acls=lambda _: [])
+    assert fence.lacking(cluster, ["t", "u"], keeps_readers=True) == denials(["u"])
 
 
 def test_a_writer_that_does_not_stop_is_named(monkeypatch):
@@ -304,11 +304,10 @@ def test_behind_a_switch_it_says_what_was_done_when_and_where_groups_went():
     assert took_s(RUN) is None
 
 
-def test_offsets_that_a_mirror_put_there_are_left_alone(monkeypatch):
+def test_offsets_that_a_mirror_put_there_are_left_alone():
     maps = SimpleNamespace(maps={("t", 0): SimpleNamespace(translate=lambda offset: offset + 1)})
     plan = SimpleNamespace(partitions=[SimpleNamespace(topic="t", partition=0, remote_topic="a.t")])
-    monkeypatch.setattr(moved_groups, "plan_and_maps", lambda _: (plan, maps))
-    scope: Any = SimpleNamespace(flow="a->b", back=None)
+    scope: Any = SimpleNamespace(plan_and_maps=lambda: (plan, maps), back=None)
     read, unread = (
         Group("read", "Empty", {("t", 0): 5, ("u", 0): 7}),
         Group("unread", "Empty", {("t", 0): 5}, mirrored={("t", 0)}),
@@ -340,9 +339,9 @@ def test_a_gap_counts_what_was_seen_and_says_what_nobody_saw():
     assert lost.gap("t", 3, None, -1, SEEN)["missing"] is None, "no position is known"
     said = lost.gap_sentences([known, blind], now_s=1010.0)
     assert said == [
-        "4 records were seen on the source and are not on the target: t-0 (+4)",
+        "4 records seen on the source and not on the target: t-0 (+4)",
         "what was written in the last 10.0 s nobody has seen, and is not counted",
-        "of 1 topic-partitions nobody here has seen where their logs ended",
+        "of 1 topic-partition nobody here has seen where the log ended",
     ]
 
 
@@ -371,3 +370,20 @@ def test_every_kind_pauses_its_flow_behind_the_groups_and_ends():
             run = run.with_step(step, state=StepState.DONE)
         assert run.state is RunState.DONE
         assert all(steps.does(kind, step) for step in order)
+
+
+def test_a_fence_is_not_carried_over_to_the_remote_topic_where_it_would_keep_the_mirror_out():
+    own = Acl("t", "User:reader", "*", "READ", "ALLOW")
+    on_source = {own, *denials(["t"]), *allowances(["t", "u"])}
+    wanted = {verdict.wanted for verdict in judged(on_source, {"t": "a.t", "u": "a.u"})} - {None}
+    # What lets everybody read a topic that is not fenced is its owner's.
+    assert wanted == {own._replace(topic="a.t"), *allowances(["a.u"])}
+
+
+def test_a_source_that_is_lost_has_steps_and_costs_of_its_own():
+    run = replace(RUN, kind=Kind.FAIL_OVER)
+    text = ahead_text(run, replace(AHEAD, is_source_lost=True, warnings=(), blocks=()))
+    assert "seen on the source and not on the target: 30 records" in text
+    assert "should take" not in text
+    assert "move each group to where its last checkpoint leads" in text
+    assert text.endswith("let producers write on b, where an earlier switch back has fenced it\n")

@@ -1,0 +1,214 @@
+"""Run `./demo --failover`: a load and a consumer group go over to the other cluster and come back; then everything is counted."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from confluent_kafka import Consumer, TopicPartition
+
+from mirror.embedded import jars
+from mirror.embedded.broker import Broker, free_port
+from mirror.embedded.compare import compare
+from mirror.embedded.load import TOPICS, Load
+from mirror.errors import MirrorError
+from mirror.lag.text import duration
+
+SETTINGS = """\
+clusters = primary, backup
+primary.bootstrap.servers = {primary}
+backup.bootstrap.servers = {backup}
+primary->backup.enabled = true
+primary->backup.topics = demo\\\\..*
+backup->primary.enabled = true
+backup->primary.topics = demo\\\\..*
+replication.factor = 1
+checkpoints.topic.replication.factor = 1
+offset-syncs.topic.replication.factor = 1
+heartbeats.topic.replication.factor = 1
+tasks.max = 2
+refresh.topics.interval.seconds = 2
+emit.checkpoints.interval.seconds = 5
+mirror.metrics.listen = 127.0.0.1:{port}
+mirror.state.dir = {state}
+mirror.poll.interval.ms = 1000
+mirror.window.ms = 5000
+"""
+FLOW = "primary->backup"
+GROUP = "demo-billing"
+KEPT = [
+    topic.name for topic in TOPICS if not topic.config
+]  # compaction takes records away, which nobody can count then
+STARTS_S = 120.0
+READS_S = 60.0
+
+
+def failover_demo(*, seconds: float, rate: int) -> int:
+    """Switch over and back under a load of so many records/s, each side serving so many seconds; return 0 if all is right."""
+    jars.resolve()
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kafka-mirror-failover-")))
+        print("starting clusters primary and backup ...", flush=True)
+        primary = stack.enter_context(Broker.start("primary", folder / "primary"))
+        backup = stack.enter_context(Broker.start("backup", folder / "backup"))
+        file = folder / "connect-mirror-maker.properties"
+        addresses = {"primary": primary.bootstrap, "backup": backup.bootstrap}
+        file.write_text(SETTINGS.format(**addresses, port=free_port(), state=folder / "state"))
+        print("starting the mirror, in both directions ...", flush=True)
+        stack.enter_context(_mirroring(file, folder / "mirror.log"))
+        group = _Group()
+        with Load(primary.bootstrap, records_per_s=rate, late_after_s=0) as load:
+            _await_served(file)
+            _serve("primary", group, primary, {"primary": "", "backup": "backup."}, seconds)
+            _conduct("switch", file, load, group)
+        with Load(backup.bootstrap, records_per_s=rate, late_after_s=0) as load:
+            _serve("backup", group, backup, {"backup": "", "primary": "primary."}, seconds)
+            _conduct("switch-back", file, load, group)
+        with Load(primary.bootstrap, records_per_s=rate, late_after_s=0) as load:
+            _serve("primary", group, primary, {"primary": "", "backup": "backup."}, seconds)
+        return _verdict(folder / "state" / "switches", primary, backup, group)
+
+
+@contextmanager
+def _mirroring(file: Path, log: Path) -> Iterator[None]:
+    command = [sys.executable, "-m", "mirror.cli", "run", str(file)]
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=out, cwd=file.parent)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def _await_served(file: Path) -> None:
+    """Wait until a switch would begin."""
+    command = [sys.executable, "-m", "mirror.cli", "switch", str(file), FLOW, "--dry-run"]
+    deadline = time.monotonic() + STARTS_S
+    while (done := subprocess.run(command, capture_output=True, text=True, check=False)).returncode:
+        if time.monotonic() > deadline:
+            raise MirrorError(f"the mirror has not begun: {(done.stdout + done.stderr).strip()}")
+        time.sleep(1)
+
+
+def _serve(name: str, group: _Group, cluster: Broker, origins: Mapping[str, str], seconds: float) -> None:
+    print(f"\n{name} serves: records are written there, and group {GROUP} reads them", flush=True)
+    group.read(cluster.bootstrap, origins)
+    time.sleep(seconds)
+    print(f"group {GROUP} has read {group.count:,} records", flush=True)
+
+
+def _conduct(command: str, file: Path, load: Load, group: _Group) -> None:
+    """Run a switch as an operator does: stop the producers when it asks for that, and the readers when they are level."""
+    print(f"\n$ kafka-mirror {command} FILE '{FLOW}' --yes", flush=True)
+    arguments = [sys.executable, "-m", "mirror.cli", command, str(file), FLOW, "--yes"]
+    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    on_line: dict[str, Callable[[], None]] = {"fence ...": load.stop, "groups ...": group.leave}
+    for line in process.stdout:
+        print(line, end="", flush=True)
+        on_line.get(line.strip(), lambda: None)()
+    if process.wait():
+        raise MirrorError(f"{command} ended with {process.returncode}")
+
+
+class _Group:
+    """A consumer group with one member at a time: what it has read, by the cluster that it was written on."""
+
+    def __init__(self) -> None:
+        self.found: Counter[tuple[object, ...]] = Counter()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def count(self) -> int:
+        """Records, with those that were read again."""
+        return self.found.total()
+
+    def read(self, bootstrap: str, origins: Mapping[str, str]) -> None:
+        """Read on a cluster; `origins` are the prefixes of topics there, by the cluster that they were written on."""
+        topics = {f"{prefix}{topic}": (origin, topic) for origin, prefix in origins.items() for topic in KEPT}
+        self._stop.clear()
+        self._thread = threading.Thread(target=self._run, args=(bootstrap, topics), name="group", daemon=True)
+        self._thread.start()
+
+    def leave(self) -> None:
+        """Commit, and leave the group."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(READS_S)
+
+    def _run(self, bootstrap: str, topics: Mapping[str, tuple[str, str]]) -> None:
+        options = {
+            "bootstrap.servers": bootstrap,
+            "group.id": GROUP,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "topic.metadata.refresh.interval.ms": 2000,
+            "log_level": 0,
+        }
+        consumer = Consumer(options, error_cb=lambda _: None)
+        consumer.subscribe(list(topics))
+        while not self._stop.is_set():
+            messages = [message for message in consumer.consume(2000, 0.3) if message.error() is None]
+            for message in messages:
+                place = (*topics[str(message.topic())], message.partition(), message.timestamp()[1])
+                self.found[*place, message.key(), message.value()] += 1
+            if messages:
+                consumer.commit(asynchronous=False)
+        consumer.close()
+
+
+def _verdict(reports: Path, primary: Broker, backup: Broker, group: _Group) -> int:
+    """Compare both sides, and what the group has read with what was written."""
+    everything = [topic.name for topic in TOPICS]
+    time.sleep(2)
+    there = compare(
+        primary.bootstrap, backup.bootstrap, {topic: f"primary.{topic}" for topic in everything}, is_live=True
+    )
+    back = compare(
+        backup.bootstrap, primary.bootstrap, {topic: f"backup.{topic}" for topic in everything}, is_live=True
+    )
+    written = _written(primary) + _written(backup)
+    deadline = time.monotonic() + READS_S
+    while group.count < written and time.monotonic() < deadline:
+        time.sleep(0.2)
+    group.leave()
+    twice = group.count - len(group.found)
+    lost = written - len(group.found)
+    for difference in (*there.differences, *back.differences):
+        print(f"  {difference}")
+    for report in sorted(reports.glob("*.json")):
+        run = json.loads(report.read_text())
+        steps = [step for step in run["steps"].values() if step["ended_s"]]
+        took_s = max(step["ended_s"] for step in steps) - min(step["began_s"] for step in steps)
+        ends = {(topic, part): end for topic, part, end in run["steps"]["fence"]["facts"]["ends"]}
+        positions = {(topic, part): at for topic, part, at in run["steps"]["drain"]["facts"]["positions"]}
+        missing = sum(max(0, end - positions.get(place, 0)) for place, end in ends.items())
+        print(f"{run['kind']}: RTO {duration(took_s)}, RPO {missing:,} records")
+    is_equal = there.equal and back.equal and not lost and not twice
+    compared = f"{there.records + back.records:,} records compared on both sides"
+    read = f"group {GROUP} read {len(group.found):,} of {written:,} records, {twice} of them twice"
+    print(f"{'EQUAL' if is_equal else 'NOT EQUAL'}: {compared}; {read}")
+    return 0 if is_equal and written else 1
+
+
+def _written(cluster: Broker) -> int:
+    """Count the records of the topics that were written on a cluster itself."""
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "count", "log_level": 0})
+    count = 0
+    for topic in TOPICS:
+        if topic.name in KEPT:
+            for partition in range(topic.partitions):
+                low, high = consumer.get_watermark_offsets(TopicPartition(topic.name, partition), timeout=20)
+                count += high - low
+    consumer.close()
+    return count

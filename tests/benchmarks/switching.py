@@ -1,0 +1,83 @@
+"""How long a switch takes with many groups on many topic-partitions. `python -m tests.benchmarks.switching`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+from confluent_kafka import Consumer, TopicPartition
+
+from mirror.embedded.broker import Broker
+from tests.integration.appliance import RunningAppliance
+from tests.integration.records import create, rows, write
+from tests.waiting import eventually
+
+TOPIC = "orders"
+EXTRA = "emit.checkpoints.enabled = true\nemit.checkpoints.interval.seconds = 600\n"
+
+
+def commit(cluster: Broker, group: str, partitions: int) -> None:
+    """Let a group stand in the middle of each topic-partition."""
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group, "enable.auto.commit": False})
+    consumer.commit(offsets=[TopicPartition(TOPIC, part, 3) for part in range(partitions)], asynchronous=False)
+    consumer.close()
+
+
+def measured(groups: int, partitions: int) -> dict[str, float]:
+    """Return the seconds of each step of a switch with so many groups on so many topic-partitions, five records in each."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        primary, backup = (stack.enter_context(Broker.start(name, folder / name)) for name in ("primary", "backup"))
+        create(primary, TOPIC, partitions)
+        write(primary, TOPIC, rows(5), range(partitions))
+        for number in range(groups):
+            commit(primary, f"group-{number:03d}", partitions)
+        appliance = RunningAppliance(
+            folder, primary=primary.bootstrap, backup=backup.bootstrap, topics=TOPIC, extra=EXTRA
+        )
+        stack.enter_context(appliance)
+        eventually(
+            lambda: sum(appliance.served("record_count_total")) == 5 * partitions,
+            within_s=300,
+            because="all has crossed",
+        )
+        command = [
+            sys.executable,
+            "-m",
+            "mirror.cli",
+            "migrate",
+            str(appliance.file),
+            "primary->backup",
+            "--yes",
+            "--json",
+        ]
+        began = time.perf_counter()
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=appliance.environment)
+        whole_s = time.perf_counter() - began
+        run = json.loads(done.stdout)
+        assert len(run["moves"]) == groups * partitions
+        assert all(move["after"] == 3 for move in run["moves"])
+        steps = {name: step["ended_s"] - step["began_s"] for name, step in run["steps"].items()}
+        return {**steps, "all steps": sum(steps.values()), "with looking ahead and the report": whole_s}
+
+
+def main() -> None:
+    """Print a Markdown table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--groups", type=int, default=100)
+    parser.add_argument("--partitions", type=int, default=1_000)
+    asked = parser.parse_args()
+    found = measured(asked.groups, asked.partitions)
+    print(f"{asked.groups} groups x {asked.partitions:,} topic-partitions\n\n| step | s |\n|---|---|")
+    for name, seconds in found.items():
+        print(f"| {name} | {seconds:.1f} |")
+
+
+if __name__ == "__main__":
+    main()
