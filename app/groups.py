@@ -10,6 +10,7 @@ import streamlit as st
 from app.failovers import answers
 from app.inspection import exposition, settings
 from app.session import live, plain
+from app.switches import draw_switches
 from app.tables import failovers, readiness_table
 from mirror.lag.failover import Answer
 from mirror.lag.flow_summary import at_least, summaries
@@ -30,6 +31,12 @@ def _draw(snapshot: Snapshot) -> None:
         draw = {Answer.GO: st.success, Answer.GO_WITH_LOSS: st.warning, Answer.NO: st.error}[answer.answer]
         reasons = [*answer.vetoes, *answer.costs, *answer.unknowns]
         draw(f"**{plain(answer.flow)}: {answer.answer.words}**" + "".join(f"\n- {plain(reason)}" for reason in reasons))
+    _groups(snapshot)
+    draw_switches(up={alias for alias, is_up in snapshot.clusters if is_up})
+
+
+def _groups(snapshot: Snapshot) -> None:
+    """Draw what a fail-over would mean for each consumer group."""
     found = failovers(snapshot)
     silent = [alias for alias, is_up in snapshot.clusters if not is_up]
     if not found and silent:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import subprocess
+import sys
 import tempfile
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,7 @@ from playwright.sync_api import Browser, ViewportSize
 from dashboards.boards import boards
 from dashboards.preview import preview
 from tests.benchmarks.inspector import made_up_pages
-from tests.integration.incident import BACK, TOPICS, watched
+from tests.integration.incident import BACK, TOPICS, Watched, watched
 from tests.integration.inspector import launched, serving
 from tests.integration.test_boards_live import store
 
@@ -23,6 +26,7 @@ SCREEN = ViewportSize(width=1440, height=900)
 PHONE = ViewportSize(width=390, height=844)
 DRAWN_MS = 7000  # what a page needs to draw its tables
 LEVEL_S = 240.0  # how long all is well before the incident
+SWITCH_S = 12.0  # until a switch waits for who still writes
 PACE = 3  # the alerts' times are divided by it
 STALLED = "payments"
 
@@ -50,6 +54,9 @@ def picture_pages(browser: Browser) -> None:
         time.sleep(LEVEL_S)
         picture("inspector-healthy")
         picture("inspector-lag", "/lag")
+        with _switching(scene):
+            time.sleep(SWITCH_S)
+            picture("inspector-switch", "/groups")
         scene.refuse(STALLED)
         alert = scene.await_alert("KafkaMirrorStalled", within_s=900 / PACE + 120)
         picture("inspector-stalled")
@@ -78,6 +85,19 @@ def picture_pages(browser: Browser) -> None:
         file.write_text(settings.replace(",".join(TOPICS), "none-of-this").replace(f"topics = {BACK}", "topics = none"))
         with serving(file, folder / "empty.log") as empty:
             _picture(browser, "inspector-empty", empty)
+
+
+@contextmanager
+def _switching(scene: Watched) -> Iterator[None]:
+    """Begin a switch, whose producers do not stop; take it back at the end."""
+    command = [sys.executable, "-m", "mirror.cli", "switch", str(scene.appliance.file), "primary->backup", "--yes"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=scene.appliance.environment)
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait(20)
+        subprocess.run([*command, "--abort"], check=True, env=scene.appliance.environment)
 
 
 def picture_size(browser: Browser) -> None:

@@ -133,6 +133,11 @@ def _done(scope: Scope, journal: Journal, run: Run, step: Step, how: Conduct) ->
 
 
 def _work(scope: Scope, journal: Journal, run: Run, how: Conduct) -> Work:
+    def say(sentence: str) -> None:
+        journal.tell(sentence)
+        _indented(how.say)(sentence)
+
+    journal.tell("")
     return Work(
         scope=scope,
         run=run,
@@ -141,7 +146,7 @@ def _work(scope: Scope, journal: Journal, run: Run, how: Conduct) -> Work:
         window_ms=how.window_ms,
         folder=how.folder,
         seen=how.seen,
-        say=_indented(how.say),
+        say=say,
     )
 
 

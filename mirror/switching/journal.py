@@ -26,7 +26,7 @@ from mirror.switching.moved_groups import Moved
 from mirror.switching.run import Run, RunState
 
 TOPIC = "mm2-switches.{source}.internal"  # MirrorMaker's own rule takes it for internal, so nobody mirrors it
-RUN, MOVES, CONDUCTOR = "run/", "moves/{}/", "conductor"  # keys: a run's, a group's of a run, who conducts
+RUN, MOVES, CONDUCTOR = "run/", "moves/{}/", "conductor"  # keys: a run's, a group's of a run, what is said last
 BEAT_S = 2.0
 LOOK_S = 3 * BEAT_S  # a conductor that has written nothing for so long is gone
 WITHIN_S = 20.0
@@ -50,11 +50,16 @@ class Journal:
         self._beat: threading.Thread | None = None
         self._run: Run | None = None
         self._lost: KafkaException | None = None
+        self._said = ""
 
     def runs(self) -> list[Run]:
         """Return all runs, oldest first; raises ClusterUnavailable."""
         found = (Run.parse(value) for value in self._records(RUN).values())
         return sorted(found, key=lambda run: run.began_s)
+
+    def progress(self) -> str:
+        """Return what the conductor said last, "" where nobody has conducted; raises ClusterUnavailable."""
+        return self._records(CONDUCTOR).get(CONDUCTOR, "")
 
     def moves(self, run: Run) -> list[Moved]:
         """Return the moves of groups that a run has kept; raises ClusterUnavailable."""
@@ -138,6 +143,10 @@ class Journal:
             kept = {MOVES.format(run.id) + group: json.dumps(found) for group, found in by_group.items()}
             self._write({**kept, RUN + run.id: run.text()})
 
+    def tell(self, sentence: str) -> None:
+        """Say what is waited for; the next beat keeps it for who looks from elsewhere."""
+        self._said = sentence
+
     def check(self) -> None:
         """Raise TakenOverError as soon as another conductor is known to write: before anything is changed."""
         if self._lost is not None:
@@ -148,7 +157,7 @@ class Journal:
             with self._lock:
                 if self._lost is None:
                     try:
-                        self._write({CONDUCTOR: self.kept.by})
+                        self._write({CONDUCTOR: self._said})
                     except MirrorError:
                         return  # `check` and the next `save` tell
 

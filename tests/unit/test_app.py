@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import inspection
+from app import inspection, switches
 from app.incidents import incident_table
 from app.past import HAPPENED, Said, Span
 from app.tables import (
@@ -26,9 +27,12 @@ from metrics.exporter import serve
 from metrics.recorder import Recorder
 from metrics.reports import CheckpointReport
 from metrics.verdict import Sample, Status
-from mirror.config.settings import Mirror, Settings
+from mirror.config.load import load
+from mirror.config.settings import Flow, Mirror, Settings
 from mirror.lag.flow_summary import summaries, worst_first
 from mirror.lag.rows import LagRow, Snapshot
+from mirror.switching.journal import Journal
+from mirror.switching.run import STEPS, Kind, Run, Step, StepState
 from tests.unit.test_metrics import report, text
 
 MAIN = str(Path(__file__).resolve().parents[2] / "app" / "main.py")
@@ -87,10 +91,10 @@ def one_page(name: str) -> None:
     importlib.import_module(f"app.{name}").page()
 
 
-def opened(monkeypatch, snapshot: Snapshot, page: str = "", **own) -> AppTest:
+def opened(monkeypatch, snapshot: Snapshot, page: str = "", *, flows: tuple[Flow, ...] = (), **own) -> AppTest:
     """A page over one snapshot; `own` are settings `mirror.*` of the file."""
     watch = Watch(Polls(snapshot), every_s=3600)
-    settings = Settings(flows=(), heartbeat_flows=(), mirror=Mirror(**own), ignored=(), ignored_why={})
+    settings = Settings(flows=flows, heartbeat_flows=(), mirror=Mirror(**own), ignored=(), ignored_why={})
     monkeypatch.setattr(inspection, "_watch", lambda: watch)
     monkeypatch.setattr(inspection, "_settings", lambda: settings)
     inspection._exposition.cache_clear()
@@ -367,3 +371,46 @@ def test_settings_that_differ_are_those_of_the_flow_and_topic():
     assert differing_settings(text, "a->b", "a.t") == 2
     assert differing_settings(text, "a->c", "a.t") == 0
     assert differing_settings(text, "a->b", "a.other") is None
+
+
+def test_the_fail_over_page_shows_a_switch_as_it_goes(monkeypatch, tmp_path):
+    file = tmp_path / "m.properties"
+    file.write_text(
+        "clusters=a,b\na.bootstrap.servers=a:1\nb.bootstrap.servers=b:1\na->b.enabled=true\na->b.topics=p.*\n"
+    )
+    flows = load(file).flows
+    begun = time.time() - 30
+    run = Run(
+        id="r2",
+        flow="a->b",
+        kind=Kind.SWITCH,
+        topics="",
+        groups="",
+        last=9,
+        by="sre@host:1",
+        version="1",
+        began_s=begun,
+    )
+    over = run
+    for step in STEPS[Kind.SWITCH]:
+        over = over.with_step(
+            step, state=StepState.DONE, began_s=begun, ended_s=begun + 4, said=(f"{step.value} was done",)
+        )
+    now = run.with_step(Step.FENCE, state=StepState.DONE, began_s=begun, ended_s=begun + 5, said=("denied",))
+    now = now.with_step(Step.DRAIN, state=StepState.RUNNING, began_s=begun + 5)
+    switches._read.clear()
+    monkeypatch.setattr(Journal, "runs", lambda _: [replace(over, id="r1"), now])
+    monkeypatch.setattr(Journal, "progress", lambda _: "7 records of 1 topic-partition wait")
+    snapshot = Snapshot(time_s=0.0, rows=(flow("payments", 3),), clusters=(("a", True), ("b", True)))
+    test = opened(monkeypatch, snapshot, "groups", flows=flows)
+    said = everything(test)
+    assert "switch a\\-\\>b: not ended" in said
+    assert "now: 7 records of 1 topic\\-partition wait" in said
+    steps = next(frame.value for frame in test.dataframe if "Step" in frame.value)
+    assert list(steps["Step"]) == [step.value for step in STEPS[Kind.SWITCH]]
+    assert list(steps["State"][:3]) == ["● done", "▶ running", "○ waiting"]
+    assert steps["Took"][0] == "5.0 s"
+    assert steps["Took"][1].startswith("for 25")
+    switches._read.clear()
+    silent = replace(snapshot, clusters=(("a", True), ("b", False)))
+    assert "does not answer" in everything(opened(monkeypatch, silent, "groups", flows=flows))

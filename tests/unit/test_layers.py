@@ -14,8 +14,9 @@ PACKAGES = ("app", "dashboards", "metrics", "mirror")
 FLOORS = (
     ("cli",),
     ("commands",),
-    ("appliance", "switching"),
-    ("verification", "app"),
+    ("appliance", "app"),
+    ("switching",),
+    ("verification",),
     ("spark",),
     ("lag",),
     ("checkpoints",),

@@ -87,6 +87,8 @@ class Kept:
 
     def check(self) -> None: ...
 
+    def tell(self, sentence: str) -> None: ...
+
 
 @pytest.fixture
 def done(monkeypatch):

@@ -1,0 +1,105 @@
+"""Show the switches of each flow: the last one with its steps, live while it is conducted, and the ones before."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence, Set
+
+import pandas as pd
+import streamlit as st
+
+from app.inspection import settings
+from app.session import ROW_HEIGHT, plain
+from mirror.config.settings import Flow
+from mirror.errors import MirrorError
+from mirror.kafka.admin import Admin
+from mirror.lag.text import duration
+from mirror.switching.journal import Journal
+from mirror.switching.run import STEPS, Run, RunState, StepRecord, StepState
+from mirror.switching.text import took_s
+
+SHAPES = {
+    StepState.WAITING: "○ waiting",
+    StepState.RUNNING: "▶ running",
+    StepState.DONE: "● done",
+    StepState.FAILED: "✖ failed",
+    StepState.UNDONE: "◀ undone",
+}
+KEPT_S = 5.0  # how long what was read is shown to all viewers
+
+
+def draw_switches(*, up: Set[str]) -> None:
+    """Draw what the flows' targets keep of switches, as far as they are `up`, by their aliases."""
+    st.subheader("Switches", anchor=False)
+    is_any = False
+    for flow in settings().flows:
+        if flow.target.alias not in up:
+            st.caption(f"{plain(flow.target.alias)}, which keeps the switches of {plain(flow.name)}, does not answer.")
+            continue
+        try:
+            runs, progress = _read(flow.name)
+        except (MirrorError, ValueError) as error:
+            st.warning(plain(f"{flow.name}: {error}"))
+            continue
+        if runs:
+            is_any = True
+            _last(runs[-1], progress)
+        if runs[1:]:
+            with st.expander(f"Switches of {flow.name} before", expanded=False):
+                earlier = runs_table(runs[-2::-1])
+                st.dataframe(earlier, hide_index=True, row_height=ROW_HEIGHT, alt="Earlier switches, the newest first")
+    if not is_any:
+        st.caption("None yet. 'kafka-mirror switch FILE A->B --dry-run' says what one would do now: docs/failover.md.")
+
+
+def _last(run: Run, progress: str) -> None:
+    draw = {RunState.DONE: st.success, RunState.ABORTED: st.info}.get(run.state, st.warning)
+    began = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(run.began_s))
+    whole_s = took_s(run)
+    said = f"**{run.kind.value} {plain(run.flow)}: {run.state.value}**, begun {began} by {plain(run.by)}"
+    said += f", {duration(whole_s)} in all" if whole_s is not None else ""
+    draw(said + (f"\n\nnow: {plain(progress)}" if progress and run.state is RunState.OPEN else ""))
+    frame = steps_table(run, time.time())
+    st.dataframe(frame, hide_index=True, row_height=ROW_HEIGHT, alt=f"The steps of the last switch of {run.flow}")
+
+
+def steps_table(run: Run, now_s: float) -> pd.DataFrame:
+    """Return a run's steps in their order."""
+    content = [
+        (step.value, SHAPES[record.state], _took(record, now_s), "; ".join(record.said))
+        for step in STEPS[run.kind]
+        for record in (run.step(step),)
+    ]
+    return pd.DataFrame(content, columns=["Step", "State", "Took", "What was done"])
+
+
+def runs_table(runs: Sequence[Run]) -> pd.DataFrame:
+    """Return runs, a line each."""
+    content = [
+        (
+            time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(run.began_s)),
+            run.kind.value,
+            run.state.value,
+            duration(took_s(run)),
+            run.by,
+            run.id,
+        )
+        for run in runs
+    ]
+    return pd.DataFrame(content, columns=["Begun", "Kind", "State", "Took", "By", "Run"])
+
+
+def _took(record: StepRecord, now_s: float) -> str:
+    if record.state is StepState.RUNNING and record.began_s is not None:
+        return f"for {duration(max(0.0, now_s - record.began_s))}"
+    return duration(record.took_s)
+
+
+@st.cache_data(ttl=KEPT_S, show_spinner=False)
+def _read(flow: str) -> tuple[list[Run], str]:
+    journal = _journal(next(each for each in settings().flows if each.name == flow))
+    return journal.runs(), journal.progress()
+
+
+def _journal(flow: Flow) -> Journal:
+    return Journal(flow, Admin(flow.target.alias, flow.target_admin))
