@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Collection
 
 from mirror.config.settings import Flow
@@ -12,6 +13,7 @@ from mirror.policy.topic_acls import Acl, Verdict, judged, missing
 from mirror.policy.topic_configs import Change, described
 
 log = logging.getLogger("mirror")
+SETTLE_S = 1.0
 Drift = dict[str, int]  # settings that differ, by remote topic
 
 
@@ -66,6 +68,9 @@ def sync_acls(flow: Flow, topics: list[Matched], source: Admin, target: Admin) -
     _, lacking = acl_changes(topics, source, target)
     if not flow.sync_acls.enabled:
         return dict.fromkeys(lacking, "")
+    if lacking:  # of a fence that a switch just puts up there may be a part: it is none of what the target shall have
+        time.sleep(SETTLE_S)
+        lacking = [acl for acl in acl_changes(topics, source, target)[1] if acl in lacking]
     answers = target.add_acls(lacking)
     for acl, objection in answers.items():
         if not objection:

@@ -44,7 +44,6 @@ class _Flow:
     lag: FlowLag
     questions: Questions = field(default_factory=Questions)
     retention: SourceRetention = field(default_factory=SourceRetention)
-    is_whole: bool = False  # both clusters answered the last poll
     had_failure: bool = False  # a cluster did not answer, as logged
     had_objection: bool = False  # the source refused to show positions, as logged
 
@@ -130,13 +129,13 @@ class Poller:
             plan.name, point_of(found, until_s, seen, max(statuses, default=Status.UNKNOWN), time.time())
         )
         is_whole = found.is_target_read and found.logs is not None
+        has_just_failed = bool(clusters.failures) and not flow.had_failure
         self._log_failures(plan, flow, clusters.failures, is_whole=is_whole)
         if is_whole:
             self._recorder.polled(name, now_s=time.time(), took_s=time.monotonic() - began)
         # What was seen last of a cluster that is lost is what a fail-over knows of it.
-        if time.monotonic() - self._saved_s > SAVE_EVERY_S or (flow.is_whole and not is_whole):
+        if time.monotonic() - self._saved_s > SAVE_EVERY_S or has_just_failed:
             self.save()
-        flow.is_whole = is_whole
         self.polls += 1  # last: who counts polls finds what they brought
 
     def save(self) -> None:

@@ -14,6 +14,8 @@ from mirror.runtime.logs import some
 
 QUIET_S = 5.0  # a log that has not grown for so long is written by nobody
 LOOK_S = 0.5
+ORDER = ("READ", "DESCRIBE_CONFIGS", "WRITE")
+TOPICS_AT_ONCE = 1_000  # a controller takes 10,000 changes at a time
 NO_AUTHORIZER = "SECURITY_DISABLED"
 
 
@@ -49,15 +51,21 @@ def lifted(cluster: Admin, acls: Sequence[Acl]) -> None:
     Raises:
         MirrorError: the cluster refuses.
     """
-    for together in reversed(_in_order(acls)):
-        for acl, objection in cluster.remove_acls(together).items():
+    for together in _in_order(acls):
+        for acl, objection in cluster.remove_acls(together[::-1]).items():
             if objection:
                 raise MirrorError(f"the fence of {acl.topic} on {cluster.alias} cannot be lifted: {objection}")
 
 
 def _in_order(acls: Sequence[Acl]) -> list[list[Acl]]:
-    """Return ACLs in the order in which nobody is kept from reading meanwhile: the first on a topic ends what all may do."""
-    return [[acl for acl in acls if acl.operation == operation] for operation in ("READ", "DESCRIBE_CONFIGS", "WRITE")]
+    """Return ACLs request by request, so ordered that nobody is kept from reading meanwhile, and nobody sees half of a topic's.
+
+    The first ACL of a topic ends what the cluster lets everybody do. A broker takes in what one request brings at once.
+    """
+    topics = sorted({acl.topic for acl in acls})
+    chunks = [set(topics[at : at + TOPICS_AT_ONCE]) for at in range(0, len(topics), TOPICS_AT_ONCE)]
+    ordered = sorted(acls, key=lambda acl: ORDER.index(acl.operation))
+    return [[acl for acl in ordered if acl.topic in chunk] for chunk in chunks]
 
 
 def until_quiet(

@@ -108,7 +108,9 @@ def recover_groups(work: Work) -> Found:
         raise MirrorError(f"not moved: {some([f'{group} ({why})' for group, why in wrong.items()])}. Run it again.")
     names = {each.group for each in moves}
     moved = f"{counted(len(wanted), 'offset')} moved"
-    said = [f"{counted(len(names), 'group')} go on where the last checkpoint leads on {scope.target.alias} ({moved})"]
+    said = [
+        f"{counted(len(names), 'group')} moved to where the last checkpoint leads on {scope.target.alias} ({moved})"
+    ]
     if ahead:
         said.append(f"{counted(len(ahead), 'offset')} stood there, or further, already")
     return Found(said, {"groups": sorted(names), "offsets": len(wanted)})

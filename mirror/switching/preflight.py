@@ -10,6 +10,7 @@ from metrics.verdict import Sample
 from mirror.errors import ClusterUnavailable
 from mirror.flows.stored_positions import is_served, read_positions
 from mirror.flows.sync import acl_changes, config_changes
+from mirror.kafka.admin import Admin
 from mirror.kafka.authorizer import AuthorizerUnknown, has_authorizer
 from mirror.kafka.groups import HIDDEN, Group, is_idle
 from mirror.lag.rows import LagRow
@@ -20,6 +21,7 @@ from mirror.switching.lost import last_checkpoints
 from mirror.switching.scope import Fencing, Scope
 
 STEPS_S = 15.0  # what all steps take beside draining: looking for writers, comparing, moving groups
+ANSWERS_S = 3.0  # in which a cluster that is there says so
 ALTER = "ALTER"
 
 
@@ -107,7 +109,7 @@ def looked_ahead_without_source(scope: Scope, seen: Mapping[Key, Sample]) -> Ahe
             "no poll of the appliance is kept on this machine (mirror.state.dir): nobody here knows what is missing"
         )
     try:
-        scope.source.cluster_id()
+        Admin(scope.source.alias, scope.flow.source_admin, within_s=ANSWERS_S).cluster_id()
     except ClusterUnavailable:
         pass
     else:

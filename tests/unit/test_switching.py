@@ -193,13 +193,13 @@ def test_all_is_taken_back_until_a_group_may_have_been_moved(monkeypatch):
 
 
 def test_a_fence_keeps_nobody_from_reading_not_even_for_a_moment():
-    asked: list[tuple[str, set[str]]] = []
+    asked: list[list[Acl]] = []
     cluster: Any = SimpleNamespace(
         alias="a",
         topic_acls=set,
         without_acls=lambda topics: [topic for topic in topics if topic != "has"],
-        add_acls=lambda acls: asked.append(("add", {acl.operation for acl in acls})) or dict.fromkeys(acls, ""),
-        remove_acls=lambda acls: asked.append(("remove", {acl.operation for acl in acls})) or dict.fromkeys(acls, ""),
+        add_acls=lambda acls: asked.append(list(acls)) or dict.fromkeys(acls, ""),
+        remove_acls=lambda acls: asked.append(list(acls)) or dict.fromkeys(acls, ""),
     )
     acls = fence.lacking(cluster, ["bare", "has"], keeps_readers=True)
     assert [acl for acl in acls if acl.topic == "has"] == denials(["has"])
@@ -210,10 +210,19 @@ def test_a_fence_keeps_nobody_from_reading_not_even_for_a_moment():
     }
     assert fence.denied(cluster, acls)
     fence.lifted(cluster, acls)
-    assert [operation for _, (operation,) in asked] == [
-        *("READ", "DESCRIBE_CONFIGS", "WRITE"),
-        *("WRITE", "DESCRIBE_CONFIGS", "READ"),
-    ]
+    added, removed = asked  # in one request each, which a broker takes in at once
+    assert [acl.operation for acl in added if acl.topic == "bare"] == ["READ", "DESCRIBE_CONFIGS", "WRITE"]
+    assert removed == added[::-1]
+
+
+def test_a_fence_of_many_topics_comes_in_requests_that_a_controller_takes():
+    acls = [*denials(map(str, range(2_500))), *allowances(map(str, range(2_500)))]
+    requests = fence._in_order(acls)
+    assert [len(request) for request in requests] == [3_000, 3_000, 1_500]
+    assert sorted(acl for request in requests for acl in request) == sorted(acls)
+    for request in requests:
+        topics = {acl.topic for acl in request}
+        assert all(sum(acl.topic == topic for acl in request) == 3 for topic in list(topics)[:20]), "none is halved"
 
 
 def test_what_is_denied_already_is_not_ours_to_take_away():
