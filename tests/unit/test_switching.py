@@ -225,6 +225,18 @@ def test_a_fence_of_many_topics_comes_in_requests_that_a_controller_takes():
         assert all(sum(acl.topic == topic for acl in request) == 3 for topic in list(topics)[:20]), "none is halved"
 
 
+def test_a_cluster_without_an_authorizer_has_no_fence_to_put_up_or_to_take_away():
+    def refuses(acls):
+        return dict.fromkeys(acls, "SECURITY_DISABLED: No Authorizer is configured.")
+
+    cluster: Any = SimpleNamespace(alias="a", add_acls=refuses, remove_acls=refuses)
+    assert not fence.denied(cluster, denials(["t"]))
+    fence.lifted(cluster, denials(["t"]))  # of a run that was killed before it knew
+    cluster.remove_acls = lambda acls: dict.fromkeys(acls, "CLUSTER_AUTHORIZATION_FAILED")
+    with pytest.raises(MirrorError, match="cannot be lifted"):
+        fence.lifted(cluster, denials(["t"]))
+
+
 def test_what_is_denied_already_is_not_ours_to_take_away():
     cluster: Any = SimpleNamespace(topic_acls=lambda: set(denials(["t"])), without_acls=lambda _: [])
     assert fence.lacking(cluster, ["t", "u"], keeps_readers=True) == denials(["u"])
