@@ -10,7 +10,6 @@ import streamlit as st
 
 from app.inspection import settings
 from app.session import ROW_HEIGHT, plain
-from mirror.config.settings import Flow
 from mirror.errors import MirrorError
 from mirror.kafka.admin import Admin
 from mirror.lag.text import duration
@@ -97,9 +96,6 @@ def _took(record: StepRecord, now_s: float) -> str:
 
 @st.cache_data(ttl=KEPT_S, show_spinner=False)
 def _read(flow: str) -> tuple[list[Run], str]:
-    journal = _journal(next(each for each in settings().flows if each.name == flow))
-    return journal.runs(), journal.progress()
-
-
-def _journal(flow: Flow) -> Journal:
-    return Journal(flow, Admin(flow.target.alias, flow.target_admin))
+    own = next(each for each in settings().flows if each.name == flow)
+    found = Journal(own, Admin(own.target.alias, own.target_admin)).read()
+    return found.runs(), found.progress

@@ -21,7 +21,7 @@ from mirror.switching.journal import Journal
 from mirror.switching.preflight import Ahead, looked_ahead, looked_ahead_without_source
 from mirror.switching.run import STEPS, Kind, Run, Step
 from mirror.switching.scope import Fencing, Scope
-from mirror.switching.text import ahead_text, end_text, run_text
+from mirror.switching.text import ahead_text, end_text, run_plain, run_text
 
 BLOCKED = 5
 REPORTS = "switches"  # folder below mirror.state.dir
@@ -198,11 +198,12 @@ def _asked_again(step: Step) -> None:
 
 def report(settings: Settings, journal: Journal, run_id: str, *, as_json: bool) -> None:
     """Print what became of a run, and write it as JSON and as text below the state folder."""
-    found = next((run for run in journal.runs() if run.id == run_id), None)
+    entries = journal.read()
+    found = next((run for run in entries.runs() if run.id == run_id), None)
     if found is None:
         return  # it was not begun
-    moves = journal.moves(found)
-    written = json.dumps({**json.loads(found.text()), "moves": [each._asdict() for each in moves]}, indent=1) + "\n"
+    moves = entries.moves(found)
+    written = json.dumps(run_plain(found, moves), indent=1) + "\n"
     folder: Path = settings.mirror.state_dir / REPORTS
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{run_id}.json").write_text(written)

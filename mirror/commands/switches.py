@@ -12,7 +12,7 @@ from mirror.errors import SettingsError
 from mirror.flows.selection import flow_named
 from mirror.kafka.admin import Admin
 from mirror.switching.journal import Journal
-from mirror.switching.text import run_text
+from mirror.switching.text import run_plain, run_text
 
 DESCRIPTION = """\
 Print what became of the switches along a flow, newest last: steps, times, where the groups went. B keeps them in a topic of its
@@ -45,14 +45,12 @@ def switches(settings: Settings, args: Namespace) -> int:
         SettingsError: the flow or the run is not known.
     """
     flow = flow_named(settings, args.flow, command="switches")
-    journal = Journal(flow, Admin(flow.target.alias, flow.target_admin))
-    found = [run for run in journal.runs() if args.run_id in (None, run.id)]
+    entries = Journal(flow, Admin(flow.target.alias, flow.target_admin)).read()
+    found = [run for run in entries.runs() if args.run_id in (None, run.id)]
     if args.run_id is not None and not found:
         raise SettingsError(f'switches: {flow.name} has no run "{args.run_id}"; without --run all are printed.')
-    moves = {run.id: journal.moves(run) for run in found}
     if args.json:
-        runs = [{**json.loads(run.text()), "moves": [each._asdict() for each in moves[run.id]]} for run in found]
-        print(json.dumps({"runs": runs}, indent=1))
+        print(json.dumps({"runs": [run_plain(run, entries.moves(run)) for run in found]}, indent=1))
     else:
-        print("\n".join(run_text(run, moves[run.id]) for run in found) or f"no switch of {flow.name} yet", end="")
+        print("\n".join(run_text(run, entries.moves(run)) for run in found) or f"no switch of {flow.name} yet", end="")
     return 0

@@ -42,24 +42,34 @@ def across(plan: FlowPlan, maps: FlowMaps, places: Sequence[Place], *, is_back: 
     return found
 
 
-def plan_and_maps(flow: Flow, *, is_source_lost: bool = False) -> tuple[FlowPlan, FlowMaps]:
-    """Read a flow's offset maps from its target; its topics too, where the source does not answer, or is known to be lost.
+def plan_and_maps(flow: Flow) -> tuple[FlowPlan, FlowMaps]:
+    """Return a flow's plan and offset maps; raises ClusterUnavailable where the target does not answer."""
+    plan = plan_of(flow, Admin(flow.source.alias, flow.source_admin), Admin(flow.target.alias, flow.target_admin))
+    return plan, maps_of(flow, plan)
+
+
+def plan_of(flow: Flow, source: Admin, target: Admin, *, is_source_lost: bool = False) -> FlowPlan:
+    """Return a flow's topic-partitions, by what it has brought to the target where the source does not answer, or is lost.
 
     Raises:
         ClusterUnavailable: the target does not answer.
     """
-    remote = Admin(flow.target.alias, flow.target_admin).topics()
-    topics = _brought(flow, remote) if is_source_lost else _matched(flow, remote)
-    plan = flow_plan(flow, topics, {name: topic.partitions for name, topic in remote.items()})
+    remote = target.topics()
+    topics = _brought(flow, remote) if is_source_lost else _matched(flow, source, remote)
+    return flow_plan(flow, topics, {name: topic.partitions for name, topic in remote.items()})
+
+
+def maps_of(flow: Flow, plan: FlowPlan) -> FlowMaps:
+    """Read a flow's offset maps from its target; raises ClusterUnavailable."""
     maps = FlowMaps(plan)
     what = f"what the mirror keeps there of {flow.name} cannot be read"
     answered(maps.refresh(flow.target_admin), cluster=flow.target.alias, what=what)
-    return plan, maps
+    return maps
 
 
-def _matched(flow: Flow, remote: Mapping[str, Topic]) -> list[Matched]:
+def _matched(flow: Flow, source: Admin, remote: Mapping[str, Topic]) -> list[Matched]:
     try:
-        return matched(flow, Admin(flow.source.alias, flow.source_admin).topics())
+        return matched(flow, source.topics())
     except ClusterUnavailable:  # the very time when somebody fails over
         return _brought(flow, remote)
 

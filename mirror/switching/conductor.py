@@ -114,7 +114,6 @@ def _done(scope: Scope, journal: Journal, run: Run, step: Step, how: Conduct) ->
         step, state=StepState.RUNNING, began_s=run.step(step).began_s or time.time(), ended_s=None, said=()
     )
     journal.save(run)
-    journal.check()
     how.say(f"{step.value} ...")
     try:
         found = does(run.kind, step)(_work(scope, journal, run, how))

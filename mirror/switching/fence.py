@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from mirror.errors import MirrorError
 from mirror.kafka.admin import Admin
 from mirror.lag.cluster_offsets import log_ends
+from mirror.lag.text import counted
 from mirror.model.flow_plan import Key
 from mirror.policy.topic_acls import Acl, allowances, denials
 from mirror.runtime.logs import some
@@ -45,8 +46,8 @@ def denied(cluster: Admin, acls: Sequence[Acl]) -> bool:
     return True
 
 
-def lifted(cluster: Admin, acls: Sequence[Acl]) -> None:
-    """Remove the ACLs of a fence.
+def lifted(cluster: Admin, acls: Sequence[Acl]) -> list[str]:
+    """Remove the ACLs of a fence; return the topics that they were about.
 
     Raises:
         MirrorError: the cluster refuses.
@@ -55,6 +56,12 @@ def lifted(cluster: Admin, acls: Sequence[Acl]) -> None:
         for acl, objection in cluster.remove_acls(together[::-1]).items():
             if objection and NO_AUTHORIZER not in objection:  # where there are no ACLs, no fence stands
                 raise MirrorError(f"the fence of {acl.topic} on {cluster.alias} cannot be lifted: {objection}")
+    return sorted({acl.topic for acl in acls})
+
+
+def open_again(cluster: Admin, topics: Sequence[str]) -> str:
+    """Return what a person reads of topics whose fence was lifted."""
+    return f"{counted(len(topics), 'topic')} of {cluster.alias} may be written again"
 
 
 def _in_order(acls: Sequence[Acl]) -> list[list[Acl]]:

@@ -10,6 +10,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
@@ -37,6 +38,29 @@ class TakenOverError(MirrorError):
     """Another conductor goes on with the run."""
 
 
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """What a journal's topic has: the newest value by key."""
+
+    values: dict[str, str] = field(default_factory=dict)
+
+    def runs(self) -> list[Run]:
+        """Return all runs, oldest first."""
+        found = (Run.parse(value) for key, value in self.values.items() if key.startswith(RUN))
+        return sorted(found, key=lambda run: run.began_s)
+
+    def moves(self, run: Run) -> list[Moved]:
+        """Return the moves of groups that a run has kept."""
+        of_run = MOVES.format(run.id)
+        kept = (value for key, value in self.values.items() if key.startswith(of_run))
+        return [Moved(*each) for value in kept for each in json.loads(value)]
+
+    @property
+    def progress(self) -> str:
+        """What the conductor said last, "" where nobody has conducted."""
+        return self.values.get(CONDUCTOR, "")
+
+
 class Journal:
     """The runs of one flow; `taken` makes this process the one that writes, a context manager with a beat."""
 
@@ -52,32 +76,14 @@ class Journal:
         self._lost: KafkaException | None = None
         self._said = ""
 
-    def runs(self) -> list[Run]:
-        """Return all runs, oldest first; raises ClusterUnavailable."""
-        found = (Run.parse(value) for value in self._records(RUN).values())
-        return sorted(found, key=lambda run: run.began_s)
+    def read(self) -> Entries:
+        """Return what the topic has now; raises ClusterUnavailable."""
 
-    def progress(self) -> str:
-        """Return what the conductor said last, "" where nobody has conducted; raises ClusterUnavailable."""
-        return self._records(CONDUCTOR).get(CONDUCTOR, "")
-
-    def moves(self, run: Run) -> list[Moved]:
-        """Return the moves of groups that a run has kept; raises ClusterUnavailable."""
-        kept = self._records(MOVES.format(run.id)).values()
-        return [Moved(*each) for value in kept for each in json.loads(value)]
-
-    def _records(self, prefix: str) -> dict[str, str]:
-        """Return the newest values by key."""
-
-        async def read() -> dict[str, str]:
-            found: dict[str, str] = {}
+        async def read() -> Entries:
+            found = Entries()
             async for _, record in read_topic(client_options(self._flow.target_admin), self._topic, 0):
-                if (
-                    record.key is not None
-                    and record.value is not None
-                    and (key := record.key.decode()).startswith(prefix)
-                ):
-                    found[key] = record.value.decode()
+                if record.key is not None and record.value is not None:
+                    found.values[record.key.decode()] = record.value.decode()
             return found
 
         what = f"the runs of switches of {self._flow.name} cannot be read"
@@ -85,7 +91,7 @@ class Journal:
 
     def unfinished(self) -> Run | None:
         """Return the run that has not ended."""
-        return next((run for run in self.runs() if run.state is RunState.OPEN), None)
+        return next((run for run in self.read().runs() if run.state is RunState.OPEN), None)
 
     def is_conducted(self) -> bool:
         """Look for some seconds whether somebody writes."""
@@ -147,11 +153,6 @@ class Journal:
         """Say what is waited for; the next beat keeps it for who looks from elsewhere."""
         self._said = sentence
 
-    def check(self) -> None:
-        """Raise TakenOverError as soon as another conductor is known to write: before anything is changed."""
-        if self._lost is not None:
-            raise self._failure(self._lost)
-
     def _beats(self) -> None:
         while not self._stop.wait(BEAT_S):
             with self._lock:
@@ -159,10 +160,11 @@ class Journal:
                     try:
                         self._write({CONDUCTOR: self._said})
                     except MirrorError:
-                        return  # `check` and the next `save` tell
+                        return  # the next `save` tells
 
     def _write(self, records: Mapping[str, str]) -> None:
-        self.check()
+        if self._lost is not None:
+            raise self._failure(self._lost)
         producer = self._writing()
 
         def write() -> None:

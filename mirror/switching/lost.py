@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from metrics.verdict import Sample
 from mirror.config.clients import client_options
-from mirror.errors import MirrorError
 from mirror.flows.stored_positions import read_positions
 from mirror.flows.topics import matched
-from mirror.kafka.groups import is_idle
+from mirror.kafka.groups import Group
 from mirror.kafka.internal_topics import answered, read_checkpoints
 from mirror.lag.text import counted, duration
 from mirror.model.mm2_records import Checkpoint
 from mirror.policy.topic_acls import denials
-from mirror.runtime.logs import some
 from mirror.switching import fence
-from mirror.switching.moved_groups import Moved, move
-from mirror.switching.run import MOVING, Step
+from mirror.switching.group_step import carry_out, remembered, stands_there
+from mirror.switching.moved_groups import Moved
 from mirror.switching.scope import Scope
 from mirror.switching.work import Found, Work
 
@@ -54,7 +52,6 @@ def gap(topic: str, partition: int, position: int | None, newest_ms: int, seen: 
 
     `missing` counts what was seen and has not crossed; what was written after `seen_s` nobody knows.
     """
-    is_seen = seen is not None and position is not None
     return {
         "topic": topic,
         "partition": partition,
@@ -62,8 +59,13 @@ def gap(topic: str, partition: int, position: int | None, newest_ms: int, seen: 
         "replicated_until_ms": newest_ms if newest_ms >= 0 else None,
         "seen_end": seen.end if seen is not None else None,
         "seen_s": seen.time_s if seen is not None else None,
-        "missing": max(0, seen.end - position) if is_seen and seen is not None and position is not None else None,
+        "missing": missing(position, seen),
     }
+
+
+def missing(position: int | None, seen: Sample | None) -> int | None:
+    """Return how many records were seen and have not crossed; None where nobody knows."""
+    return None if position is None or seen is None else max(0, seen.end - position)
 
 
 def gap_sentences(gaps: list[dict[str, Any]], now_s: float) -> list[str]:
@@ -71,9 +73,9 @@ def gap_sentences(gaps: list[dict[str, Any]], now_s: float) -> list[str]:
     known = [each for each in gaps if each["missing"] is not None]
     said = []
     if known:
-        missing = {(each["topic"], each["partition"]): each["missing"] for each in known if each["missing"]}
-        count = sum(missing.values())
-        named = f": {fence.named(missing)}" if missing else ""
+        waiting = {(each["topic"], each["partition"]): each["missing"] for each in known if each["missing"]}
+        count = sum(waiting.values())
+        named = f": {fence.named(waiting)}" if waiting else ""
         said.append(f"{counted(count, 'record')} seen on the source and not on the target{named}")
         oldest_s = min(each["seen_s"] for each in known)
         said.append(
@@ -89,23 +91,10 @@ def recover_groups(work: Work) -> Found:
     scope = work.scope
     last = last_checkpoints(scope)
     there = scope.groups_on_target(sorted({group for group, _, _ in last}))
-    offsets = {name: group.offsets for name, group in there.items()}
-    kept = {each[:3]: each.before for each in work.journal.moves(work.run)}
-    moves = [
-        each._replace(before=kept[each[:3]]) if each[:3] in kept else each
-        for each in recovered(scope, last.values(), offsets)
-    ]
-    ahead = [each for each in moves if _is_behind(each, offsets)]
+    moves = remembered(work, recovered(scope, last.values(), there))
+    ahead = [each for each in moves if stands_there(each, there)]
     wanted = [each for each in moves if each not in ahead]
-    active = sorted({each.group for each in wanted if each.group in there and not is_idle(there[each.group].state)})
-    if active:
-        raise MirrorError(
-            f"{some(active)} read on {scope.target.alias} before they were moved. Stop them, and run it again."
-        )
-    work.journal.save(work.run.with_step(Step.GROUPS, facts={MOVING: True}), moves)
-    wrong = move(scope, wanted)
-    if wrong:
-        raise MirrorError(f"not moved: {some([f'{group} ({why})' for group, why in wrong.items()])}. Run it again.")
+    carry_out(work, moves, wanted, there)
     names = {each.group for each in moves}
     moved = f"{counted(len(wanted), 'offset')} moved"
     said = [
@@ -124,17 +113,17 @@ def last_checkpoints(scope: Scope) -> dict[tuple[str, str, int], Checkpoint]:
     return {(at.group, at.topic, at.partition): at for at in found if scope.wants_group(at.group)}
 
 
-def recovered(scope: Scope, checkpoints: Any, offsets: Mapping[str, Mapping[tuple[str, int], int]]) -> list[Moved]:
+def recovered(scope: Scope, checkpoints: Iterable[Checkpoint], there: Mapping[str, Group]) -> list[Moved]:
     """Return where checkpoints lead by the map as it is now, or, where that does not say, as they led when they were made."""
     plan, maps = scope.plan_and_maps()
     names = {(p.remote_topic, p.partition): p.topic for p in scope.partitions(plan)}
-    found = []
-    for at in sorted(checkpoints):
-        topic = names.get((at.topic, at.partition))
-        if topic is None:
-            continue
-        found.append(_recovered(at, topic, maps.maps.get((topic, at.partition)), offsets.get(at.group, {})))
-    return found
+    return [
+        _recovered(
+            at, topic, maps.maps.get((topic, at.partition)), there[at.group].offsets if at.group in there else {}
+        )
+        for at in sorted(checkpoints)
+        if (topic := names.get((at.topic, at.partition))) is not None
+    ]
 
 
 def _recovered(at: Checkpoint, topic: str, offsets: Any, there: Mapping[tuple[str, int], int]) -> Moved:
@@ -150,23 +139,13 @@ def _recovered(at: Checkpoint, topic: str, offsets: Any, there: Mapping[tuple[st
     )
 
 
-def _is_behind(each: Moved, offsets: Mapping[str, Mapping[tuple[str, int], int]]) -> bool:
-    """Tell whether a group would be moved backwards, or nowhere."""
-    now = offsets.get(each.group, {}).get((each.remote, each.partition))
-    return now is not None and each.after is not None and now >= each.after
-
-
 def open_target(work: Work) -> Found:
     """Let producers write on the target: an earlier switch back may have fenced it, and what it added is kept on the source."""
     scope = work.scope
     if scope.back is None:
         return Found(["no flow leads back, so no switch has fenced the target"])
     topics = [topic.source.name for topic in matched(scope.back, scope.target.topics())]
-    acls = sorted(set(denials(topics)) & scope.target.topic_acls())
-    fence.lifted(scope.target, acls)
-    if not acls:
+    opened = fence.lifted(scope.target, sorted(set(denials(topics)) & scope.target.topic_acls()))
+    if not opened:
         return Found([f"nothing keeps producers from {scope.target.alias}"])
-    return Found(
-        [f"{counted(len(acls), 'topic')} of {scope.target.alias} may be written again"],
-        {"opened": [acl.topic for acl in acls]},
-    )
+    return Found([fence.open_again(scope.target, opened)], {"opened": opened})

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from mirror.config.clients import client_options
 from mirror.flows.offset_maps import FlowMaps
-from mirror.flows.translation import Place, across, plan_and_maps
+from mirror.flows.translation import Place, across
 from mirror.kafka.group_offsets import GroupOffsets, patiently
 from mirror.kafka.groups import MIRRORED, Group
 from mirror.kafka.internal_topics import answered
@@ -38,7 +38,7 @@ def wanted_moves(scope: Scope, groups: Sequence[Group], there: Mapping[str, Grou
     """
     ways: list[tuple[FlowPlan, FlowMaps, bool]] = [(*scope.plan_and_maps(), False)]
     if scope.back is not None:
-        ways.append((*plan_and_maps(scope.back), True))
+        ways.append((*scope.reversed().plan_and_maps(), True))
     moves = []
     for group in groups:
         places = [

@@ -17,7 +17,7 @@ from mirror.lag.rows import LagRow
 from mirror.lag.text import counted, duration
 from mirror.model.flow_plan import Key
 from mirror.runtime.logs import some
-from mirror.switching.lost import last_checkpoints
+from mirror.switching.lost import last_checkpoints, missing
 from mirror.switching.scope import Fencing, Scope
 
 STEPS_S = 15.0  # what all steps take beside draining: looking for writers, comparing, moving groups
@@ -72,6 +72,9 @@ def looked_ahead(scope: Scope, rows: Sequence[LagRow], *, window_ms: int, is_res
     found = read_positions(scope.flow, plan.group)
     is_running = is_served(found, plan.lease_topic, window_ms=window_ms, now_ms=time.time() * 1000)
     own = {(row.topic, row.partition): row for row in rows if row.is_flow and row.group == scope.flow.name}
+    rows_of: dict[str, list[LagRow | None]] = {}
+    for assigned in wanted:
+        rows_of.setdefault(assigned.topic, []).append(own.get(assigned.key))
     operations = scope.source.cluster_operations()
     topics = {assigned.topic: assigned.remote_topic for assigned in wanted}
     blocks = [
@@ -80,10 +83,7 @@ def looked_ahead(scope: Scope, rows: Sequence[LagRow], *, window_ms: int, is_res
         *_of_fence(scope, topics, operations),
     ]
     return Ahead(
-        topics=tuple(
-            _ahead(topic, remote, [own.get(p.key) for p in wanted if p.topic == topic])
-            for topic, remote in sorted(topics.items())
-        ),
+        topics=tuple(_ahead(topic, remote, rows_of[topic]) for topic, remote in sorted(topics.items())),
         groups=tuple(group.name for group in groups if group.state != HIDDEN),
         active=tuple(group.name for group in groups if not is_idle(group.state)),
         blocks=tuple(blocks),
@@ -96,13 +96,13 @@ def looked_ahead_without_source(scope: Scope, seen: Mapping[Key, Sample]) -> Ahe
     plan = scope.plan()
     wanted = scope.partitions(plan)
     positions = read_positions(scope.flow, plan.group)
-    missing: dict[str, list[int | None]] = {}
+    counts_of: dict[str, list[int | None]] = {}
     remote = {assigned.topic: assigned.remote_topic for assigned in wanted}
     for assigned in wanted:
         place = (assigned.remote_topic, assigned.partition)
-        at, last = positions.get(place), seen.get(place)
-        known = None if at is None or last is None else max(0, last.end - at.offset)
-        missing.setdefault(assigned.topic, []).append(known)
+        at = positions.get(place)
+        known = missing(at.offset if at is not None else None, seen.get(place))
+        counts_of.setdefault(assigned.topic, []).append(known)
     warnings = []
     if not seen:
         warnings.append(
@@ -124,7 +124,7 @@ def looked_ahead_without_source(scope: Scope, seen: Mapping[Key, Sample]) -> Ahe
                 waits_s=None,
                 records_per_s=0.0,
             )
-            for topic, counts in sorted(missing.items())
+            for topic, counts in sorted(counts_of.items())
         ),
         groups=tuple(sorted({group for group, _, _ in last_checkpoints(scope)})),
         active=(),

@@ -12,7 +12,7 @@ from mirror.errors import SettingsError
 from mirror.flows.offset_maps import FlowMaps
 from mirror.flows.selection import flow_named
 from mirror.flows.topics import Matched, matched
-from mirror.flows.translation import plan_and_maps
+from mirror.flows.translation import maps_of, plan_of
 from mirror.kafka.admin import Admin
 from mirror.kafka.groups import Group, Groups
 from mirror.model.flow_plan import Assigned, FlowPlan, is_own_group
@@ -94,11 +94,12 @@ class Scope:
 
     def plan(self) -> FlowPlan:
         """Return the flow as its clusters have it now, all of its topics."""
-        return self.plan_and_maps()[0]
+        return plan_of(self.flow, self.source, self.target, is_source_lost=self.is_source_lost)
 
     def plan_and_maps(self) -> tuple[FlowPlan, FlowMaps]:
         """Return the flow with its offset maps."""
-        return plan_and_maps(self.flow, is_source_lost=self.is_source_lost)
+        plan = self.plan()
+        return plan, maps_of(self.flow, plan)
 
     def partitions(self, plan: FlowPlan) -> list[Assigned]:
         """Return the topic-partitions of a plan that are chosen."""

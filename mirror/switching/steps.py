@@ -5,29 +5,27 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from mirror.errors import MirrorError
-from mirror.flows.offset_maps import FlowMaps
 from mirror.flows.stored_positions import Position, is_served, read_positions, write_positions
 from mirror.flows.sync import sync_acls, sync_configs
 from mirror.kafka.groups import Group, is_idle
-from mirror.lag.cluster_offsets import log_ends, log_starts
+from mirror.lag.cluster_offsets import log_ends
 from mirror.lag.text import counted
 from mirror.model.flow_plan import Assigned, FlowPlan, Key
 from mirror.model.paused_topics import Paused
 from mirror.policy.topic_acls import Acl
 from mirror.runtime.logs import some
 from mirror.switching import fence, lost, tail
+from mirror.switching.group_step import carry_out, remembered, stands_there
 from mirror.switching.journal import Journal
-from mirror.switching.moved_groups import Moved, move, wanted_moves
-from mirror.switching.run import MOVING, Kind, Run, Step
+from mirror.switching.moved_groups import wanted_moves
+from mirror.switching.run import Kind, Run, Step
 from mirror.switching.scope import Fencing, Scope
 from mirror.switching.work import Found, Work
-from mirror.verification.compare import check_pieces
-from mirror.verification.pieces import Finding
-from mirror.verification.pieces import Scope as Compared
+from mirror.verification.compare import check_pieces, scope_over
 
 LOOK_S = 0.5
 ACLS = "acls"  # a fact of the step FENCE: what it added
@@ -107,7 +105,8 @@ def verify(work: Work) -> Found:
     """Compare the newest records of each topic-partition on both sides."""
     scope = work.scope
     plan, maps = scope.plan_and_maps()
-    findings = compared(scope, plan, maps, scope.partitions(plan), last=work.run.last)
+    wanted = scope_over(scope.partitions(plan), maps, scope.source, scope.target, last=work.run.last)
+    findings = asyncio.run(check_pieces(plan, list(wanted.pieces())))
     wrong = [finding for finding in findings.values() if not finding.is_equal]
     if wrong:
         first = wrong[0].failure or wrong[0].first or "records are missing"
@@ -120,26 +119,6 @@ def verify(work: Work) -> Found:
         [f"{counted(count, 'record')} of {counted(len(findings), 'topic-partition')} are equal on both sides"],
         {"compared": count, "digests": {f"{topic}-{part}": found.digest for (topic, part), found in findings.items()}},
     )
-
-
-def compared(
-    scope: Scope, plan: FlowPlan, maps: FlowMaps, places: Sequence[Assigned], *, last: int
-) -> dict[Key, Finding]:
-    """Return what both sides say of the newest records, by topic-partition; those that never had one are left out."""
-    remote = {assigned.remote_topic for assigned in places}
-    asked = Compared(
-        tuple(places),
-        maps.maps,
-        log_starts(scope.source, [assigned.key for assigned in places]),
-        log_starts(scope.target, [(assigned.remote_topic, assigned.partition) for assigned in places]),
-        last,
-        frozenset(
-            topic
-            for topic, config in scope.target.configs(remote).items()
-            if "compact" in str(config["cleanup.policy"].value)
-        ),
-    )
-    return asyncio.run(check_pieces(plan, list(asked.pieces())))
 
 
 def carry_settings(work: Work) -> Found:
@@ -163,27 +142,18 @@ def move_groups(work: Work) -> Found:
     scope = work.scope
     groups = _left(work)
     there = scope.groups_on_target([group.name for group in groups])
-    kept = {each[:3]: each.before for each in work.journal.moves(work.run)}  # of an attempt that a crash ended
-    moves = [
-        each._replace(before=kept[each[:3]]) if each[:3] in kept else each
-        for each in wanted_moves(scope, groups, there)
-    ]
-    lost = [each for each in moves if each.after is None]
-    if lost:
-        named = some([f"{each.group} in {each.topic}-{each.partition}" for each in lost])
+    moves = remembered(work, wanted_moves(scope, groups, there))
+    unknown = [each for each in moves if each.after is None]
+    if unknown:
+        named = some([f"{each.group} in {each.topic}-{each.partition}" for each in unknown])
         raise MirrorError(
             f"no offset on {scope.target.alias} is known for {named}: what they stand at was never replicated. Leave the groups "
             "out by --groups, or set their offsets yourself."
         )
-    active = {name for name, group in there.items() if not is_idle(group.state)}
-    if early := sorted({each.group for each in moves if each.group in active and not _is_there(each, there)}):
-        raise MirrorError(
-            f"{some(early)} read on {scope.target.alias} before they were moved. Stop them, and run it again."
-        )
-    work.journal.save(work.run.with_step(Step.GROUPS, facts={MOVING: True}), moves)
-    wrong = move(scope, [each for each in moves if each.group not in active])
-    if wrong:
-        raise MirrorError(f"not moved: {some([f'{group} ({why})' for group, why in wrong.items()])}. Run it again.")
+    # One that was moved before a crash may have been started since.
+    reading_on = {name for name, group in there.items() if not is_idle(group.state)}
+    wanted = [each for each in moves if not (each.group in reading_on and stands_there(each, there))]
+    carry_out(work, moves, wanted, there)
     names = {each.group for each in moves}
     return Found(
         [
@@ -191,12 +161,6 @@ def move_groups(work: Work) -> Found:
         ],
         {"groups": sorted(names), "offsets": len(moves)},
     )
-
-
-def _is_there(each: Moved, there: Mapping[str, Group]) -> bool:
-    """Tell whether a group has been moved already: it stands at its place on the target, or behind it."""
-    offset = there[each.group].offsets.get((each.remote, each.partition))
-    return offset is not None and each.after is not None and offset >= each.after
 
 
 def _left(work: Work) -> list[Group]:
@@ -272,23 +236,18 @@ def open_target(work: Work) -> Found:
     if scope.back is None:
         return Found([f"no fence of an earlier switch stands on {scope.target.alias}"])
     back = scope.reversed()
-    runs = Journal(back.flow, back.target).runs()
+    runs = Journal(back.flow, back.target).read().runs()
     earlier = {acl for run in runs if not run.is_aborted for acl in acls_of(run)}
-    acls = sorted(earlier & scope.target.topic_acls())
-    fence.lifted(scope.target, acls)
-    if not acls:
+    opened = fence.lifted(scope.target, sorted(earlier & scope.target.topic_acls()))
+    if not opened:
         return Found([f"no fence of an earlier switch stands on {scope.target.alias}"])
-    topics = sorted({acl.topic for acl in acls})
-    return Found([f"{counted(len(topics), 'topic')} of {scope.target.alias} may be written again"], {"opened": topics})
+    return Found([fence.open_again(scope.target, opened)], {"opened": opened})
 
 
 def undo_fence(work: Work) -> Found:
     """Take away the fence of this run."""
-    acls = acls_of(work.run)
-    fence.lifted(work.scope.source, acls)
-    return Found(
-        [f"{counted(len({acl.topic for acl in acls}), 'topic')} of {work.scope.source.alias} may be written again"]
-    )
+    source = work.scope.source
+    return Found([fence.open_again(source, fence.lifted(source, acls_of(work.run)))])
 
 
 def acls_of(run: Run) -> list[Acl]:

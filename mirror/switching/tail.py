@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from typing import Any
+from typing import Any, TextIO
 
-from mirror.config.clients import client_options
+from mirror.config.clients import ClientOptions, client_options
 from mirror.errors import ClusterUnavailable
 from mirror.flows.stored_positions import read_positions
 from mirror.kafka.errors import KafkaError
@@ -40,10 +40,11 @@ def write_tail(work: Work) -> Found:
         return Found([f"{back.source.alias} has nothing that did not cross"])
     file = work.folder / f"{work.run.id}-tail.jsonl"
     file.parent.mkdir(parents=True, exist_ok=True)
+    options = client_options(back.flow.consumer)
     try:
         with file.open("w") as out:
             counts = {
-                place: asyncio.run(_written(work, place, *bounds, out)) for place, bounds in sorted(tails.items())
+                place: asyncio.run(_written(options, place, *bounds, out)) for place, bounds in sorted(tails.items())
             }
     except (KafkaError, OSError, TimeoutError) as error:
         raise ClusterUnavailable(
@@ -60,9 +61,8 @@ def write_tail(work: Work) -> Found:
     )
 
 
-async def _written(work: Work, place: Key, start: int, end: int, out: Any) -> int:
+async def _written(options: ClientOptions, place: Key, start: int, end: int, out: TextIO) -> int:
     count = 0
-    options = client_options(work.scope.reversed().flow.consumer)
     async for offset, record in read_topic(options, place[0], start, place[1]):
         if start <= offset < end:
             out.write(json.dumps(plain(place, offset, record)) + "\n")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from mirror.lag.text import counted, duration
 from mirror.runtime.text_columns import aligned, one_line
@@ -77,6 +79,11 @@ def run_text(run: Run, moves: Sequence[Moved]) -> str:
         lines += [f"{'':23}{one_line(sentence)}" for sentence in others]
     lines += moves_lines(moves)
     return "\n".join(lines) + "\n"
+
+
+def run_plain(run: Run, moves: Sequence[Moved]) -> dict[str, Any]:
+    """Return a run with its moves for JSON."""
+    return {**json.loads(run.text()), "moves": [each._asdict() for each in moves]}
 
 
 def end_text(run: Run, moves: Sequence[Moved]) -> str:

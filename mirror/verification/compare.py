@@ -20,7 +20,7 @@ from mirror.kafka.fetcher import Source
 from mirror.kafka.internal_topics import answered
 from mirror.kafka.log_reader import TooMuchError, read_batches
 from mirror.lag.cluster_offsets import log_starts
-from mirror.model.flow_plan import FlowPlan, Key
+from mirror.model.flow_plan import Assigned, FlowPlan, Key
 from mirror.model.record_batches import CorruptBatch
 from mirror.runtime.java import cache_folder, java
 from mirror.runtime.logs import in_words
@@ -46,12 +46,17 @@ def scope_of(flow: Flow, args: Namespace) -> tuple[FlowPlan, Scope]:
     answered(
         maps.refresh(flow.target_admin), cluster=flow.target.alias, what=f"the offset map of {flow.name} cannot be read"
     )
-    return plan, Scope(
-        places,
+    return plan, scope_over(places, maps, source, target, last=args.last if args.every is None else None)
+
+
+def scope_over(places: Sequence[Assigned], maps: FlowMaps, source: Admin, target: Admin, *, last: int | None) -> Scope:
+    """Return what there is to compare now of some topic-partitions; raises ClusterUnavailable."""
+    return Scope(
+        tuple(places),
         maps.maps,
-        log_starts(source, [(p.topic, p.partition) for p in places]),
+        log_starts(source, [p.key for p in places]),
         log_starts(target, [(p.remote_topic, p.partition) for p in places]),
-        args.last if args.every is None else None,
+        last,
         frozenset(
             topic
             for topic, config in target.configs({p.remote_topic for p in places}).items()

@@ -31,7 +31,7 @@ from mirror.config.load import load
 from mirror.config.settings import Flow, Mirror, Settings
 from mirror.lag.flow_summary import summaries, worst_first
 from mirror.lag.rows import LagRow, Snapshot
-from mirror.switching.journal import Journal
+from mirror.switching.journal import Entries, Journal
 from mirror.switching.run import STEPS, Kind, Run, Step, StepState
 from tests.unit.test_metrics import report, text
 
@@ -399,8 +399,9 @@ def test_the_fail_over_page_shows_a_switch_as_it_goes(monkeypatch, tmp_path):
     now = run.with_step(Step.FENCE, state=StepState.DONE, began_s=begun, ended_s=begun + 5, said=("denied",))
     now = now.with_step(Step.DRAIN, state=StepState.RUNNING, began_s=begun + 5)
     switches._read.clear()
-    monkeypatch.setattr(Journal, "runs", lambda _: [replace(over, id="r1"), now])
-    monkeypatch.setattr(Journal, "progress", lambda _: "7 records of 1 topic-partition wait")
+    entries = {f"run/{each.id}": each.text() for each in (replace(over, id="r1"), now)}
+    entries["conductor"] = "7 records of 1 topic-partition wait"
+    monkeypatch.setattr(Journal, "read", lambda _: Entries(entries))
     snapshot = Snapshot(time_s=0.0, rows=(flow("payments", 3),), clusters=(("a", True), ("b", True)))
     test = opened(monkeypatch, snapshot, "groups", flows=flows)
     said = everything(test)

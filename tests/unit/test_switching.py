@@ -22,6 +22,7 @@ from mirror.model.offset_map import Run as MapRun
 from mirror.policy.topic_acls import Acl, allowances, denials, judged
 from mirror.switching import conductor, fence, lost, moved_groups, steps
 from mirror.switching.conductor import Conduct, abort, conduct, unfinished
+from mirror.switching.group_step import stands_there
 from mirror.switching.journal import TakenOverError
 from mirror.switching.moved_groups import Moved
 from mirror.switching.preflight import Ahead, TopicAhead, _ahead
@@ -84,8 +85,6 @@ class Kept:
             raise TakenOverError("another conductor goes on")
         self.saved.append(run)
         self.moved += moves
-
-    def check(self) -> None: ...
 
     def tell(self, sentence: str) -> None: ...
 
@@ -179,7 +178,7 @@ def test_a_run_that_has_not_ended_is_gone_on_with_by_the_same_command_only():
 
 def test_all_is_taken_back_until_a_group_may_have_been_moved(monkeypatch):
     lifted: list[Acl] = []
-    monkeypatch.setattr(fence, "lifted", lambda _, acls: lifted.extend(acls))
+    monkeypatch.setattr(fence, "lifted", lambda _, acls: lifted.extend(acls) or [])
     acl = Acl("t", "User:*", "*", "WRITE", "DENY")
     begun = RUN.with_step(Step.FENCE, state=StepState.DONE, facts={"acls": [list(acl)]})
     begun = begun.with_step(Step.GROUPS, state=StepState.FAILED)
@@ -277,8 +276,8 @@ def test_what_is_paused_is_what_was_switched_and_no_heartbeats(asked, topic, is_
 def test_a_group_that_was_moved_before_a_crash_may_read_on_and_one_that_was_not_may_not():
     each = Moved("g", "t", 0, 5, "a.t", None, 9)
     for offset, is_there in ((9, True), (12, True), (8, False)):
-        assert steps._is_there(each, {"g": Group("g", "Stable", {("a.t", 0): offset})}) is is_there
-    assert not steps._is_there(each, {"g": Group("g", "Stable", {})})
+        assert stands_there(each, {"g": Group("g", "Stable", {("a.t", 0): offset})}) is is_there
+    assert not stands_there(each, {"g": Group("g", "Stable", {})})
 
 
 AHEAD = Ahead(
@@ -380,8 +379,8 @@ def test_a_checkpoint_leads_by_the_map_as_it_is_now_and_by_itself_where_that_doe
 def test_a_group_that_stands_further_on_the_target_is_not_moved_back():
     each = Moved("g", "t", 0, 8, "a.t", None, 8)
     for offset, stays in ((7, False), (8, True), (9, True)):
-        assert lost._is_behind(each, {"g": {("a.t", 0): offset}}) is stays
-    assert not lost._is_behind(each, {})
+        assert stands_there(each, {"g": Group("g", "Empty", {("a.t", 0): offset})}) is stays
+    assert not stands_there(each, {})
 
 
 def test_every_kind_pauses_its_flow_behind_the_groups_and_ends():
