@@ -1,4 +1,4 @@
-"""Keep why topic-partitions were paused last: a text is no label, so it is told beside the metrics, as JSON on /errors."""
+"""Keep the last error of each topic-partition. It is a text, which is no label: it is served beside the metrics, on /errors."""
 
 from __future__ import annotations
 

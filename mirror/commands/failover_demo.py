@@ -18,30 +18,11 @@ from confluent_kafka import Consumer, TopicPartition
 from mirror.embedded import jars
 from mirror.embedded.broker import Broker, free_port
 from mirror.embedded.compare import compare
+from mirror.embedded.demo_settings import BOTH_WAYS, SETTINGS
 from mirror.embedded.load import TOPICS, Load
 from mirror.errors import MirrorError
 from mirror.lag.text import duration
 
-SETTINGS = """\
-clusters = primary, backup
-primary.bootstrap.servers = {primary}
-backup.bootstrap.servers = {backup}
-primary->backup.enabled = true
-primary->backup.topics = demo\\\\..*
-backup->primary.enabled = true
-backup->primary.topics = demo\\\\..*
-replication.factor = 1
-checkpoints.topic.replication.factor = 1
-offset-syncs.topic.replication.factor = 1
-heartbeats.topic.replication.factor = 1
-tasks.max = 2
-refresh.topics.interval.seconds = 2
-emit.checkpoints.interval.seconds = 5
-mirror.metrics.listen = 127.0.0.1:{port}
-mirror.state.dir = {state}
-mirror.poll.interval.ms = 1000
-mirror.window.ms = 5000
-"""
 FLOW = "primary->backup"
 GROUP = "demo-billing"
 KEPT = [
@@ -49,6 +30,7 @@ KEPT = [
 ]  # compaction takes records away, which nobody can count then
 STARTS_S = 120.0
 READS_S = 60.0
+CROSSES_S = 2.0  # what was written last is on the other side by then
 
 
 def failover_demo(*, seconds: float, rate: int) -> int:
@@ -61,7 +43,8 @@ def failover_demo(*, seconds: float, rate: int) -> int:
         backup = stack.enter_context(Broker.start("backup", folder / "backup"))
         file = folder / "connect-mirror-maker.properties"
         addresses = {"primary": primary.bootstrap, "backup": backup.bootstrap}
-        file.write_text(SETTINGS.format(**addresses, port=free_port(), state=folder / "state"))
+        own = SETTINGS.format(**addresses, port=free_port(), state=folder / "state", window_ms=5000)
+        file.write_text(own + BOTH_WAYS)
         print("starting the mirror, in both directions ...", flush=True)
         stack.enter_context(_mirroring(file, folder / "mirror.log"))
         group = _Group()
@@ -170,7 +153,7 @@ class _Group:
 def _verdict(reports: Path, primary: Broker, backup: Broker, group: _Group) -> int:
     """Compare both sides, and what the group has read with what was written."""
     everything = [topic.name for topic in TOPICS]
-    time.sleep(2)
+    time.sleep(CROSSES_S)
     there = compare(
         primary.bootstrap, backup.bootstrap, {topic: f"primary.{topic}" for topic in everything}, is_live=True
     )

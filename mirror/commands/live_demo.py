@@ -17,6 +17,7 @@ from mirror.config.load import load
 from mirror.embedded import jars, prometheus_server
 from mirror.embedded.broker import Broker, free_port
 from mirror.embedded.compare import compare
+from mirror.embedded.demo_settings import SETTINGS
 from mirror.embedded.latency import LatencyProbe, percentiles
 from mirror.embedded.load import Load
 from mirror.flows.flow import labels_of
@@ -25,23 +26,6 @@ from mirror.runtime.prometheus import Prometheus
 
 log = logging.getLogger("mirror")
 
-SETTINGS = """\
-clusters = primary, backup
-primary.bootstrap.servers = {primary}
-backup.bootstrap.servers = {backup}
-primary->backup.enabled = true
-primary->backup.topics = demo\\\\..*
-replication.factor = 1
-checkpoints.topic.replication.factor = 1
-offset-syncs.topic.replication.factor = 1
-heartbeats.topic.replication.factor = 1
-tasks.max = 2
-refresh.topics.interval.seconds = 5
-mirror.metrics.listen = 127.0.0.1:{port}
-mirror.state.dir = {state}
-mirror.poll.interval.ms = 1000
-mirror.window.ms = {window_ms}
-"""
 REDRAW_S = 2.0
 DRAIN_S = 60.0
 DEFAULT_PORT = 9404

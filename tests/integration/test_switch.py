@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -98,8 +99,27 @@ def pair(folder: Path, topics: Sequence[str]) -> Iterator[Pair]:
         yield clusters
 
 
-@dataclass(slots=True)
-class Writer:
+class InThread:
+    """Runs in a thread while its context lasts; `stop` tells it to end."""
+
+    def __post_init__(self) -> None:
+        self.stop = threading.Event()
+        self._thread = threading.Thread(target=self.run, name=type(self).__name__)
+
+    def run(self) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop.set()
+        self._thread.join(60)
+
+
+@dataclass
+class Writer(InThread):
     """Writes numbered records until it is denied or told to stop; `acked` are those that the cluster has."""
 
     cluster: Broker
@@ -107,26 +127,14 @@ class Writer:
     prefix: str
     acked: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
-    _stop: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
 
-    def __enter__(self) -> Writer:
-        self._thread = threading.Thread(target=self._run, name="writer")
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        assert self._thread is not None
-        self._thread.join(60)
-
-    def _run(self) -> None:
+    def run(self) -> None:
         producer = Producer(
             {"bootstrap.servers": self.cluster.bootstrap, "enable.idempotence": True, "log_level": 0},
             error_cb=lambda _: None,
         )
         number = 0
-        while not self._stop.wait(0.01) and not self.refused:
+        while not self.stop.wait(0.01) and not self.refused:
             value = f"{self.prefix}-{number}"
             try:
                 producer.produce(
@@ -143,27 +151,15 @@ class Writer:
         producer.flush(30)
 
 
-@dataclass(slots=True)
-class Reader:
+@dataclass
+class Reader(InThread):
     """Reads topics as a member of the group, commits what it read, and leaves when it is told to."""
 
     cluster: Broker
     topics: Sequence[str]
     read: list[str]
-    _stop: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
 
-    def __enter__(self) -> Reader:
-        self._thread = threading.Thread(target=self._run, name="reader")
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        assert self._thread is not None
-        self._thread.join(60)
-
-    def _run(self) -> None:
+    def run(self) -> None:
         consumer = Consumer(
             {
                 "bootstrap.servers": self.cluster.bootstrap,
@@ -174,7 +170,7 @@ class Reader:
             }
         )
         consumer.subscribe(list(self.topics))
-        while not self._stop.is_set():
+        while not self.stop.is_set():
             messages = [message for message in consumer.consume(200, 0.2) if message.error() is None]
             if messages:
                 self.read += [message.value().decode() for message in messages]
@@ -243,7 +239,7 @@ def test_readers_and_writers_go_over_and_come_back_and_read_each_record_once(tmp
 
         with Writer(clusters.primary, topic, "after") as writer, Reader(clusters.primary, [topic, back], read):
             eventually(lambda: len(writer.acked) > 200, within_s=60, because="the source may be written again")
-            writer._stop.set()
+            writer.stop.set()
             eventually(
                 lambda: set(written + writer.acked) <= set(read),
                 within_s=60,

@@ -32,8 +32,9 @@ from mirror.config.settings import Flow, Mirror, Settings
 from mirror.lag.flow_summary import summaries, worst_first
 from mirror.lag.rows import LagRow, Snapshot
 from mirror.switching.journal import Entries, Journal
-from mirror.switching.run import STEPS, Kind, Run, Step, StepState
+from mirror.switching.run import STEPS, Kind, Step, StepState
 from tests.unit.test_metrics import report, text
+from tests.unit.test_switching import RUN
 
 MAIN = str(Path(__file__).resolve().parents[2] / "app" / "main.py")
 HOSTILE = "<img src=x onerror=alert(1)>[x](http://evil) **t**"
@@ -380,17 +381,7 @@ def test_the_fail_over_page_shows_a_switch_as_it_goes(monkeypatch, tmp_path):
     )
     flows = load(file).flows
     begun = time.time() - 30
-    run = Run(
-        id="r2",
-        flow="a->b",
-        kind=Kind.SWITCH,
-        topics="",
-        groups="",
-        last=9,
-        by="sre@host:1",
-        version="1",
-        began_s=begun,
-    )
+    run = replace(RUN, id="r2", began_s=begun)
     over = run
     for step in STEPS[Kind.SWITCH]:
         over = over.with_step(
