@@ -82,7 +82,7 @@ def retention_within(seconds: int) -> str:
     return f"({nearest} < {seconds})\nand on ({BY_TOPIC}) ({LAG_SECONDS} > 300)"
 
 
-def waits_longer(seconds: int) -> str:
+def waits_longer(seconds: int | str) -> str:
     """Return the condition that a topic's first unreplicated record waits longer; not where an operator has paused it."""
     paused = f"max by ({BY_TOPIC}) ({metric('partition_paused_by_operator')}) > 0"
     return f"({LAG_SECONDS} > {seconds})\nunless on ({BY_TOPIC}) ({paused})"

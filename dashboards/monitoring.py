@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -11,7 +11,7 @@ class Monitoring:
 
     Attributes:
         selector: Matchers of the scrape job, for the series that are not the mirror's own (`up`, `process_*`).
-        rpo_warning_s: A topic whose first unreplicated record waits longer is worth a look.
+        rpo_warning_s: A topic whose first unreplicated record waits longer is worth a look. A number, or its placeholder.
         rpo_critical_s: And longer than this, worth waking somebody.
         runbook: Address of the runbook, for links.
         grafana: Address of Grafana.
@@ -19,11 +19,13 @@ class Monitoring:
     """
 
     selector: str = 'job="kafka-mirror"'
-    rpo_warning_s: int = 300
-    rpo_critical_s: int = 1800
+    rpo_warning_s: int | str = 300
+    rpo_critical_s: int | str = 1800
     runbook: str = "docs/runbook.md"
     grafana: str = "http://localhost:3000"
     inspector: str = ""
 
 
 DEFAULT = Monitoring()
+# For the Helm chart and the mixin, which fill in what a team sets: `@selector@`, and so on.
+PLACEHOLDERS = Monitoring(**{each.name: f"@{each.name}@" for each in fields(Monitoring)})

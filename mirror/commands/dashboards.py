@@ -13,7 +13,7 @@ from mirror.commands.options import describe
 from mirror.runtime.prometheus import Prometheus
 
 DESCRIPTION = """\
-Write Grafana's boards, Prometheus' rules, manifests for Kubernetes and docs/metrics.md (build); tell which of them are not
+Write Grafana's boards, Prometheus' rules and docs/metrics.md (build); tell which of them are not
 what would be written (check); or draw the boards without a Grafana, from a Prometheus, into preview.html (preview)."""
 EXAMPLES = """\
 examples:

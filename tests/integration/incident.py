@@ -30,7 +30,7 @@ CHECKPOINTS = (
     "emit.checkpoints.enabled = true\nemit.checkpoints.interval.seconds = 5\nsync.group.offsets.enabled = true\n"
 )
 OTHER_WAY = f"backup->primary.enabled = true\nbackup->primary.topics = {BACK}\n"
-RULES = "dashboards/generated/kafka-mirror.rules.yml"
+RULES = "dashboards/chart/generated/kafka-mirror.rules.yml"
 
 
 @dataclass(frozen=True, slots=True)

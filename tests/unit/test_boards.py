@@ -261,4 +261,4 @@ def test_grafana_finds_the_boards_and_prometheus():
     mounts = dict(mount.split(":")[:2] for mount in compose["services"]["grafana"]["volumes"])
     assert provider["options"]["path"] == f"{mounts['./dashboards']}/generated"
     home = compose["services"]["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
-    assert home.removeprefix(f"{mounts['./dashboards']}/generated/").removesuffix(".json") in BOARDS
+    assert home.removeprefix(f"{mounts['./dashboards']}/chart/generated/").removesuffix(".json") in BOARDS

@@ -11,6 +11,7 @@ from cloudcoil.models.prometheus_operator import v1 as prometheus_operator
 
 from dashboards.monitoring import DEFAULT
 from mirror.config.load import load
+from tests.unit.test_packages import rendered
 
 ROOT = Path(__file__).resolve().parents[2]
 MANIFESTS = {
@@ -19,7 +20,7 @@ MANIFESTS = {
 }
 
 
-MONITORING = list(yaml.safe_load_all((ROOT / "dashboards" / "generated" / "kubernetes.yaml").read_text()))
+MONITORING = rendered()
 
 
 @pytest.mark.parametrize("kind", MANIFESTS)
