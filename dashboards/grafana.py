@@ -13,7 +13,7 @@ from grafanalib import core
 
 from dashboards.monitoring import DEFAULT
 from dashboards.panels import COUNT, WIDTH, Board, Panel, Query, Row
-from dashboards.queries import FIRING, FLOW, JOB, TOPIC, restarts_now, starts_now, takeovers_now
+from dashboards.queries import FIRING, FLOW, JOB, TOPIC, flows, restarts_now, starts_now, takeovers_now
 from dashboards.recording import metric
 from metrics.verdict import FLOW_STATUSES, Status
 
@@ -37,8 +37,8 @@ STATUSES = {status.value: (status.name, color) for status, color in _COLOURS.ite
 _DEAD = frozenset(
     (
         *("rows", "sharedCrosshair", "style", "hideControls", "gnetId", "step", "intervalFactor", "metric", "target"),
-        *("hide", "interval", "maxDataPoints", "error", "cacheTimeout", "timeFrom", "timeShift", "transparent"),
-        *("repeat", "span", "iteration", "__inputs", "version", "time_options"),
+        *("interval", "maxDataPoints", "error", "cacheTimeout", "timeFrom", "timeShift", "transparent"),
+        *("span", "iteration", "__inputs", "version", "time_options"),
     )
 )
 _BY_NAME = frozenset(("excludeByName", "indexByName", "renameByName"))  # whose keys are labels, such as `target`
@@ -51,7 +51,10 @@ _VARIABLES = {
     "partition": f"label_values({metric('lag_records')}{{{TOPIC}}}, partition)",
     "group": f"label_values({metric('group_partitions')}{{{FLOW}}}, group)",
     "instance": f"label_values({metric('flow_info')}{{{JOB}}}, instance)",
+    "flow": f"query_result({flows()})",
 }
+# What Grafana makes of such a result: {flow="a->b",source="a",target="b"} 1 1700000000000
+FLOW_REGEX = r"""/flow="(?<text>[^"]+)".*?(?<value>source="[^"]+",target="[^"]+")/"""
 
 
 @attr.s
@@ -96,9 +99,12 @@ def board_json(board: Board, runbook: str = DEFAULT.runbook) -> dict[str, Any]:
 def _pruned(panel: dict[str, Any]) -> dict[str, Any]:
     """Return a panel without what grafanalib puts at its top level and Grafana's schema does not know there."""
     if panel["type"] == "row":
-        return {key: panel[key] for key in ("collapsed", "gridPos", "id", "panels", "title", "type")}
+        known = ("collapsed", "gridPos", "id", "panels", "repeat", "title", "type")
+        return {key: panel[key] for key in known if key in panel}
     kept = {key: value for key, value in panel.items() if key not in _DEAD_IN_PANELS}
-    kept["targets"] = [{key: value for key, value in target.items() if key != "query"} for target in panel["targets"]]
+    kept["targets"] = [
+        {key: value for key, value in target.items() if key not in ("query", "hide")} for target in panel["targets"]
+    ]
     return kept
 
 
@@ -131,7 +137,9 @@ def _laid_out(rows: tuple[Row, ...]) -> list[Any]:
     made: list[Any] = []
     y = 0
     for row in rows:
-        made.append(core.RowPanel(title=row.title, gridPos=core.GridPos(h=1, w=WIDTH, x=0, y=y), id=len(made) + 1))
+        place = core.GridPos(h=1, w=WIDTH, x=0, y=y)
+        repeat = core.Repeat(variable="flow" if row.each_flow else None)
+        made.append(core.RowPanel(title=row.title, gridPos=place, id=len(made) + 1, repeat=repeat))
         y, x, height = y + 1, 0, 0
         for panel in row.panels:
             if x + panel.width > WIDTH:
@@ -363,7 +371,7 @@ def _timeline(panel: Panel, common: dict[str, Any]) -> _Plain:
 
 def _templates(board: Board) -> list[dict[str, Any]]:
     """Return the board's variables; each of its queries asks for those before it."""
-    datasource = {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus", "hide": 0}
+    datasource = {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"}
     names = ("job", "source", "target", *board.variables)
     inspector = {
         "name": "inspector",
@@ -373,7 +381,18 @@ def _templates(board: Board) -> list[dict[str, Any]]:
         "hide": 2,
         "current": {"text": INSPECTOR, "value": INSPECTOR},
     }
-    return [datasource, *(_variable(name, has_all=name not in board.chosen) for name in names), inspector]
+    chosen = [_variable(name, has_all=name not in board.chosen) for name in names]
+    repeated = [_flow()] if any(row.each_flow for row in board.rows) else []
+    return [datasource, *chosen, *repeated, inspector]
+
+
+def _flow() -> dict[str, Any]:
+    """Return the hidden variable that rows are repeated over: shown as a->b, its value the matchers of that flow."""
+    return {
+        **_variable("flow", has_all=True),
+        "hide": 2,
+        "regex": FLOW_REGEX,
+    }
 
 
 def _variable(name: str, *, has_all: bool) -> dict[str, Any]:
@@ -383,7 +402,7 @@ def _variable(name: str, *, has_all: bool) -> dict[str, Any]:
     """
     query = _VARIABLES[name]
     everything: dict[str, Any] = {"current": {"text": "All", "value": "$__all"}} if has_all else {}
-    if has_all and name != "job":
+    if has_all and name not in ("job", "flow"):
         everything["allValue"] = ".+"
     return {
         "name": name,

@@ -41,10 +41,14 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Panels under one heading, set from left to right."""
+    """Panels under one heading, set from left to right; or the same for each flow, under a heading each.
+
+    The queries of a row of `each_flow` select by `queries.ONE_FLOW`, and its title may name `$flow`.
+    """
 
     title: str
     panels: tuple[Panel, ...]
+    each_flow: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,15 +7,18 @@ does not suit shows here. Colours, thresholds, units and axes are Grafana's; wha
 from __future__ import annotations
 
 import html
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from dashboards.boards import boards
 from dashboards.grafana import LABELS, STATUSES
-from dashboards.panels import COUNT, WIDTH, Board, Panel, Query
+from dashboards.panels import COUNT, WIDTH, Board, Panel, Query, Row
+from dashboards.queries import flows
 
 RANGE_S = 3600.0
 POINTS = 120
@@ -89,6 +92,7 @@ def preview(server: Answers, shown: Sequence[Board] | None = None, *, now_s: flo
 
 def filled_in(expr: str, **chosen: str) -> str:
     """Return a query with every variable replaced as Grafana does for the last hour; what is not chosen is All."""
+    expr = expr.replace("${flow:raw}", chosen.get("flow", 'source=~".+",target=~".+"'))
     for name in ("source", "target", "topic", "partition", "group", "instance"):
         expr = expr.replace(f"${name}", chosen.get(name, ".+"))
     expr = expr.replace("$job", chosen.get("job", ".*kafka-mirror.*"))
@@ -98,10 +102,27 @@ def filled_in(expr: str, **chosen: str) -> str:
 def _board(server: Answers, board: Board, now_s: float) -> str:
     rows = "".join(
         f'<div class="row">{_text(row.title)}</div>' + "".join(_panel(server, panel, now_s) for panel in row.panels)
-        for row in board.rows
+        for each in board.rows
+        for row in (_of_each_flow(server, each) if each.each_flow else [each])
     )
     heading = f"<h2>{_text(board.title)}</h2><p>{_text(board.question)}</p>"
     return f'<section class="board" id="{board.uid}">{heading}<div class="grid">{rows}</div></section>'
+
+
+def _of_each_flow(server: Answers, row: Row) -> list[Row]:
+    """Return a row once for each flow, as Grafana repeats it: its name in the title, its matchers in the queries."""
+    made = []
+    for flow in sorted((each["metric"] for each in server.query(filled_in(flows()))), key=lambda each: each["flow"]):
+        matchers = f'source="{flow["source"]}",target="{flow["target"]}"'
+        panels = [
+            replace(
+                panel,
+                queries=tuple(replace(query, expr=filled_in(query.expr, flow=matchers)) for query in panel.queries),
+            )
+            for panel in row.panels
+        ]
+        made.append(Row(row.title.replace("$flow", flow["flow"]), tuple(panels)))
+    return made
 
 
 def _panel(server: Answers, panel: Panel, now_s: float) -> str:
@@ -270,32 +291,42 @@ def _path(
 
 
 def _heatmap(server: Answers, panel: Panel, now_s: float) -> str:
-    series = sorted(_over_time(server, panel, now_s), key=lambda each: float(each[0].replace("+Inf", "inf")))
-    if not series:
+    cells = list(_cells(server, panel.queries[0], now_s))
+    counted = [cell for cell in cells if cell.rate > 0]
+    if not cells:
         return ""
-    below: dict[float, float] = {}
-    cells, most = [], 1e-9
-    for row, (_, points) in enumerate(series):
-        for at, value in points:
-            count = max(0.0, value - below.get(at, 0.0))
-            below[at] = value
-            most = max(most, count)
-            cells.append((row, at, count))
-    rows = max((row for row, _, count in cells if count > 0), default=0) + 1
-    height = 118 / rows
+    edges = sorted({cell.edge for cell in cells if not counted or cell.edge <= max(cell.edge for cell in counted)})
+    rows = {edge: row for row, edge in enumerate(edges)}
+    height, most = 118 / len(edges), max((cell.rate for cell in counted), default=1.0)
     drawn = "".join(
-        f'<rect x="{600 * (1 - (now_s - at) / RANGE_S):.1f}" y="{118 - (row + 1) * height:.1f}" width="5" height="{height:.1f}" '
-        f'fill="#5794f2" fill-opacity="{count / most:.2f}"/>'
-        for row, at, count in cells
-        if count > 0
+        f'<rect x="{600 * (1 - (now_s - cell.at) / RANGE_S):.1f}" y="{118 - (rows[cell.edge] + 1) * height:.1f}" width="5" '
+        f'height="{height:.1f}" fill="#5794f2" fill-opacity="{cell.rate / most:.2f}"/>'
+        for cell in counted
     )
-    edges = [_edge(series[rows - 1][0]), "0"]
-    return _plot(panel, drawn, edges, now_s)
+    return _plot(panel, drawn, ["∞" if edges[-1] == math.inf else _duration(edges[-1]), "0"], now_s)
 
 
-def _edge(le: str) -> str:
-    """Return a bucket's upper bound as a person says it."""
-    return "∞" if le == "+Inf" else _duration(float(le))
+class _Cell(NamedTuple):
+    """How many a second fell into the bucket that ends at `edge`, at a time."""
+
+    edge: float
+    at: float
+    rate: float
+
+
+def _cells(server: Answers, query: Query, now_s: float) -> Iterator[_Cell]:
+    """Return a histogram's cells: of classic buckets, of which each counts those below it too, or of native ones."""
+    found = server.query_range(filled_in(query.expr), start_s=now_s - RANGE_S, end_s=now_s, step_s=RANGE_S / POINTS)
+    below: dict[float, float] = {}
+    classic = [series for series in found if "le" in series["metric"]]
+    for series in sorted(classic, key=lambda each: float(each["metric"]["le"])):
+        for at, value in series["values"]:
+            yield _Cell(float(series["metric"]["le"]), at, max(0.0, float(value) - below.get(at, 0.0)))
+            below[at] = float(value)
+    for series in found:
+        for at, histogram in series.get("histograms", []):
+            for _, _, right, count in histogram["buckets"]:
+                yield _Cell(float(right), at, float(count))
 
 
 def _statuses(server: Answers, panel: Panel, now_s: float) -> str:

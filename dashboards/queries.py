@@ -1,7 +1,7 @@
 """Name the queries that boards ask Prometheus, as functions over the catalogue. Pure.
 
-`$job`, `$source`, `$target`, `$topic`, `$partition`, `$group` and `$instance` are the boards' variables; `metric` refuses a name
-that the catalogue lacks.
+`$job`, `$source`, `$target`, `$topic`, `$partition`, `$group` and `$instance` are the boards' variables, `${flow:raw}` is the one
+flow of a repeated row; `metric` refuses a name that the catalogue lacks.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from metrics.objective import OBJECTIVE
 
 JOB = 'job=~"$job"'
 FLOW = f'{JOB},source=~"$source",target=~"$target"'
+ONE_FLOW = f"{JOB},${{flow:raw}}"  # matchers of the flow that a row is repeated for
 PROCESS = f'{JOB},instance=~"$instance"'
 TOPIC = f'{FLOW},topic=~"$topic"'
 PARTITION = f'{TOPIC},partition=~"$partition"'
@@ -55,6 +56,11 @@ def recorded(name: str, where: str = FLOW) -> str:
     return f"{name}{{{where}}}"
 
 
+def flows() -> str:
+    """The flows that are chosen, each with its name a->b."""
+    return f'label_join(group by (source, target) ({of("partitions")}), "flow", "->", "source", "target")'
+
+
 # --- is it well? ---------------------------------------------------------------------------------------------------
 
 
@@ -69,9 +75,9 @@ def partitions_not_ok() -> str:
     return f"sum({recorded(STATUSES, not_ok)})"
 
 
-def partitions_by_status() -> str:
+def partitions_by_status(where: str = FLOW) -> str:
     """Topic-partitions by verdict."""
-    return f"sum by (status) ({recorded(STATUSES)})"
+    return f"sum by (status) ({recorded(STATUSES, where)})"
 
 
 def worst_verdict_by_flow() -> str:
@@ -293,17 +299,17 @@ def heartbeat_age() -> str:
 
 def produced(by: str = "source, target", where: str = FLOW) -> str:
     """Records per second that the source takes in."""
-    return f"sum by ({by}) ({recorded(FLOW_PRODUCED if where == FLOW else PRODUCED, where)})"
+    return f"sum by ({by}) ({recorded(PRODUCED if TOPIC in where else FLOW_PRODUCED, where)})"
 
 
 def copied(by: str = "source, target", where: str = FLOW) -> str:
     """Records per second that the target acknowledged."""
-    return f"sum by ({by}) ({recorded(FLOW_COPIED if where == FLOW else COPIED, where)})"
+    return f"sum by ({by}) ({recorded(COPIED if TOPIC in where else FLOW_COPIED, where)})"
 
 
 def copied_bytes(by: str = "source, target", where: str = FLOW) -> str:
     """Bytes per second that the target acknowledged."""
-    return f"sum by ({by}) ({recorded(FLOW_COPIED_BYTES if where == FLOW else COPIED_BYTES, where)})"
+    return f"sum by ({by}) ({recorded(COPIED_BYTES if TOPIC in where else FLOW_COPIED_BYTES, where)})"
 
 
 def catch_up_seconds() -> str:
@@ -312,14 +318,15 @@ def catch_up_seconds() -> str:
     return f"{lag} / -(deriv({lag}[15m]) < 0)"
 
 
-def latency_by_flow(short: str) -> str:
+def latency_by_flow(short: str, where: str = FLOW) -> str:
     """The recorded median ("p50") or 99th percentile ("p99") of replication latency."""
-    return f"max by (source, target) ({recorded({'p50': LATENCY_P50, 'p99': LATENCY_P99}[short])})"
+    return f"max by (source, target) ({recorded({'p50': LATENCY_P50, 'p99': LATENCY_P99}[short], where)})"
 
 
 def heat(short: str, where: str = TOPIC) -> str:
-    """A histogram's buckets over time."""
-    return f"sum by (le) (rate({metric(short)}_bucket{{{where}}}[{EVERY}]))"
+    """A histogram over time: its classic buckets; its native ones, where Prometheus scrapes these alone."""
+    classic = f"sum by (le) (rate({metric(short)}_bucket{{{where}}}[{EVERY}]))"
+    return f"{classic}\nor (sum(rate({metric(short)}{{{where}}}[{EVERY}])) unless on () {classic})"
 
 
 def status_of_partitions() -> str:

@@ -14,7 +14,7 @@ def overview() -> Board:
         uid="kafka-mirror-overview",
         title="Kafka mirror: overview",
         question="Is anything behind, what, and since when?",
-        rows=(_verdict(), _flows(), _beside_the_records(), _where_to_look()),
+        rows=(_verdict(), _flows(), _each_flow(), _beside_the_records(), _where_to_look()),
     )
 
 
@@ -84,36 +84,46 @@ def _flows() -> Row:
                 "short",
                 Query(q.lag_records_by_flow(), FLOW),
             ),
-            Panel(
-                kind="stack",
-                title="Topic-partitions by verdict",
-                unit="short",
-                description="WARN falls behind, UNKNOWN nobody knows, STALL stands, STOP is silent, REWIND went back, "
-                "LOST deleted.",
-                queries=(Query(q.partitions_by_status(), "{{status}}"),),
-            ),
-            lines(
-                "Records in and copied",
-                "Per second: produced at the source, acknowledged by the target.",
-                "cps",
-                Query(q.produced(), f"{FLOW} produced"),
-                Query(q.copied(), f"{FLOW} copied"),
-            ),
             lines(
                 "Bytes copied",
                 "Record batches as written to the target, compressed as they are.",
                 "Bps",
                 Query(q.copied_bytes(), FLOW),
             ),
+        ),
+    )
+
+
+def _each_flow() -> Row:
+    """Return the row that is there once for each flow."""
+    return Row(
+        "Flow $flow",
+        (
+            lines(
+                "Records in and copied",
+                "Per second: produced at the source, acknowledged by the target.",
+                "cps",
+                Query(q.produced(where=q.ONE_FLOW), "produced"),
+                Query(q.copied(where=q.ONE_FLOW), "copied"),
+            ),
             lines(
                 "Replication latency",
                 "From a record's timestamp to the target's acknowledgement. Silent when "
                 "nothing arrives: read it beside the time lag.",
                 "s",
-                Query(q.latency_by_flow("p50"), f"{FLOW} p50"),
-                Query(q.latency_by_flow("p99"), f"{FLOW} p99"),
+                Query(q.latency_by_flow("p50", q.ONE_FLOW), "p50"),
+                Query(q.latency_by_flow("p99", q.ONE_FLOW), "p99"),
+            ),
+            Panel(
+                kind="stack",
+                title="Topic-partitions by verdict",
+                unit="short",
+                description="WARN falls behind, UNKNOWN nobody knows, STALL stands, STOP is silent, REWIND went back, "
+                "LOST deleted.",
+                queries=(Query(q.partitions_by_status(q.ONE_FLOW), "{{status}}"),),
             ),
         ),
+        each_flow=True,
     )
 
 

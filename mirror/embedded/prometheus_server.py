@@ -25,6 +25,11 @@ def is_installed() -> bool:
     return shutil.which("prometheus") is not None
 
 
+def rules_of(folder: Path) -> Path:
+    """Return where a folder laid out as `dashboards/` has the rules: the place that its prometheus.yml names."""
+    return folder / "chart" / "generated" / "kafka-mirror.rules.yml"
+
+
 def configured(folder: Path, targets: list[str], *, every: str = "15s") -> Path:
     """Copy the configuration, scraping `targets` (host:port) and telling no Alertmanager; return its main file.
 
@@ -34,8 +39,8 @@ def configured(folder: Path, targets: list[str], *, every: str = "15s") -> Path:
         every: How often is scraped and rules are evaluated, as Prometheus writes durations.
     """
     shutil.copytree(CONFIGURATION / "prometheus", folder / "prometheus")
-    (folder / "generated").mkdir()
-    shutil.copy(CONFIGURATION / "generated" / "kafka-mirror.rules.yml", folder / "generated")
+    rules_of(folder).parent.mkdir(parents=True)
+    shutil.copy(rules_of(CONFIGURATION), rules_of(folder))
     (folder / "prometheus" / "targets" / "mirror.yml").write_text(json.dumps([{"targets": targets}]))
     (folder / "prometheus" / "targets" / "alertmanager.yml").write_text("[]")
     file = folder / "prometheus" / "prometheus.yml"

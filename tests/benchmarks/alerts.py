@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
+import os
 import re
 import signal
 import sys
@@ -20,6 +21,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from unittest.mock import patch
 
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource
@@ -37,6 +39,7 @@ TOPIC = "orders"
 REMOTE = f"primary.{TOPIC}"
 RATE = 20  # records a second: what a failure fires must not need much
 STEP_S = 5.0
+LIBFAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 _starts = multiprocessing.Lock()  # one start at a time: many at once would each look like a failure
 SETTLED_S = 90.0  # a few scrapes and evaluations with nothing wrong
 EXTRA = """emit.heartbeats.enabled = true
@@ -143,6 +146,21 @@ def _shift_clock(scene: Scene) -> None:
     scene.close.enter_context(_again(lambda: write(source, TOPIC, [(b"k", b"v", [], ahead)], 1)))
 
 
+def _shift_cluster_clock(scene: Scene) -> None:
+    """The source comes back with a clock that is ten minutes ahead: Debian's libfaketime tells its JVM so."""
+    assert LIBFAKETIME.exists(), "not installed (Debian: apt-get install libfaketime)"
+    source = scene.brokers["source"]
+    source.stop()
+    with patch.dict(
+        os.environ,
+        LD_PRELOAD=str(LIBFAKETIME),
+        FAKETIME="+600s",
+        FAKETIME_DISABLE_SHM="1",
+        FAKETIME_DONT_FAKE_MONOTONIC="1",
+    ):
+        source.restart()
+
+
 def _begin_towards_nobody(scene: Scene) -> None:
     scene.appliance.stop()
     with scene.appliance.file.open("a") as file:
@@ -200,6 +218,7 @@ FAILURES: dict[str, Callable[[Scene], None]] = {
     "retention deletes what was not copied": _lose_records,
     "the target refuses a topic's records": _refuse_records,
     "a producer's clock is ten minutes ahead": _shift_clock,
+    "the source's brokers have a clock ten minutes ahead": _shift_cluster_clock,
     "a second flow's target was never there": _begin_towards_nobody,
     "two processes have different settings": _differ,
 }

@@ -93,7 +93,7 @@ def watched(folder: Path, *, pace: float) -> Iterator[Watched]:
         watch.mkdir()
         configuration = prometheus_server.configured(watch, [f"127.0.0.1:{appliance.port}"], every="1s")
         made = files(Monitoring(inspector=f"http://127.0.0.1:{port}", runbook="http://127.0.0.1/runbook"))[RULES]
-        (watch / "generated" / "kafka-mirror.rules.yml").write_text(paced(made, pace))
+        prometheus_server.rules_of(watch).write_text(paced(made, pace))
         server = stack.enter_context(prometheus_server.running(configuration, watch / "data"))
         shown = folder / "inspector.properties"
         shown.write_text(

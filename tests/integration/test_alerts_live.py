@@ -36,7 +36,7 @@ def watched(folder: Path, port: int, manager: str) -> Iterator[Prometheus]:
     """A Prometheus that scrapes the appliance each second and evaluates the paced rules."""
     file = prometheus_server.configured(folder, [f"127.0.0.1:{port}"], every="1s")
     told_to(folder, manager)
-    rules = folder / "generated" / "kafka-mirror.rules.yml"
+    rules = prometheus_server.rules_of(folder)
     rules.write_text(paced(rules.read_text(), PACE))
     with prometheus_server.running(file, folder / "data") as server:
         yield server

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -169,12 +170,25 @@ def test_a_typing_error_in_a_query_would_be_seen(tmp_path):
             server.query("sum(kafka_mirror_lag_seconds")
 
 
+def flows_listed(server: Prometheus, variable: dict[str, Any]) -> list[tuple[str, str]]:
+    """What Grafana lists of a query's result: it writes each series as a text, and matches its regex with that."""
+    expr = re.fullmatch(r"query_result\((.+)\)", variable["definition"])[1]
+    pattern = re.compile(variable["regex"].strip("/").replace("(?<", "(?P<"))
+    found = []
+    for series in server.query(filled_in(expr)):
+        labels = ",".join(f'{name}="{value}"' for name, value in series["metric"].items())
+        found.append(pattern.search(f"{{{labels}}} {series['value'][1]} {series['value'][0] * 1000:.0f}"))
+    return [(match["text"], match["value"]) for match in found]
+
+
 def test_every_variable_of_the_boards_lists_something(tmp_path):
     from dashboards.grafana import board_json
 
     with store(tmp_path, "healthy") as server:
         for board in boards():
             for variable in board_json(board)["templating"]["list"]:
-                if variable["type"] == "query":
+                if variable["name"] == "flow":
+                    assert flows_listed(server, variable) == [("a->b", 'source="a",target="b"')]
+                elif variable["type"] == "query":
                     selector, label = re.fullmatch(r"label_values\((.+), (\w+)\)", variable["definition"]).groups()
                     assert server.query(f"count by ({label}) ({filled_in(selector)})"), json.dumps(variable)

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from dashboards.boards import boards
+from dashboards.preview import preview
 from dashboards.recording import LATENCY_P50, LATENCY_P99
 from metrics.exporter import serve
 from metrics.formats import Format
@@ -123,6 +125,9 @@ def test_prometheus_takes_native_histograms_and_tells_quantiles_from_them(tmp_pa
             pytest.approx(0.18, rel=0.1),
             pytest.approx(1.18, rel=0.1),
         ]
+        shown = preview(server, [board for board in boards() if board.uid == "kafka-mirror-topic"])
+        heat = shown[shown.index("Latency of records") :]
+        assert "fill-opacity" in heat[: heat.index("</svg>")], "the heat map draws native buckets"
         # What is not native comes as it does in the texts, and times of begin make no series.
         assert value(server, 'kafka_mirror_record_count_total{topic="a.t"}')
         assert value(server, "process_resident_memory_bytes{job='kafka-mirror'}")

@@ -136,7 +136,9 @@ def test_the_frame(uid):
     for name, variable in variables.items():
         if variable["type"] == "query":
             assert variable["refresh"] == 2, name  # when the time changes
-            assert re.fullmatch(r"label_values\((kafka_mirror_\w+)({.*})?, \w+\)", variable["definition"])[1] in BY_NAME
+            (family,) = set(re.findall(r"kafka_mirror_\w+", variable["definition"]))
+            assert family in BY_NAME
+            assert variable["definition"].startswith("query_result(" if name == "flow" else "label_values(")
     used = set(re.findall(r"\$(source|target|topic|partition|group)\b", json.dumps(made["panels"])))
     assert used <= variables.keys()
     assert {link["title"] for link in made["links"]} == {"Boards", "Lag inspector", "Runbook"}
@@ -155,6 +157,27 @@ def test_queries_read_what_is_exposed_or_recorded_only(uid):
     for title, expr in expressions(uid):
         named = set(re.findall(r"[a-zA-Z_:][\w:]*(?=[{\[])|(?<![\w:])(?:kafka_mirror|source_target)[\w:]*", expr))
         assert named <= known, (title, named - known)
+
+
+def test_a_row_of_each_flow_is_repeated_over_the_flows_that_a_query_names():
+    """Grafana matches its regex with what a result looks like as text; `value` is what the row's queries get."""
+    made = MADE["kafka-mirror-overview"]
+    (row,) = [panel for panel in made["panels"] if panel.get("repeat")]
+    assert (row["type"], row["repeat"], row["title"]) == ("row", "flow", "Flow $flow")
+    variable = next(each for each in made["templating"]["list"] if each["name"] == "flow")
+    assert (variable["hide"], variable["includeAll"], variable["current"]["value"]) == (2, True, "$__all")
+    assert "allValue" not in variable
+    pattern = variable["regex"].strip("/").replace("(?<", "(?P<")
+    found = re.search(pattern, '{flow="eu-1->us",source="eu-1",target="us"} 1 1700000000000')
+    assert found.groupdict() == {"text": "eu-1->us", "value": 'source="eu-1",target="us"'}
+
+
+def test_what_names_one_flow_is_in_a_repeated_row_alone():
+    for board in BOARDS.values():
+        for row in board.rows:
+            for panel in row.panels:
+                for query in panel.queries:
+                    assert ("${flow:raw}" in query.expr) == row.each_flow, (board.uid, panel.title)
 
 
 @each_board
@@ -185,9 +208,10 @@ def test_every_query_is_of_the_job_and_of_the_flows_or_processes_that_are_chosen
     for title, expr in expressions(uid):
         if "ALERTS" in expr:  # one of them is of no job: that none is there
             continue
-        for selected in re.findall(r"{([^}]*)}", expr):
+        for selected in re.findall(r"{([^}]*)}", expr.replace("${flow:raw}", "$flow")):
             assert selected.startswith('job=~"$job"'), (title, expr)
-        assert of_processes.search(expr) or 'source=~"$source",target=~"$target"' in expr, (title, expr)
+        flows = ('source=~"$source",target=~"$target"', "${flow:raw}")
+        assert of_processes.search(expr) or any(chosen in expr for chosen in flows), (title, expr)
         assert "{" in expr, (title, expr)
 
 
@@ -259,6 +283,6 @@ def test_grafana_finds_the_boards_and_prometheus():
     (provider,) = yaml.safe_load((grafana / "dashboards" / "kafka-mirror.yml").read_text())["providers"]
     compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
     mounts = dict(mount.split(":")[:2] for mount in compose["services"]["grafana"]["volumes"])
-    assert provider["options"]["path"] == f"{mounts['./dashboards']}/generated"
+    assert provider["options"]["path"] == f"{mounts['./dashboards']}/chart/generated"
     home = compose["services"]["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
     assert home.removeprefix(f"{mounts['./dashboards']}/chart/generated/").removesuffix(".json") in BOARDS
