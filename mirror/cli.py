@@ -25,6 +25,7 @@ COMMANDS = {
     "switch-back": "move them back",
     "migrate": "move them for good",
     "switches": "print what became of switches",
+    "drill": "rehearse a switch and the way back on a canary topic",
     "translate": "say where an offset, or a group, is on another cluster",
     "positions": "show where a flow stands, or put it elsewhere",
     "verify": "compare what is on the target with the source",

@@ -20,6 +20,7 @@ from mirror.config.refusals import refuse_what_would_differ
 from mirror.config.settings import Cluster, Flow, HeartbeatFlow, Mirror, Settings
 from mirror.config.values import refusal
 from mirror.errors import SettingsError
+from mirror.policy.naming import IdentityReplicationPolicy
 
 # This program's own keys -> default, as a file would write it.
 _OWN_DEFAULTS = {
@@ -35,6 +36,8 @@ _OWN_DEFAULTS = {
     "mirror.state.dir": "state",
     "mirror.window.ms": "10000",
     "mirror.transaction.ms": "100",
+    "mirror.drill.enabled": "false",
+    "mirror.drill.interval.seconds": "0",
     "mirror.heartbeats.all.pairs": "false",
     "mirror.lanes": "2",
     "mirror.slots": str(os.cpu_count() or 1),
@@ -101,7 +104,9 @@ def checked(given: Sources, *, targets: Sequence[str] = ()) -> Settings:
     enabled = _enabled(found, aliases, path)
     ignored = unhonoured(found, enabled)
     clusters = {alias: _cluster(found, alias, path) for alias in aliases}
-    flows = tuple(_flow(found, pair, clusters, mirror) for pair in enabled)
+    flows = tuple(
+        _flow(found, pair, clusters, mirror, has_back=Pair(pair.target, pair.source) in enabled) for pair in enabled
+    )
     check_clients(found, enabled, path)
     check_flows(flows, path)
     kept = tuple(flow for flow in flows if not targets or flow.target.alias in targets)
@@ -177,16 +182,17 @@ def _cluster(found: Assigned, alias: str, path: Path) -> Cluster:
     return Cluster(alias=alias, bootstrap_servers=values.text(entry), client=effective(client))
 
 
-def _flow(found: Assigned, pair: Pair, clusters: Mapping[str, Cluster], mirror: Mirror) -> Flow:
+def _flow(found: Assigned, pair: Pair, clusters: Mapping[str, Cluster], mirror: Mirror, *, has_back: bool) -> Flow:
     worker = merged(found.worker(pair))
     offsets_topic = worker.get(OFFSETS_TOPIC_KEY)
     keys = Keys({**merged(found.flow(pair)), **worker})
     offset_syncs = keys.offset_syncs()
+    policy = keys.policy(pair.source)
     return Flow(
         source=clusters[pair.source],
         target=clusters[pair.target],
         topics=keys.names("topics", "topic.filter.class"),
-        policy=keys.policy(pair.source),
+        policy=policy,
         replication_factor=keys.replication_factor("replication.factor"),
         tasks_max=keys.integer("tasks.max"),
         refresh_topics=keys.every("refresh.topics"),
@@ -199,6 +205,7 @@ def _flow(found: Assigned, pair: Pair, clusters: Mapping[str, Cluster], mirror: 
         on_recreated=keys.on_recreated(),
         transaction_ms=mirror.transaction_ms if keys.is_exactly_once() else 0,
         heartbeats=keys.heartbeats(),
+        has_canaries=mirror.drill_enabled and has_back and not isinstance(policy, IdentityReplicationPolicy),
         offset_syncs_producer=effective(found.offset_syncs_producer(pair, at_source=offset_syncs.at_source)),
         consumer=effective(found.source_client(pair, "consumer")),
         producer=effective(found.producer(pair)),
@@ -231,6 +238,11 @@ def _mirror(own: Layer) -> Mirror:
     state = own["mirror.state.dir"]
     if not values.text(state) or "\0" in state.value:
         raise refusal(state, "is no path; expected a directory. Name one or leave the key out.")
+    drills, every = own["mirror.drill.enabled"], own["mirror.drill.interval.seconds"]
+    if values.integer(every, least=0) and not values.boolean(drills):
+        raise refusal(
+            every, "is without effect while mirror.drill.enabled is false. Set that to true, or leave this out."
+        )
     spark = [(key.removeprefix("mirror."), entry) for key, entry in own.items() if key.startswith(_SPARK)]
     return Mirror(
         app_grafana_url=_url(own["mirror.app.grafana.url"]),
@@ -248,6 +260,8 @@ def _mirror(own: Layer) -> Mirror:
         slots=values.integer(own["mirror.slots"], least=1),
         poll_interval_s=values.integer(own["mirror.poll.interval.ms"], least=1) / 1000,
         source_group_enabled=values.boolean(own["mirror.source.group.enabled"]),
+        drill_enabled=values.boolean(drills),
+        drill_interval_s=values.integer(every, least=0),
         heartbeats_all_pairs=values.boolean(own["mirror.heartbeats.all.pairs"]),
         spark=effective([dict(spark)]),
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 from metrics.http_access import HttpAccess
 from mirror.config.keys import CheckpointSettings, Every, HeartbeatSettings, OffsetSyncSettings
 from mirror.config.properties import Properties
+from mirror.model.canary import canary
 from mirror.policy.filters import NameFilter
 from mirror.policy.naming import ReplicationPolicy
 from mirror.policy.recreated import OnRecreated
@@ -61,6 +62,7 @@ class Flow:
     transaction_ms: int = 0  # how long a transaction may last; 0: none, delivery is at least once
     grows_topics: bool = True  # remote topics follow the source's partition count; else records are spread over theirs
     connect_offsets_topic: str = ""  # on the target, with the positions of a MirrorMaker 2 that ran before
+    has_canaries: bool = False  # carries the canary topics of its own drill, and of that of the flow back
     source_group: str = ""  # group on the source whose offsets are the positions before there are any, and show them
 
     def __post_init__(self) -> None:
@@ -74,6 +76,12 @@ class Flow:
     def name(self) -> str:
         """The flow as operators write it: source->target."""
         return f"{self.source.alias}->{self.target.alias}"
+
+    @property
+    def canaries(self) -> frozenset[str]:
+        """The canary topics that the flow carries."""
+        ends = (self.source.alias, self.target.alias)
+        return frozenset((canary(*ends), canary(*ends[::-1]))) if self.has_canaries else frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +103,8 @@ class Mirror:
     slots: int = 1  # load() puts the number of processors here unless the file says otherwise
     poll_interval_s: float = 5.0
     source_group_enabled: bool = True  # commit positions to a group on the source too, for every lag tool
+    drill_enabled: bool = False  # flows with a flow back carry the canary topics of drills
+    drill_interval_s: int = 0  # how often each of them is rehearsed; 0: when somebody asks for it
     heartbeats_all_pairs: bool = False  # write heartbeats for flows that are not enabled too, as MirrorMaker does
     spark: Mapping[str, str] = Properties()  # mirror.spark.X as spark.X
 

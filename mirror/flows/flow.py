@@ -15,6 +15,7 @@ from mirror.flows.stored_positions import Position, read_positions, write_positi
 from mirror.flows.topics import Matched, ensure_internal, ensure_remote, flow_plan, matched
 from mirror.handover.membership import Membership
 from mirror.kafka.admin import Admin, Topic
+from mirror.model.canary import is_canary
 from mirror.model.flow_plan import FlowPlan, Key
 from mirror.model.slot_ownership import slots_of_lease_topic
 from mirror.policy.recreated import OnRecreated, TopicIds
@@ -132,7 +133,8 @@ class FlowState:
     def _count_matching(self, topics: int) -> None:
         """Count the topics that match, and say, once until it changes, that none does: it may be a slip of the settings."""
         before, is_heartbeats = self.matching, self.flow.policy.is_heartbeats
-        self.matching = sum(not is_heartbeats(found.source.name) for found in self.topics)
+        names = (found.source.name for found in self.topics)
+        self.matching = sum(not is_heartbeats(name) and not is_canary(name) for name in names)
         if self.matching == 0 and before != 0:
             log.warning(
                 "%s: its settings match none of the %d topics on %s; nothing is mirrored until they match one",

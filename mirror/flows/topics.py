@@ -10,6 +10,7 @@ from types import MappingProxyType
 from mirror.config.settings import Flow
 from mirror.errors import ClusterUnavailable
 from mirror.kafka.admin import Admin, Topic
+from mirror.model.canary import is_canary
 from mirror.model.flow_plan import LEASE_TOPIC, OFFSET_MAP_TOPIC, SLOTS_TOPIC, Assigned, FlowPlan
 from mirror.model.slot_ownership import lease_topic_partitions
 from mirror.policy.topic_configs import Change
@@ -30,14 +31,20 @@ class Matched:
 
 
 def matched(flow: Flow, source_topics: Mapping[str, Topic]) -> list[Matched]:
-    """Return the topics the flow replicates: matching, or heartbeats, not internal, and not on their way back to the target."""
+    """Return the topics the flow replicates: not internal, and not on their way back to the target."""
     found = []
     for name in sorted(source_topics):
         is_cycle = flow.policy.would_cycle(name, flow.target.alias)
-        is_wanted = flow.topics.matches(name) or (flow.heartbeats.replicated and flow.policy.is_heartbeats(name))
-        if is_wanted and not flow.policy.is_internal(name) and not is_cycle:
+        if _is_wanted(flow, name) and not flow.policy.is_internal(name) and not is_cycle:
             found.append(Matched(source_topics[name], flow.policy.remote_topic(name)))
     return found
+
+
+def _is_wanted(flow: Flow, topic: str) -> bool:
+    """Tell whether a topic matches, or is one of those that a flow carries whatever its settings match."""
+    if is_canary(topic):
+        return topic in flow.canaries
+    return flow.topics.matches(topic) or (flow.heartbeats.replicated and flow.policy.is_heartbeats(topic))
 
 
 def ensure_remote(

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from mirror.model.canary import is_canary
 from mirror.model.slot_ownership import Layout
 from mirror.policy.recreated import OnRecreated
 
@@ -21,8 +22,8 @@ Key = tuple[str, int]  # topic, partition
 
 
 def is_own_group(name: str) -> bool:
-    """Tell whether a consumer group is the positions of some mirror, which are nobody's reading offsets."""
-    return name.startswith(OWN_GROUP.format(flow="")) and "->" in name
+    """Tell whether a consumer group is of some mirror, its positions or a drill's: they are nobody's reading offsets."""
+    return is_canary(name) or (name.startswith(OWN_GROUP.format(flow="")) and "->" in name)
 
 
 class Assigned(NamedTuple):

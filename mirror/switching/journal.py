@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
@@ -26,12 +26,22 @@ from mirror.lag.cluster_offsets import log_ends
 from mirror.switching.moved_groups import Moved
 from mirror.switching.run import Run, RunState
 
-TOPIC = "mm2-switches.{source}.internal"  # MirrorMaker's own rule takes it for internal, so nobody mirrors it
 RUN, MOVES, CONDUCTOR = "run/", "moves/{}/", "conductor"  # keys: a run's, a group's of a run, what is said last
 BEAT_S = 2.0
 LOOK_S = 3 * BEAT_S  # a conductor that has written nothing for so long is gone
 WITHIN_S = 20.0
 _FENCED = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
+
+
+class Book(NamedTuple):
+    """A topic on the target, which MirrorMaker's own rule takes for internal, and the transactional id of who writes it."""
+
+    topic: str
+    writer: str
+
+
+SWITCHES = Book("mm2-switches.{source}.internal", "mirror.switch.{flow}")
+DRILLS = Book("mm2-drills.{source}.internal", "mirror.drill.{flow}")  # apart: a drill keeps nobody from a switch
 
 
 class TakenOverError(MirrorError):
@@ -64,10 +74,11 @@ class Entries:
 class Journal:
     """The runs of one flow; `taken` makes this process the one that writes, a context manager with a beat."""
 
-    def __init__(self, flow: Flow, target: Admin) -> None:
+    def __init__(self, flow: Flow, target: Admin, book: Book = SWITCHES) -> None:
         self._flow = flow
         self._target = target
-        self._topic = TOPIC.format(source=flow.source.alias)
+        self._book = book
+        self._topic = book.topic.format(source=flow.source.alias)
         self._producer: Producer | None = None
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -113,15 +124,12 @@ class Journal:
         self._run = run
         return self
 
+    def of(self, flow: Flow, target: Admin) -> Journal:
+        """Return the journal of another flow in the same book."""
+        return Journal(flow, target, self._book)
+
     def __enter__(self) -> Self:
-        self._create()
-        options = {
-            **confluent_options(self._flow.producer),
-            "transactional.id": f"mirror.switch.{self._flow.name}",
-            "transaction.timeout.ms": 30_000,
-        }
-        self._producer = Producer(options, logger=quiet_logger())
-        self._asked(lambda: self._writing().init_transactions(WITHIN_S))
+        self.open()
         self.save(self.kept)
         self._beat = threading.Thread(target=self._beats, name="switch", daemon=True)
         self._beat.start()
@@ -133,6 +141,17 @@ class Journal:
         self._stop.set()
         if self._beat is not None:
             self._beat.join()
+
+    def open(self) -> None:
+        """Become the one that writes."""
+        self._create()
+        options = {
+            **confluent_options(self._flow.producer),
+            "transactional.id": self._book.writer.format(flow=self._flow.name),
+            "transaction.timeout.ms": 30_000,
+        }
+        self._producer = Producer(options, logger=quiet_logger())
+        self._asked(lambda: self._writing().init_transactions(WITHIN_S))
 
     def save(self, run: Run, moves: Iterable[Moved] = ()) -> None:
         """Write what became of the run, and moves of groups that are about to be made.
@@ -148,6 +167,11 @@ class Journal:
                 by_group.setdefault(each.group, []).append(tuple(each))
             kept = {MOVES.format(run.id) + group: json.dumps(found) for group, found in by_group.items()}
             self._write({**kept, RUN + run.id: run.text()})
+
+    def keep(self, key: str, text: str) -> None:
+        """Write something beside the runs; raises as `save` does."""
+        with self._lock:
+            self._write({key: text})
 
     def tell(self, sentence: str) -> None:
         """Say what is waited for; the next beat keeps it for who looks from elsewhere."""

@@ -15,6 +15,7 @@ from mirror.flows.topics import Matched, matched
 from mirror.flows.translation import maps_of, plan_of
 from mirror.kafka.admin import Admin
 from mirror.kafka.groups import Group, Groups
+from mirror.model.canary import canary, is_canary
 from mirror.model.flow_plan import Assigned, FlowPlan, is_own_group
 from mirror.policy.filters import RegexError, compile_list
 from mirror.policy.naming import IdentityReplicationPolicy, ReplicationPolicy
@@ -42,6 +43,7 @@ class Scope:
     fence: Fencing = Fencing.ACLS
     is_source_lost: bool = False
     mirrored_from: frozenset[str] = frozenset()  # aliases of clusters that the file's flows bring to the source
+    canary: str = ""  # of a drill: the topic and the group that it is about; otherwise it is about all but canaries
     source: Admin = field(init=False)
     target: Admin = field(init=False)
     _topics: re.Pattern[str] | None = field(init=False)
@@ -83,9 +85,27 @@ class Scope:
         return cls(flow, back, topics, groups, fence, kind is Kind.FAIL_OVER, brought)
 
     def reversed(self) -> Scope:
-        """Return the scope of the flow back, all of its topics."""
+        """Return the scope of the flow back, all of its topics; of a drill, the same canary."""
         assert self.back is not None
+        if self.canary:
+            return Scope(self.back, self.flow, fence=self.fence, canary=self.canary)
         return Scope(self.back, self.flow)
+
+    @classmethod
+    def of_drill(cls, settings: Settings, name: str) -> Scope:
+        """Return the scope of a drill along the flow `name`: its canary.
+
+        Raises:
+            SettingsError: the file has no such flow, or none that carries canaries.
+        """
+        flow = flow_named(settings, name, command="drill")
+        if not flow.has_canaries:
+            raise SettingsError(
+                f"drill: {name} carries no canary topic. Set mirror.drill.enabled = true, and start 'kafka-mirror run' with it. "
+                "The flow back must be enabled, and topics must not keep their names."
+            )
+        back = flow_named(settings, f"{flow.target.alias}->{flow.source.alias}", command="drill")
+        return cls(flow, back, fence=Fencing.ACLS_AND_READ, canary=canary(flow.source.alias, flow.target.alias))
 
     def matched(self) -> list[Matched]:
         """Return the topics that are chosen and written on the source by its own producers: others are a mirror's."""
@@ -109,12 +129,15 @@ class Scope:
         policy = self.flow.policy
         return (
             not policy.is_heartbeats(topic)
+            and (topic == self.canary if self.canary else not is_canary(topic))
             and (is_identity(policy) or policy.topic_source(topic) not in self.mirrored_from)
             and (self._topics is None or self._topics.fullmatch(topic) is not None)
         )
 
     def wants_group(self, name: str) -> bool:
         """Tell whether a consumer group is chosen."""
+        if self.canary:
+            return name == self.canary
         is_followed = self.flow.checkpoints.groups.matches(name) and not is_own_group(name)
         return is_followed and (self._groups is None or self._groups.fullmatch(name) is not None)
 

@@ -20,7 +20,6 @@ from mirror.policy.topic_acls import Acl
 from mirror.runtime.logs import some
 from mirror.switching import fence, lost, tail
 from mirror.switching.group_step import carry_out, remembered, stands_there
-from mirror.switching.journal import Journal
 from mirror.switching.moved_groups import wanted_moves
 from mirror.switching.run import Kind, Run, Step
 from mirror.switching.scope import Fencing, Scope
@@ -197,8 +196,15 @@ def pause(work: Work) -> Found:
 
 def pause_patterns(scope: Scope) -> tuple[str, ...]:
     """Return patterns of the topics that are switched, and of no heartbeats: they tell that the flow is alive."""
+    if scope.canary:
+        return (literally(scope.canary),)
     asked = scope.topics.split(",") if scope.topics else scope.flow.topics.include
     return tuple(rf"(?!(.*\.)?heartbeats)(?:{pattern})" for pattern in asked)
+
+
+def literally(topic: str) -> str:
+    """Return a Java regular expression that matches one topic."""
+    return re.escape(topic).replace(r"\-", "-")
 
 
 def _paused(scope: Scope, plan: FlowPlan) -> Paused:
@@ -216,7 +222,7 @@ def start_reverse(work: Work) -> Found:
     known = _paused(back, plan)
     tailed = work.run.step(Step.TAIL).facts.get(tail.TOPICS, [])  # what of it shall not cross by itself
     left = tuple(pattern for pattern in known.patterns if pattern not in pause_patterns(back))
-    left = tuple(dict.fromkeys([*left, *(re.escape(topic).replace(r"\-", "-") for topic in tailed)]))
+    left = tuple(dict.fromkeys([*left, *map(literally, tailed)]))
     if left != known.patterns:
         write_positions(back.flow, plan.group, {plan.paused_key: Position(len(left), Paused(left).text())})
     found = read_positions(back.flow, plan.group)
@@ -236,7 +242,7 @@ def open_target(work: Work) -> Found:
     if scope.back is None:
         return Found([f"no fence of an earlier switch stands on {scope.target.alias}"])
     back = scope.reversed()
-    runs = Journal(back.flow, back.target).read().runs()
+    runs = work.journal.of(back.flow, back.target).read().runs()
     earlier = {acl for run in runs if not run.is_aborted for acl in acls_of(run)}
     opened = fence.lifted(scope.target, sorted(earlier & scope.target.topic_acls()))
     if not opened:

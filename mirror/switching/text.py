@@ -9,6 +9,7 @@ from typing import Any
 
 from mirror.lag.text import counted, duration
 from mirror.runtime.text_columns import aligned, one_line
+from mirror.switching.drill import Drill
 from mirror.switching.moved_groups import Moved
 from mirror.switching.preflight import Ahead, sentences
 from mirror.switching.run import STEPS, Kind, Run, RunState, Step, StepState
@@ -100,6 +101,23 @@ def moves_lines(moves: Sequence[Moved]) -> list[str]:
     rows = [MOVES, *(tuple("-" if cell is None else str(cell) for cell in each) for each in moves[:SHOWN])]
     more = [f"  and {len(moves) - SHOWN:,} more; --json has all"] if len(moves) > SHOWN else []
     return ["", *_indented(aligned(rows, right=(2, 3, 5, 6)).splitlines()), *more]
+
+
+def drill_text(drill: Drill) -> str:
+    """Return what came of a drill."""
+    began = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(drill.began_s))
+    rpo = "unknown" if drill.rpo_records is None else counted(drill.rpo_records, "record")
+    lines = [
+        f"drill {drill.flow}: {'passed' if drill.has_passed else 'failed'}",
+        f"  {drill.id}, begun {began} by {drill.by}, version {drill.version}",
+        *([f"  {one_line(drill.failure)}"] if drill.failure else []),
+        f"  {counted(drill.records, 'record')} written, {drill.lost:,} lost, {drill.repeated:,} read twice",
+        f"  RPO: {rpo}, had the source been lost under this load",
+        f"  RTO: {duration(drill.rto_s) or 'unknown'} over, {duration(drill.back_s) or 'unknown'} back",
+    ]
+    for kind, steps in drill.steps.items():
+        lines.append(f"  {kind:<12} " + ", ".join(f"{step} {duration(took_s)}" for step, took_s in steps.items()))
+    return "\n".join(lines) + "\n"
 
 
 def took_s(run: Run) -> float | None:

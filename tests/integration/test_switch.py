@@ -74,7 +74,7 @@ class Pair:
 
 
 @contextmanager
-def pair(folder: Path, topics: Sequence[str]) -> Iterator[Pair]:
+def pair(folder: Path, topics: Sequence[str], *, extra: str = "") -> Iterator[Pair]:
     with ExitStack() as stack:
         primary, backup = (
             stack.enter_context(Broker.start(name, folder / name, overrides=GUARDED)) for name in ("primary", "backup")
@@ -88,7 +88,7 @@ def pair(folder: Path, topics: Sequence[str]) -> Iterator[Pair]:
             primary=primary.bootstrap,
             backup=backup.bootstrap,
             topics=names,
-            extra=EXTRA.format(topics=names),
+            extra=EXTRA.format(topics=names) + extra,
         )
         clusters = Pair(primary, backup, stack.enter_context(appliance))
         eventually(

@@ -268,7 +268,7 @@ def test_a_writer_that_does_not_stop_is_named(monkeypatch):
     ],
 )
 def test_what_is_paused_is_what_was_switched_and_no_heartbeats(asked, topic, is_paused):
-    scope: Any = SimpleNamespace(topics=asked, flow=SimpleNamespace(topics=SimpleNamespace(include=(".*",))))
+    scope: Any = SimpleNamespace(canary="", topics=asked, flow=SimpleNamespace(topics=SimpleNamespace(include=(".*",))))
     patterns = steps.pause_patterns(scope)
     assert any(re.fullmatch(pattern, topic) for pattern in patterns) is is_paused
 

@@ -1,0 +1,84 @@
+"""`kafka-mirror drill`: rehearse a switch and the way back on a canary topic and group, touching nobody's data."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import ArgumentParser, Namespace
+
+from mirror.commands.options import add_file, describe, positive, seconds
+from mirror.commands.switch import REPORTS
+from mirror.config.given import settings_given
+from mirror.config.settings import Settings
+from mirror.switching.conductor import Conduct
+from mirror.switching.drill import Drill, drills, journal_of, rehearse
+from mirror.switching.scope import Scope
+from mirror.switching.text import drill_text
+
+FAILED = 1
+DESCRIPTION = """\
+Rehearse the day of the switch along a flow A->B: a producer and a consumer group go from A to B and come back, step by step as
+'kafka-mirror switch' and 'switch-back' do it, on these clusters, with these clients and their permissions, under load. Both use a
+canary topic of their own (mirror-drill-A-B), so nobody's data is touched and nobody is asked. Says how many records a loss of A
+would have cost (RPO), and how long nobody could write and read (RTO). 'kafka-mirror run' must replicate A->B and B->A with
+mirror.drill.enabled = true; with mirror.drill.interval.seconds it rehearses by itself."""
+EXAMPLES = """\
+examples:
+  kafka-mirror drill mirror.properties 'a->b'
+  kafka-mirror drill mirror.properties 'a->b' --past      what earlier ones measured
+exit codes: 0 passed, 1 failed: it did not come to its end, or a record was lost or read twice, 2 settings, 3 a cluster did not
+answer"""
+
+
+def declare(parser: ArgumentParser) -> None:
+    """Add the command's options."""
+    describe(parser, DESCRIPTION, EXAMPLES)
+    add_file(parser)
+    parser.add_argument("flow", metavar="A->B", help="the flow")
+    parser.add_argument("--past", action="store_true", help="print the drills that B keeps, and rehearse nothing")
+    parser.add_argument(
+        "--rate", type=positive, metavar="N", default=100, help="records a second that are written (default 100)"
+    )
+    parser.add_argument(
+        "--within",
+        type=seconds,
+        metavar="SECONDS",
+        default=120.0,
+        help="how long a step waits before the drill has failed (default 120)",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON at the end")
+
+
+def run(parsed: Namespace) -> int:
+    """Rehearse; return the exit code."""
+    return drill(settings_given(parsed), parsed)
+
+
+def drill(settings: Settings, args: Namespace) -> int:
+    """Rehearse, or print past drills; return 0 where it passed.
+
+    Raises:
+        SettingsError: the flow is not known, or carries no canary.
+        MirrorError: somebody else rehearses it.
+    """
+    scope = Scope.of_drill(settings, args.flow)
+    if args.past:
+        _print(drills(journal_of(scope)), as_json=args.json)
+        return 0
+    out = sys.stderr if args.json else sys.stdout
+    how = Conduct(
+        within_s=args.within,
+        window_ms=settings.mirror.window_ms,
+        folder=settings.mirror.state_dir / REPORTS,
+        say=lambda sentence: print(sentence, file=out, flush=True),
+    )
+    found = rehearse(scope, how, rate=args.rate)
+    _print([found], as_json=args.json)
+    return 0 if found.has_passed else FAILED
+
+
+def _print(found: list[Drill], *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps([json.loads(each.text()) for each in found], indent=1))
+    else:
+        print("\n".join(map(drill_text, found)) or "no drill yet\n", end="")

@@ -1,0 +1,299 @@
+"""Rehearse a switch and the way back on a canary topic and group, under load, and keep what was measured."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+
+from mirror import __version__
+from mirror.errors import MirrorError
+from mirror.flows.stored_positions import Position, read_positions, write_positions
+from mirror.kafka.groups import is_idle
+from mirror.lag.cluster_offsets import log_ends
+from mirror.lag.text import duration
+from mirror.model.paused_topics import Paused
+from mirror.policy.topic_acls import allowances, denials
+from mirror.switching import fence
+from mirror.switching.canary import PARTITIONS, Canary
+from mirror.switching.conductor import Conduct, conduct, conductor, new_run
+from mirror.switching.journal import DRILLS, Journal
+from mirror.switching.run import STEPS, Kind, Run, RunState, Step
+from mirror.switching.scope import Scope
+from mirror.switching.steps import pause_patterns
+
+DRILL = "drill/"  # key of what came of a drill
+LOADED_S = 5.0  # how long each side serves
+LOOK_S = 0.5
+LAST = 100  # records of each topic-partition that are verified
+RETENTION = {"retention.ms": "3600000", "segment.ms": "600000"}  # of the canary topic: nobody needs old ones
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drill:
+    """What came of a drill.
+
+    Attributes:
+        records: Canary records that a cluster acknowledged.
+        lost: Those of them that the group never read.
+        repeated: How often it read one again.
+        rpo_records: The most that were on the source and not on the target at once: lost, had the source gone down then.
+        rto_s: From the fence until the group read what was written on the target; None where it did not come so far.
+        back_s: The same for the way back.
+        steps: Seconds by kind of run and step.
+        failure: Why it did not come to its end, "" where it did.
+    """
+
+    id: str
+    flow: str
+    by: str
+    version: str
+    began_s: float
+    ended_s: float
+    records: int = 0
+    lost: int = 0
+    repeated: int = 0
+    rpo_records: int | None = None
+    rto_s: float | None = None
+    back_s: float | None = None
+    steps: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    failure: str = ""
+
+    @property
+    def has_passed(self) -> bool:
+        """Whether it came to its end, with each record read once."""
+        return not (self.failure or self.lost or self.repeated)
+
+    def text(self) -> str:
+        """Return it as JSON."""
+        return json.dumps(asdict(self), indent=1)
+
+    @classmethod
+    def parse(cls, text: str) -> Drill:
+        """Read `text` back; ValueError where it is none."""
+        try:
+            return cls(**json.loads(text))
+        except TypeError as error:
+            raise ValueError(f"no drill: {error}") from error
+
+
+def drills(journal: Journal) -> list[Drill]:
+    """Return the drills that a flow's target keeps, oldest first; raises ClusterUnavailable."""
+    found = (Drill.parse(value) for key, value in journal.read().values.items() if key.startswith(DRILL))
+    return sorted(found, key=lambda drill: drill.began_s)
+
+
+def journal_of(scope: Scope) -> Journal:
+    """Return the journal of a flow's drills."""
+    return Journal(scope.flow, scope.target, DRILLS)
+
+
+def rehearse(scope: Scope, how: Conduct, *, rate: int) -> Drill:
+    """Go over and come back with the canary, keep what was measured on the flow's target, and return it.
+
+    Raises:
+        MirrorError: somebody else rehearses this flow, or the target does not keep the result. What fails on the way is in it.
+    """
+    journal = journal_of(scope)
+    _refuse_a_second(scope, journal)
+    now_s = time.time()
+    run_id = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(now_s))}-{uuid.uuid4().hex[:6]}"
+    rehearsal = _Rehearsal(scope, journal, how, Canary(scope.canary, run_id, rate=rate), scope.plan().group)
+    failure = ""
+    try:
+        rehearsal.run()
+    except MirrorError as error:
+        failure = str(error)
+    found = rehearsal.found(run_id, began_s=now_s, failure=failure)
+    journal.open()
+    journal.keep(DRILL + run_id, found.text())
+    return found
+
+
+def _refuse_a_second(scope: Scope, journal: Journal) -> None:
+    """Raise MirrorError where the canary group has a member, or a drill's run is conducted: somebody rehearses."""
+    members = [
+        group
+        for each in (scope, scope.reversed())
+        for group in each.groups_on_target([scope.canary]).values()
+        if not is_idle(group.state)
+    ]
+    if members or (journal.unfinished() is not None and journal.is_conducted()):
+        raise MirrorError(
+            f"drill: somebody rehearses {scope.flow.name} now, or has until a moment ago. Two never do at once; try it in a minute."
+        )
+
+
+@dataclass(slots=True)
+class _Rehearsal:
+    """A drill under way: what it has measured so far."""
+
+    scope: Scope
+    journal: Journal
+    how: Conduct
+    canary: Canary
+    group: str  # holds the flow's positions
+    rpo_records: int | None = None
+    took_s: dict[Kind, float] = field(default_factory=dict)
+    runs: list[Run] = field(default_factory=list)
+
+    def run(self) -> None:
+        """Do it; raises MirrorError where it does not come to its end."""
+        scope, back = self.scope, self.scope.reversed()
+        self.how.say(f"the canary is topic and group {scope.canary}")
+        for each, journal in ((scope, self.journal), (back, self.journal.of(back.flow, back.target))):
+            settle(each, journal)
+            create(each)
+        with self.canary:
+            self._begin_on(scope)
+            self._await_crossing()
+            self._watch_what_waits()
+            self._go(Kind.SWITCH, scope, self.journal)
+            time.sleep(LOADED_S)
+            self._go(Kind.SWITCH_BACK, back, self.journal.of(back.flow, back.target))
+            self.canary.stop_writing()
+            self.canary.await_all_read(within_s=self.how.within_s)
+            self.canary.stop_reading()
+
+    def _begin_on(self, scope: Scope) -> None:
+        """Write and read where a flow comes from."""
+        assert scope.back is not None
+        self.canary.write_on(scope.source.alias, scope.back.producer)
+        self.canary.read_on(scope.source.alias, scope.flow.consumer, _topics_there(scope.reversed()))
+
+    def _await_crossing(self) -> None:
+        """Wait until what has been written by now is on the target."""
+        scope = self.scope
+        self.canary.await_read(scope.source.alias, within_s=self.how.within_s)
+        first = self._ends()
+        deadline = time.monotonic() + self.how.within_s
+        while self._waiting(first):
+            self.how.say("waits until the canary crosses")
+            if time.monotonic() > deadline:
+                raise MirrorError(
+                    f"{scope.canary} has not crossed in {self.how.within_s:.0f} s. Does 'kafka-mirror run' replicate "
+                    f"{scope.flow.name}, with mirror.drill.enabled = true? It looks for new topics every "
+                    f"{scope.flow.refresh_topics.interval_s:.0f} s, and at once on SIGHUP."
+                )
+            time.sleep(LOOK_S)
+
+    def _watch_what_waits(self) -> None:
+        """See for some seconds how much a loss of the source would cost."""
+        ends_s = time.monotonic() + LOADED_S
+        while time.monotonic() < ends_s:
+            self.rpo_records = max(self.rpo_records or 0, self._waiting(self._ends()))
+            time.sleep(LOOK_S)
+        self.how.say(f"at most {self.rpo_records} records would have been lost with {self.scope.source.alias}")
+
+    def _ends(self) -> Mapping[tuple[str, int], int]:
+        places = [(self.scope.canary, partition) for partition in range(PARTITIONS)]
+        return log_ends(self.scope.source, places)
+
+    def _waiting(self, ends: Mapping[tuple[str, int], int]) -> int:
+        """Return how many records of the canary in front of these ends are not on the target."""
+        remote = self.scope.flow.policy.remote_topic(self.scope.canary)
+        found = read_positions(self.scope.flow, self.group)
+        at = {partition: position.offset for (topic, partition), position in found.items() if topic == remote}
+        return sum(max(0, end - at.get(partition, 0)) for (_, partition), end in ends.items())
+
+    def _go(self, kind: Kind, scope: Scope, journal: Journal) -> None:
+        """Switch, as operators do: writers and readers stop when they are asked to, and begin on the other side."""
+        stopped_s, back = 0.0, scope.back
+        assert back is not None
+
+        def may_go_on(step: Step) -> None:
+            nonlocal stopped_s
+            self.how.may_go_on(step)
+            if step is Step.FENCE:
+                stopped_s = time.monotonic()
+                self.canary.stop_writing()
+            elif step is Step.GROUPS:
+                self.canary.stop_reading()
+            elif step is Step.PAUSE:  # the groups have been moved
+                self.canary.read_on(scope.target.alias, back.consumer, _topics_there(scope))
+
+        self.how.say(f"{kind.value} {scope.flow.name}")
+        run = new_run(scope, kind, last=LAST)
+        try:
+            self.runs.append(conduct(scope, journal, run, replace(self.how, may_go_on=may_go_on)))
+        except MirrorError:
+            self.runs.append(journal.kept)
+            raise
+        before = len(self.canary.acked.get(scope.target.alias, ()))
+        self.canary.write_on(scope.target.alias, scope.flow.producer)
+        self.canary.await_read(scope.target.alias, count=before + 1, within_s=self.how.within_s)
+        self.took_s[kind] = time.monotonic() - stopped_s
+        self.how.say(f"written and read on {scope.target.alias} again {duration(self.took_s[kind])} after the fence")
+
+    def found(self, run_id: str, *, began_s: float, failure: str) -> Drill:
+        """Return what was measured."""
+        return Drill(
+            id=run_id,
+            flow=self.scope.flow.name,
+            by=conductor(),
+            version=__version__,
+            began_s=began_s,
+            ended_s=time.time(),
+            records=self.canary.records,
+            lost=self.canary.lost,
+            repeated=self.canary.repeated,
+            rpo_records=self.rpo_records,
+            rto_s=self.took_s.get(Kind.SWITCH),
+            back_s=self.took_s.get(Kind.SWITCH_BACK),
+            steps={run.kind.value: _steps(run) for run in self.runs},
+            failure=failure,
+        )
+
+
+def _steps(run: Run) -> dict[str, float]:
+    return {step.value: took_s for step in STEPS[run.kind] if (took_s := run.step(step).took_s) is not None}
+
+
+def _topics_there(scope: Scope) -> list[str]:
+    """Return the names under which a flow's target has the canary: brought by the flow, and written there."""
+    return [scope.canary, scope.flow.policy.remote_topic(scope.canary)]
+
+
+def create(scope: Scope) -> None:
+    """Create the canary topic where a flow comes from, if it is not there.
+
+    Raises:
+        MirrorError: the cluster refuses.
+    """
+    assert scope.back is not None
+    objection = scope.source.create(
+        scope.canary,
+        partitions=PARTITIONS,
+        replication_factor=scope.back.replication_factor,
+        configs=RETENTION,
+    )
+    if objection:
+        raise MirrorError(f"{scope.canary} cannot be created on {scope.source.alias}: {objection}")
+
+
+def settle(scope: Scope, journal: Journal) -> None:
+    """Take back what a drill has left that did not come to its end: runs, fence, pause.
+
+    Raises:
+        MirrorError: the flow is paused by somebody else, so there is nothing to rehearse; or a cluster refuses.
+    """
+    for run in journal.read().runs():
+        if run.state is RunState.OPEN:
+            with journal.of(scope.flow, scope.target).taken(replace(run, is_aborted=True)):
+                pass
+    topics = [scope.canary]
+    left = scope.source.topic_acls() & {*denials(topics), *allowances(topics)}
+    fence.lifted(scope.source, sorted(left))
+    plan = scope.plan()
+    at = read_positions(scope.flow, plan.group).get(plan.paused_key)
+    known = Paused.parse(at.metadata) if at is not None else Paused()
+    others = Paused(tuple(pattern for pattern in known.patterns if pattern not in pause_patterns(scope)))
+    if others != known:
+        write_positions(scope.flow, plan.group, {plan.paused_key: Position(len(others.patterns), others.text())})
+    pattern = others.pattern()
+    if pattern is not None and pattern.fullmatch(scope.canary):
+        raise MirrorError(
+            f"{scope.flow.name} is paused, as after a switch, so it cannot be rehearsed ('kafka-mirror positions resume')"
+        )
