@@ -462,6 +462,14 @@ def of_upkeep() -> list[Alert]:
             summary="The target has taken no heartbeat for a minute and more.",
             description=f"{THE_FLOW}: none for {{{{ $value | humanizeDuration }}}}.",
         ),
+        Alert(
+            name="KafkaMirrorDrillOverdue",
+            expr=f"time() - max by ({BY_FLOW}) ({metric('drill_due_timestamp_seconds')}) > 0",
+            lasts="5m",
+            severity="warning",
+            summary="No drill has passed for two intervals: nobody knows whether this flow can be switched.",
+            description=f"{THE_FLOW}: one should have passed {{{{ $value | humanizeDuration }}}} ago.",
+        ),
     ]
 
 

@@ -76,8 +76,9 @@ def stat(
     unit: str,
     steps: tuple[tuple[float | None, str], ...],
     may_be_empty: str = "",
+    words: tuple[tuple[int, str, str], ...] = (),
 ) -> Panel:
-    """Return a single number, coloured by its steps."""
+    """Return a single number, coloured by its steps, or a word where it is a code."""
     return Panel(
         kind="stat",
         title=title,
@@ -87,6 +88,7 @@ def stat(
         width=4,
         height=4,
         steps=steps,
+        words=words,
         may_be_empty=may_be_empty,
     )
 

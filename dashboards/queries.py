@@ -289,6 +289,11 @@ def acls_missing() -> str:
     return f"sum by (source, target) ({of('acl_drift')})"
 
 
+def drill_steps() -> str:
+    """How long each step of the last drill took."""
+    return f"max by (source, target, run, step) ({of('drill_step_seconds')})"
+
+
 def heartbeat_age() -> str:
     """How long ago the target last took a heartbeat."""
     return f"time() - max by (source, target) ({of('last_heartbeat_timestamp_seconds')})"

@@ -228,6 +228,27 @@ class Recorder(WindowRecorder):
                 self._clocks_s[*flow, alias] = now_s
                 self._set(CLOCK, (*flow, alias), skew_s)
 
+    def drilled(
+        self, flow: Labels, found: Mapping[str, float | None], *, steps: Mapping[tuple[str, str], float]
+    ) -> None:
+        """Take in what is known of a flow's drills.
+
+        Args:
+            flow: Source and target.
+            found: By the end of a family's name, behind `kafka_mirror_drill_`; None where nobody knows.
+            steps: Seconds by run and step.
+        """
+        with self._lock:
+            for name, value in found.items():
+                self._series[f"kafka_mirror_drill_{name}"].pop(flow, None)
+                if value is not None:
+                    self._set(f"kafka_mirror_drill_{name}", flow, value)
+            family = self._series["kafka_mirror_drill_step_seconds"]
+            for labels in [labels for labels in family if labels[:2] == flow]:
+                del family[labels]
+            for step, took_s in steps.items():
+                self._set("kafka_mirror_drill_step_seconds", (*flow, *step), took_s)
+
     # --- what a comparison finds -----------------------------------------------------------------------------
 
     def verified(self, labels: Labels, *, equal: int, wrong: int) -> None:

@@ -7,7 +7,6 @@ import platform
 import signal
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from importlib.metadata import version
@@ -36,12 +35,14 @@ from mirror.lag.polling import Polling
 from mirror.model.slot_ownership import Layout
 from mirror.runtime.clock import Clock
 from mirror.runtime.java import cache_folder, java
+from mirror.runtime.restarts import Restarts
 from mirror.runtime.signals import on_signals
 from mirror.runtime.state_folder import MOST_HERE, StateFolder
 from mirror.spark.class_archive import ClassArchive
 from mirror.spark.plans import Plans
 from mirror.spark.queries import OBSERVED, OBSERVED_CHECKPOINTS, CheckpointStream, Lanes
 from mirror.spark.session import Spark
+from mirror.switching.drills import Drills
 
 log = logging.getLogger("mirror")
 
@@ -121,6 +122,7 @@ class Appliance:
                 for state in self.flows:
                     self._upkeep(state).start()
                 heartbeats.start()
+                Drills(self._settings, self.flows, self.recorder, ends=self._stop).start()
                 self._is_ready = True
                 log.info(
                     "replicating %s; metrics on %s://%s:%d/metrics",
@@ -306,7 +308,7 @@ class Appliance:
     # --- while it runs ------------------------------------------------------------------------------------------
 
     def _watch(self, streams: list[Lanes | CheckpointStream]) -> None:
-        restarts: deque[float] = deque()
+        restarts = Restarts(within_s=RESTARTS_COUNT_S)
         clock = Clock()
         account_due = Due()
         while not self._stop.wait(0.2):
@@ -315,16 +317,11 @@ class Appliance:
                 self._fail(StreamTerminated(f"{back}. Start the appliance again"))
                 continue
             for ended in [ended for stream in streams for ended in stream.revive()]:
-                now_s = time.monotonic()
-                restarts.append(now_s)
-                while restarts[0] < now_s - RESTARTS_COUNT_S:
-                    restarts.popleft()
+                count = restarts.one_more()
                 self.recorder.count("kafka_mirror_query_restarts_total")
-                log.error("%s; started again (%d)", ended, len(restarts))
-                if len(restarts) > RESTARTS_BEFORE_GIVING_UP:
-                    raise StreamTerminated(
-                        f"{ended}; given up after {len(restarts)} restarts in {RESTARTS_COUNT_S:.0f} s"
-                    )
+                log.error("%s; started again (%d)", ended, count)
+                if count > RESTARTS_BEFORE_GIVING_UP:
+                    raise StreamTerminated(f"{ended}; given up after {count} restarts in {RESTARTS_COUNT_S:.0f} s")
             self._accounts.share()
             if self._is_changed.is_set():
                 self._is_changed.clear()

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from dashboards import queries as q
-from dashboards.boards.words import BEHIND, CHECKPOINT, FLOW, GROUP, NO_CHECKPOINT, NO_GROUP, NOT_COMPARED, TOPIC
+from dashboards.boards.words import (
+    BEHIND,
+    CHECKPOINT,
+    FLOW,
+    GROUP,
+    NO_CHECKPOINT,
+    NO_DRILL,
+    NO_GROUP,
+    NOT_COMPARED,
+    TOPIC,
+)
 from dashboards.panels import BAD, COUNT, GOOD, INFO, WARN, Board, Panel, Query, Row, lines, none_wanted, stat
 from dashboards.recording import LAG, LAG_SECONDS
 from metrics.objective import FRESH_S
@@ -16,7 +26,7 @@ def failover() -> Board:
         title="Kafka mirror: fail-over",
         question="If we fail over now, what is missing on the target, and which consumer groups may go?",
         variables=("topic", "group"),
-        rows=(_source_gone(), _by_topic(), _groups(), _by_group()),
+        rows=(_source_gone(), _by_topic(), _groups(), _by_group(), _drills()),
     )
 
 
@@ -227,6 +237,55 @@ def _by_group() -> Row:
                 Query(q.checkpoints("foreign_records_total"), f"{FLOW} foreign records"),
                 width=12,
                 may_be_empty=NO_CHECKPOINT,
+            ),
+        ),
+    )
+
+
+def _drills() -> Row:
+    """Return the row "Drills"."""
+    return Row(
+        "Drills",
+        (
+            stat(
+                "Last drill",
+                "Whether it came to its end with each record read once; the worst of the flows shown.",
+                f"min({q.of('drill_passed')})",
+                "short",
+                ((None, BAD), (1, GOOD)),
+                may_be_empty=NO_DRILL,
+                words=((0, "FAILED", BAD), (1, "PASSED", GOOD)),
+            ),
+            stat(
+                "Last one that passed",
+                "How long ago; the longest of the flows shown.",
+                f"time() - min({q.of('drill_last_success_timestamp_seconds')})",
+                "s",
+                ((None, INFO),),
+                may_be_empty=NO_DRILL,
+            ),
+            stat(
+                "RPO",
+                "The most records that the source would have taken with it, under the drill's load.",
+                f"max({q.of('drill_rpo_records')})",
+                "short",
+                ((None, INFO),),
+                may_be_empty=NO_DRILL,
+            ),
+            stat(
+                "RTO",
+                "From the fence until the drill's group read on the target what was written there.",
+                f"max({q.of('drill_rto_seconds')})",
+                "s",
+                ((None, INFO),),
+                may_be_empty=NO_DRILL,
+            ),
+            lines(
+                "Steps of the drill",
+                "How long each took, over and back.",
+                "s",
+                Query(q.drill_steps(), f"{FLOW} {{{{run}}}} {{{{step}}}}"),
+                may_be_empty=NO_DRILL,
             ),
         ),
     )

@@ -11,7 +11,7 @@ from mirror.commands.switch import REPORTS
 from mirror.config.given import settings_given
 from mirror.config.settings import Settings
 from mirror.switching.conductor import Conduct
-from mirror.switching.drill import Drill, drills, journal_of, rehearse
+from mirror.switching.drill import RATE, WITHIN_S, Drill, drills, journal_of, rehearse
 from mirror.switching.scope import Scope
 from mirror.switching.text import drill_text
 
@@ -37,14 +37,18 @@ def declare(parser: ArgumentParser) -> None:
     parser.add_argument("flow", metavar="A->B", help="the flow")
     parser.add_argument("--past", action="store_true", help="print the drills that B keeps, and rehearse nothing")
     parser.add_argument(
-        "--rate", type=positive, metavar="N", default=100, help="records a second that are written (default 100)"
+        "--rate",
+        type=positive,
+        metavar="N",
+        default=RATE,
+        help="records a second that are written (default %(default)s)",
     )
     parser.add_argument(
         "--within",
         type=seconds,
         metavar="SECONDS",
-        default=120.0,
-        help="how long a step waits before the drill has failed (default 120)",
+        default=WITHIN_S,
+        help="how long a step waits before the drill has failed (default %(default).0f)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON at the end")
 

@@ -27,6 +27,8 @@ from mirror.switching.steps import pause_patterns
 DRILL = "drill/"  # key of what came of a drill
 LOADED_S = 5.0  # how long each side serves
 LOOK_S = 0.5
+RATE = 100  # records a second
+WITHIN_S = 120.0  # that a step waits
 LAST = 100  # records of each topic-partition that are verified
 RETENTION = {"retention.ms": "3600000", "segment.ms": "600000"}  # of the canary topic: nobody needs old ones
 
@@ -122,7 +124,8 @@ def _refuse_a_second(scope: Scope, journal: Journal) -> None:
     ]
     if members or (journal.unfinished() is not None and journal.is_conducted()):
         raise MirrorError(
-            f"drill: somebody rehearses {scope.flow.name} now, or has until a moment ago. Two never do at once; try it in a minute."
+            f"drill: somebody rehearses {scope.flow.name} now, or has until a moment ago. Two never do at once; try again in a "
+            "minute."
         )
 
 
@@ -169,8 +172,8 @@ class _Rehearsal:
         self.canary.await_read(scope.source.alias, within_s=self.how.within_s)
         first = self._ends()
         deadline = time.monotonic() + self.how.within_s
+        self.how.say("waits until the canary crosses")
         while self._waiting(first):
-            self.how.say("waits until the canary crosses")
             if time.monotonic() > deadline:
                 raise MirrorError(
                     f"{scope.canary} has not crossed in {self.how.within_s:.0f} s. Does 'kafka-mirror run' replicate "

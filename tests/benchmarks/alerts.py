@@ -40,6 +40,13 @@ REMOTE = f"primary.{TOPIC}"
 RATE = 20  # records a second: what a failure fires must not need much
 STEP_S = 5.0
 LIBFAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
+TEN_MINUTES_AHEAD = {
+    "LD_PRELOAD": str(LIBFAKETIME),
+    "FAKETIME": "+600s",
+    "FAKETIME_DISABLE_SHM": "1",
+    "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    "FAKETIME_FORCE_MONOTONIC_FIX": "0",  # with it the JVM's timed waits return at once
+}
 _starts = multiprocessing.Lock()  # one start at a time: many at once would each look like a failure
 SETTLED_S = 90.0  # a few scrapes and evaluations with nothing wrong
 EXTRA = """emit.heartbeats.enabled = true
@@ -151,13 +158,7 @@ def _shift_cluster_clock(scene: Scene) -> None:
     assert LIBFAKETIME.exists(), "not installed (Debian: apt-get install libfaketime)"
     source = scene.brokers["source"]
     source.stop()
-    with patch.dict(
-        os.environ,
-        LD_PRELOAD=str(LIBFAKETIME),
-        FAKETIME="+600s",
-        FAKETIME_DISABLE_SHM="1",
-        FAKETIME_DONT_FAKE_MONOTONIC="1",
-    ):
+    with patch.dict(os.environ, TEN_MINUTES_AHEAD):
         source.restart()
 
 

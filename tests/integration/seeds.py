@@ -28,6 +28,7 @@ from tests.unit.test_metrics import UNMEASURED, counts, report
 Scenario = Literal["healthy", "stalled", "source down"]
 
 STEP_S = 15
+DAY_S = 86_400
 LENGTH_S = 5400
 BROKEN_FOR_S = 1800  # stalled, or without a source, for the last half hour
 RATE = 10  # records per second and partition
@@ -112,6 +113,9 @@ class World:
             rows = [CheckpointReport("a", "b", failure="a does not answer")]
         recorder.checkpoints(rows, now_s=now_s)
         recorder.heartbeat(("a", "b"), now_s=now_s)
+        found = {"passed": 1.0, "rpo_records": 84, "rto_seconds": 7.1, "due_timestamp_seconds": now_s + DAY_S}
+        steps = {("switch", "fence"): 5.2, ("switch", "groups"): 0.4, ("switch-back", "fence"): 5.1}
+        recorder.drilled(("a", "b"), {**found, "last_success_timestamp_seconds": now_s - 3600}, steps=steps)
         for lane in ("lane-0", "lane-1"):
             recorder.query(lane, is_active=True)
             recorder.phase(lane, "addBatch", 10.05)

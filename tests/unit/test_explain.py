@@ -224,7 +224,7 @@ def test_the_command(path, capsys):
     path.write_text(BASE)
     arguments = ["explain", "m.properties"]
     assert main([*arguments, "--window-ms", "7"]) == 0
-    assert "mirror.window.ms              option          7\n" in capsys.readouterr().out
+    assert "mirror.window.ms option 7" in [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert main([*arguments, "primary->backup", "--json"]) == 0
     assert list(json.loads(capsys.readouterr().out)["flows"]) == ["primary->backup"]
     assert main([*arguments, "a->b"]) == 2

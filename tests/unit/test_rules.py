@@ -358,6 +358,12 @@ SCENES: dict[str, list[Scene]] = {
         silent("one a minute", 20, {f"{K}last_heartbeat_timestamp_seconds{FLOW}": "0+60x60"}),
         silent("three minutes without", 9, {f"{K}last_heartbeat_timestamp_seconds{FLOW}": "0+60x5 300x3 540+60x60"}),
     ],
+    "KafkaMirrorDrillOverdue": [
+        fires("none has passed since the start", 70, {f"{K}drill_due_timestamp_seconds{FLOW}": "3600x90"}),
+        silent("one passes each hour", 80, {f"{K}drill_due_timestamp_seconds{FLOW}": "7200x60 10800x60"}),
+        silent("the next one passes a little late", 63, {f"{K}drill_due_timestamp_seconds{FLOW}": "3600x62 10800x60"}),
+        silent("only when somebody asks for it", 80, {f"{K}drill_last_success_timestamp_seconds{FLOW}": "0x90"}),
+    ],
     "KafkaMirrorCheckpointErrors": [
         fires("each round since the start", 16, {f"{K}checkpoint_errors_total{FLOW}": "1+1x60"}),
         silent("three rounds", 16, {f"{K}checkpoint_errors_total{FLOW}": "0x5 1 2 3x60"}),

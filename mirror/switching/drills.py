@@ -1,0 +1,123 @@
+"""Rehearse flows at their time, and tell what their drills found, whoever conducted them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from metrics.recorder import Recorder
+from mirror.config.settings import Settings
+from mirror.errors import MirrorError
+from mirror.flows.flow import FlowState
+from mirror.switching.conductor import Conduct
+from mirror.switching.drill import RATE, WITHIN_S, Drill, drills, journal_of, rehearse
+from mirror.switching.run import Step
+from mirror.switching.scope import Scope
+
+log = logging.getLogger("mirror")
+
+LOOK_S = 30.0
+OVERDUE = 2  # intervals without a drill that passed
+
+
+class Drills:
+    """Rehearses the flows that this process leads, one after the other, in a thread of its own."""
+
+    def __init__(
+        self, settings: Settings, flows: Sequence[FlowState], recorder: Recorder, *, ends: threading.Event
+    ) -> None:
+        """Prepare.
+
+        Args:
+            settings: Those of the appliance; `mirror.drill.*` of them say what is to be done.
+            flows: All flows of the appliance.
+            recorder: Where what is found is told.
+            ends: Set when nothing is to be done any more.
+        """
+        self._settings = settings
+        self._flows = [state for state in flows if state.flow.has_canaries]
+        self._recorder = recorder
+        self._ends = ends
+        self._since_s = time.time()
+
+    def start(self) -> None:
+        """Begin, where a flow carries canaries."""
+        if self._flows:
+            threading.Thread(target=self._run, name="drills", daemon=True).start()
+
+    def _run(self) -> None:
+        while not self._ends.wait(LOOK_S):
+            for state in self._flows:
+                if state.leads and not self._ends.is_set():
+                    try:
+                        self._look(state)
+                    except MirrorError as error:
+                        log.warning("%s: %s", state.flow.name, error)
+
+    def _look(self, state: FlowState) -> None:
+        scope = Scope.of_drill(self._settings, state.flow.name)
+        past = drills(journal_of(scope))
+        interval_s = self._settings.mirror.drill_interval_s
+        if interval_s and (not past or time.time() - past[-1].began_s >= interval_s):
+            log.info("%s: a drill begins", state.flow.name)
+            past.append(rehearse(scope, self._how(), rate=RATE))
+            self._log(past[-1])
+        due_s = due(past, interval_s=interval_s, since_s=self._since_s) if interval_s else None
+        self._recorder.drilled(state.name, told(past, due_s=due_s), steps=steps(past))
+
+    def _how(self) -> Conduct:
+        mirror = self._settings.mirror
+
+        def may_go_on(step: Step) -> None:
+            if self._ends.is_set():
+                raise MirrorError(f"the mirror ends, before {step.value}")
+
+        return replace(
+            Conduct(within_s=WITHIN_S, window_ms=mirror.window_ms, folder=mirror.state_dir / "switches"),
+            say=lambda sentence: log.debug("drill: %s", sentence),
+            may_go_on=may_go_on,
+        )
+
+    def _log(self, drill: Drill) -> None:
+        if drill.has_passed:
+            log.info("%s: the drill has passed, RTO %.1f s", drill.flow, drill.rto_s)
+        else:
+            wrong = drill.failure or f"{drill.lost} records were lost, {drill.repeated} read twice"
+            log.error("%s: the drill has failed: %s", drill.flow, wrong)
+
+
+def told(past: Sequence[Drill], *, due_s: float | None) -> dict[str, float | None]:
+    """Return what metrics tell of past drills, oldest first, by the end of a family's name; None: nobody knows. Pure."""
+    last = past[-1] if past else None
+    return {
+        "last_success_timestamp_seconds": max((each.ended_s for each in past if each.has_passed), default=None),
+        "due_timestamp_seconds": due_s,
+        "passed": None if last is None else float(last.has_passed),
+        "rpo_records": last.rpo_records if last is not None else None,
+        "rto_seconds": last.rto_s if last is not None else None,
+    }
+
+
+def steps(past: Sequence[Drill]) -> dict[tuple[str, str], float]:
+    """Return the seconds of the last drill's steps by run and step. Pure."""
+    return {
+        (run, step): took_s
+        for run, of_run in (past[-1].steps if past else {}).items()
+        for step, took_s in of_run.items()
+    }
+
+
+def due(past: Sequence[Drill], *, interval_s: float, since_s: float) -> float:
+    """Return when a drill must have passed: two intervals after the last that did, or after the first since then that did not.
+
+    Args:
+        past: Drills, oldest first.
+        interval_s: How often one is to be.
+        since_s: Since when they are looked for, which counts where there is none. Pure.
+    """
+    good = [each.ended_s for each in past if each.has_passed]
+    first = past[0].began_s if past else since_s
+    return (max(good) if good else first) + OVERDUE * interval_s
