@@ -12,9 +12,11 @@ from app.inspection import settings
 from app.session import ROW_HEIGHT, plain
 from mirror.errors import MirrorError
 from mirror.kafka.admin import Admin
-from mirror.lag.text import duration
+from mirror.lag.text import counted, duration
+from mirror.switching.drill import Drill, drills, journal_of
 from mirror.switching.journal import Journal
 from mirror.switching.run import STEPS, Run, RunState, StepRecord, StepState
+from mirror.switching.scope import Scope
 from mirror.switching.text import took_s
 
 SHAPES = {
@@ -37,12 +39,16 @@ def draw_switches(*, up: Set[str]) -> None:
             continue
         try:
             runs, progress = _read(flow.name)
+            past = _read_drills(flow.name) if flow.has_canaries else []
         except (MirrorError, ValueError) as error:
             st.warning(plain(f"{flow.name}: {error}"))
             continue
         if runs:
             is_any = True
             _last(runs[-1], progress)
+        if past:
+            is_any = True
+            _drills(flow.name, past)
         if runs[1:]:
             with st.expander(f"Switches of {flow.name} before", expanded=False):
                 earlier = runs_table(runs[-2::-1])
@@ -60,6 +66,39 @@ def _last(run: Run, progress: str) -> None:
     draw(said + (f"\n\nnow: {plain(progress)}" if progress and run.state is RunState.OPEN else ""))
     frame = steps_table(run, time.time())
     st.dataframe(frame, hide_index=True, row_height=ROW_HEIGHT, alt=f"The steps of the last switch of {run.flow}")
+
+
+def _drills(flow: str, past: Sequence[Drill]) -> None:
+    last = past[-1]
+    draw = st.success if last.has_passed else st.error
+    began = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(last.began_s))
+    said = f"**drill {plain(flow)}: {'passed' if last.has_passed else 'failed'}**, begun {began}"
+    said += f", RTO {duration(last.rto_s)}" if last.rto_s is not None else ""
+    said += f", RPO {counted(last.rpo_records, 'record')}" if last.rpo_records is not None else ""
+    draw(said + (f"\n\n{plain(last.failure)}" if last.failure else ""))
+    with st.expander(f"Drills of {flow}", expanded=False):
+        frame = drills_table(past[::-1])
+        st.dataframe(frame, hide_index=True, row_height=ROW_HEIGHT, alt="Drills, the newest first")
+
+
+def drills_table(past: Sequence[Drill]) -> pd.DataFrame:
+    """Return drills, a line each; what was not measured is empty."""
+    content = [
+        (
+            time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(drill.began_s)),
+            "passed" if drill.has_passed else "failed",
+            duration(drill.rto_s),
+            duration(drill.back_s),
+            None if drill.rpo_records is None else str(drill.rpo_records),
+            drill.records,
+            drill.lost,
+            drill.repeated,
+            drill.failure,
+        )
+        for drill in past
+    ]
+    columns = ["Begun", "Came out", "RTO over", "RTO back", "RPO", "Records", "Lost", "Read twice", "Why it failed"]
+    return pd.DataFrame(content, columns=columns)
 
 
 def steps_table(run: Run, now_s: float) -> pd.DataFrame:
@@ -99,3 +138,8 @@ def _read(flow: str) -> tuple[list[Run], str]:
     own = next(each for each in settings().flows if each.name == flow)
     found = Journal(own, Admin(own.target.alias, own.target_admin)).read()
     return found.runs(), found.progress
+
+
+@st.cache_data(ttl=KEPT_S, show_spinner=False)
+def _read_drills(flow: str) -> list[Drill]:
+    return drills(journal_of(Scope.of_drill(settings(), flow)))

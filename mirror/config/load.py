@@ -20,7 +20,6 @@ from mirror.config.refusals import refuse_what_would_differ
 from mirror.config.settings import Cluster, Flow, HeartbeatFlow, Mirror, Settings
 from mirror.config.values import refusal
 from mirror.errors import SettingsError
-from mirror.policy.naming import IdentityReplicationPolicy
 
 # This program's own keys -> default, as a file would write it.
 _OWN_DEFAULTS = {
@@ -187,12 +186,11 @@ def _flow(found: Assigned, pair: Pair, clusters: Mapping[str, Cluster], mirror: 
     offsets_topic = worker.get(OFFSETS_TOPIC_KEY)
     keys = Keys({**merged(found.flow(pair)), **worker})
     offset_syncs = keys.offset_syncs()
-    policy = keys.policy(pair.source)
     return Flow(
         source=clusters[pair.source],
         target=clusters[pair.target],
         topics=keys.names("topics", "topic.filter.class"),
-        policy=policy,
+        policy=keys.policy(pair.source),
         replication_factor=keys.replication_factor("replication.factor"),
         tasks_max=keys.integer("tasks.max"),
         refresh_topics=keys.every("refresh.topics"),
@@ -205,7 +203,7 @@ def _flow(found: Assigned, pair: Pair, clusters: Mapping[str, Cluster], mirror: 
         on_recreated=keys.on_recreated(),
         transaction_ms=mirror.transaction_ms if keys.is_exactly_once() else 0,
         heartbeats=keys.heartbeats(),
-        has_canaries=mirror.drill_enabled and has_back and not isinstance(policy, IdentityReplicationPolicy),
+        has_canaries=mirror.drill_enabled and has_back,
         offset_syncs_producer=effective(found.offset_syncs_producer(pair, at_source=offset_syncs.at_source)),
         consumer=effective(found.source_client(pair, "consumer")),
         producer=effective(found.producer(pair)),

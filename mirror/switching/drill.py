@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 
 from mirror import __version__
@@ -103,12 +103,8 @@ def rehearse(scope: Scope, how: Conduct, *, rate: int) -> Drill:
     now_s = time.time()
     run_id = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(now_s))}-{uuid.uuid4().hex[:6]}"
     rehearsal = _Rehearsal(scope, journal, how, Canary(scope.canary, run_id, rate=rate), scope.plan().group)
-    failure = ""
-    try:
-        rehearsal.run()
-    except MirrorError as error:
-        failure = str(error)
-    found = rehearsal.found(run_id, began_s=now_s, failure=failure)
+    failures = [_failure_of(rehearsal.run), _failure_of(rehearsal.settle)]
+    found = rehearsal.found(run_id, began_s=now_s, failure=next(filter(None, failures), ""))
     journal.open()
     journal.keep(DRILL + run_id, found.text())
     return found
@@ -129,6 +125,15 @@ def _refuse_a_second(scope: Scope, journal: Journal) -> None:
         )
 
 
+def _failure_of(do: Callable[[], None]) -> str:
+    """Do something; return why it failed, "" where it did not."""
+    try:
+        do()
+    except MirrorError as error:
+        return str(error)
+    return ""
+
+
 @dataclass(slots=True)
 class _Rehearsal:
     """A drill under way: what it has measured so far."""
@@ -146,8 +151,8 @@ class _Rehearsal:
         """Do it; raises MirrorError where it does not come to its end."""
         scope, back = self.scope, self.scope.reversed()
         self.how.say(f"the canary is topic and group {scope.canary}")
-        for each, journal in ((scope, self.journal), (back, self.journal.of(back.flow, back.target))):
-            settle(each, journal)
+        self.settle()
+        for each in (scope, back):
             create(each)
         with self.canary:
             self._begin_on(scope)
@@ -159,6 +164,12 @@ class _Rehearsal:
             self.canary.stop_writing()
             self.canary.await_all_read(within_s=self.how.within_s)
             self.canary.stop_reading()
+
+    def settle(self) -> None:
+        """Leave nothing of a drill on either cluster but its topic and group; raises MirrorError."""
+        scope, back = self.scope, self.scope.reversed()
+        for each, journal in ((scope, self.journal), (back, self.journal.of(back.flow, back.target))):
+            settle(each, journal)
 
     def _begin_on(self, scope: Scope) -> None:
         """Write and read where a flow comes from."""

@@ -101,8 +101,8 @@ class Scope:
         flow = flow_named(settings, name, command="drill")
         if not flow.has_canaries:
             raise SettingsError(
-                f"drill: {name} carries no canary topic. Set mirror.drill.enabled = true, and start 'kafka-mirror run' with it. "
-                "The flow back must be enabled, and topics must not keep their names."
+                f"drill: {name} carries no canary topic. Set mirror.drill.enabled = true, enable the flow back, and start "
+                "'kafka-mirror run' with both."
             )
         back = flow_named(settings, f"{flow.target.alias}->{flow.source.alias}", command="drill")
         return cls(flow, back, fence=Fencing.ACLS_AND_READ, canary=canary(flow.source.alias, flow.target.alias))

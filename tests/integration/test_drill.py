@@ -40,7 +40,10 @@ def test_drills_measure_touch_nobodys_data_and_follow_one_that_was_killed(tmp_pa
 
 def the_first_is_scheduled(clusters: Pair) -> dict[str, Any]:
     """Metrics tell what the first drill has measured."""
-    eventually(lambda: f"{FAMILY}passed" in clusters.appliance.exposition(), within_s=120, because="a drill is due")
+    flow = '{source="primary",target="backup"}'
+    eventually(
+        lambda: f"{FAMILY}passed{flow}" in clusters.appliance.exposition(), within_s=120, because="a drill is due"
+    )
     (drill,) = json.loads(clusters.run("drill", FLOW, "--past", "--json").stdout)
     is_whole(drill)
     samples = {
@@ -48,7 +51,6 @@ def the_first_is_scheduled(clusters: Pair) -> dict[str, Any]:
         for line in clusters.appliance.exposition().splitlines()
         if line.startswith(FAMILY)
     }
-    flow = '{source="primary",target="backup"}'
     assert samples[f"{FAMILY}passed{flow}"] == 1
     assert samples[f"{FAMILY}rto_seconds{flow}"] == pytest.approx(drill["rto_s"])
     assert samples[f"{FAMILY}rpo_records{flow}"] == drill["rpo_records"]
@@ -71,16 +73,16 @@ def is_whole(drill: dict[str, Any]) -> None:
 
 
 def one_that_is_killed_keeps_a_second_one_away(clusters: Pair) -> None:
-    first = clusters.start("drill", FLOW)
-    assert first.stdout is not None
-    for line in first.stdout:
-        if line.strip() == "fence ...":
-            second = clusters.run("drill", FLOW)
-            assert second.returncode == 1
-            assert "somebody rehearses primary->backup now" in second.stderr
-        if line.strip() == "groups ...":
-            first.kill()
-    assert first.wait() == -9
+    with clusters.start("drill", FLOW) as first:
+        assert first.stdout is not None
+        for line in first.stdout:
+            if line.strip() == "fence ...":
+                second = clusters.run("drill", FLOW)
+                assert second.returncode == 1
+                assert "somebody rehearses primary->backup now" in second.stderr
+            if line.strip() == "groups ...":
+                first.kill()
+    assert first.returncode == -9
     assert any(acl.operation == "WRITE" for acl in acls(clusters.primary)), "its fence is left"
 
 

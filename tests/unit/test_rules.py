@@ -469,6 +469,7 @@ def test_the_alertmanager_example_silences_by_alerts_that_exist():
         "KafkaMirrorClockSkew",
         "KafkaMirrorClusterClockSkew",
         "KafkaMirrorMatchesNothing",
+        "KafkaMirrorDrillOverdue",
     }
 
 

@@ -1,0 +1,190 @@
+"""Drills: which topics are canaries, what is kept of a drill, when one is due, and what metrics tell of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.switches import drills_table
+from mirror.errors import MirrorError, SettingsError
+from mirror.flows.topics import matched
+from mirror.kafka.admin import Topic
+from mirror.model.flow_plan import is_own_group
+from mirror.switching.canary import Canary
+from mirror.switching.drill import Drill
+from mirror.switching.drills import due, steps, told
+from mirror.switching.scope import Scope
+from mirror.switching.steps import pause_patterns
+from mirror.switching.text import drill_text
+
+BOTH_WAYS = "backup->primary.enabled = true"
+ON = "mirror.drill.enabled = true"
+CANARY = "mirror-drill-primary-backup"
+GOOD = Drill(
+    id="20260102T030405Z-abc",
+    flow="primary->backup",
+    by="sre@host:1",
+    version="1",
+    began_s=1_000.0,
+    ended_s=1_030.0,
+    records=900,
+    rpo_records=12,
+    rto_s=7.1,
+    back_s=6.0,
+    steps={"switch": {"fence": 5.2, "drain": 0.1}, "switch-back": {"fence": 5.0}},
+)
+FAILED = replace(GOOD, id="x", began_s=2_000.0, ended_s=2_010.0, rto_s=None, failure="b does not answer", steps={})
+
+
+def test_a_flow_carries_its_own_canaries_whatever_its_settings_match_and_no_others(settings):
+    there = {
+        name: Topic(name=name, topic_id=name, partitions=1)
+        for name in (
+            CANARY,
+            "mirror-drill-backup-primary",
+            "mirror-drill-primary-third",
+            "orders",
+            f"backup.{CANARY}",
+        )
+    }
+    on = settings(BOTH_WAYS, ON, "topics = orders").flows[0]
+    assert [topic.source.name for topic in matched(on, there)] == ["mirror-drill-backup-primary", CANARY, "orders"]
+    off = settings(BOTH_WAYS, "topics = .*").flows[0]
+    assert [topic.source.name for topic in matched(off, there)] == ["orders"]
+
+
+def test_nobody_else_reads_a_canary_group_as_a_reader():
+    assert is_own_group(CANARY)
+    assert not is_own_group("billing")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (BOTH_WAYS,),
+        (ON,),
+    ],
+    ids=["drills are off", "no flow back"],
+)
+def test_a_flow_without_canaries_cannot_be_rehearsed(settings, lines):
+    with pytest.raises(
+        SettingsError, match=r"primary->backup carries no canary topic. Set mirror.drill.enabled = true"
+    ):
+        Scope.of_drill(settings(*lines), "primary->backup")
+
+
+def test_an_interval_without_drills_is_refused(settings):
+    with pytest.raises(SettingsError, match=r"mirror.drill.interval.seconds.*while mirror.drill.enabled is false"):
+        settings("mirror.drill.interval.seconds = 60")
+
+
+def test_a_drill_is_about_its_canary_and_a_switch_is_not(settings):
+    both = settings(BOTH_WAYS, ON)
+    drill = Scope.of_drill(both, "primary->backup")
+    assert drill.wants_group(CANARY)
+    assert not drill.wants_group("billing")
+    assert drill.reversed().canary == CANARY
+    assert pause_patterns(drill) == pause_patterns(drill.reversed()) == (CANARY,)
+    switch = Scope(both.flows[0], both.flows[1])
+    assert not switch.wants_group(CANARY)
+    assert switch.wants_group("billing")
+
+
+TIMES = st.floats(0, 2e9)
+DRILLS = st.builds(
+    Drill,
+    id=st.text(),
+    flow=st.text(),
+    by=st.text(),
+    version=st.text(),
+    began_s=TIMES,
+    ended_s=TIMES,
+    records=st.integers(0),
+    lost=st.integers(0),
+    repeated=st.integers(0),
+    rpo_records=st.none() | st.integers(0),
+    rto_s=st.none() | TIMES,
+    back_s=st.none() | TIMES,
+    steps=st.dictionaries(st.text(), st.dictionaries(st.text(), TIMES)),
+    failure=st.text(),
+)
+
+
+@given(DRILLS)
+def test_a_drill_is_read_back_as_it_was_written(drill):
+    assert Drill.parse(drill.text()) == drill
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"id": "x", "odd": 1}'])
+def test_a_text_that_is_no_drill_is_refused(text):
+    with pytest.raises(ValueError, match=r"no drill|Expecting value"):
+        Drill.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("changes", "has_passed"), [({}, True), ({"lost": 1}, False), ({"repeated": 1}, False), ({"failure": "x"}, False)]
+)
+def test_a_drill_has_passed_where_each_record_was_read_once(changes, has_passed):
+    assert replace(GOOD, **changes).has_passed is has_passed
+
+
+def test_what_nobody_has_measured_is_not_told():
+    assert told([], due_s=None) == {
+        "last_success_timestamp_seconds": None,
+        "due_timestamp_seconds": None,
+        "passed": None,
+        "rpo_records": None,
+        "rto_seconds": None,
+    }
+    assert told([GOOD, FAILED], due_s=5.0) == {
+        "last_success_timestamp_seconds": 1_030.0,
+        "due_timestamp_seconds": 5.0,
+        "passed": 0.0,
+        "rpo_records": 12,
+        "rto_seconds": None,
+    }
+    assert steps([GOOD]) == {("switch", "fence"): 5.2, ("switch", "drain"): 0.1, ("switch-back", "fence"): 5.0}
+    assert steps([]) == {}
+
+
+@pytest.mark.parametrize(
+    ("past", "due_s"),
+    [
+        ([], 500 + 200),  # since it is looked for
+        ([GOOD], 1_030 + 200),
+        ([GOOD, FAILED], 1_030 + 200),  # one that failed proves nothing
+        ([FAILED], 2_000 + 200),  # counts from the first that should have, over restarts
+    ],
+)
+def test_a_drill_must_have_passed_two_intervals_after_the_last_that_did(past, due_s):
+    assert due(past, interval_s=100, since_s=500) == due_s
+
+
+def test_a_person_reads_what_came_of_it():
+    assert drill_text(GOOD) == (
+        "drill primary->backup: passed\n"
+        "  20260102T030405Z-abc, begun 1970-01-01 00:16:40 UTC by sre@host:1, version 1\n"
+        "  900 records written, 0 lost, 0 read twice\n"
+        "  RPO: 12 records, had the source been lost under this load\n"
+        "  RTO: 7.1 s over, 6.0 s back\n"
+        "  switch       fence 5.2 s, drain 0.1 s\n"
+        "  switch-back  fence 5.0 s\n"
+    )
+    failed = drill_text(replace(FAILED, rpo_records=None))
+    assert "failed" in failed
+    assert "b does not answer" in failed
+    assert "RPO: unknown" in failed
+    assert "RTO: unknown over" in failed
+    assert list(drills_table([FAILED, GOOD])["Came out"]) == ["failed", "passed"]
+
+
+def test_what_was_read_is_compared_with_what_was_acknowledged():
+    canary = Canary(CANARY, "id", rate=1)
+    canary.acked = {"a": ["id/0", "id/1"], "b": ["id/2"]}
+    canary.read.update(["id/0", "id/2", "id/2"])
+    assert (canary.records, canary.lost, canary.repeated) == (3, 1, 1)
+    with pytest.raises(MirrorError, match=r"of 2 records written on a the canary group has read 1 after 0 s"):
+        canary.await_all_read(within_s=0)
