@@ -115,8 +115,8 @@ class Secured:
 
 
 @contextmanager
-def secured(name: str, folder: Path, party: Party) -> Iterator[Secured]:
-    """Start a broker with all LISTENERS and the user's SCRAM passwords."""
+def secured(name: str, folder: Path, party: Party, **more: str) -> Iterator[Secured]:
+    """Start a broker with all LISTENERS and the user's SCRAM passwords; `more` are properties, with _ for their dots."""
     ports = {listener: free_port() for listener in LISTENERS}
     link = FaultProxy(ports["BOTH"], free_port())
     known = identity("broker", by=party.root, hosts=(HOST, "localhost"))
@@ -147,6 +147,7 @@ def secured(name: str, folder: Path, party: Party) -> Iterator[Secured]:
             {"OAUTHBEARER": 'oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker"'},
         ),
         "listener.name.token.oauthbearer.connections.max.reauth.ms": "3600000",  # a connection ends with its token
+        **{key.replace("_", "."): value for key, value in more.items()},
     }
     with Broker.start(name, folder / name, overrides=overrides) as broker, link:
         running = Secured(broker=broker, ports=ports, link=link)

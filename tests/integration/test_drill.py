@@ -3,21 +3,53 @@
 from __future__ import annotations
 
 import json
+import re
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ConfigResource,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from mirror.embedded.broker import Broker
 from mirror.kafka.admin import Admin
+from mirror.policy.topic_acls import Acl
 from mirror.switching.run import STEPS, Kind
-from tests.integration.records import await_replicated, load
-from tests.integration.test_switch import FLOW, Pair, pair
+from tests.integration.appliance import RunningAppliance
+from tests.integration.records import await_replicated, create, load, rows, write
+from tests.integration.secured import USER, Party, Secured, secured
+from tests.integration.secured import canary as secret
+from tests.integration.test_switch import FLOW, GROUP, Pair, commit_on, committed, pair
+from tests.token_endpoint import TokenEndpoint
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 CANARY = "mirror-drill-primary-backup"
 EXTRA = "mirror.drill.enabled = true\nmirror.drill.interval.seconds = 3600\n"
+Right = tuple[ResourceType, str, ResourcePatternType, AclOperation]
+READS_ORDERS = (ResourceType.TOPIC, "orders", ResourcePatternType.LITERAL, AclOperation.READ)
+EVERYTHING = """backup->primary.enabled = true
+backup->primary.topics = orders
+sync.topic.acls.enabled = true
+sync.topic.configs.enabled = true
+emit.checkpoints.enabled = true
+emit.heartbeats.enabled = true
+sync.group.offsets.enabled = true
+sync.group.offsets.interval.seconds = 1
+emit.checkpoints.interval.seconds = 1
+refresh.topics.interval.seconds = 1
+backup.exactly.once.source.support = enabled
+mirror.drill.enabled = true
+"""
 FAMILY = "kafka_mirror_drill_"
 
 
@@ -119,3 +151,79 @@ def written(broker: Broker, drill: str) -> int:
         messages += [message for message in consumer.consume(1000, 5) if message.error() is None]
     consumer.close()
     return sum(message.value().decode().startswith(drill) for message in messages)
+
+
+def test_a_principal_with_these_permissions_and_no_others_replicates_and_rehearses(tmp_path):
+    """Within TLS, by a login; the rights are those of the table in docs/security.md."""
+    with ExitStack() as stack:
+        secrets = {what: secret(what) for what in ("store", "key", "trust", "plain", "scram", "token")}
+        endpoint = stack.enter_context(TokenEndpoint(USER, secrets["token"]))
+        party = Party(folder=tmp_path, endpoint=endpoint, secrets=secrets)
+        guarded = {
+            "authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super_users": "User:ANONYMOUS",
+        }
+        primary, backup = (
+            stack.enter_context(secured(name, tmp_path, party, **guarded)) for name in ("primary", "backup")
+        )
+        for cluster, here, there in ((primary, "primary", "backup"), (backup, "backup", "primary")):
+            create(cluster, "orders", 2, retention_ms="7200000")
+            grant(cluster, granted("A", A=here, B=there) | granted("B", A=there, B=here))
+        grant(primary, {READS_ORDERS}, to="User:reader")
+        write(primary, "orders", rows(20))
+        commit_on(primary.broker, "orders")
+        login = party.trusts() | party.scram() | {"security.protocol": "SASL_SSL"}
+        appliance = RunningAppliance(
+            tmp_path,
+            primary=primary.at("BOTH"),
+            backup=backup.at("BOTH"),
+            topics="orders",
+            extra=EVERYTHING + "".join(f"{key} = {value}\n" for key, value in login.items()),
+        )
+        clusters = Pair(primary.broker, backup.broker, stack.enter_context(appliance))
+        await_replicated(appliance, primary, "orders", "primary.orders")
+        carried(backup.broker)
+        found = clusters.run("drill", FLOW, "--json")
+        assert found.returncode == 0, found.stdout + found.stderr
+        (drill,) = json.loads(found.stdout)
+        is_whole(drill)
+        assert " WARNING " not in appliance.log.read_text()
+
+
+def carried(backup: Broker) -> None:
+    """What a flow carries beside the records has come, too."""
+    admin = AdminClient({"bootstrap.servers": backup.bootstrap})
+    remote = ConfigResource(ConfigResource.Type.TOPIC, "primary.orders")
+    assert admin.describe_configs([remote])[remote].result(20)["retention.ms"].value == "7200000"
+    reads = Acl("primary.orders", "User:reader", "*", "READ", "ALLOW")
+    eventually(lambda: reads in acls(backup), within_s=30, because="the ACL has come")
+    eventually(
+        lambda: committed(backup, GROUP, "primary.orders")[0] == 1, within_s=30, because="the group's offset has come"
+    )
+
+
+def granted(side: str, **aliases: str) -> set[Right]:
+    """What the table of docs/security.md grants on one side of a flow."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "security.md").read_text()
+    lines = re.findall(r"^\| [^|]+ \| ([AB]) \| ([\w-]+) \| `(\S+)` \| ([A-Z_, ]+) \|$", page, re.MULTILINE)
+    assert len(lines) > 10
+    found = set()
+    for on, kind, name, operations in lines:
+        if on == side:
+            is_prefix = name.endswith("*") and name != "*"
+            named = re.sub(r"\b[AB]\b", lambda match: aliases[match[0]], name.removesuffix("*") if is_prefix else name)
+            pattern = ResourcePatternType.PREFIXED if is_prefix else ResourcePatternType.LITERAL
+            of_kind = {"cluster": ResourceType.BROKER, "transactional-id": ResourceType.TRANSACTIONAL_ID}.get(kind)
+            resource = of_kind or ResourceType[kind.upper()]
+            found |= {(resource, named, pattern, AclOperation[each]) for each in operations.split(", ")}
+    return found
+
+
+def grant(cluster: Secured, rights: set[Right], *, to: str = f"User:{USER}") -> None:
+    bindings = [
+        AclBinding(kind, name, pattern, to, "*", operation, AclPermissionType.ALLOW)
+        for kind, name, pattern, operation in sorted(rights, key=str)
+    ]
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    for done in admin.create_acls(bindings).values():
+        done.result(30)

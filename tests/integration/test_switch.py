@@ -263,7 +263,7 @@ def committed_ends(clusters: Pair, topic: str) -> list[int]:
     return ends
 
 
-def test_a_conductor_that_is_killed_behind_every_step_is_followed_by_another_one(tmp_path, topic):
+def test_a_conductor_that_is_killed_at_or_behind_any_step_is_followed_by_another_one(tmp_path, topic):
     remote = f"primary.{topic}"
     read: list[str] = []
     with pair(tmp_path, [topic]) as clusters:
@@ -287,7 +287,25 @@ def test_a_conductor_that_is_killed_behind_every_step_is_followed_by_another_one
                 within_s=60,
                 because="the rest is read on the target",
             )
+        killed_when_each_step_begins(clusters)
+        with Writer(clusters.primary, topic, "after") as after, Reader(clusters.primary, [topic], read):
+            eventually(lambda: len(after.acked) > 100, within_s=60, because="the source may be written again")
+            after.stop.set()
+            eventually(lambda: set(after.acked) <= set(read), within_s=60, because="the group goes on on the source")
+        assert set(writer.acked + unread.acked + after.acked) == set(read)
         assert max(Counter(read).values()) == 1
+
+
+def killed_when_each_step_begins(clusters: Pair) -> None:
+    """On the way back; the last conductor comes to the end."""
+    options = ("switch-back", FLOW, "--yes", "--fence", "acls-and-read", "--last", "50")
+    for step in STEPS[Kind.SWITCH_BACK]:
+        process = clusters.start(*options)
+        ended(process, followed(process, f"{step.value} ..."), by_force=True)
+    done = clusters.run(*options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (run,) = json.loads(clusters.run("switches", "backup->primary", "--json").stdout)["runs"]
+    assert run["state"] == "done"
 
 
 def test_what_stands_in_the_way_is_named_and_what_was_begun_is_taken_back(tmp_path, topic):
