@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 
 from mirror import __version__
@@ -19,7 +19,7 @@ from mirror.policy.topic_acls import allowances, denials
 from mirror.switching import fence
 from mirror.switching.canary import PARTITIONS, Canary
 from mirror.switching.conductor import Conduct, conduct, conductor, new_run
-from mirror.switching.journal import DRILLS, Journal
+from mirror.switching.journal import DRILLS, MOVES, RUN, Journal
 from mirror.switching.run import STEPS, Kind, Run, RunState, Step
 from mirror.switching.scope import Scope
 from mirror.switching.steps import pause_patterns
@@ -27,6 +27,7 @@ from mirror.switching.steps import pause_patterns
 DRILL = "drill/"  # key of what came of a drill
 LOADED_S = 5.0  # how long each side serves
 LOOK_S = 0.5
+KEPT, KEPT_RUNS = 50, 2  # drills, and runs with all that was said, that a journal holds
 RATE = 100  # records a second
 WITHIN_S = 120.0  # that a step waits
 LAST = 100  # records of each topic-partition that are verified
@@ -107,7 +108,23 @@ def rehearse(scope: Scope, how: Conduct, *, rate: int) -> Drill:
     found = rehearsal.found(run_id, began_s=now_s, failure=next(filter(None, failures), ""))
     journal.open()
     journal.keep(DRILL + run_id, found.text())
+    for each in (journal, rehearsal.journal_back()):
+        each.open()
+        each.forget(outdated(each.read().values))
     return found
+
+
+def outdated(keys: Iterable[str]) -> list[str]:
+    """Return the keys of old drills, and of what their runs have kept, which a journal need not hold. Pure.
+
+    Ids begin with a time, so the newest ones sort last.
+    """
+    old = []
+    for prefix, kept in ((DRILL, KEPT), (RUN, KEPT_RUNS), (MOVES.partition("{")[0], KEPT_RUNS)):
+        of_kind = sorted(key for key in keys if key.startswith(prefix))
+        newest = sorted({key.split("/")[1] for key in of_kind})[-kept:]
+        old += [key for key in of_kind if key.split("/")[1] not in newest]
+    return old
 
 
 def _refuse_a_second(scope: Scope, journal: Journal) -> None:
@@ -153,23 +170,27 @@ class _Rehearsal:
         self.how.say(f"the canary is topic and group {scope.canary}")
         self.settle()
         for each in (scope, back):
-            create(each)
+            create(each, scope.canary)
         with self.canary:
             self._begin_on(scope)
             self._await_crossing()
             self._watch_what_waits()
             self._go(Kind.SWITCH, scope, self.journal)
             time.sleep(LOADED_S)
-            self._go(Kind.SWITCH_BACK, back, self.journal.of(back.flow, back.target))
+            self._go(Kind.SWITCH_BACK, back, self.journal_back())
             self.canary.stop_writing()
             self.canary.await_all_read(within_s=self.how.within_s)
             self.canary.stop_reading()
 
     def settle(self) -> None:
         """Leave nothing of a drill on either cluster but its topic and group; raises MirrorError."""
-        scope, back = self.scope, self.scope.reversed()
-        for each, journal in ((scope, self.journal), (back, self.journal.of(back.flow, back.target))):
-            settle(each, journal)
+        settle(self.scope, self.journal)
+        settle(self.scope.reversed(), self.journal_back())
+
+    def journal_back(self) -> Journal:
+        """Return the journal of the drill's way back."""
+        back = self.scope.reversed()
+        return self.journal.of(back.flow, back.target)
 
     def _begin_on(self, scope: Scope) -> None:
         """Write and read where a flow comes from."""
@@ -270,21 +291,21 @@ def _topics_there(scope: Scope) -> list[str]:
     return [scope.canary, scope.flow.policy.remote_topic(scope.canary)]
 
 
-def create(scope: Scope) -> None:
-    """Create the canary topic where a flow comes from, if it is not there.
+def create(scope: Scope, topic: str) -> None:
+    """Create a canary topic where a flow comes from, if it is not there.
 
     Raises:
         MirrorError: the cluster refuses.
     """
     assert scope.back is not None
     objection = scope.source.create(
-        scope.canary,
+        topic,
         partitions=PARTITIONS,
         replication_factor=scope.back.replication_factor,
         configs=RETENTION,
     )
     if objection:
-        raise MirrorError(f"{scope.canary} cannot be created on {scope.source.alias}: {objection}")
+        raise MirrorError(f"{topic} cannot be created on {scope.source.alias}: {objection}")
 
 
 def settle(scope: Scope, journal: Journal) -> None:

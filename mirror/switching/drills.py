@@ -13,13 +13,14 @@ from mirror.config.settings import Settings
 from mirror.errors import MirrorError
 from mirror.flows.flow import FlowState
 from mirror.switching.conductor import Conduct
-from mirror.switching.drill import RATE, WITHIN_S, Drill, drills, journal_of, rehearse
+from mirror.switching.drill import RATE, WITHIN_S, Drill, create, drills, journal_of, rehearse
 from mirror.switching.run import Step
 from mirror.switching.scope import Scope
 
 log = logging.getLogger("mirror")
 
 LOOK_S = 30.0
+AGAIN_S = 600.0  # at the soonest after one that failed
 OVERDUE = 2  # intervals without a drill that passed
 
 
@@ -49,19 +50,29 @@ class Drills:
             threading.Thread(target=self._run, name="drills", daemon=True).start()
 
     def _run(self) -> None:
-        while not self._ends.wait(LOOK_S):
-            for state in self._flows:
-                if state.leads and not self._ends.is_set():
-                    try:
-                        self._look(state)
-                    except MirrorError as error:
-                        log.warning("%s: %s", state.flow.name, error)
+        try:
+            while not self._ends.wait(LOOK_S):
+                for state in self._flows:
+                    if state.leads:
+                        self._try(state)
+        except _Ended:
+            pass  # what the drill has left, the next one takes back
+
+    def _try(self, state: FlowState) -> None:
+        try:
+            self._look(state)
+        except (MirrorError, ValueError) as error:
+            log.warning("%s: drills: %s", state.flow.name, error)
 
     def _look(self, state: FlowState) -> None:
         scope = Scope.of_drill(self._settings, state.flow.name)
+        if lacking := state.flow.canaries - {topic.source.name for topic in state.topics}:
+            for topic in lacking:
+                create(scope, topic)
+            state.refresh_due.is_within(0.0)
         past = drills(journal_of(scope))
         interval_s = self._settings.mirror.drill_interval_s
-        if interval_s and (not past or time.time() - past[-1].began_s >= interval_s):
+        if interval_s and time.time() >= next_at(past, interval_s=interval_s):
             log.info("%s: a drill begins", state.flow.name)
             past.append(rehearse(scope, self._how(), rate=RATE))
             self._log(past[-1])
@@ -73,7 +84,7 @@ class Drills:
 
         def may_go_on(step: Step) -> None:
             if self._ends.is_set():
-                raise MirrorError(f"the mirror ends, before {step.value}")
+                raise _Ended(step)
 
         return replace(
             Conduct(within_s=WITHIN_S, window_ms=mirror.window_ms, folder=mirror.state_dir / "switches"),
@@ -87,6 +98,17 @@ class Drills:
         else:
             wrong = drill.failure or f"{drill.lost} records were lost, {drill.repeated} read twice"
             log.error("%s: the drill has failed: %s", drill.flow, wrong)
+
+
+class _Ended(Exception):
+    """The mirror ends, in the middle of a drill."""
+
+
+def next_at(past: Sequence[Drill], *, interval_s: float) -> float:
+    """Return when the next drill is to begin: at once where there is none, sooner after one that failed. Pure."""
+    if not past:
+        return 0.0
+    return past[-1].began_s + (interval_s if past[-1].has_passed else min(interval_s, max(AGAIN_S, interval_s / 4)))
 
 
 def told(past: Sequence[Drill], *, due_s: float | None) -> dict[str, float | None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -93,8 +93,11 @@ class Journal:
         async def read() -> Entries:
             found = Entries()
             async for _, record in read_topic(client_options(self._flow.target_admin), self._topic, 0):
-                if record.key is not None and record.value is not None:
-                    found.values[record.key.decode()] = record.value.decode()
+                key = (record.key or b"").decode()
+                if record.value is not None:
+                    found.values[key] = record.value.decode()
+                else:
+                    found.values.pop(key, None)
             return found
 
         what = f"the runs of switches of {self._flow.name} cannot be read"
@@ -173,6 +176,12 @@ class Journal:
         with self._lock:
             self._write({key: text})
 
+    def forget(self, keys: Collection[str]) -> None:
+        """Take out what has these keys; raises as `save` does."""
+        if keys:
+            with self._lock:
+                self._write(dict.fromkeys(keys))
+
     def tell(self, sentence: str) -> None:
         """Say what is waited for; the next beat keeps it for who looks from elsewhere."""
         self._said = sentence
@@ -186,7 +195,7 @@ class Journal:
                     except MirrorError:
                         return  # the next `save` tells
 
-    def _write(self, records: Mapping[str, str]) -> None:
+    def _write(self, records: Mapping[str, str | None]) -> None:
         if self._lost is not None:
             raise self._failure(self._lost)
         producer = self._writing()
@@ -194,7 +203,7 @@ class Journal:
         def write() -> None:
             producer.begin_transaction()
             for key, value in records.items():
-                producer.produce(self._topic, value.encode(), key.encode(), 0)
+                producer.produce(self._topic, None if value is None else value.encode(), key.encode(), 0)
             producer.commit_transaction(WITHIN_S)
 
         self._asked(write)
@@ -226,7 +235,7 @@ class Journal:
             self._topic,
             partitions=1,
             replication_factor=self._flow.replication_factor,
-            configs={"cleanup.policy": "compact"},
+            configs={"cleanup.policy": "compact", "segment.ms": "3600000"},  # it is read whole
         )
         if objection:
             raise MirrorError(f"{self._topic} cannot be created on {self._flow.target.alias}: {objection}")

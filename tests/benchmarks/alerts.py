@@ -148,9 +148,13 @@ def _refuse_records(scene: Scene) -> None:
 
 
 def _shift_clock(scene: Scene) -> None:
-    ahead = int((time.time() + 600) * 1000)
+    """A producer whose clock is ahead begins to write beside the others."""
     source = scene.brokers["source"]
-    scene.close.enter_context(_again(lambda: write(source, TOPIC, [(b"k", b"v", [], ahead)], 1)))
+
+    def one() -> None:
+        write(source, TOPIC, [(b"k", b"v", [], int((time.time() + 600) * 1000))], 1)
+
+    scene.close.enter_context(_again(one))
 
 
 def _shift_cluster_clock(scene: Scene) -> None:

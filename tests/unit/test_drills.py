@@ -14,8 +14,8 @@ from mirror.flows.topics import matched
 from mirror.kafka.admin import Topic
 from mirror.model.flow_plan import is_own_group
 from mirror.switching.canary import Canary
-from mirror.switching.drill import Drill
-from mirror.switching.drills import due, steps, told
+from mirror.switching.drill import KEPT, KEPT_RUNS, Drill, outdated
+from mirror.switching.drills import due, next_at, steps, told
 from mirror.switching.scope import Scope
 from mirror.switching.steps import pause_patterns
 from mirror.switching.text import drill_text
@@ -161,6 +161,26 @@ def test_what_nobody_has_measured_is_not_told():
 )
 def test_a_drill_must_have_passed_two_intervals_after_the_last_that_did(past, due_s):
     assert due(past, interval_s=100, since_s=500) == due_s
+
+
+def test_one_that_failed_is_tried_again_sooner():
+    assert next_at([], interval_s=86_400) == 0
+    assert next_at([FAILED, GOOD], interval_s=86_400) == 1_000 + 86_400
+    assert next_at([GOOD, FAILED], interval_s=86_400) == 2_000 + 86_400 / 4
+    assert next_at([FAILED], interval_s=1_200) == 2_000 + 600
+    assert next_at([FAILED], interval_s=60) == 2_000 + 60
+
+
+def test_a_journal_forgets_old_drills_and_all_but_the_last_runs_of_any():
+    ids = [f"2026010{day}T000000Z-{letter}" for day, letter in zip(range(1, 6), "zyxwv", strict=True)]
+    keys = [f"{kind}/{each}{rest}" for each in ids for kind, rest in (("run", ""), ("moves", "/g"), ("drill", ""))]
+    assert outdated([*keys, "conductor"]) == [
+        *(f"run/{each}" for each in ids[:-KEPT_RUNS]),
+        *(f"moves/{each}/g" for each in ids[:-KEPT_RUNS]),
+    ]
+    many = [f"drill/{number:03}" for number in range(KEPT + 3)]
+    assert outdated(many) == many[:3]
+    assert outdated([]) == []
 
 
 def test_a_person_reads_what_came_of_it():
