@@ -15,8 +15,9 @@ from dashboards.boards import boards
 from dashboards.panels import Board, Panel
 from dashboards.preview import filled_in
 from metrics.exporter import serve
-from metrics.exposition import exposition
+from metrics.formats import Format
 from metrics.recorder import Recorder
+from metrics.scrape import answer
 from mirror.embedded import prometheus_server
 from mirror.runtime.prometheus import Prometheus
 from tests.unit.test_metrics import report
@@ -59,9 +60,9 @@ class Mirror:
         while not ends.wait(TICK_S):
             self.tick()
 
-    def text(self) -> str:
+    def scrape(self, wanted: Format) -> bytes:
         """Return what is scraped."""
-        return exposition(self.recorder.snapshot(), max_series=10**9)
+        return answer(wanted, self.recorder.snapshot(), self.recorder.began(), max_series=10**9, strimzi_names=False)
 
 
 def took_ms(server: Prometheus, board: Board, panel: Panel, *, range_s: float) -> float:
@@ -91,7 +92,7 @@ def main() -> None:
     mirror, ends = Mirror(asked.partitions), threading.Event()
     mirror.tick()
     threading.Thread(target=mirror.run, args=(ends,), daemon=True).start()
-    with tempfile.TemporaryDirectory() as name, serve(mirror.text, "127.0.0.1", 0, is_ready=lambda: True) as port:
+    with tempfile.TemporaryDirectory() as name, serve(mirror.scrape, "127.0.0.1", 0, is_ready=lambda: True) as port:
         folder = Path(name)
         file = prometheus_server.configured(folder, [f"127.0.0.1:{port}"])
         with prometheus_server.running(file, folder / "data") as server:
