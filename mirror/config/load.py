@@ -99,13 +99,19 @@ def checked(given: Sources, *, targets: Sequence[str] = ()) -> Settings:
     for entry in given.entries.values():
         refuse_removed(entry)
     refuse_what_would_differ(found)
-    mirror = _mirror(merged(given.own()))
+    own = merged(given.own())
+    mirror = _mirror(own)
     enabled = _enabled(found, aliases, path)
     ignored = unhonoured(found, enabled)
     clusters = {alias: _cluster(found, alias, path) for alias in aliases}
     flows = tuple(
         _flow(found, pair, clusters, mirror, has_back=Pair(pair.target, pair.source) in enabled) for pair in enabled
     )
+    if mirror.drill_enabled and not any(flow.has_canaries for flow in flows):
+        raise refusal(
+            own["mirror.drill.enabled"],
+            "is true, and no flow has a flow back, so nothing can be rehearsed. Enable one, or leave this out.",
+        )
     check_clients(found, enabled, path)
     check_flows(flows, path)
     kept = tuple(flow for flow in flows if not targets or flow.target.alias in targets)
