@@ -166,7 +166,7 @@ def test_console_clients_and_transactions_migrate_under_the_same_names(tmp_path)
                 # Nothing waits for readers here: the group is moved when they have left.
                 process = clusters.start("migrate", FLOW, "--yes", "--fence", "acls-and-read")
                 lines = followed(process, "migrate primary->backup")
-            sums.stop.set()
+            sums.end()
             lines += followed(process, "drain ...")
         ended(process, lines)
         written += sums.committed
@@ -178,7 +178,7 @@ def test_console_clients_and_transactions_migrate_under_the_same_names(tmp_path)
         with Transactions(backup, "sums", "after") as more, ConsoleReader(backup, topics, read):
             with console_writer(backup, "lines", "after", after):
                 eventually(lambda: len(more.committed) > 100, within_s=60, because="the target is written")
-            more.stop.set()
+            more.end()
             eventually(
                 lambda: set(written + after + more.committed) <= set(read),
                 within_s=60,

@@ -114,6 +114,10 @@ class InThread:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Tell it to end, and wait until it has: what it did is known then."""
         self.stop.set()
         self._thread.join(60)
 
@@ -239,7 +243,7 @@ def test_readers_and_writers_go_over_and_come_back_and_read_each_record_once(tmp
 
         with Writer(clusters.primary, topic, "after") as writer, Reader(clusters.primary, [topic, back], read):
             eventually(lambda: len(writer.acked) > 200, within_s=60, because="the source may be written again")
-            writer.stop.set()
+            writer.end()
             eventually(
                 lambda: set(written + writer.acked) <= set(read),
                 within_s=60,
@@ -290,7 +294,7 @@ def test_a_conductor_that_is_killed_at_or_behind_any_step_is_followed_by_another
         killed_when_each_step_begins(clusters)
         with Writer(clusters.primary, topic, "after") as after, Reader(clusters.primary, [topic], read):
             eventually(lambda: len(after.acked) > 100, within_s=60, because="the source may be written again")
-            after.stop.set()
+            after.end()
             eventually(lambda: set(after.acked) <= set(read), within_s=60, because="the group goes on on the source")
         assert set(writer.acked + unread.acked + after.acked) == set(read)
         assert max(Counter(read).values()) == 1
