@@ -247,7 +247,7 @@ def test_a_broker_that_asks_to_wait_is_sent_nothing_meanwhile():
         began_s = loop.time()
         await client.ask(1, init_producer_id(None, 0))
         await client.ask(1, init_producer_id(None, 0))
-        assert loop.time() - began_s > 0.298  # the loop's clock counts whole milliseconds
+        assert round(loop.time() - began_s, 3) >= 0.3  # the loop counts whole milliseconds
         assert client.throttled_s == pytest.approx(0.6)
 
     played(scene)
