@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pandas as pd
 import streamlit as st
 
@@ -18,7 +16,7 @@ from metrics.trend import MINUTE_S
 from metrics.verdict import WINDOW, Sample
 from mirror.lag.flow_summary import worst_first
 from mirror.lag.rows import LagRow, Snapshot
-from mirror.lag.text import duration, level_in
+from mirror.lag.text import duration, level_in, utc
 
 
 def page() -> None:
@@ -48,7 +46,7 @@ def _one(row: LagRow, polled_s: float) -> None:
     st.write(f"**Why:** {plain(row.reason) or 'nothing is known yet'}. {row.status.name} means: {MEANING[row.status]}.")
     _numbers(row)
     if row.lag_seconds:
-        st.write(f"The first record that is not on the target was written at {_utc(polled_s - row.lag_seconds)}.")
+        st.write(f"The first record that is not on the target was written at {utc(polled_s - row.lag_seconds)}.")
     if row.is_flow:
         _last_error(row)
         _limits(row)
@@ -112,12 +110,8 @@ def _last_error(row: LagRow) -> None:
     own = (*row.group.split("->"), row.remote_topic, row.partition)
     for error in found:
         if (error.source, error.target, error.topic, error.partition) == own:
-            until = "" if error.until_s is None else f" until {_utc(error.until_s)}"
-            st.write(f"**Its last error**, from {_utc(error.since_s)}{until}: {plain(error.reason)}")
-
-
-def _utc(time_s: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(time_s))
+            until = "" if error.until_s is None else f" until {utc(error.until_s)}"
+            st.write(f"**Its last error**, from {utc(error.since_s)}{until}: {plain(error.reason)}")
 
 
 def _limits(row: LagRow) -> None:

@@ -12,7 +12,7 @@ from app.inspection import settings
 from app.session import ROW_HEIGHT, plain
 from mirror.errors import MirrorError
 from mirror.kafka.admin import Admin
-from mirror.lag.text import counted, duration
+from mirror.lag.text import counted, duration, utc
 from mirror.switching.drill import Drill, drills, journal_of
 from mirror.switching.journal import Journal
 from mirror.switching.run import STEPS, Run, RunState, StepRecord, StepState
@@ -59,7 +59,7 @@ def draw_switches(*, up: Set[str]) -> None:
 
 def _last(run: Run, progress: str) -> None:
     draw = {RunState.DONE: st.success, RunState.ABORTED: st.info}.get(run.state, st.warning)
-    began = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(run.began_s))
+    began = utc(run.began_s)
     whole_s = took_s(run)
     said = f"**{run.kind.value} {plain(run.flow)}: {run.state.value}**, begun {began} by {plain(run.by)}"
     said += f", {duration(whole_s)} in all" if whole_s is not None else ""
@@ -71,8 +71,7 @@ def _last(run: Run, progress: str) -> None:
 def _drills(flow: str, past: Sequence[Drill]) -> None:
     last = past[-1]
     draw = st.success if last.has_passed else st.error
-    began = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(last.began_s))
-    said = f"**drill {plain(flow)}: {'passed' if last.has_passed else 'failed'}**, begun {began}"
+    said = f"**drill {plain(flow)}: {last.outcome}**, begun {utc(last.began_s)}"
     said += f", RTO {duration(last.rto_s)}" if last.rto_s is not None else ""
     said += f", RPO {counted(last.rpo_records, 'record')}" if last.rpo_records is not None else ""
     draw(said + (f"\n\n{plain(last.failure)}" if last.failure else ""))
@@ -85,8 +84,8 @@ def drills_table(past: Sequence[Drill]) -> pd.DataFrame:
     """Return drills, a line each; what was not measured is empty."""
     content = [
         (
-            time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(drill.began_s)),
-            "passed" if drill.has_passed else "failed",
+            utc(drill.began_s),
+            drill.outcome,
             duration(drill.rto_s),
             duration(drill.back_s),
             None if drill.rpo_records is None else str(drill.rpo_records),
@@ -115,7 +114,7 @@ def runs_table(runs: Sequence[Run]) -> pd.DataFrame:
     """Return runs, a line each."""
     content = [
         (
-            time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(run.began_s)),
+            utc(run.began_s),
             run.kind.value,
             run.state.value,
             duration(took_s(run)),

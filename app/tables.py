@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
 
@@ -16,7 +15,7 @@ from metrics.verdict import Sample, Status
 from mirror.lag.flow_summary import at_least, worst_first
 from mirror.lag.rows import LagRow, Snapshot, selected
 from mirror.lag.served_metrics import flow_of, samples
-from mirror.lag.text import duration, level_in
+from mirror.lag.text import duration, level_in, utc
 
 COLUMNS = (
     "Status",
@@ -219,7 +218,7 @@ def health_table(exposition: str) -> pd.DataFrame:
 
 def _readable(value: float, unit: str) -> str:
     if unit == "epoch seconds":
-        return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        return utc(value)
     return duration(value) if unit == "seconds" else f"{value:,.10g}"
 
 

@@ -337,7 +337,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         kind="gauge",
         labels=FLOW,
         unit="epoch seconds",
-        help="When the last drill that passed has ended; whoever conducted it. No series before the first.",
+        help="The end of the last drill that passed, whoever conducted it. No series before the first one.",
         example="time() - kafka_mirror_drill_last_success_timestamp_seconds",
         told_by="leader",
     ),

@@ -7,10 +7,9 @@ import sys
 from argparse import ArgumentParser, Namespace
 
 from mirror.commands.options import add_file, describe, positive, seconds
-from mirror.commands.switch import REPORTS
 from mirror.config.given import settings_given
 from mirror.config.settings import Settings
-from mirror.switching.conductor import Conduct
+from mirror.switching.conductor import REPORTS, Conduct
 from mirror.switching.drill import RATE, WITHIN_S, Drill, drills, journal_of, rehearse
 from mirror.switching.scope import Scope
 from mirror.switching.text import drill_text

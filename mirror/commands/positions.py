@@ -13,7 +13,14 @@ from mirror.config.given import add_mirror, settings_given
 from mirror.config.settings import Settings
 from mirror.errors import SettingsError
 from mirror.flows.selection import flow_named, selected
-from mirror.flows.stored_positions import Position, is_served, read_positions, write_positions
+from mirror.flows.stored_positions import (
+    Position,
+    is_served,
+    paused_topics,
+    read_positions,
+    write_paused,
+    write_positions,
+)
 from mirror.flows.topics import ensure_remote, flow_plan, matched
 from mirror.kafka.admin import Admin
 from mirror.lag.cluster_offsets import log_bounds
@@ -94,7 +101,7 @@ def positions(settings: Settings, args: Namespace) -> int:
     found = read_positions(flow, plan.group)
     if args.action in ("pause", "resume"):
         paused = _paused(found, plan, args)
-        write_positions(flow, plan.group, {plan.paused_key: Position(len(paused.patterns), paused.text())})
+        write_paused(flow, plan, paused)
         found[plan.paused_key] = Position(0, paused.text())
     if args.action in ("show", "pause", "resume"):
         print(_text(plan, places, found, source))
@@ -121,7 +128,7 @@ def positions(settings: Settings, args: Namespace) -> int:
 
 def _paused(found: Mapping[Key, Position], plan: FlowPlan, args: Namespace) -> Paused:
     """Return the patterns of topics that are paused from now on."""
-    known = _known(found, plan).patterns
+    known = paused_topics(found, plan).patterns
     if args.action == "pause":
         paused = Paused(tuple(dict.fromkeys([*known, *(args.topic.split(",") if args.topic else [".*"])])))
         try:
@@ -137,10 +144,6 @@ def _paused(found: Mapping[Key, Position], plan: FlowPlan, args: Namespace) -> P
                 f'positions: "{pattern}" is not paused; paused is {are}. Leave --topic out to resume all.'
             )
     return Paused(tuple(pattern for pattern in known if pattern not in gone))
-
-
-def _known(found: Mapping[Key, Position], plan: FlowPlan) -> Paused:
-    return Paused.parse(found[plan.paused_key].metadata if plan.paused_key in found else "")
 
 
 def moment(text: str) -> int:
@@ -180,7 +183,7 @@ def _wanted(source: Admin, partitions: Sequence[Assigned], to: str, plan: FlowPl
 
 def _text(plan: FlowPlan, partitions: Sequence[Assigned], found: Mapping[Key, Position], source: Admin) -> str:
     logs = log_bounds(plan, source)
-    pattern = _known(found, plan).pattern()
+    pattern = paused_topics(found, plan).pattern()
     rows = [COLUMNS]
     for p in partitions:
         at = found.get((p.remote_topic, p.partition))

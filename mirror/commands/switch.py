@@ -16,7 +16,7 @@ from mirror.config.settings import Settings
 from mirror.errors import MirrorError, SettingsError
 from mirror.lag.inspector import Inspector
 from mirror.model.flow_plan import Key
-from mirror.switching.conductor import Conduct, abort, conduct, new_run, unfinished
+from mirror.switching.conductor import REPORTS, Conduct, abort, conduct, new_run, unfinished
 from mirror.switching.journal import Journal
 from mirror.switching.preflight import Ahead, looked_ahead, looked_ahead_without_source
 from mirror.switching.run import STEPS, Kind, Run, Step
@@ -24,7 +24,6 @@ from mirror.switching.scope import Fencing, Scope
 from mirror.switching.text import ahead_text, end_text, run_plain, run_text
 
 BLOCKED = 5
-REPORTS = "switches"  # folder below mirror.state.dir
 
 FENCES = {"acls": Fencing.ACLS, "acls-and-read": Fencing.ACLS_AND_READ, "none": Fencing.NONE}
 

@@ -242,8 +242,9 @@ def _mirror(own: Layer) -> Mirror:
     state = own["mirror.state.dir"]
     if not values.text(state) or "\0" in state.value:
         raise refusal(state, "is no path; expected a directory. Name one or leave the key out.")
-    drills, every = own["mirror.drill.enabled"], own["mirror.drill.interval.seconds"]
-    if values.integer(every, least=0) and not values.boolean(drills):
+    every = own["mirror.drill.interval.seconds"]
+    drill_enabled, drill_interval_s = values.boolean(own["mirror.drill.enabled"]), values.integer(every, least=0)
+    if drill_interval_s and not drill_enabled:
         raise refusal(
             every, "is without effect while mirror.drill.enabled is false. Set that to true, or leave this out."
         )
@@ -264,8 +265,8 @@ def _mirror(own: Layer) -> Mirror:
         slots=values.integer(own["mirror.slots"], least=1),
         poll_interval_s=values.integer(own["mirror.poll.interval.ms"], least=1) / 1000,
         source_group_enabled=values.boolean(own["mirror.source.group.enabled"]),
-        drill_enabled=values.boolean(drills),
-        drill_interval_s=values.integer(every, least=0),
+        drill_enabled=drill_enabled,
+        drill_interval_s=drill_interval_s,
         heartbeats_all_pairs=values.boolean(own["mirror.heartbeats.all.pairs"]),
         spark=effective([dict(spark)]),
     )

@@ -9,9 +9,10 @@ from mirror.config.clients import client_options
 from mirror.config.settings import Flow
 from mirror.kafka.group_offsets import patiently
 from mirror.kafka.internal_topics import answered, committed, write, writer
-from mirror.model.flow_plan import Key
+from mirror.model.flow_plan import FlowPlan, Key
 from mirror.model.offset_map import OffsetMap
 from mirror.model.offset_map_tail import MapRecord
+from mirror.model.paused_topics import Paused
 from mirror.model.slot_lease import LeaseState
 from mirror.model.slot_ownership import is_lease_key, is_stopped, stop_key
 
@@ -34,6 +35,17 @@ def read_positions(flow: Flow, group: str) -> dict[Key, Position]:
 def write_positions(flow: Flow, group: str, positions: Mapping[Key, Position]) -> None:
     """Set positions by remote topic and partition; raises ClusterUnavailable."""
     answer_of_target(flow, write_with_maps(flow, group, positions, "", {}))
+
+
+def paused_topics(found: Mapping[Key, Position], plan: FlowPlan) -> Paused:
+    """Return the topics that an operator or a switch has paused, from a flow's positions."""
+    at = found.get(plan.paused_key)
+    return Paused.parse(at.metadata) if at is not None else Paused()
+
+
+def write_paused(flow: Flow, plan: FlowPlan, paused: Paused) -> None:
+    """Set which topics are paused; raises ClusterUnavailable, and ValueError where they are too many to keep."""
+    write_positions(flow, plan.group, {plan.paused_key: Position(len(paused.patterns), paused.text())})
 
 
 async def write_with_maps(

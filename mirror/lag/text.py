@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -60,6 +61,11 @@ def duration(seconds: float | None) -> str:
         if seconds >= 2 * scale:
             return f"{seconds / scale:.1f} {word}"
     return f"{seconds:.1f} s" if seconds else "0 s"
+
+
+def utc(time_s: float) -> str:
+    """Return a time (epoch seconds) as a person reads it: 2026-01-02 03:04:05 UTC."""
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(time_s))
 
 
 def counted(number: int, what: str) -> str:

@@ -33,7 +33,7 @@ class Canary:
 
         Args:
             name: The topic that is written, and the group.
-            run_id: Begins each value, so that those of an earlier drill are told apart.
+            run_id: The prefix of each value; it tells this drill's records from those of earlier ones.
             rate: Records a second.
         """
         self._name = name
@@ -156,7 +156,7 @@ class Canary:
 
 
 class _InThread:
-    """Does something in a thread until it is told to end."""
+    """Runs a function in a thread until it is told to end."""
 
     def __init__(self, do: Callable[[threading.Event], None], name: str) -> None:
         self._do = do

@@ -25,6 +25,7 @@ from mirror.switching.steps import does, undo_fence
 from mirror.switching.work import Found, Work
 
 HOOK_S = 600.0
+REPORTS = "switches"  # folder below mirror.state.dir
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +55,7 @@ def new_run(scope: Scope, kind: Kind, *, last: int) -> Run:
     """Return a run that begins now."""
     now_s = time.time()
     return Run(
-        id=f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(now_s))}-{uuid.uuid4().hex[:6]}",
+        id=new_id(now_s),
         flow=scope.flow.name,
         kind=kind,
         topics=scope.topics,
@@ -64,6 +65,11 @@ def new_run(scope: Scope, kind: Kind, *, last: int) -> Run:
         version=__version__,
         began_s=now_s,
     )
+
+
+def new_id(now_s: float) -> str:
+    """Return an id that begins with the time, so that ids sort by it."""
+    return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(now_s))}-{uuid.uuid4().hex[:6]}"
 
 
 def conductor() -> str:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import json
 import time
-import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 
 from mirror import __version__
 from mirror.errors import MirrorError
-from mirror.flows.stored_positions import Position, read_positions, write_positions
+from mirror.flows.stored_positions import paused_topics, read_positions, write_paused
 from mirror.kafka.groups import is_idle
 from mirror.lag.cluster_offsets import log_ends
 from mirror.lag.text import duration
+from mirror.model.flow_plan import OWN_GROUP
 from mirror.model.paused_topics import Paused
 from mirror.policy.topic_acls import allowances, denials
 from mirror.switching import fence
 from mirror.switching.canary import PARTITIONS, Canary
-from mirror.switching.conductor import Conduct, conduct, conductor, new_run
+from mirror.switching.conductor import Conduct, conduct, conductor, new_id, new_run
 from mirror.switching.journal import DRILLS, MOVES, RUN, Journal
 from mirror.switching.run import STEPS, Kind, Run, RunState, Step
 from mirror.switching.scope import Scope
@@ -69,6 +69,11 @@ class Drill:
         """Whether it came to its end, with each record read once."""
         return not (self.failure or self.lost or self.repeated)
 
+    @property
+    def outcome(self) -> str:
+        """The same in a word."""
+        return "passed" if self.has_passed else "failed"
+
     def text(self) -> str:
         """Return it as JSON."""
         return json.dumps(asdict(self), indent=1)
@@ -102,14 +107,15 @@ def rehearse(scope: Scope, how: Conduct, *, rate: int) -> Drill:
     journal = journal_of(scope)
     _refuse_a_second(scope, journal)
     now_s = time.time()
-    run_id = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(now_s))}-{uuid.uuid4().hex[:6]}"
-    rehearsal = _Rehearsal(scope, journal, how, Canary(scope.canary, run_id, rate=rate), scope.plan().group)
+    run_id = new_id(now_s)
+    rehearsal = _Rehearsal(scope, journal, how, Canary(scope.canary, run_id, rate=rate))
     failures = [_failure_of(rehearsal.run), _failure_of(rehearsal.settle)]
     found = rehearsal.found(run_id, began_s=now_s, failure=next(filter(None, failures), ""))
-    journal.open()
-    journal.keep(DRILL + run_id, found.text())
-    for each in (journal, rehearsal.journal_back()):
+    back = rehearsal.journal_back()
+    for each in (journal, back):
         each.open()
+    journal.keep(DRILL + run_id, found.text())
+    for each in (journal, back):
         each.forget(outdated(each.read().values))
     return found
 
@@ -159,7 +165,6 @@ class _Rehearsal:
     journal: Journal
     how: Conduct
     canary: Canary
-    group: str  # holds the flow's positions
     rpo_records: int | None = None
     took_s: dict[Kind, float] = field(default_factory=dict)
     runs: list[Run] = field(default_factory=list)
@@ -199,7 +204,7 @@ class _Rehearsal:
         self.canary.read_on(scope.source.alias, scope.flow.consumer, _topics_there(scope.reversed()))
 
     def _await_crossing(self) -> None:
-        """Wait until what has been written by now is on the target."""
+        """Wait until the target has every record that was written so far."""
         scope = self.scope
         self.canary.await_read(scope.source.alias, within_s=self.how.within_s)
         first = self._ends()
@@ -229,7 +234,7 @@ class _Rehearsal:
     def _waiting(self, ends: Mapping[tuple[str, int], int]) -> int:
         """Return how many records of the canary in front of these ends are not on the target."""
         remote = self.scope.flow.policy.remote_topic(self.scope.canary)
-        found = read_positions(self.scope.flow, self.group)
+        found = read_positions(self.scope.flow, OWN_GROUP.format(flow=self.scope.flow.name))
         at = {partition: position.offset for (topic, partition), position in found.items() if topic == remote}
         return sum(max(0, end - at.get(partition, 0)) for (_, partition), end in ends.items())
 
@@ -322,11 +327,10 @@ def settle(scope: Scope, journal: Journal) -> None:
     left = scope.source.topic_acls() & {*denials(topics), *allowances(topics)}
     fence.lifted(scope.source, sorted(left))
     plan = scope.plan()
-    at = read_positions(scope.flow, plan.group).get(plan.paused_key)
-    known = Paused.parse(at.metadata) if at is not None else Paused()
+    known = paused_topics(read_positions(scope.flow, plan.group), plan)
     others = Paused(tuple(pattern for pattern in known.patterns if pattern not in pause_patterns(scope)))
     if others != known:
-        write_positions(scope.flow, plan.group, {plan.paused_key: Position(len(others.patterns), others.text())})
+        write_paused(scope.flow, plan, others)
     pattern = others.pattern()
     if pattern is not None and pattern.fullmatch(scope.canary):
         raise MirrorError(

@@ -1,4 +1,4 @@
-"""Rehearse flows at their time, and tell what their drills found, whoever conducted them."""
+"""Conduct scheduled drills, and export what the last drill of each flow measured, whoever conducted it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 
 from metrics.recorder import Recorder
 from mirror.config.settings import Settings
 from mirror.errors import MirrorError
 from mirror.flows.flow import FlowState
-from mirror.switching.conductor import Conduct
+from mirror.switching.conductor import REPORTS, Conduct
 from mirror.switching.drill import RATE, WITHIN_S, Drill, create, drills, journal_of, rehearse
 from mirror.switching.run import Step
 from mirror.switching.scope import Scope
@@ -35,7 +34,7 @@ class Drills:
         Args:
             settings: Those of the appliance; `mirror.drill.*` of them say what is to be done.
             flows: All flows of the appliance.
-            recorder: Where what is found is told.
+            recorder: Takes the metrics.
             ends: Set when nothing is to be done any more.
         """
         self._settings = settings
@@ -86,8 +85,10 @@ class Drills:
             if self._ends.is_set():
                 raise _Ended(step)
 
-        return replace(
-            Conduct(within_s=WITHIN_S, window_ms=mirror.window_ms, folder=mirror.state_dir / "switches"),
+        return Conduct(
+            within_s=WITHIN_S,
+            window_ms=mirror.window_ms,
+            folder=mirror.state_dir / REPORTS,
             say=lambda sentence: log.debug("drill: %s", sentence),
             may_go_on=may_go_on,
         )
@@ -133,12 +134,12 @@ def steps(past: Sequence[Drill]) -> dict[tuple[str, str], float]:
 
 
 def due(past: Sequence[Drill], *, interval_s: float, since_s: float) -> float:
-    """Return when a drill must have passed: two intervals after the last that did, or after the first since then that did not.
+    """Return when a drill must have passed: two intervals after the last that did, or after the first where none did. Pure.
 
     Args:
         past: Drills, oldest first.
         interval_s: How often one is to be.
-        since_s: Since when they are looked for, which counts where there is none. Pure.
+        since_s: Since when drills are expected, which counts where there is none.
     """
     good = [each.ended_s for each in past if each.has_passed]
     first = past[0].began_s if past else since_s

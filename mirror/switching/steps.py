@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from mirror.errors import MirrorError
-from mirror.flows.stored_positions import Position, is_served, read_positions, write_positions
+from mirror.flows.stored_positions import Position, is_served, paused_topics, read_positions, write_paused
 from mirror.flows.sync import sync_acls, sync_configs
 from mirror.kafka.groups import Group, is_idle
 from mirror.lag.cluster_offsets import log_ends
 from mirror.lag.text import counted
-from mirror.model.flow_plan import Assigned, FlowPlan, Key
+from mirror.model.flow_plan import Assigned, Key
 from mirror.model.paused_topics import Paused
 from mirror.policy.topic_acls import Acl
 from mirror.runtime.logs import some
@@ -183,14 +183,12 @@ def pause(work: Work) -> Found:
     """Pause the flow's topics, so that nothing crosses behind the groups."""
     scope = work.scope
     plan = scope.plan()
-    known = _paused(scope, plan)
+    known = paused_topics(read_positions(scope.flow, plan.group), plan)
     patterns = pause_patterns(scope)
-    paused = Paused(tuple(dict.fromkeys([*known.patterns, *patterns])))
     try:
-        text = paused.text()
+        write_paused(scope.flow, plan, Paused(tuple(dict.fromkeys([*known.patterns, *patterns]))))
     except ValueError as error:
         raise MirrorError(f"{scope.flow.name}: its topics cannot be paused: {error}") from None
-    write_positions(scope.flow, plan.group, {plan.paused_key: Position(len(paused.patterns), text)})
     return Found([f"{scope.flow.name} is paused"], {"patterns": list(patterns)})
 
 
@@ -207,11 +205,6 @@ def literally(topic: str) -> str:
     return re.escape(topic).replace(r"\-", "-")
 
 
-def _paused(scope: Scope, plan: FlowPlan) -> Paused:
-    at = read_positions(scope.flow, plan.group).get(plan.paused_key)
-    return Paused.parse(at.metadata) if at is not None else Paused()
-
-
 def start_reverse(work: Work) -> Found:
     """Resume the flow back where an earlier switch paused it, and see that a process replicates it."""
     scope = work.scope
@@ -219,12 +212,12 @@ def start_reverse(work: Work) -> Found:
         return Found(["no flow back is asked for"])
     back = scope.reversed()
     plan = back.plan()
-    known = _paused(back, plan)
+    known = paused_topics(read_positions(back.flow, plan.group), plan)
     tailed = work.run.step(Step.TAIL).facts.get(tail.TOPICS, [])  # what of it shall not cross by itself
     left = tuple(pattern for pattern in known.patterns if pattern not in pause_patterns(back))
     left = tuple(dict.fromkeys([*left, *map(literally, tailed)]))
     if left != known.patterns:
-        write_positions(back.flow, plan.group, {plan.paused_key: Position(len(left), Paused(left).text())})
+        write_paused(back.flow, plan, Paused(left))
     found = read_positions(back.flow, plan.group)
     if not is_served(found, plan.lease_topic, window_ms=work.window_ms, now_ms=time.time() * 1000):
         raise MirrorError(

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Sequence
 from typing import Any
 
-from mirror.lag.text import counted, duration
+from mirror.lag.text import counted, duration, utc
 from mirror.runtime.text_columns import aligned, one_line
 from mirror.switching.drill import Drill
 from mirror.switching.moved_groups import Moved
@@ -65,7 +64,7 @@ def ahead_text(run: Run, ahead: Ahead) -> str:
 
 def run_text(run: Run, moves: Sequence[Moved]) -> str:
     """Return what became of a run: its steps with their times, and where its groups went."""
-    began = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(run.began_s))
+    began = utc(run.began_s)
     lines = [
         f"{run.kind.value} {run.flow}: {run.state.value}",
         f"  {run.id}, begun {began} by {run.by}, version {run.version}",
@@ -105,10 +104,10 @@ def moves_lines(moves: Sequence[Moved]) -> list[str]:
 
 def drill_text(drill: Drill) -> str:
     """Return what came of a drill."""
-    began = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(drill.began_s))
+    began = utc(drill.began_s)
     rpo = "unknown" if drill.rpo_records is None else counted(drill.rpo_records, "record")
     lines = [
-        f"drill {drill.flow}: {'passed' if drill.has_passed else 'failed'}",
+        f"drill {drill.flow}: {drill.outcome}",
         f"  {drill.id}, begun {began} by {drill.by}, version {drill.version}",
         *([f"  {one_line(drill.failure)}"] if drill.failure else []),
         f"  {counted(drill.records, 'record')} written, {drill.lost:,} lost, {drill.repeated:,} read twice",
