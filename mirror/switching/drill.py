@@ -19,7 +19,7 @@ from mirror.policy.topic_acls import allowances, denials
 from mirror.switching import fence
 from mirror.switching.canary import PARTITIONS, Canary
 from mirror.switching.conductor import Conduct, conduct, conductor, new_id, new_run
-from mirror.switching.journal import DRILLS, MOVES, RUN, Journal
+from mirror.switching.journal import MOVES, RUN, Journal, book_of_drill
 from mirror.switching.run import STEPS, Kind, Run, RunState, Step
 from mirror.switching.scope import Scope
 from mirror.switching.steps import pause_patterns
@@ -95,7 +95,7 @@ def drills(journal: Journal) -> list[Drill]:
 
 def journal_of(scope: Scope) -> Journal:
     """Return the journal of a flow's drills."""
-    return Journal(scope.flow, scope.target, DRILLS)
+    return Journal(scope.flow, scope.target, book_of_drill(scope.canary))
 
 
 def rehearse(scope: Scope, how: Conduct, *, rate: int) -> Drill:

@@ -23,6 +23,7 @@ from mirror.kafka.admin import Admin
 from mirror.kafka.clients import quiet_logger
 from mirror.kafka.internal_topics import answered, read_topic
 from mirror.lag.cluster_offsets import log_ends
+from mirror.model.canary import PREFIX
 from mirror.switching.moved_groups import Moved
 from mirror.switching.run import Run, RunState
 
@@ -41,7 +42,12 @@ class Book(NamedTuple):
 
 
 SWITCHES = Book("mm2-switches.{source}.internal", "mirror.switch.{flow}")
-DRILLS = Book("mm2-drills.{source}.internal", "mirror.drill.{flow}")  # apart: a drill keeps nobody from a switch
+
+
+def book_of_drill(canary: str) -> Book:
+    """Return the book of a drill, for both ways: apart from switches', and from that of the drill the other way round."""
+    pair = canary.removeprefix(PREFIX)
+    return Book(f"mm2-drills.{pair}.internal", f"mirror.drill.{pair}")
 
 
 class TakenOverError(MirrorError):

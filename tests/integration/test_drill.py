@@ -67,6 +67,8 @@ def test_drills_measure_touch_nobodys_data_and_follow_one_that_was_killed(tmp_pa
         assert past.returncode == 0
         for drill in (scheduled, found):
             assert drill["id"] in past.stdout
+        (other,) = json.loads(clusters.run("drill", "backup->primary", "--past", "--json").stdout)
+        is_whole(other)  # it was scheduled beside them, the other way round
         what_it_cannot_do_is_said_and_kept(clusters)
 
 

@@ -16,6 +16,7 @@ from mirror.model.flow_plan import is_own_group
 from mirror.switching.canary import Canary
 from mirror.switching.drill import KEPT, KEPT_RUNS, Drill, outdated
 from mirror.switching.drills import due, next_at, steps, told
+from mirror.switching.journal import SWITCHES, book_of_drill
 from mirror.switching.scope import Scope
 from mirror.switching.steps import pause_patterns
 from mirror.switching.text import drill_text
@@ -88,6 +89,15 @@ def test_a_drill_is_about_its_canary_and_a_switch_is_not(settings):
     switch = Scope(both.flows[0], both.flows[1])
     assert not switch.wants_group(CANARY)
     assert switch.wants_group("billing")
+
+
+def test_drills_in_both_directions_have_books_of_their_own(settings):
+    """Each takes away what an earlier one of its own has left, and nothing of the other."""
+    both = settings(BOTH_WAYS, ON)
+    there, back = (Scope.of_drill(both, name) for name in ("primary->backup", "backup->primary"))
+    assert book_of_drill(there.canary) == book_of_drill(there.reversed().canary)
+    assert book_of_drill(there.canary) == ("mm2-drills.primary-backup.internal", "mirror.drill.primary-backup")
+    assert not set(book_of_drill(there.canary)) & {*book_of_drill(back.canary), *SWITCHES}
 
 
 TIMES = st.floats(0, 2e9)
