@@ -32,6 +32,7 @@ class Connections:
 
     source: Source
     target: Target
+    transactional_id: str | None  # that the target writes by
     busy: frozenset[Key] = (
         frozenset()
     )  # topic-partitions of the source that had data at the end of the last window here
@@ -56,22 +57,29 @@ def kept(name: str) -> Connections | None:
     return _kept.get(name)
 
 
-def connected(plan: FlowPlan, window: Window) -> Connections:
-    """Return a flow's clients, new ones where it has none or its target was closed."""
+async def connected(plan: FlowPlan, window: Window) -> Connections:
+    """Return a flow's clients, new ones where it has none, and a new target where it was closed or is of another slot.
+
+    A slot is written to by its own transactional id only. By another's nobody would be fenced that still writes to it, and
+    that other slot's window would be.
+    """
+    name = plan.transactional_id(window.slot) if plan.is_exactly_once else None
     connections = _kept.get(plan.name)
     if connections is None:
-        connections = _kept[plan.name] = Connections(Source(client_options(plan.consumer)), _target(plan, window))
-    elif connections.target.is_closed:
-        connections.target = _target(plan, window)
+        source = Source(client_options(plan.consumer))
+        connections = _kept[plan.name] = Connections(source, _target(plan, name), name)
+    elif connections.target.is_closed or connections.transactional_id != name:
+        await _close(connections.target, within_s=GRACE_S)
+        connections.target, connections.transactional_id = _target(plan, name), name
     return connections
 
 
-def _target(plan: FlowPlan, window: Window) -> Target:
+def _target(plan: FlowPlan, transactional_id: str | None) -> Target:
     produce = produce_options(plan.producer)
     return Target(
         client_options(plan.producer),
         request_bytes=produce.max_request_size,
-        transactional_id=plan.transactional_id(window.slot) if plan.is_exactly_once else None,
+        transactional_id=transactional_id,
         transaction_timeout_ms=produce.transaction_timeout_ms,
     )
 

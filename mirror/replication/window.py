@@ -107,7 +107,7 @@ class FlowWindow:
 
     async def _release_for_dead_attempt(self) -> None:
         """Release the lease of an earlier attempt that died too late in the window for this one to take over."""
-        target = connected(self._plan, self._window).target
+        target = (await connected(self._plan, self._window)).target
         try:
             await target.open({self._plan.lease_topic})
             await self._lease.release_for_dead_attempt(target)
@@ -141,7 +141,7 @@ class FlowWindow:
     async def _warm(self) -> Connections | None:
         """Connect to the target, wait until the slot is this process', connect to the source, announce that we are ready."""
         plan = self._plan
-        connections = connected(self._plan, self._window)
+        connections = await connected(self._plan, self._window)
         own = {plan.lease_topic, plan.offset_map_topic}
         await connections.target.open({p.remote_topic for p in plan.partitions} | own)
         if not await self._lease.wait_for_slot(connections.target):

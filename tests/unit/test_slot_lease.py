@@ -68,7 +68,7 @@ async def acquired(served: FlowWindow, target: GroupOffsets) -> bool:
 
 
 def seen_by(target: GroupOffsets) -> Connections:
-    return Connections(source=None, target=target)  # type: ignore[arg-type]
+    return Connections(source=None, target=target, transactional_id=None)  # type: ignore[arg-type]
 
 
 async def next_start() -> int:
