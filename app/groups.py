@@ -9,6 +9,7 @@ import streamlit as st
 
 from app.failovers import answers
 from app.inspection import exposition, settings
+from app.ledger import draw_ledgers
 from app.session import live, plain
 from app.switches import draw_switches
 from app.tables import failovers, readiness_table
@@ -32,7 +33,9 @@ def _draw(snapshot: Snapshot) -> None:
         reasons = [*answer.vetoes, *answer.costs, *answer.unknowns]
         draw(f"**{plain(answer.flow)}: {answer.answer.words}**" + "".join(f"\n- {plain(reason)}" for reason in reasons))
     _groups(snapshot)
-    draw_switches(up={alias for alias, is_up in snapshot.clusters if is_up})
+    up = {alias for alias, is_up in snapshot.clusters if is_up}
+    draw_switches(up=up)
+    draw_ledgers(up=up)
 
 
 def _groups(snapshot: Snapshot) -> None:

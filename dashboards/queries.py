@@ -38,6 +38,7 @@ PROCESS = f'{JOB},instance=~"$instance"'
 TOPIC = f'{FLOW},topic=~"$topic"'
 PARTITION = f'{TOPIC},partition=~"$partition"'
 GROUP = f'{FLOW},group=~"$group"'
+BY_EFFECT = "source, target, effect"
 BY_PARTITION = "source, target, topic, partition"
 BY_TOPIC = "source, target, topic"
 BY_GROUP = "source, target, group"
@@ -292,6 +293,16 @@ def acls_missing() -> str:
 def drill_steps() -> str:
     """How long each step of the last drill took."""
     return f"max by (source, target, run, step) ({of('drill_step_seconds')})"
+
+
+def gaps() -> str:
+    """Entries of the ledgers of gaps, where there are any."""
+    return f"sum by ({BY_EFFECT}) ({of('gaps')}) > 0"
+
+
+def gap_offsets() -> str:
+    """Offsets in the entries of the ledger of gaps, as far as they are known."""
+    return f"sum by ({BY_EFFECT}) ({of('gap_offsets')}) and {gaps()}"
 
 
 def heartbeat_age() -> str:

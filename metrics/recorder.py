@@ -249,6 +249,25 @@ class Recorder(WindowRecorder):
             for step, took_s in steps.items():
                 self._set("kafka_mirror_drill_step_seconds", (*flow, *step), took_s)
 
+    def gaps(self, flow: Labels, found: Mapping[str, tuple[int, int]] | None, *, last_s: float | None = None) -> None:
+        """Take in what a flow's ledger has.
+
+        Args:
+            flow: Source and target.
+            found: Entries, and their offsets, by effect; None where the ledger cannot be read.
+            last_s: When the last one was found, epoch seconds; None before the first.
+        """
+        with self._lock:
+            for name in ("kafka_mirror_gaps", "kafka_mirror_gap_offsets"):
+                for labels in [labels for labels in self._series[name] if labels[:2] == flow]:
+                    del self._series[name][labels]
+            self._series["kafka_mirror_last_gap_timestamp_seconds"].pop(flow, None)
+            for effect, (entries, offsets) in (found or {}).items():
+                self._set("kafka_mirror_gaps", (*flow, effect), entries)
+                self._set("kafka_mirror_gap_offsets", (*flow, effect), offsets)
+            if last_s is not None:
+                self._set("kafka_mirror_last_gap_timestamp_seconds", flow, last_s)
+
     # --- what a comparison finds -----------------------------------------------------------------------------
 
     def verified(self, labels: Labels, *, equal: int, wrong: int) -> None:

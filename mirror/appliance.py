@@ -254,7 +254,10 @@ class Appliance:
     def _reported(self, rows: Sequence[WindowReport], *, now_s: float) -> None:
         self.recorder.reports(rows, now_s=now_s)
         odd = {(row.source, row.target) for row in rows if row.rewinds or row.is_topic_in_question}
+        with_gaps = {(row.source, row.target) for row in rows if row.rewinds or row.lost}
         for state in self.flows:
+            if state.name in with_gaps:
+                state.gaps_due.is_within(0.0)
             if state.name in odd:
                 # A topic was replaced or is gone, which may be for a moment.
                 state.refresh_due.is_within(LOOK_AGAIN_S)

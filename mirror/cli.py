@@ -26,6 +26,7 @@ COMMANDS = {
     "migrate": "move them for good",
     "switches": "print what became of switches",
     "drill": "rehearse a switch and the way back on a canary topic",
+    "gaps": "print what was ever lost, skipped, repeated or refused",
     "translate": "say where an offset, or a group, is on another cluster",
     "positions": "show where a flow stands, or put it elsewhere",
     "verify": "compare what is on the target with the source",

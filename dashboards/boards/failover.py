@@ -10,6 +10,7 @@ from dashboards.boards.words import (
     GROUP,
     NO_CHECKPOINT,
     NO_DRILL,
+    NO_GAP,
     NO_GROUP,
     NOT_COMPARED,
     TOPIC,
@@ -26,7 +27,7 @@ def failover() -> Board:
         title="Kafka mirror: fail-over",
         question="If we fail over now, what is missing on the target, and which consumer groups may go?",
         variables=("topic", "group"),
-        rows=(_source_gone(), _by_topic(), _groups(), _by_group(), _drills()),
+        rows=(_source_gone(), _by_topic(), _groups(), _by_group(), _drills(), _ledger()),
     )
 
 
@@ -286,6 +287,36 @@ def _drills() -> Row:
                 "s",
                 Query(q.drill_steps(), f"{FLOW} {{{{run}}}} {{{{step}}}}"),
                 may_be_empty=NO_DRILL,
+            ),
+        ),
+    )
+
+
+def _ledger() -> Row:
+    """Return the row "Ledger of gaps"."""
+    return Row(
+        "Ledger of gaps",
+        (
+            Panel(
+                kind="table",
+                title="What was ever lost, skipped, repeated, kept or refused",
+                width=16,
+                height=6,
+                description="Ranges of records in the flows' ledgers since those were begun. kafka-mirror gaps FILE 'A->B' "
+                "prints each with its cause and time.",
+                queries=(
+                    Query(q.gaps(), column="gaps", unit=COUNT),
+                    Query(q.gap_offsets(), column="offsets that are known", unit=COUNT),
+                ),
+                may_be_empty=NO_GAP,
+            ),
+            stat(
+                "Last gap",
+                "How long ago it was found; the newest of the flows shown.",
+                f"time() - max({q.of('last_gap_timestamp_seconds')})",
+                "s",
+                ((None, INFO),),
+                may_be_empty=NO_GAP,
             ),
         ),
     )

@@ -12,6 +12,7 @@ from mirror.commands.options import add_flow, describe
 from mirror.config.given import add_mirror, settings_given
 from mirror.config.settings import Settings
 from mirror.errors import SettingsError
+from mirror.flows.gaps import note
 from mirror.flows.selection import flow_named, selected
 from mirror.flows.stored_positions import (
     Position,
@@ -25,6 +26,7 @@ from mirror.flows.topics import ensure_remote, flow_plan, matched
 from mirror.kafka.admin import Admin
 from mirror.lag.cluster_offsets import log_bounds
 from mirror.model.flow_plan import Assigned, FlowPlan, Key
+from mirror.model.gaps import Gap, set_by_operator
 from mirror.model.paused_topics import Paused
 from mirror.model.position_metadata import PositionMetadata
 from mirror.model.slot_lease import DEAD_AFTER_S
@@ -121,9 +123,21 @@ def positions(settings: Settings, args: Namespace) -> int:
         tail = PositionMetadata.parse(found[place].metadata).tail if place in found else ""
         metadata = PositionMetadata(assigned.topic_id, tail)
         changed[place] = Position(wanted[assigned.key], str(metadata))
+    note(flow, _left_out(places, found, wanted, now_ms=int(time.time() * 1000)))
     write_positions(flow, plan.group, changed)
     print(_text(plan, places, {**found, **changed}, source))
     return 0
+
+
+def _left_out(
+    places: Sequence[Assigned], found: Mapping[Key, Position], wanted: Mapping[Key, int], *, now_ms: int
+) -> list[Gap]:
+    """Return what positions that are set leave out, or have come again, where there were others before."""
+    before = {p: found[p.remote_topic, p.partition].offset for p in places if (p.remote_topic, p.partition) in found}
+    gaps = (
+        set_by_operator(p.key, offset, wanted[p.key], at_ms=now_ms, topic_id=p.topic_id) for p, offset in before.items()
+    )
+    return [gap for gap in gaps if gap is not None]
 
 
 def _paused(found: Mapping[Key, Position], plan: FlowPlan, args: Namespace) -> Paused:

@@ -68,6 +68,7 @@ class FlowState:
     refresh_due: Due = field(default_factory=Due)
     configs_due: Due = field(default_factory=Due)
     acls_due: Due = field(default_factory=Due)
+    gaps_due: Due = field(default_factory=Due)
     matching: int | None = None  # topics of the source that match, without heartbeats; None: nobody has looked yet
     logged_gone: set[str] = field(default_factory=set)  # remote topics that were deleted, logged already
     slots_before: int = 0  # that the flow's lease topic was made for when it was first looked at

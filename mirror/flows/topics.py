@@ -11,7 +11,7 @@ from mirror.config.settings import Flow
 from mirror.errors import ClusterUnavailable
 from mirror.kafka.admin import Admin, Topic
 from mirror.model.canary import is_canary
-from mirror.model.flow_plan import LEASE_TOPIC, OFFSET_MAP_TOPIC, SLOTS_TOPIC, Assigned, FlowPlan
+from mirror.model.flow_plan import GAPS_TOPIC, LEASE_TOPIC, OFFSET_MAP_TOPIC, SLOTS_TOPIC, Assigned, FlowPlan
 from mirror.model.slot_ownership import lease_topic_partitions
 from mirror.policy.topic_configs import Change
 
@@ -121,11 +121,12 @@ def ensure_internal(
     on_target: Mapping[str, Topic],
     slots: int,
 ) -> None:
-    """Create or grow the flow's own topics: leases, slots, offset map, and those that MirrorMaker has too."""
+    """Create or grow the flow's own topics: leases, slots, offset map, ledger, and those that MirrorMaker has too."""
     alias, factor = flow.source.alias, flow.replication_factor
     _ensure(flow, target, on_target, LEASE_TOPIC.format(source=alias), factor, partitions=lease_topic_partitions(slots))
     _ensure(flow, target, on_target, SLOTS_TOPIC.format(source=alias, slots=slots), factor, partitions=slots)
     _ensure(flow, target, on_target, OFFSET_MAP_TOPIC.format(source=alias), factor, configs=_SOON_COMPACTED)
+    _ensure(flow, target, on_target, GAPS_TOPIC.format(source=alias), factor)
     if flow.checkpoints.enabled:
         factor = flow.checkpoints.replication_factor
         _ensure(flow, target, on_target, flow.policy.checkpoints_topic(alias), factor)

@@ -10,12 +10,14 @@ from collections.abc import Callable, Mapping
 from metrics.recorder import Recorder
 from mirror.errors import ClusterUnavailable, MirrorError
 from mirror.flows.flow import Due, FlowState
+from mirror.flows.gaps import GapLedger, by_effect
 from mirror.flows.sync import sync_acls, sync_configs
 from mirror.kafka.cluster_clock import ClockUnknown, clock_skew
 
 log = logging.getLogger("mirror")
 
 LOOKS_EVERY_S = 0.2
+GAPS_EVERY_S = 60.0
 CLOCKS_EVERY_S = 60.0  # metrics.as_of.CLOCK_KNOWN_S is three times as long
 BEGIN_AGAIN_S = 10.0
 
@@ -55,6 +57,7 @@ class Upkeep:
         self._on_failure = on_failure
         self._ends = ends
         self._clock_skew = clock_skew
+        self._gaps = GapLedger(state.flow)
         self._clocks_due = Due()
         self._clocks_unknown: dict[str, str] = {}  # by cluster: why, as it was logged last
         self._thread = threading.Thread(target=self._keep_up, name=f"upkeep {state.flow.name}", daemon=True)
@@ -66,7 +69,14 @@ class Upkeep:
     def _keep_up(self) -> None:
         try:
             while not self._ends.wait(LOOKS_EVERY_S):
-                for step in (self._begin_late, self._refresh, self._sync_configs, self._sync_acls, self._read_clocks):
+                for step in (
+                    self._begin_late,
+                    self._refresh,
+                    self._sync_configs,
+                    self._sync_acls,
+                    self._read_gaps,
+                    self._read_clocks,
+                ):
                     if not self._ends.is_set():
                         step()
         except Exception as error:  # noqa: BLE001 - the main thread raises it
@@ -127,6 +137,20 @@ class Upkeep:
         for objection in sorted(objections - state.acl_objections):
             self._warn(f"ACLs cannot be added on {state.flow.target.alias}: {objection}")
         state.acl_objections = objections
+
+    def _read_gaps(self) -> None:
+        """Tell of what the flow's ledger has: also of what other processes have lost, and of before this one was started."""
+        state = self._state
+        if not state.leads or not state.gaps_due.has_come(GAPS_EVERY_S):
+            return
+        try:
+            found = self._gaps.refresh()
+        except ClusterUnavailable as error:
+            self._recorder.gaps(state.name, None)
+            self._warn(str(error), is_asked_for=False)
+        else:
+            last_s = max((gap.at_ms / 1000 for gap in found), default=None)
+            self._recorder.gaps(state.name, by_effect(found), last_s=last_s)
 
     def _read_clocks(self) -> None:
         """Compare the clusters' clocks with this machine's: ages and lags depend on all of them."""

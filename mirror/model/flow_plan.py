@@ -11,10 +11,11 @@ from mirror.model.canary import is_canary
 from mirror.model.slot_ownership import Layout
 from mirror.policy.recreated import OnRecreated
 
-# MirrorMaker's own rule takes both for internal, so nobody mirrors them.
+# MirrorMaker's own rule takes them for internal, so nobody mirrors them.
 LEASE_TOPIC = "mm2-batons.{source}.internal"
 SLOTS_TOPIC = "mm2-slots.{source}.{slots}.internal"  # a partition per slot, without records: what processes share
 OFFSET_MAP_TOPIC = "mm2-offset-map.{source}.internal"
+GAPS_TOPIC = "mm2-gaps.{source}.internal"
 
 OWN_GROUP = "mirror.{flow}"
 
@@ -113,6 +114,11 @@ class FlowPlan:
     def offset_map_topic(self) -> str:
         """Compacted internal topic on the target that keeps where records went."""
         return OFFSET_MAP_TOPIC.format(source=self.source)
+
+    @property
+    def gaps_topic(self) -> str:
+        """Compacted internal topic on the target: the ledger of what was lost, skipped, repeated or refused."""
+        return GAPS_TOPIC.format(source=self.source)
 
     @property
     def paused_key(self) -> Key:

@@ -23,6 +23,7 @@ from mirror.kafka.fetcher import Fetched, Source
 from mirror.kafka.protocol import EARLIEST, LATEST
 from mirror.model import record_batches
 from mirror.model.flow_plan import Key
+from mirror.model.gaps import Cause, Effect
 from mirror.model.leader_epochs import LeaderEpochs
 from mirror.replication.partition import Partition
 from mirror.replication.pauses import Pauses
@@ -257,7 +258,7 @@ class Fetching:
                 if batch.last_offset >= partition.position:
                     self._packing.take_in(partition, batch)
         except record_batches.CorruptBatch as error:
-            self._pauses.back_off(partition, f"{error}; the source must be repaired or the offset skipped")
+            self._pauses.refused(partition, f"{error}; the source must be repaired or the offset skipped")
         else:
             if not partition.in_flight:
                 self._on_batches(partition)
@@ -317,15 +318,12 @@ class Fetching:
             return
         if asked < earliest:
             partition.tally.lost += earliest - asked
-            log.error(
-                "%s: %s-%d: offsets %d to %d were deleted by the source's retention before they were replicated; "
-                "going on at %d",
-                self._name,
-                *key,
-                asked,
-                earliest - 1,
-                earliest,
+            said = (
+                f"offsets {asked} to {earliest - 1} were deleted by the source's retention before they were replicated; "
+                f"going on at {earliest}"
             )
+            log.error("%s: %s-%d: %s", self._name, *key, said)
+            partition.has_gap(Effect.LOST, Cause.RETENTION, asked, earliest - 1, said)
             partition.moved(earliest)
             return
         partition.truncated_to = latest

@@ -10,6 +10,7 @@ from mirror.kafka.fetcher import Source
 from mirror.kafka.protocol import EARLIEST, LATEST
 from mirror.kafka.target import Target
 from mirror.model.flow_plan import Assigned, FlowPlan
+from mirror.model.gaps import Cause, Effect
 from mirror.model.leader_epochs import LeaderEpochs
 from mirror.model.offset_map_tail import Tail
 from mirror.model.position_metadata import PositionMetadata
@@ -130,13 +131,20 @@ def identified(plan: FlowPlan, partition: Partition, now: TopicIds, *, before: b
         if logged_reasons.is_new(plan.name, assigned, partition.reason):
             log.error("%s: %s", where, partition.reason)
         return
-    partition.ids = str(ids)
-    partition.committed = None
-    partition.tally.rewinds += 1
+    cause = Cause.SOURCE_REPLACED if side == "source" else Cause.TARGET_REPLACED
     if plan.on_recreated is OnRecreated.CONTINUE:
-        log.error("%s: %s; going on at offset %d", where, what, offset)
+        said = f"{what}; going on at offset {offset}"
+        partition.has_gap(Effect.SKIPPED, cause, None, offset - 1, said)
         partition.tail = Tail(begins_at=offset)
     else:
         last = f"the last position was {offset}" if has_position else "its position went with it"
-        log.error("%s: %s; replicating it from its start, %s", where, what, last)
+        said = f"{what}; replicating it from its start, {last}"
+        if side == "source":
+            partition.has_gap(Effect.LOST, cause, offset, None, said)  # what the one before had behind the position
+        else:
+            partition.has_gap(Effect.REPEATED, cause, None, offset - 1 if has_position else None, said)
         partition.start = EARLIEST
+    log.error("%s: %s", where, said)
+    partition.ids = str(ids)
+    partition.committed = None
+    partition.tally.rewinds += 1

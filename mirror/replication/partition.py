@@ -11,6 +11,7 @@ from mirror.kafka.fetch_session import From
 from mirror.kafka.metadata import id_of
 from mirror.kafka.protocol import EARLIEST
 from mirror.model.flow_plan import Assigned
+from mirror.model.gaps import Cause, Effect, Gap, with_gap
 from mirror.model.leader_epochs import LeaderEpochs
 from mirror.model.offset_map_tail import Tail
 from mirror.model.paused_topics import REASON as BY_OPERATOR
@@ -19,6 +20,7 @@ from mirror.model.repartition import Round
 from mirror.model.reports import Tally
 from mirror.model.sequences import NextSequence
 from mirror.policy.recreated import TopicIds
+from mirror.runtime.clock import now_ms
 
 QUEUE_BYTES = 4 << 20  # read-ahead per topic-partition
 FIRST_BACK_OFF_S, LAST_BACK_OFF_S = 1.0, 60.0
@@ -110,6 +112,7 @@ class Partition:
     lacks_topic: bool = False  # it is paused because a cluster does not show its topic
     back_off_s: float = FIRST_BACK_OFF_S
     tally: Tally = field(default_factory=Tally)
+    gaps: list[Gap] = field(default_factory=list)  # that the ledger does not have yet
     _from: From | None = None  # of the last fetch, and the ids that it is of
     _from_ids: str = ""
     _reason: str = ""
@@ -146,6 +149,12 @@ class Partition:
     def passed(self, offset: int) -> None:
         """Note that the target has, or is not to have, all before an offset; that never goes back."""
         self.acked = max(self.acked, offset)
+
+    def has_gap(self, effect: Effect, cause: Cause, first: int | None, last: int | None, said: str) -> None:
+        """Note what is to be written into the flow's ledger (mirror.model.gaps)."""
+        where, topic_id = self.assigned, TopicIds.parse(self.ids).source
+        gap = Gap(where.topic, where.partition, effect, cause, first, last, int(now_ms()), said, topic_id)
+        self.gaps = with_gap(self.gaps, gap)
 
     @property
     def has_announced_numbers(self) -> bool:

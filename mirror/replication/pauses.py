@@ -9,6 +9,7 @@ from collections.abc import Collection
 from mirror.kafka.produce_errors import has_too_few_replicas, is_absent, standstill
 from mirror.kafka.producer import NotAppendedError, UncertainError
 from mirror.kafka.target import Target
+from mirror.model.gaps import Cause, Effect
 from mirror.model.paused_topics import Paused
 from mirror.model.reports import ABSENT
 from mirror.replication import logged_reasons
@@ -61,6 +62,11 @@ class Pauses:
         """Try a topic-partition again after a while, from the last acknowledged offset on."""
         due_s = self._loop.time() + partition.backed_off()
         self._pause(partition, Pause.BACK_OFF, reason, due_s, lacks_topic=lacks_topic)
+
+    def refused(self, partition: Partition, reason: str) -> None:
+        """Do as `back_off` does for a record that one of the clusters does not take or give: the ledger is to have it."""
+        partition.has_gap(Effect.REFUSED, Cause.REFUSAL, partition.acked, None, reason)
+        self.back_off(partition, reason)
 
     def until_next_window(self, partition: Partition, reason: str, *, lacks_topic: bool = False) -> None:
         """Leave a topic-partition to the next window."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from mirror.kafka.errors import SILENCES, KafkaError
 from mirror.kafka.fetcher import Source
 from mirror.model.flow_plan import Key
+from mirror.model.gaps import Cause, Effect
 from mirror.replication.fetching import Fetching
 from mirror.replication.identities import Identities
 from mirror.replication.partition import Identity, Partition
@@ -91,16 +92,12 @@ class Placement:
         if partition.truncated_to is not None:
             partition.tally.rewinds += 1
             assigned, end = partition.assigned, partition.truncated_to
-            log.error(
-                "%s: %s-%d: the source's log was truncated: its records from offset %d on are not those that were read up to "
-                "offset %d, which the target keeps; going on at %d",
-                self._name,
-                assigned.topic,
-                assigned.partition,
-                end,
-                partition.position - 1,
-                end,
+            said = (
+                f"the source's log was truncated: its records from offset {end} on are not those that were read up to offset "
+                f"{partition.position - 1}, which the target keeps; going on at {end}"
             )
+            log.error("%s: %s-%d: %s", self._name, assigned.topic, assigned.partition, said)
+            partition.has_gap(Effect.KEPT, Cause.TRUNCATION, end, partition.position - 1, said)
             partition.moved(end)
             partition.truncated_to = None
         partition.high_watermark = -1

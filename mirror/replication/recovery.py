@@ -22,6 +22,7 @@ from mirror.kafka.fetcher import Source
 from mirror.kafka.log_reader import TooMuchError, read_batches, records_from
 from mirror.kafka.protocol import EARLIEST, LATEST
 from mirror.model import record_batches
+from mirror.model.gaps import Cause, Effect
 from mirror.model.offset_map import OffsetMap
 from mirror.model.record_batches import Batch
 from mirror.replication.partition import Partition, Pause
@@ -217,16 +218,10 @@ async def _resume(
         except (TooMuchError, record_batches.CorruptBatch, KafkaError) as error:
             if isinstance(error, KafkaError) and not is_code(error, *_FOR_GOOD):
                 raise
-            partition.sequence = None
-            log.warning("%s: %d records may be written twice: %s", where, behind.records, error)
+            _may_be_repeated(where, behind, str(error))
             return
         if runs is None:
-            partition.sequence = None
-            log.warning(
-                "%s: %d records may be written twice: those behind the last position are not the source's",
-                where,
-                behind.records,
-            )
+            _may_be_repeated(where, behind, "those behind the last position are not the source's")
             return
         if (last := runs.last) is None:
             break  # markers of transactions only
@@ -239,6 +234,15 @@ async def _resume(
         partition.position,
         more,
     )
+
+
+def _may_be_repeated(where: str, behind: Behind, why: str) -> None:
+    """Go on at the position, though the target may have some of what comes; say so."""
+    said = f"{behind.records} records may be written twice: {why}"
+    log.warning("%s: %s", where, said)
+    last = behind.source_from + behind.records - 1
+    behind.partition.has_gap(Effect.REPEATED, Cause.TARGET_DIFFERS, behind.source_from, last, said)
+    behind.partition.sequence = None
 
 
 async def _compared(

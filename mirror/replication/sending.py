@@ -127,9 +127,7 @@ class Sending:
             self._pauses.absent(partition)
             return
         if any(map(self._packing.is_too_large, batches.values())):
-            self._pauses.back_off(
-                partition, f"the record at source offset {partition.acked} is larger than {TOO_LARGE}"
-            )
+            self._pauses.refused(partition, f"the record at source offset {partition.acked} is larger than {TOO_LARGE}")
             return
         try:
             sent = {
@@ -215,7 +213,7 @@ class Sending:
         elif partition.assigned.spread_over:
             # What the other partitions took comes again; of the sequences of this producer one has a hole now.
             self.needs_new_producer = True
-            self._pauses.back_off(
+            self._pauses.refused(
                 partition, f"the target refuses a batch from source offset {partition.acked} on: {errors[0]}"
             )
         else:
@@ -236,7 +234,7 @@ class Sending:
         elif outgoing.count > 1 and may_be_of_one_record(error):
             partition.ready.extendleft(reversed(record_batches.halves(outgoing)))
         else:
-            self._pauses.back_off(
+            self._pauses.refused(
                 partition, f"the target refuses source offset {partition.acked} and on: {refusal(error)}"
             )
 

@@ -14,6 +14,7 @@ from collections.abc import Collection
 from mirror.kafka.errors import KafkaError
 from mirror.kafka.producer import UncertainError
 from mirror.kafka.target import Target
+from mirror.replication.ledger import Ledger
 from mirror.replication.partition import Partition
 from mirror.replication.pauses import Pauses
 from mirror.replication.positions import PositionCommits
@@ -49,6 +50,7 @@ class InTransactions:
         packing: Packing,
         pauses: Pauses,
         commits: PositionCommits,
+        ledger: Ledger,
         group: str,
         longest_s: float,
     ) -> None:
@@ -61,6 +63,7 @@ class InTransactions:
             packing: What was read and not sent, forgotten when a transaction is aborted.
             pauses: Pause what has no outcome.
             commits: Has the positions.
+            ledger: Takes the gaps, in the transaction that commits the positions behind them.
             group: They are committed to it.
             longest_s: How long a transaction lasts, where no backlog waits.
         """
@@ -69,6 +72,7 @@ class InTransactions:
         self._packing = packing
         self._pauses = pauses
         self._commits = commits
+        self._ledger = ledger
         self._group = group
         self._longest_s = longest_s
         self._is_ending = False  # the transaction takes no more batches
@@ -192,9 +196,11 @@ class InTransactions:
         for batch in self._uncommitted:
             batch.partition.landed(batch.outgoing, batch.base)
         await self._commits.move_tails(self._target)
+        gaps = await self._ledger.write(self._target)
         pending = self._commits.pending(self._target)
         await self._target.commit_transaction(self._group, pending.offsets)
         self._commits.completed(pending)
+        self._ledger.told(gaps)
         self._committed |= {written.partition: written.acked for written in pending.written}
         for batch in self._uncommitted:
             batch.counted()

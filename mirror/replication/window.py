@@ -20,6 +20,7 @@ from mirror.model.slot_ownership import COMMIT_S
 from mirror.replication.connections import Connections, connected, ended, forget, kept
 from mirror.replication.identities import Identities, placed
 from mirror.replication.leased_commits import LeasedCommits
+from mirror.replication.ledger import Ledger
 from mirror.replication.outcomes import find_outcomes, in_question, note_unknown_outcomes
 from mirror.replication.partition import Identity, Partition
 from mirror.replication.pauses import Pauses
@@ -90,7 +91,8 @@ class FlowWindow:
         self._decides_ms = 0  # until when the target may not know what became of our last transaction
         self._paused = Paused()
         self._lease = Lease(plan, window, self._warn)
-        self._leased = LeasedCommits(plan, window, self._lease.own, self._commits, self._outcome)
+        self._ledger = Ledger(plan, self._served.partitions)
+        self._leased = LeasedCommits(plan, window, self._lease.own, self._commits, self._ledger, self._outcome)
         self._term = LeaseTerm()
         self._standing = Standing.HOLDS
 
@@ -142,7 +144,7 @@ class FlowWindow:
         """Connect to the target, wait until the slot is this process', connect to the source, announce that we are ready."""
         plan = self._plan
         connections = await connected(self._plan, self._window)
-        own = {plan.lease_topic, plan.offset_map_topic}
+        own = {plan.lease_topic, plan.offset_map_topic, plan.gaps_topic}
         await connections.target.open({p.remote_topic for p in plan.partitions} | own)
         if not await self._lease.wait_for_slot(connections.target):
             return None
@@ -225,6 +227,7 @@ class FlowWindow:
             connections,
             self._served.partitions,
             self._commits,
+            self._ledger,
             self._term,
             tries_all=self._window.is_first_of(MINUTE_MS),
             commit_soon=self._has_numbers.set,
@@ -374,6 +377,7 @@ def replicator_of(
     connections: Connections,
     partitions: Sequence[Partition],
     commits: PositionCommits,
+    ledger: Ledger,
     lease: LeaseTerm,
     *,
     tries_all: bool,
@@ -386,6 +390,7 @@ def replicator_of(
         connections: Its clients.
         partitions: Those of the window, as they were placed.
         commits: Has their positions.
+        ledger: Takes their gaps.
         lease: Says whether this window may write.
         tries_all: Also try what the target appended nothing to, and of which its metadata show no change.
         commit_soon: Has positions committed, with new numbers; `Replicator.positions_committed` is to be called then.
@@ -401,6 +406,7 @@ def replicator_of(
             packing=packing,
             pauses=pauses,
             commits=commits,
+            ledger=ledger,
             group=plan.group,
             longest_s=plan.transaction_ms / 1000,
         )

@@ -8,11 +8,13 @@ from typing import Any
 
 from metrics.verdict import Sample
 from mirror.config.clients import client_options
+from mirror.flows.gaps import note
 from mirror.flows.stored_positions import read_positions
 from mirror.flows.topics import matched
 from mirror.kafka.groups import Group
 from mirror.kafka.internal_topics import answered, read_checkpoints
 from mirror.lag.text import counted, duration
+from mirror.model.gaps import Cause, Effect, Gap
 from mirror.model.mm2_records import Checkpoint
 from mirror.policy.topic_acls import denials
 from mirror.switching import fence
@@ -44,7 +46,16 @@ def tell_gap(work: Work) -> Found:
                 work.seen.get(place),
             )
         )
-    return Found(gap_sentences(gaps, time.time()), {GAPS: gaps})
+    now_s = time.time()
+    note(scope.flow, (_entry(each, int(now_s * 1000)) for each in gaps if each["missing"]))
+    return Found(gap_sentences(gaps, now_s), {GAPS: gaps})
+
+
+def _entry(found: dict[str, Any], now_ms: int) -> Gap:
+    """Return what the ledger is to have of a topic-partition that lacks records."""
+    first, last = found["position"], found["seen_end"] - 1
+    said = "seen on the source, which is lost, and not on the target; what was written after that nobody has seen"
+    return Gap(found["topic"], found["partition"], Effect.LOST, Cause.SOURCE_LOST, first, last, now_ms, said)
 
 
 def gap(topic: str, partition: int, position: int | None, newest_ms: int, seen: Sample | None) -> dict[str, Any]:

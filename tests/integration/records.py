@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -161,3 +162,9 @@ def load(cluster, topic: str, *, partitions: int = 2, rate: int = 300) -> Iterat
         stop.set()
         thread.join(120)
     assert not failures, failures[0]
+
+
+def big(count: int, size: int) -> list:
+    """Records that do not compress."""
+    source = random.Random(1)
+    return [(f"k{n}".encode(), source.randbytes(size), [], START_MS + n) for n in range(count)]

@@ -22,7 +22,17 @@ from mirror.kafka.fetcher import Source
 from mirror.model.record_batches import CODECS, Batch, batches
 from mirror.runtime.java import java
 from tests.integration.appliance import RunningAppliance
-from tests.integration.records import START_MS, await_replicated, create, differences, end_offset, messages, rows, write
+from tests.integration.records import (
+    START_MS,
+    await_replicated,
+    big,
+    create,
+    differences,
+    end_offset,
+    messages,
+    rows,
+    write,
+)
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -176,14 +186,6 @@ def test_what_is_mirrored_does_not_come_back(mirror, primary, backup, topic):
     for cluster in (primary, backup):
         names = AdminClient({"bootstrap.servers": cluster.bootstrap}).list_topics(timeout=10).topics
         assert not [name for name in names if topic in name and name.count(".") > 1]
-
-
-def big(count: int, size: int) -> list:
-    """Records that do not compress."""
-    import random
-
-    source = random.Random(1)
-    return [(f"k{n}".encode(), source.randbytes(size), [], START_MS + n) for n in range(count)]
 
 
 def alter(cluster, topic: str, **config: str) -> None:

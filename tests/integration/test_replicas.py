@@ -19,6 +19,7 @@ from mirror.kafka.fetcher import Source
 from mirror.kafka.metadata import id_of
 from mirror.model.record_batches import batches, records
 from tests.integration.appliance import RunningAppliance
+from tests.integration.ledger import ledger
 from tests.integration.records import differences, end_offset, messages, rows, write
 from tests.waiting import eventually
 
@@ -148,6 +149,9 @@ def test_a_log_that_was_truncated_and_has_grown_beyond_the_position_again_is_rea
             because="it is counted",
         )
         told = running.log.read_text()
+        eventually(
+            lambda: ledger(running, topic) == [("kept", topic, 0, 100, 149)], within_s=30, because="the ledger has it"
+        )
     racks.node(LEADER).restart()
     expected = [value for _, value, *_ in rows(150) + rows(100, start=1000)]
     assert [message.value() for message in messages(backup, remote)] == expected

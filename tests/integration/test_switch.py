@@ -410,6 +410,10 @@ def test_a_source_that_is_lost_leaves_a_gap_that_is_told_exactly_and_a_tail_that
         (run,) = json.loads(clusters.run("switches", FLOW, "--json").stdout)["runs"]
         gaps = {each["partition"]: each["missing"] for each in run["steps"]["gap"]["facts"]["gaps"]}
         assert gaps == missing
+        in_ledger = json.loads(clusters.run("gaps", FLOW, "--json", "--effect", "lost").stdout)["gaps"]
+        assert {each["partition"]: each["offsets"] for each in in_ledger} == {
+            part: n for part, n in missing.items() if n
+        }
         assert f"{len(tail.acked)} records seen on the source and not on the target" in over.stdout
         with Reader(clusters.backup, [remote, topic], read), Writer(clusters.backup, topic, "between") as writer:
             eventually(lambda: set(written) <= set(read), within_s=60, because="all that crossed is read on the target")

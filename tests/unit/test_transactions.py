@@ -12,6 +12,7 @@ from mirror.kafka.errors import BrokerError, ErrorCode, KafkaError
 from mirror.kafka.producer import UncertainError
 from mirror.model.flow_plan import Assigned
 from mirror.model.record_batches import Outgoing
+from mirror.replication.ledger import Told
 from mirror.replication.partition import Partition, Pause
 from mirror.replication.pauses import Pauses
 from mirror.replication.positions import PendingCommit, PendingPosition
@@ -56,6 +57,15 @@ class PositionCommits:
     def completed(self, pending: PendingCommit) -> None: ...
 
 
+class Ledger:
+    """A ledger for no gap."""
+
+    async def write(self, target: Target) -> list[Told]:
+        return []
+
+    def told(self, written: list[Told]) -> None: ...
+
+
 class Sending:
     """Says how much is on its way, and how much waits."""
 
@@ -84,6 +94,7 @@ def begun(*, fails: bool = False) -> tuple[InTransactions, Sending, Partition, a
         packing=packing,
         pauses=Pauses("a->b", target, [partition], packing, tries_all=False),
         commits=PositionCommits(partition),
+        ledger=Ledger(),
         group="g",
         longest_s=LONGEST_S,
     )

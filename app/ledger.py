@@ -1,0 +1,52 @@
+"""Show each flow's ledger of gaps: what was ever lost, skipped, repeated, kept or refused; with a file to take away."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+
+import pandas as pd
+import streamlit as st
+
+from app.inspection import settings
+from app.session import ROW_HEIGHT, plain
+from mirror.errors import MirrorError
+from mirror.flows.gaps import GapLedger
+from mirror.lag.gap_text import COLUMNS, cells, gap_csv
+from mirror.lag.text import counted
+from mirror.model.gaps import Gap
+
+KEPT_S = 15.0  # how long what was read is shown to all viewers
+MOST = 1_000  # lines of the table; the file has all
+
+
+def draw_ledgers(*, up: Set[str]) -> None:
+    """Draw the ledgers that the flows' targets keep, as far as these are `up`, by their aliases."""
+    st.subheader("Ledger of gaps", anchor=False)
+    for flow in settings().flows:
+        if flow.target.alias not in up:
+            st.caption(f"{plain(flow.target.alias)}, which keeps the ledger of {plain(flow.name)}, does not answer.")
+            continue
+        try:
+            found = _read(flow.name)
+        except MirrorError as error:
+            st.warning(plain(f"{flow.name}: {error}"))
+            continue
+        if not found:
+            st.caption(f"{plain(flow.name)}: nothing was ever lost, skipped, repeated or refused.")
+            continue
+        with st.expander(f"{plain(flow.name)}: {counted(len(found), 'gap')}", expanded=False):
+            frame = ledger_table(found)
+            st.dataframe(frame, hide_index=True, row_height=ROW_HEIGHT, alt=f"Gaps of {flow.name}, the newest first")
+            name = f"gaps-{flow.source.alias}-{flow.target.alias}.csv"
+            st.download_button("CSV", gap_csv(found), name, "text/csv", key=name, icon=":material/download:")
+
+
+def ledger_table(gaps: Sequence[Gap]) -> pd.DataFrame:
+    """Return gaps, a line each, the newest first; "?" where nobody knows."""
+    columns = [column.capitalize() for column in COLUMNS]
+    return pd.DataFrame([cells(gap) for gap in gaps[: -MOST - 1 : -1]], columns=columns)
+
+
+@st.cache_data(ttl=KEPT_S, show_spinner=False)
+def _read(flow: str) -> list[Gap]:
+    return GapLedger(next(each for each in settings().flows if each.name == flow)).refresh()

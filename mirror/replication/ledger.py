@@ -1,0 +1,81 @@
+"""Write the gaps of a window's topic-partitions into the flow's ledger, before the positions behind them are committed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from mirror.kafka.errors import KafkaError
+from mirror.kafka.target import Target
+from mirror.model.flow_plan import FlowPlan, Key
+from mirror.model.gaps import Gap
+from mirror.model.record_batches import of_values
+from mirror.replication.partition import Partition
+from mirror.runtime.clock import now_ms
+from mirror.runtime.logs import in_words
+
+log = logging.getLogger("mirror")
+
+WRITE_S = 2.0
+AGAIN_S = 30.0  # until it is tried again where it could not be written
+
+
+_newest: dict[tuple[str, Key], Gap] = {}  # the last gap of each topic-partition that the ledger has from this process
+
+
+class Told(NamedTuple):
+    """A gap that was written."""
+
+    partition: Partition
+    gap: Gap
+
+
+class Ledger:
+    """The gaps of one flow in one window.
+
+    A: A gap is in the ledger before a position behind it is committed, or by the same transaction. After a crash between the two
+       it is found again, and its record replaces itself.
+    B: A ledger that cannot be written holds up no record: the log has what it lacks.
+    """
+
+    def __init__(self, plan: FlowPlan, partitions: Sequence[Partition]) -> None:
+        self._plan = plan
+        self._partitions = partitions
+        self._again_s = 0.0
+
+    async def write(self, target: Target) -> list[Told]:
+        """Write what the ledger does not have yet; `told` is to be called with what is returned when it counts."""
+        found = [Told(p, gap) for p in self._partitions if p.gaps for gap in p.gaps]
+        if not found or time.monotonic() < self._again_s:
+            return []
+        known = [each for each in found if self._is_known(each)]
+        self.told(known)
+        new = [each for each in found if each not in known]
+        try:
+            await self._write(target, new)
+        except (KafkaError, TimeoutError) as error:
+            self._again_s = time.monotonic() + AGAIN_S
+            log.warning("%s: the ledger of gaps cannot be written (%s), retrying", self._plan.name, in_words(error))
+            return []
+        return new
+
+    async def _write(self, target: Target, new: Sequence[Told]) -> None:
+        topic, records = self._plan.gaps_topic, (each.gap.encode() for each in new)
+        if not target.knows(topic, 0):
+            raise KafkaError(f"there is no topic {topic}")
+        sent = [target.send(batch, topic, 0) for batch in of_values(records, timestamp_ms=int(now_ms()))]
+        await asyncio.wait_for(asyncio.gather(*sent), WRITE_S)
+
+    def told(self, written: Sequence[Told]) -> None:
+        """Forget what the ledger has."""
+        for partition, gap in written:
+            partition.gaps = [each for each in partition.gaps if each != gap]
+            _newest[self._plan.name, partition.assigned.key] = gap
+
+    def _is_known(self, told: Told) -> bool:
+        """Tell whether it is the same as before but for the time: a record that is refused is so again in each window."""
+        newest = _newest.get((self._plan.name, told.partition.assigned.key))
+        return newest is not None and newest._replace(at_ms=told.gap.at_ms) == told.gap
