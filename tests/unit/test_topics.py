@@ -142,6 +142,7 @@ def test_topics_of_its_own_and_of_mirrormaker_are_prepared(flow):
         ("mm2-batons.A.internal", 10, 2),
         ("mm2-slots.A.2.internal", 2, 2),
         ("mm2-offset-map.A.internal", 1, 2),
+        ("mm2-gaps.A.internal", 1, 2),
         ("A.checkpoints.internal", 1, 4),
     ]
     assert {done[3]["cleanup.policy"] for done in target.done} == {"compact"}
