@@ -149,7 +149,8 @@ def test_topics_of_its_own_and_of_mirrormaker_are_prepared(flow):
     for name, *_ in [*source.done, *target.done]:
         assert ours.policy.is_internal(name)
     again = Cluster("B")
-    have = {**named("mm2-offset-map.A.internal", "A.checkpoints.internal"), **topics(**{"mm2-batons.A.internal": 5})}
+    ready = ("mm2-offset-map.A.internal", "mm2-gaps.A.internal", "A.checkpoints.internal")
+    have = {**named(*ready), **topics(**{"mm2-batons.A.internal": 5})}
     ensure_internal(ours, source, again, on_source=named("mm2-offset-syncs.B.internal"), on_target=have, slots=3)
     assert [done[:2] for done in again.done] == [("mm2-batons.A.internal", 14), ("mm2-slots.A.3.internal", 3)]
 
