@@ -160,6 +160,7 @@ def test_the_connectors_of_a_flow_come_together(here):
         "primary.bootstrap.servers": "p:1",
         "backup.bootstrap.servers": "b:1",
         "primary->backup.enabled": "true",
+        "primary->backup.mirror.takeover.connectors": "src",
         "primary->backup.tasks.max": "3",
         "primary->backup.topics": "orders",
         "primary->backup.replication.factor": "1",
@@ -397,6 +398,7 @@ def test_a_running_connect_gives_all_its_flows(connect, here, capsys):
     assert rows["sink (org.example.FileSink)", address]["state"] == "left out"
     assert "it is PAUSED" in rows["state", f"{address}: beat"]["why"]
     flows = load(here / "mirror.properties").flows
+    assert [flow.takeover_connectors for flow in flows] == [("src",), ("to-third",)]
     assert [(flow.name, flow.connect_offsets_topic) for flow in flows] == [
         ("primary->backup", "connect-offsets"),
         ("primary->third", "connect-offsets"),

@@ -28,11 +28,7 @@ def connector(document: Mapping[str, Any], where: str, state: str = "") -> Found
         return somebody_elses(name, str(config[CLASS]), where)
     paused = state if state in ("PAUSED", "STOPPED") else ""
     return Found(
-        connectors=(
-            Connector(
-                name=name or role.value, role=role, settings=settings_of(config, place), where=place, state=paused
-            ),
-        )
+        connectors=(Connector(name=name, role=role, settings=settings_of(config, place), where=place, state=paused),)
     )
 
 

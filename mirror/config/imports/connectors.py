@@ -42,7 +42,7 @@ class Setting:
 class Connector:
     """A connector of MirrorMaker 2."""
 
-    name: str
+    name: str  # "" where the source does not tell it
     role: Role
     settings: tuple[Setting, ...]
     where: str

@@ -25,14 +25,15 @@ from mirror.config.imports.connectors import (
 )
 from mirror.config.imports.items import Item
 from mirror.config.imports.secrets import mount, reference
-from mirror.config.keys import OFFSETS_TOPIC_KEY
+from mirror.config.keys import GROUP_KEY, OFFSETS_TOPIC_KEY
 from mirror.config.layers import is_common
 from mirror.errors import SettingsError
 
 GROUP = "kafka.strimzi.io/"
 MIRROR, CONNECTOR = "KafkaMirrorMaker2", "KafkaConnector"
-# Before v1 the operator gave Connect's topics these names.
+# Before v1 the operator gave Connect's topic and group these names.
 _OFFSETS_TOPIC = "mirrormaker2-cluster-offsets"
+_GROUP = "mirrormaker2-cluster"
 _ROLES = {"sourceConnector": Role.SOURCE, "checkpointConnector": Role.CHECKPOINT, "heartbeatConnector": Role.HEARTBEAT}
 _PATTERNS = {
     "topicsPattern": "topics",
@@ -284,11 +285,14 @@ def _quoted(text: object) -> str:
 
 
 def _worker(cluster: _Cluster) -> Iterator[Setting]:
-    """Yield what a resource says of Connect's worker: its clients, and where it keeps positions."""
+    """Yield what a resource says of Connect's workers: where they keep positions, as which group, and their clients."""
     where = f"{cluster.where}.config"
     given = {key: value for key, value in cluster.config.items() if not is_common(key)}
-    if OFFSETS_TOPIC_KEY not in given:
-        topic = cluster.spec.get("offsetStorageTopic", _OFFSETS_TOPIC)
-        place = f"{cluster.where}.offsetStorageTopic" if "offsetStorageTopic" in cluster.spec else "Strimzi's default"
-        yield Setting(key=OFFSETS_TOPIC_KEY, value=str(topic), where=place)
+    for key, name, default in (
+        (OFFSETS_TOPIC_KEY, "offsetStorageTopic", _OFFSETS_TOPIC),
+        (GROUP_KEY, "groupId", _GROUP),
+    ):
+        if key not in given:
+            place = f"{cluster.where}.{name}" if name in cluster.spec else "Strimzi's default"
+            yield Setting(key=key, value=str(cluster.spec.get(name, default)), where=place)
     yield from settings_of(given, where)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from mirror.config.imports.connectors import SOURCE_ALIAS, TARGET_ALIAS, Connector, Found, Role, Setting
 from mirror.config.imports.items import Item
 from mirror.config.imports.secrets import USUAL, providers_in, without_kubernetes
-from mirror.config.keys import EXACTLY_ONCE_KEY, OFFSETS_TOPIC_KEY
+from mirror.config.keys import EXACTLY_ONCE_KEY, OFFSETS_TOPIC_KEY, TAKEOVER_KEY
 from mirror.config.layers import is_common
 from mirror.config.properties import HIDDEN, is_secret
 from mirror.config.providers import is_provider_key
@@ -155,6 +155,9 @@ def _of_flow(flow: _Flow) -> Iterator[Item]:
     else:
         value = source.value("enabled") or "true"
         yield Item(found=Role.SOURCE.value, where=source.where, key=enabled, value=value)
+    names = dict.fromkeys(each.name for each in flow.connectors if each.role is Role.SOURCE and each.name)
+    if source is not None and set(names) - {Role.SOURCE.value}:
+        yield Item(found="name", where=source.where, key=f"{flow}.{TAKEOVER_KEY}", value=", ".join(names))
     for role, key in _SWITCHES.items():
         if role is not Role.SOURCE and flow.of(role) is None:
             yield Item(found=role.value, where="not there", key=f"{flow}.{key}", value="false")
@@ -173,7 +176,7 @@ def _of_connector(flow: _Flow, connector: Connector, setting: Setting) -> Item |
     """Return what becomes of a setting of a connector; None where another item tells of it."""
     key, role = setting.key, connector.role
     item = Item(found=key, where=setting.where, value=setting.value)
-    if key in (SOURCE_ALIAS, TARGET_ALIAS, "enabled", "connector.class"):
+    if key in (SOURCE_ALIAS, TARGET_ALIAS, "enabled", "connector.class") or (key == "name" and role is Role.SOURCE):
         return None
     if why := _of_connect(key, setting.value):
         return item.left_out(why)
@@ -297,6 +300,12 @@ def _providers(items: Sequence[Item]) -> Iterator[Item]:
 def _notes(flows: Sequence[_Flow], found: Found, items: Sequence[Item]) -> Iterator[str]:
     """Yield what no source tells and a person may know."""
     lines: Mapping[str, Item] = {item.key: item for item in items if item.is_line}
+    for flow in flows:
+        if any(each.role is Role.SOURCE and not each.name for each in flow.connectors):
+            yield (
+                f"The name of the MirrorSourceConnector of {flow} is not told. Write it as {flow}.{TAKEOVER_KEY}, or the flow "
+                "does not begin where the connector stopped."
+            )
     for target in dict.fromkeys(flow.target for flow in flows):
         if target in found.workers:
             continue
