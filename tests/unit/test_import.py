@@ -172,6 +172,7 @@ def test_the_connectors_of_a_flow_come_together(here):
     assert item(found, "key.converter", "src").why == "bytes stay as they are"
     assert [note.split(".")[0] for note in found.notes] == [
         "Settings of Connect's worker are not seen here",
+        "If the worker has exactly",
         "Where Connect keeps positions is a setting of its worker",
     ]
 
@@ -518,3 +519,56 @@ def test_a_kafka_connector_of_strimzi_is_a_connector(here):
     assert lines(found)["primary->backup.tasks.max"] == "2"
     assert lines(found)["primary.sasl.jaas.config"] == "x ${directory:/etc/kafka-mirror/secrets/login:jaas} y"
     assert "mount the Secret login" in item(found, "source.cluster.sasl.jaas.config").why
+
+
+def test_what_another_connector_says_alone_does_not_change_what_is_mirrored():
+    said = {
+        "topics": "orders",
+        "topics_exclude": "mm2.*\\.internal, .*\\.replica, __.*",
+        "consumer_client_rack": "here",
+    }
+    found = imported(
+        config("Source"), config("Checkpoint", **said, consumer_ssl_truststore_type="PEM"), config("Heartbeat")
+    )
+    assert not {key for key in lines(found) if "topics" in key or "consumer" in key}
+    assert item(found, "topics").why == (
+        "MirrorSourceConnector does not say it, and here it would hold for the whole flow; write primary->backup.topics if "
+        "it is to"
+    )
+    assert item(found, "topics.exclude").why == "is the default"
+    assert item(found, "consumer.client.rack").state is State.LEFT_OUT
+    assert item(found, "consumer.ssl.truststore.type").state is State.BY_HAND
+
+
+def test_config_providers_of_a_worker_are_kept_and_those_of_kubernetes_replaced(here):
+    (here / "secret.properties").write_text("user=me")
+    providers = f"""\
+      config.providers: mine,secrets,idle
+      config.providers.mine.class: org.apache.kafka.common.config.provider.FileConfigProvider
+      config.providers.mine.param.allowed.paths: {here}
+      config.providers.secrets.class: io.strimzi.kafka.KubernetesSecretConfigProvider
+      config.providers.idle.class: com.example.Provider
+      exactly.once.source.support: enabled
+"""
+    text = V1.replace("      exactly.once.source.support: enabled\n", providers).replace(
+        "          offset.lag.max: 50\n",
+        f"          consumer.client.rack: ${{mine:{here}/secret.properties:user}}\n"
+        "          producer.override.client.id: ${secrets:space/ids:id}\n",
+    )
+    found = Translation(items=tuple(tried(translate(read_documents(text, "mm2.yaml")).items, Path("m.properties"))))
+    written = lines(found)
+    assert written["config.providers"] == "directory, mine"
+    assert written["config.providers.mine.param.allowed.paths"] == str(here)
+    assert item(found, "consumer.client.rack").state is State.TRANSLATED
+    assert written["primary->backup.producer.override.client.id"] == "${directory:/etc/kafka-mirror/secrets/ids:id}"
+    assert item(found, "producer.override.client.id").state is State.BY_HAND
+    assert item(found, "config.providers.idle.class").why == "no value refers to it"
+
+
+def test_brokers_that_are_not_known_here_need_a_hand_and_the_rest_is_checked_all_the_same():
+    found = imported(
+        config("Source", source_cluster_bootstrap_servers="${env:NOWHERE}", topics=["a", "b("], tasks_max=None)
+    )
+    by_hand = {item.found for item in found.items if item.state is State.BY_HAND}
+    assert by_hand == {"source.cluster.bootstrap.servers", "topics"}
+    assert item(found, "topics").value == "a,b("

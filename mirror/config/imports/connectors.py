@@ -88,7 +88,9 @@ def somebody_elses(name: str, connector_class: str, where: str) -> Found:
 
 
 def java_text(value: object) -> str:
-    """Return a JSON or YAML value as Connect writes it in a connector's settings."""
+    """Return a JSON or YAML value as the text that Connect takes it for; a list is one with commas."""
+    if isinstance(value, list):
+        return ",".join(map(java_text, value))
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

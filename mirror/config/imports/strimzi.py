@@ -92,8 +92,9 @@ def read_resource(document: Mapping[str, Any], where: str) -> Found:
     try:
         return _mirrors(spec, where)
     except (AttributeError, KeyError, TypeError) as error:
+        what = f"{error.args[0]} is missing" if isinstance(error, KeyError) else "a value is of another kind"
         raise SettingsError(
-            f"{where}: {MIRROR} {name} is not built as Strimzi's v1beta2 or v1 says ({error}). Correct it."
+            f"{where}: {MIRROR} {name} is not built as Strimzi's v1beta2 or v1 says ({what}). Correct it."
         ) from None
 
 

@@ -7,72 +7,21 @@ does not read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from mirror.config.imports.connectors import SOURCE_ALIAS, TARGET_ALIAS, Connector, Found, Role, Setting
+from mirror.config.imports.flows import ConnectorFlow, flows_of
 from mirror.config.imports.items import Item
-from mirror.config.imports.secrets import USUAL, providers_in, without_kubernetes
-from mirror.config.keys import EXACTLY_ONCE_KEY, OFFSETS_TOPIC_KEY, TAKEOVER_KEY
+from mirror.config.imports.keys_of_connectors import CLIENTS, READER, needless_of_connect
+from mirror.config.imports.notes import notes_of
+from mirror.config.imports.provider_lines import provider_items
+from mirror.config.imports.secrets import without_kubernetes
+from mirror.config.keys import EXACTLY_ONCE_KEY, FLOW_DEFAULTS, FLOW_KEYS, OFFSETS_TOPIC_KEY, TAKEOVER_KEY
 from mirror.config.layers import is_common
 from mirror.config.properties import HIDDEN, is_secret
 from mirror.config.providers import is_provider_key
 
-# Keys that one connector reads alone; of MirrorSourceConfig, MirrorCheckpointConfig and MirrorHeartbeatConfig of Kafka 4.1.1.
-_READERS = {
-    Role.SOURCE: {
-        "config.properties.exclude",
-        "config.property.filter.class",
-        "emit.offset-syncs.enabled",
-        "heartbeats.replication.enabled",
-        "offset-syncs.topic.replication.factor",
-        "offset.lag.max",
-        "refresh.topics.enabled",
-        "refresh.topics.interval.seconds",
-        "replication.factor",
-        "sync.topic.acls.enabled",
-        "sync.topic.acls.interval.seconds",
-        "sync.topic.configs.enabled",
-        "sync.topic.configs.interval.seconds",
-        "tasks.max",
-        "use.defaults.from",
-    },
-    Role.CHECKPOINT: {
-        "checkpoints.topic.replication.factor",
-        "emit.checkpoints.enabled",
-        "emit.checkpoints.interval.seconds",
-        "group.filter.class",
-        "groups",
-        "groups.exclude",
-        "refresh.groups.enabled",
-        "refresh.groups.interval.seconds",
-        "sync.group.offsets.enabled",
-        "sync.group.offsets.interval.seconds",
-    },
-    Role.HEARTBEAT: {
-        "emit.heartbeats.enabled",
-        "emit.heartbeats.interval.seconds",
-        "heartbeats.topic.replication.factor",
-    },
-}
-_READER = {key: role for role, keys in _READERS.items() for key in keys}
-# Of every connector in Connect, with what makes them needless.
-_OF_CONNECT = {
-    "connector.plugin.version": "there is no connector",
-    "name": "there is no connector",
-    "config.action.reload": "a file is read at the start",
-    "metric.reporters": "metrics are served for Prometheus",
-    "tasks.max.enforce": "slots share the topic-partitions",
-}
-_OF_CONNECT_PREFIXES = {
-    "errors.": "a record that cannot be written stops its topic-partition alone, until it can",
-    "transforms.": "of transforms",
-    "predicates.": "of predicates",
-    "topic.creation.": "topics are created as their source is",
-    "transaction.boundary": "a transaction lasts as long as mirror.transaction.ms says",
-    "consumer.override.": "of connectors that read from Connect's own cluster",
-    "admin.override.": "of Connect's worker",
-}
 _SWITCHES = {
     Role.SOURCE: "enabled",
     Role.CHECKPOINT: "emit.checkpoints.enabled",
@@ -89,21 +38,6 @@ class Translation:
     notes: tuple[str, ...] = ()  # what no source tells
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Flow:
-    """The connectors of one flow, those that win first."""
-
-    source: str
-    target: str
-    connectors: Sequence[Connector]
-
-    def __str__(self) -> str:
-        return f"{self.source}->{self.target}"
-
-    def of(self, role: Role) -> Connector | None:
-        return next((each for each in self.connectors if each.role is role), None)
-
-
 def translate(found: Found, offsets_topic: str = "") -> Translation:
     """Return the lines that do what the connectors do, and what becomes of each setting.
 
@@ -111,7 +45,7 @@ def translate(found: Found, offsets_topic: str = "") -> Translation:
         found: What the sources hold.
         offsets_topic: Where Connect keeps positions, "" where nobody said.
     """
-    flows = _flows(found.connectors)
+    flows = flows_of(found.connectors)
     aliases = dict.fromkeys(alias for flow in flows for alias in (flow.source, flow.target))
     items = [*found.others]
     if flows:
@@ -119,7 +53,8 @@ def translate(found: Found, offsets_topic: str = "") -> Translation:
     for flow in flows:
         items += _of_flow(flow)
     for alias, settings in found.workers.items():
-        items += [_of_worker(alias, without_kubernetes(setting)) for setting in settings]
+        others = (without_kubernetes(each) for each in settings if not is_provider_key(each.key))
+        items += [_of_worker(alias, setting) for setting in others]
     if offsets_topic:
         where = "--offsets-topic"
         items += [
@@ -127,27 +62,17 @@ def translate(found: Found, offsets_topic: str = "") -> Translation:
             for target in dict.fromkeys(flow.target for flow in flows)
         ]
     joined = _joined(items)
-    return Translation(items=(*joined, *_providers(joined)), notes=tuple(_notes(flows, found, joined)))
+    return Translation(
+        items=(*joined, *provider_items(joined, found.workers)), notes=tuple(notes_of(flows, found, joined))
+    )
 
 
-def _flows(connectors: Iterable[Connector]) -> list[_Flow]:
-    """Return the flows in the order in which they were found."""
-    by_flow: dict[tuple[str, str], list[Connector]] = {}
-    for connector in connectors:
-        by_flow.setdefault(connector.flow, []).append(connector)
-    order = list(Role)
-    return [
-        _Flow(source=source, target=target, connectors=sorted(those, key=lambda each: order.index(each.role)))
-        for (source, target), those in by_flow.items()
-    ]
-
-
-def _places(flows: Iterable[_Flow]) -> str:
+def _places(flows: Iterable[ConnectorFlow]) -> str:
     return ", ".join(dict.fromkeys(each.where for flow in flows for each in flow.connectors))
 
 
-def _of_flow(flow: _Flow) -> Iterator[Item]:
-    source = flow.of(Role.SOURCE)
+def _of_flow(flow: ConnectorFlow) -> Iterator[Item]:
+    source = flow.source_connector
     enabled = f"{flow}.enabled"
     if source is None:
         off = Item(found=Role.SOURCE.value, where="not there", key=enabled, value="false")
@@ -172,13 +97,13 @@ def _of_flow(flow: _Flow) -> Iterator[Item]:
                 yield item.by_hand(setting.to_do) if setting.to_do else item
 
 
-def _of_connector(flow: _Flow, connector: Connector, setting: Setting) -> Item | None:
+def _of_connector(flow: ConnectorFlow, connector: Connector, setting: Setting) -> Item | None:
     """Return what becomes of a setting of a connector; None where another item tells of it."""
     key, role = setting.key, connector.role
     item = Item(found=key, where=setting.where, value=setting.value)
     if key in (SOURCE_ALIAS, TARGET_ALIAS, "enabled", "connector.class") or (key == "name" and role is Role.SOURCE):
         return None
-    if why := _of_connect(key, setting.value):
+    if why := needless_of_connect(key, setting.value):
         return item.left_out(why)
     if key in ("exactly.once.support", "offsets.storage.topic"):
         return _about_positions(flow, role, item)
@@ -189,28 +114,50 @@ def _of_connector(flow: _Flow, connector: Connector, setting: Setting) -> Item |
             return line if is_common(name) else item.left_out("MirrorMaker's clients do not read it either")
     if key.startswith("producer.override.") and role is not Role.SOURCE:
         return item.left_out("checkpoints and heartbeats are written by the clients that write records")
-    reader = _READER.get(key, role)
+    reader = READER.get(key, role)
     if reader is not role:
         other = flow.of(reader)
         is_same = other is not None and other.value(key) == setting.value
         return None if is_same else item.left_out(f"a {role.value} does not read it; {reader.value} does")
+    return _of_all(flow, connector, item)
+
+
+def _of_all(flow: ConnectorFlow, connector: Connector, item: Item) -> Item | None:
+    """Return what becomes of a key that every connector may have, or that this one reads alone.
+
+    Here it holds for the whole flow, so the source connector, which mirrors the records, says what it is.
+    """
+    key, source = item.found, flow.source_connector
+    theirs = source.value(key) if source is not None else item.value
+    if connector is not source and key not in READER and theirs != item.value:
+        if _is_of_clients(key):
+            return item.left_out("of clients that read offset syncs; here there are none")
+        if theirs is None and (key in FLOW_KEYS or key.startswith(CLIENTS)):
+            return _of_another_alone(flow, item)
+    if key.startswith(("admin.", "producer.")) and is_common(key.partition(".")[2]):
+        return item.by_hand(f"a cluster's own connection beats it; write {flow}.source.{key} or {flow}.target.{key}")
     return _line(item, f"{flow}.{_name_in_flow(connector, key)}")
+
+
+def _is_of_clients(key: str) -> bool:
+    """Tell whether a key is of one kind of clients, and does not say how they connect."""
+    client = next((prefix for prefix in CLIENTS if key.startswith(prefix)), None)
+    return client is not None and not is_common(key.removeprefix(client))
+
+
+def _of_another_alone(flow: ConnectorFlow, item: Item) -> Item:
+    """Return what becomes of a key about which the source connector is silent."""
+    if FLOW_DEFAULTS.get(item.found) == item.value:
+        return item.left_out("is the default")
+    what = f"{Role.SOURCE.value} does not say it, and here it would hold for the whole flow"
+    return item.by_hand(f"{what}; write {flow}.{item.found} if it is to")
 
 
 def _line(item: Item, key: str) -> Item:
     return Item(found=item.found, where=item.where, key=key, value=item.value)
 
 
-def _of_connect(key: str, value: str) -> str:
-    """Return why a key of every connector is needless here, "" for another one."""
-    if key in ("transforms", "predicates"):
-        return "" if value.strip() else "is empty"
-    return _OF_CONNECT.get(key) or next(
-        (why for prefix, why in _OF_CONNECT_PREFIXES.items() if key.startswith(prefix)), ""
-    )
-
-
-def _about_positions(flow: _Flow, role: Role, item: Item) -> Item:
+def _about_positions(flow: ConnectorFlow, role: Role, item: Item) -> Item:
     """Return what a connector asks of Connect about its positions, as the target's own keys."""
     if role is not Role.SOURCE:
         return item.left_out("only the positions of records count")
@@ -235,14 +182,10 @@ def _name_in_flow(connector: Connector, key: str) -> str:
 
 def _of_worker(alias: str, setting: Setting) -> Item:
     """Return what becomes of a setting of Connect's worker that writes to a target."""
-    key = setting.key
-    item = Item(found=key, where=setting.where, value=setting.value)
-    if is_provider_key(key):
-        line = _line(item, key)
-    elif key.startswith(("consumer.", "admin.")):
+    item = Item(found=setting.key, where=setting.where, value=setting.value)
+    if setting.key.startswith(("consumer.", "admin.")):
         return item.left_out("a client of Connect's worker, which is not there")
-    else:
-        line = _line(item, f"{alias}.{key}")
+    line = _line(item, f"{alias}.{setting.key}")
     return line.by_hand(setting.to_do) if setting.to_do else line
 
 
@@ -273,49 +216,3 @@ def _together(first: Item, second: Item) -> Item:
         value=first.value,
         why=first.why or second.why,
     )
-
-
-def _providers(items: Sequence[Item]) -> Iterator[Item]:
-    """Yield the lines that declare the config providers which values refer to, where none does yet."""
-    declared = {item.key for item in items}
-    if "config.providers" in declared:
-        return
-    users: dict[str, str] = {}
-    for item in items:
-        for name in providers_in(item.value) if item.is_line else ():
-            users.setdefault(name, item.where)
-    known = {name: where for name, where in users.items() if name in USUAL}
-    if known:
-        where = next(iter(known.values()))
-        yield Item(found="config.providers", where=where, key="config.providers", value=", ".join(known))
-    for name, where in known.items():
-        yield Item(found=f"${{{name}:...}}", where=where, key=f"config.providers.{name}.class", value=USUAL[name])
-    for name, where in users.items():
-        if name not in known:
-            yield Item(found=f"${{{name}:...}}", where=where).by_hand(
-                "no config provider of Kafka has this name; write the value's reference as one of file, directory or env"
-            )
-
-
-def _notes(flows: Sequence[_Flow], found: Found, items: Sequence[Item]) -> Iterator[str]:
-    """Yield what no source tells and a person may know."""
-    lines: Mapping[str, Item] = {item.key: item for item in items if item.is_line}
-    for flow in flows:
-        if any(each.role is Role.SOURCE and not each.name for each in flow.connectors):
-            yield (
-                f"The name of the MirrorSourceConnector of {flow} is not told. Write it as {flow}.{TAKEOVER_KEY}, or the flow "
-                "does not begin where the connector stopped."
-            )
-    for target in dict.fromkeys(flow.target for flow in flows):
-        if target in found.workers:
-            continue
-        if f"{target}.{EXACTLY_ONCE_KEY}" not in lines:
-            yield (
-                f"Settings of Connect's worker are not seen here. If it has {EXACTLY_ONCE_KEY}=enabled, write "
-                f"{target}.{EXACTLY_ONCE_KEY} = enabled; its producer.* are {target}.producer.*."
-            )
-        if f"{target}.{OFFSETS_TOPIC_KEY}" not in lines:
-            yield (
-                f"Where Connect keeps positions is a setting of its worker. Give it as --offsets-topic, or write "
-                f"{target}.{OFFSETS_TOPIC_KEY}, or the flow does not begin where the connector stopped."
-            )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from mirror.config.imports.items import Item, State
@@ -15,6 +15,8 @@ from mirror.config.providers import is_provider_key, resolve
 from mirror.config.settings import Settings
 from mirror.errors import SettingsError
 
+BROKERS = ".bootstrap.servers"
+
 
 def tried(items: Sequence[Item], path: Path) -> list[Item]:
     """Return the items with what the loader refuses as work for a hand, and without the lines that have no effect.
@@ -24,13 +26,8 @@ def tried(items: Sequence[Item], path: Path) -> list[Item]:
     found = dict(enumerate(items))
     refused = _without_secrets(found, path)
     while True:
-        entries = {
-            item.key: Entry(key=item.key, value=item.value, where=path.name)
-            for number, item in found.items()
-            if item.is_line and number not in refused
-        }
         try:
-            settings = checked(gathered(path, entries.values()))
+            settings = checked(gathered(path, _entries(found, refused, path)))
         except SettingsError as error:
             numbers = [number for number, item in found.items() if item.is_line and item.key == error.key]
             if not numbers or numbers[0] in refused:
@@ -39,6 +36,17 @@ def tried(items: Sequence[Item], path: Path) -> list[Item]:
             refused |= {numbers[0], *_beside(found, numbers[0])}
             continue
         return [_with_effect(item, settings) for item in found.values()]
+
+
+def _entries(found: Mapping[int, Item], refused: Collection[int], path: Path) -> list[Entry]:
+    """Return the lines to try; a cluster whose brokers were refused stands there with others, for without any nothing loads."""
+    entries = []
+    for number, item in found.items():
+        is_address = item.key.endswith(BROKERS) and "->" not in item.key
+        if item.is_line and (number not in refused or is_address):
+            value = f"{number}.invalid:1" if number in refused else item.value
+            entries.append(Entry(key=item.key, value=value, where=path.name))
+    return entries
 
 
 def _reason(error: SettingsError, path: Path) -> str:
