@@ -8,6 +8,7 @@ import os
 import secrets
 import shutil
 import sys
+import textwrap
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,7 +27,12 @@ from mirror.runtime.text_columns import aligned
 PASSWORD = "KAFKA_MIRROR_CONNECT_PASSWORD"  # noqa: S105 - the name of a variable
 NEEDS_A_HAND = 1
 LARGEST_FILE = 64 << 20  # bytes
-_HEAD = ("setting", "found in", "written as", "state", "")
+INDENT = "  "
+_HEADS = {
+    State.TRANSLATED: ("setting", "written as", "found in"),
+    State.LEFT_OUT: ("setting", "found in", "why"),
+    State.BY_HAND: ("setting", "written as", "found in", "why"),
+}
 
 DESCRIPTION = """\
 Write a connect-mirror-maker.properties that does what connectors of MirrorMaker 2 do. SOURCE is a file with Strimzi's
@@ -39,6 +45,14 @@ examples:
   kafka-mirror import source.json checkpoint.json heartbeat.json -o mirror.properties
   kafka-mirror import http://connect:8083 --offsets-topic connect-offsets
   {PASSWORD}=... kafka-mirror import https://connect:8083 --user admin --cacert ca.pem
+prints, for example:
+  translated: 1
+    setting  written as              found in
+    topics   primary->backup.topics  source.json: my-source
+
+  needs a hand: 1
+    setting     written as                  found in                why
+    transforms  primary->backup.transforms  source.json: my-source  is not done here: it changes records
 what needs a hand stands in the file as it was found, below the reason; kafka-mirror refuses it until somebody has decided.
 exit codes: 0 written, 1 written and something needs a hand, 2 a source or an option is refused, 3 Connect does not answer"""
 
@@ -99,15 +113,25 @@ def run(parsed: Namespace) -> int:
 
 
 def as_text(file: Path, items: Sequence[Item], notes: Sequence[str], further: Sequence[str]) -> str:
-    """Return the table of settings, those that need a hand last, and what to do next."""
-    order = list(State)
-    ranked = sorted(items, key=lambda item: order.index(item.state))
-    rows = [_HEAD, *((item.found, item.where, _written(item), item.state.value, item.why) for item in ranked)]
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    counts = ", ".join(f"{state.value} {sum(item.state is state for item in items)}" for state in State)
-    parts = [aligned(rows, right=(), width=width), f"{file}: {counts}"]
+    """Return a table of settings for each state, those that need a hand last, and what to do next."""
+    width = shutil.get_terminal_size().columns - len(INDENT) if sys.stdout.isatty() else None
+    parts = []
+    for state in State:
+        rows = [_cells(item) for item in items if item.state is state]
+        if rows:
+            table = aligned([_HEADS[state], *rows], right=(), width=width)
+            parts.append(f"{state.value}: {len(rows)}\n{textwrap.indent(table, INDENT)}")
+    parts += [f"written: {file}"]
     parts += ["\n".join(f"note: {note}" for note in notes)] if notes else []
-    return "\n\n".join([*parts, "next:\n" + "\n".join(f"  {step}" for step in further)])
+    return "\n\n".join([*parts, "next:\n" + "\n".join(f"{INDENT}{step}" for step in further)])
+
+
+def _cells(item: Item) -> tuple[str, ...]:
+    if item.state is State.TRANSLATED:
+        return (item.found, _written(item), item.where)
+    if item.state is State.LEFT_OUT:
+        return (item.found, item.where, item.why)
+    return (item.found, _written(item), item.where, item.why)
 
 
 def as_json(file: Path, items: Sequence[Item], notes: Sequence[str], further: Sequence[str]) -> str:
@@ -130,7 +154,7 @@ def next_steps(file: Path, found: Found) -> list[str]:
     flows = dict.fromkeys(f"{source}->{target}" for source, target in (each.flow for each in found.connectors))
     return [
         f"kafka-mirror plan {file}: what it would replicate; changes nothing",
-        "stop the connectors; they keep their positions (PUT /connectors/NAME/stop, or state: stopped under Strimzi)",
+        "stop the connectors, which keep their positions: PUT /connectors/NAME/stop; under Strimzi delete the resource",
         f"kafka-mirror run {file}: goes on at their positions",
         *(f"kafka-mirror positions show {file} '{flow}': where it stands" for flow in flows),
     ]

@@ -572,3 +572,14 @@ def test_brokers_that_are_not_known_here_need_a_hand_and_the_rest_is_checked_all
     by_hand = {item.found for item in found.items if item.state is State.BY_HAND}
     assert by_hand == {"source.cluster.bootstrap.servers", "topics"}
     assert item(found, "topics").value == "a,b("
+
+
+def test_a_flow_whose_connectors_were_stopped_needs_no_hand_for_that():
+    stopped = {
+        kind: {"info": {"name": kind, "config": config(kind)}, "status": {"connector": {"state": "STOPPED"}}}
+        for kind in ("Source", "Checkpoint", "Heartbeat")
+    }
+    found = imported(stopped)
+    states = [item for item in found.items if item.found == "state"]
+    assert [item.state for item in states] == [State.LEFT_OUT] * 3
+    assert states[0].why == "it is STOPPED; here the flow runs from kafka-mirror run on"

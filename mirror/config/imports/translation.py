@@ -88,13 +88,20 @@ def _of_flow(flow: ConnectorFlow) -> Iterator[Item]:
             yield Item(found=role.value, where="not there", key=f"{flow}.{key}", value="false")
     for connector in flow.connectors:
         if connector.state:
-            switch = f"{flow}.{_SWITCHES[connector.role]}"
-            paused = Item(found="state", where=connector.where)
-            yield paused.by_hand(f"it is {connector.state}, and would run here; set {switch} as you want it")
+            yield _paused(flow, connector)
         for setting in map(without_kubernetes, connector.settings):
             item = _of_connector(flow, connector, setting)
             if item is not None:
                 yield item.by_hand(setting.to_do) if setting.to_do else item
+
+
+def _paused(flow: ConnectorFlow, connector: Connector) -> Item:
+    """Return what becomes of a connector that is paused or stopped: with all of its flow, or alone."""
+    state = Item(found="state", where=connector.where)
+    if flow.source_connector is None or flow.source_connector.state:
+        return state.left_out(f"it is {connector.state}; here the flow runs from kafka-mirror run on")
+    switch = f"{flow}.{_SWITCHES[connector.role]}"
+    return state.by_hand(f"it is {connector.state}, and would run here; set {switch} as you want it")
 
 
 def _of_connector(flow: ConnectorFlow, connector: Connector, setting: Setting) -> Item | None:
