@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -583,3 +584,59 @@ def test_a_flow_whose_connectors_were_stopped_needs_no_hand_for_that():
     states = [item for item in found.items if item.found == "state"]
     assert [item.state for item in states] == [State.LEFT_OUT] * 3
     assert states[0].why == "it is STOPPED; here the flow runs from kafka-mirror run on"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 2) | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=4,
+)
+DOCUMENTS = [
+    yaml.safe_load(V1),
+    yaml.safe_load(V1BETA2),
+    config("Source", topics="orders"),
+    {"name": "src", "config": config("Checkpoint")},
+    {"src": running("src", config("Heartbeat"), "PAUSED")},
+    {
+        "apiVersion": "kafka.strimzi.io/v1",
+        "kind": "KafkaConnector",
+        "metadata": {"name": "src"},
+        "spec": {"class": "MirrorSourceConnector", "tasksMax": 1, "config": {"source.cluster.alias": "a"}},
+    },
+]
+
+
+def places(document: object, path: tuple[object, ...] = ()) -> list[tuple[object, ...]]:
+    """Return the paths to all values in a document."""
+    inner = (
+        document.items() if isinstance(document, dict) else enumerate(document) if isinstance(document, list) else ()
+    )
+    return [path, *(place for key, value in inner for place in places(value, (*path, key)))]
+
+
+def replaced(document: object, path: tuple[object, ...], value: object) -> object:
+    if not path:
+        return value
+    copy = document.copy()
+    copy[path[0]] = replaced(copy[path[0]], path[1:], value)
+    return copy
+
+
+@given(st.data())
+def test_whatever_stands_where_something_else_is_expected_is_read_or_refused_in_a_line(data):
+    document = data.draw(st.sampled_from(DOCUMENTS))
+    damaged = replaced(document, data.draw(st.sampled_from(places(document))), data.draw(JSON))
+    try:
+        found = translate(read_documents(json.dumps(damaged), "damaged.json"))
+    except SettingsError as error:
+        assert "\n" not in str(error)
+        return
+    written = properties_text(tried(found.items, Path("m.properties")), "damaged.json", "")
+    read_back = {entry.key: entry.value for entry in parse(written, "m")}
+    assert read_back.items() <= lines(found).items()
+
+
+def test_an_alias_that_holds_a_line_break_makes_no_line_of_its_own():
+    found = imported(config("Source", source_cluster_alias="a\nmirror.state.dir = /x\n"))
+    written = properties_text(found.items, "c.json\nmirror.lanes = 1", "")
+    assert {entry.key for entry in parse(written, "m")} == set(lines(found))

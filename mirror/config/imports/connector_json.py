@@ -40,9 +40,13 @@ def expanded(answer: object, where: str) -> Found:
     """
     found = Found()
     for name, about in _named(answer, where):
-        state = (about.get("status") or {}).get("connector", {}).get("state", "")
-        found += connector({"name": name, **about["info"]}, where, state)
+        found += connector({"name": name, **about["info"]}, where, _state(about.get("status")))
     return found
+
+
+def _state(status: object) -> str:
+    about = status.get("connector") if isinstance(status, Mapping) else None
+    return str(about.get("state")) if isinstance(about, Mapping) else ""
 
 
 def _named(answer: object, where: str) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -42,7 +42,7 @@ def read_documents(text: str, where: str) -> Found:
 def _documents(text: str, where: str) -> Iterator[object]:
     try:
         yield json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         try:
             yield from list(yaml.safe_load_all(text))
         except (yaml.YAMLError, ValueError, RecursionError) as error:

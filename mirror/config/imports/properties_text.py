@@ -22,7 +22,7 @@ def properties_text(items: Sequence[Item], origin: str, advice: str) -> str:
     lines = [item for item in items if item.is_line]
     parts = [_comment(f"Written by kafka-mirror import from {origin}. {advice}")]
     for title, those in _sections(lines):
-        parts.append("\n".join((*([f"# {title}"] if title else []), *map(_line, those))) + "\n")
+        parts.append("\n".join((*([f"# {one_line(title)}"] if title else []), *map(_line, those))) + "\n")
     return "\n".join(parts)
 
 

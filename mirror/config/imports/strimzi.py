@@ -86,20 +86,20 @@ def read_resource(document: Mapping[str, Any], where: str) -> Found:
     spec = document.get("spec")
     if not isinstance(spec, Mapping):
         raise SettingsError(f"{where}: {document['kind']} has no spec; expected a whole resource. Export it again.")
-    name = str((document.get("metadata") or {}).get("name", ""))
-    if document["kind"] == CONNECTOR:
-        return _connector(spec, name, f"{where}: {name}")
     try:
+        if document["kind"] == CONNECTOR:
+            return _connector(spec, str((document.get("metadata") or {}).get("name", "")), where)
         return _mirrors(spec, where)
     except (AttributeError, KeyError, TypeError) as error:
         what = f"{error.args[0]} is missing" if isinstance(error, KeyError) else "a value is of another kind"
         raise SettingsError(
-            f"{where}: {MIRROR} {name} is not built as Strimzi's v1beta2 or v1 says ({what}). Correct it."
+            f"{where}: the {document['kind']} is not built as Strimzi's v1beta2 or v1 says ({what}). Correct it."
         ) from None
 
 
 def _connector(spec: Mapping[str, Any], name: str, where: str) -> Found:
     """Return the connector of a KafkaConnector."""
+    where = f"{where}: {name}" if name else where
     role = role_of(str(spec.get("class", "")))
     if role is None:
         return somebody_elses(name, str(spec.get("class", "")), where)
