@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import secrets
@@ -166,23 +165,22 @@ def write_private(file: Path, text: str, *, force: bool) -> None:
     Raises:
         SettingsError: it is there already, or cannot be written.
     """
-    fresh = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
+    fresh = file.with_name(f".{file.name}.{secrets.token_hex(4)}") if force else file
     try:
-        with open(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="ascii") as written:  # noqa: PTH123
-            written.write(text)
-        if force:
+        descriptor = os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        try:
+            with open(descriptor, "w", encoding="ascii") as written:  # noqa: PTH123 - of a descriptor
+                written.write(text)
             fresh.replace(file)
-        else:
-            os.link(fresh, file)  # fails where it exists, also when that happened meanwhile
+        except OSError:
+            fresh.unlink(missing_ok=True)
+            raise
     except FileExistsError:
         raise SettingsError(f"{file}: is there already; it is not overwritten. Give --force.") from None
     except OSError as error:
         raise SettingsError(
             f"{file}: cannot be written ({error.strerror}). Name a folder that can be written to."
         ) from None
-    finally:
-        with contextlib.suppress(OSError):
-            fresh.unlink()
 
 
 def _written(item: Item) -> str:

@@ -496,6 +496,12 @@ def test_the_file_is_private_and_never_overwritten_unasked(here, capsys):
     assert file.read_text() == "mine"
     assert main(["import", "c.json", "--force"]) == 0
     assert load(file).flows[0].name == "primary->backup"
+    (here / "dangling").symlink_to("nowhere")
+    assert main(["import", "c.json", "-o", "dangling"]) == 2
+    (here / "dangling").unlink()
+    (here / "folder").mkdir()
+    assert main(["import", "c.json", "-o", "folder", "--force"]) == 2
+    (here / "folder").rmdir()
     assert main(["import", "c.json", "-o", "none/x"]) == 2
     assert main(["import", "missing.json", "-o", "x"]) == 2
     assert sorted(path.name for path in here.iterdir()) == ["c.json", "mirror.properties"]
