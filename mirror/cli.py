@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import keyword
 import logging
 import os
 import sys
@@ -18,6 +19,7 @@ COMMANDS = {
     "run": "replicate the flows of a file",
     "plan": "print what a file would replicate; changes nothing",
     "explain": "print what a file's settings come to, and where each comes from",
+    "import": "write the file from a Strimzi resource, connector JSON or a running Connect",
     "classic": "mirror as MirrorMaker 1 did: its options, its files, same topic names",
     "lag": "print lag as Kafka's consumer offset checker did",
     "failover-check": "say whether readers may go to a target now, and what that would cost",
@@ -82,7 +84,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     for name, summary in COMMANDS.items():
         command = commands.add_parser(name, help=summary)
         if name == given:
-            module = importlib.import_module(f"mirror.commands.{name.replace('-', '_')}")
+            module = importlib.import_module(f"mirror.commands.{module_of(name)}")
             module.declare(command)
             command.set_defaults(run=module.run)
     return parser.parse_args(arguments)
@@ -91,6 +93,12 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 def command_in(arguments: Sequence[str]) -> str | None:
     """Return the command that is given, or None."""
     return next((argument for argument in arguments if argument in COMMANDS), None)
+
+
+def module_of(command: str) -> str:
+    """Return the name of the file of a command; one that is a word of Python has an underscore behind it."""
+    name = command.replace("-", "_")
+    return f"{name}_" if keyword.iskeyword(name) else name
 
 
 if __name__ == "__main__":

@@ -15,9 +15,14 @@ class MirrorError(Exception):
 
 
 class SettingsError(MirrorError):
-    """A setting cannot be honoured."""
+    """A setting cannot be honoured. Where it is one entry of a file, its key and what is wrong with it are told apart."""
 
     exit_code = EXIT_SETTINGS
+
+    def __init__(self, message: str, *, key: str = "", complaint: str = "") -> None:
+        super().__init__(message)
+        self.key = key
+        self.complaint = complaint
 
 
 class ClusterUnavailable(MirrorError):

@@ -18,6 +18,10 @@ from mirror.policy.topic_configs import ConfigSync
 
 MAX_REPLICATION_FACTOR = 32_767  # a 16-bit field of the CreateTopics request
 
+OFFSETS_TOPIC_KEY = "offset.storage.topic"  # where a MirrorMaker 2 left its positions
+GROUP_KEY = "group.id"  # of the workers that wrote them; they must have stopped
+TAKEOVER_KEY = "mirror.takeover.connectors"  # and under which names
+
 # Key -> default, as a file would write it. Of MirrorSourceConfig, MirrorCheckpointConfig, MirrorHeartbeatConfig and
 # MirrorConnectorConfig of Kafka 4.1.1.
 FLOW_DEFAULTS = {
@@ -56,13 +60,13 @@ FLOW_DEFAULTS = {
     "group.filter.class": "DefaultGroupFilter",
     "config.property.filter.class": "DefaultConfigPropertyFilter",
     "mirror.recreated.topics": "restart",
+    TAKEOVER_KEY: "MirrorSourceConnector",
 }
 FLOW_KEYS = frozenset(FLOW_DEFAULTS)
-OFFSETS_TOPIC_KEY = "offset.storage.topic"  # where a MirrorMaker 2 left its positions
 EXACTLY_ONCE_KEY = "exactly.once.source.support"
 # Of MirrorMaker's Connect worker, one for each target.
 WORKER_DEFAULTS = {EXACTLY_ONCE_KEY: "disabled"}
-WORKER_KEYS = frozenset({OFFSETS_TOPIC_KEY, EXACTLY_ONCE_KEY})
+WORKER_KEYS = frozenset({OFFSETS_TOPIC_KEY, GROUP_KEY, EXACTLY_ONCE_KEY})
 # Removed in Kafka 4.0. Refused, because what they kept out would be mirrored.
 _REMOVED = {
     "topics.blacklist": "topics.exclude",
@@ -184,6 +188,14 @@ class Keys:
         if word not in (first, second):
             raise refusal(entry, f'{entry.shown(values.text(entry))} is neither side. Write "{first}" or "{second}".')
         return word
+
+    def takeover_connectors(self) -> tuple[str, ...]:
+        """Return the names of the connectors whose positions are taken over."""
+        entry = self._own[TAKEOVER_KEY]
+        names = values.text_list(entry)
+        if not all(names):
+            raise refusal(entry, "holds an empty name; expected names between the commas. Remove the extra comma.")
+        return names
 
     def on_recreated(self) -> OnRecreated:
         """Return what to do about topics that were deleted and created again."""

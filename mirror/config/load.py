@@ -12,7 +12,7 @@ from pathlib import Path
 from metrics.http_access import HttpAccess
 from mirror.config import values
 from mirror.config.checks import check_clients, check_flows
-from mirror.config.keys import OFFSETS_TOPIC_KEY, Keys, refuse_removed
+from mirror.config.keys import GROUP_KEY, OFFSETS_TOPIC_KEY, Keys, refuse_removed
 from mirror.config.layers import Assigned, Layer, Layers, Pair, assign, effective, merged, unhonoured
 from mirror.config.properties import DEFAULT, Entry, Properties, default_layer, last_wins, read
 from mirror.config.providers import resolve
@@ -189,7 +189,7 @@ def _cluster(found: Assigned, alias: str, path: Path) -> Cluster:
 
 def _flow(found: Assigned, pair: Pair, clusters: Mapping[str, Cluster], mirror: Mirror, *, has_back: bool) -> Flow:
     worker = merged(found.worker(pair))
-    offsets_topic = worker.get(OFFSETS_TOPIC_KEY)
+    offsets_topic, group = worker.get(OFFSETS_TOPIC_KEY), worker.get(GROUP_KEY)
     keys = Keys({**merged(found.flow(pair)), **worker})
     offset_syncs = keys.offset_syncs()
     return Flow(
@@ -206,6 +206,8 @@ def _flow(found: Assigned, pair: Pair, clusters: Mapping[str, Cluster], mirror: 
         checkpoints=keys.checkpoints(),
         offset_syncs=offset_syncs,
         connect_offsets_topic=values.text(offsets_topic) if offsets_topic else f"mm2-offsets.{pair.source}.internal",
+        connect_groups=(f"{pair.source}-mm2", *((values.text(group),) if group else ())),
+        takeover_connectors=keys.takeover_connectors(),
         on_recreated=keys.on_recreated(),
         transaction_ms=mirror.transaction_ms if keys.is_exactly_once() else 0,
         heartbeats=keys.heartbeats(),

@@ -17,7 +17,7 @@ from mirror.runtime.text_columns import one_line
 Layer = Mapping[str, Entry]
 Provider = Callable[[str, str], str]  # (path, key) -> value; raises _NothingFound
 
-_NAMES = "config.providers"
+PROVIDERS = "config.providers"
 _JAVA_PACKAGE = "org.apache.kafka.common.config.provider."
 # Class -> the parameter it knows.
 _CLASSES = {
@@ -52,12 +52,12 @@ def resolve(entries: Layer, variables: Mapping[str, str]) -> dict[str, Entry]:
 
 def is_provider_key(key: str) -> bool:
     """Tell whether a key declares or configures config providers."""
-    return key == _NAMES or key.startswith(f"{_NAMES}.")
+    return key == PROVIDERS or key.startswith(f"{PROVIDERS}.")
 
 
 def honoured_keys(entries: Layer) -> set[str]:
     """Return the keys that have an effect on config providers."""
-    keys = {_NAMES}
+    keys = {PROVIDERS}
     for name in _declared(entries):
         class_entry = entries.get(_key(name, "class"))
         parameter = _CLASSES.get(text(class_entry)) if class_entry else None
@@ -66,12 +66,12 @@ def honoured_keys(entries: Layer) -> set[str]:
 
 
 def _declared(entries: Layer) -> list[str]:
-    entry = entries.get(_NAMES)
+    entry = entries.get(PROVIDERS)
     return [name for name in text_list(entry) if name] if entry else []
 
 
 def _key(name: str, what: str) -> str:
-    return f"{_NAMES}.{name}.{what}"
+    return f"{PROVIDERS}.{name}.{what}"
 
 
 def _provider(entries: Layer, name: str, variables: Mapping[str, str]) -> Provider:
@@ -79,11 +79,11 @@ def _provider(entries: Layer, name: str, variables: Mapping[str, str]) -> Provid
     known = ", ".join(_CLASSES)
     entry = entries.get(_key(name, "class"))
     if entry is None:
-        raise refusal(entries[_NAMES], f'"{name}" has no class. Write {_key(name, "class")} = one of {known}.')
+        raise refusal(entries[PROVIDERS], f'"{name}" has no class. Write {_key(name, "class")} = one of {known}.')
     class_name = text(entry)
     if class_name not in _CLASSES:
         found = f'"{class_name}" is not a config provider of this program; expected one of {known}'
-        raise refusal(entry, f'{found}. Name one of them, or take "{name}" out of {_NAMES}.')
+        raise refusal(entry, f'{found}. Name one of them, or take "{name}" out of {PROVIDERS}.')
     parameter_key = _key(name, _CLASSES[class_name])
     parameter = entries.get(parameter_key)
     if class_name.endswith("EnvVarConfigProvider"):

@@ -62,6 +62,8 @@ class Flow:
     transaction_ms: int = 0  # how long a transaction may last; 0: none, delivery is at least once
     grows_topics: bool = True  # remote topics follow the source's partition count; else records are spread over theirs
     connect_offsets_topic: str = ""  # on the target, with the positions of a MirrorMaker 2 that ran before
+    connect_groups: tuple[str, ...] = ()  # of that MirrorMaker's workers, on the target
+    takeover_connectors: tuple[str, ...] = ()  # whose positions in that topic are the flow's
     has_canaries: bool = False  # carries the canary topics of its own drill, and of that of the flow back
     source_group: str = ""  # group on the source whose offsets are the positions before there are any, and show them
 

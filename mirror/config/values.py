@@ -14,7 +14,9 @@ INT_MAX = 2**31 - 1
 
 def refusal(entry: Entry, complaint: str) -> SettingsError:
     """Return the error for `entry`; `complaint` says what was found, what was expected and what to do."""
-    return SettingsError(one_line(f"{entry.where}: {entry.key}: {complaint}"))
+    return SettingsError(
+        one_line(f"{entry.where}: {entry.key}: {complaint}"), key=entry.key, complaint=one_line(complaint)
+    )
 
 
 def text(entry: Entry) -> str:

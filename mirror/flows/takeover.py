@@ -49,13 +49,14 @@ def take_over_group(flow: Flow, plan: FlowPlan, unplaced: Collection[Key]) -> in
 
 def refuse_running(flow: Flow) -> None:
     """Raise SettingsError when a MirrorMaker 2 still replicates the flow: every record would be written twice."""
-    worker = f"{flow.source.alias}-mm2"
-    group = Groups(flow.target.alias, flow.target_admin).one(worker, kinds=("connect",))
-    if group is not None and not is_idle(group.state):
-        raise SettingsError(
-            f"{flow.name}: a MirrorMaker 2 still replicates into {flow.target.alias} (its group {worker} is "
-            f"{group.state}). Stop it; this program goes on where it stopped."
-        )
+    groups = Groups(flow.target.alias, flow.target_admin)
+    for workers in flow.connect_groups:
+        group = groups.one(workers, kinds=("connect",))
+        if group is not None and not is_idle(group.state):
+            raise SettingsError(
+                f"{flow.name}: a MirrorMaker 2 still replicates into {flow.target.alias} (its group {workers} is "
+                f"{group.state}). Stop it; this program goes on where it stopped."
+            )
 
 
 def take_over(flow: Flow, plan: FlowPlan, unplaced: Collection[Key]) -> int:
@@ -89,7 +90,7 @@ async def _left_behind(flow: Flow) -> TakenOver:
     found = TakenOver()
     for partition in await partitions_of(target, flow.connect_offsets_topic):
         async for _, record in read_topic(target, flow.connect_offsets_topic, 0, partition):
-            left = connect_offset(record.key, record.value)
+            left = connect_offset(record.key, record.value, flow.takeover_connectors)
             if left is None or left[0] != flow.source.alias:
                 continue
             if left[2] is None:
@@ -108,8 +109,15 @@ async def _left_behind(flow: Flow) -> TakenOver:
     return found
 
 
-def connect_offset(key: bytes | None, value: bytes | None) -> tuple[str, Key, int | None] | None:
-    """Read a source offset that Connect has stored for MirrorMaker's source connector.
+def connect_offset(
+    key: bytes | None, value: bytes | None, connectors: Collection[str]
+) -> tuple[str, Key, int | None] | None:
+    """Read a source offset that Connect has stored for one of MirrorMaker's source connectors.
+
+    Args:
+        key: Of the record.
+        value: Of the record.
+        connectors: Their names; the dedicated process calls its own MirrorSourceConnector.
 
     Returns:
         (source alias, (topic, partition), offset of the last record copied, None when it was removed); None for any other
@@ -117,7 +125,7 @@ def connect_offset(key: bytes | None, value: bytes | None) -> tuple[str, Key, in
     """
     try:
         connector, where = json.loads(key or b"")
-        if connector != "MirrorSourceConnector":
+        if connector not in connectors:
             return None
         at = None if value is None else int(json.loads(value)["offset"])
         return str(where["cluster"]), (str(where["topic"]), int(where["partition"])), at

@@ -153,12 +153,14 @@ def test_positions_that_are_gone_come_back_from_the_offset_map(primary, backup, 
 
 def test_connect_positions_are_read_and_foreign_records_are_none():
     key = b'["MirrorSourceConnector",{"partition":3,"cluster":"A","topic":"orders"}]'
-    assert connect_offset(key, b'{"offset":41}') == ("A", ("orders", 3), 41)
-    assert connect_offset(key, None) == ("A", ("orders", 3), None)  # it was removed
-    assert connect_offset(key.replace(b"Source", b"Checkpoint"), b'{"offset":41}') is None
+    ours = ("MirrorSourceConnector", "mine")
+    assert connect_offset(key, b'{"offset":41}', ours) == ("A", ("orders", 3), 41)
+    assert connect_offset(key.replace(b"MirrorSourceConnector", b"mine"), b'{"offset":41}', ours) is not None
+    assert connect_offset(key, None, ours) == ("A", ("orders", 3), None)  # it was removed
+    assert connect_offset(key.replace(b"Source", b"Checkpoint"), b'{"offset":41}', ours) is None
     incomplete = (b'["MirrorSourceConnector",{}]', b'{"offset":1}')
     for bad in ((None, b"{}"), (b"[]", b"{}"), (key, b"x"), (key, b"{}"), incomplete):
-        assert connect_offset(*bad) is None
+        assert connect_offset(*bad, ours) is None
 
 
 def positions(running: RunningAppliance, *arguments: str) -> subprocess.CompletedProcess[str]:

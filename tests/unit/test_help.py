@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
 from metrics.verdict import Status
-from mirror.commands import failover_check, lag, plan, positions, translate
+from mirror.commands import failover_check, import_, lag, plan, positions, translate
+from mirror.config.imports.items import Item
 from mirror.flows.stored_positions import Position
 from mirror.flows.translation import Place
 from mirror.kafka.log_dirs import LogDirs
@@ -53,6 +55,17 @@ def test_failover_check():
 
 def test_translate():
     assert translate._text([(Place("orders", 0, 150), Place("a.orders", 0, 148))]) == sample(translate.EXAMPLES)
+
+
+def test_import():
+    where = "source.json: my-source"
+    refused = Item(found="transforms", where=where, key="primary->backup.transforms")
+    items = [
+        Item(found="topics", where=where, key="primary->backup.topics"),
+        refused.by_hand("is not done here: it changes records"),
+    ]
+    printed = import_.as_text(Path("mirror.properties"), items, (), ())
+    assert printed.partition("\n\nwritten: ")[0].replace("\n\n", "\n") == sample(import_.EXAMPLES)
 
 
 class Source:

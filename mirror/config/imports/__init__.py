@@ -1,0 +1,1 @@
+"""Translate connectors of MirrorMaker 2 that run in Kafka Connect, or under Strimzi, into a properties file."""
