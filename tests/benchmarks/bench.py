@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,8 +21,8 @@ from confluent_kafka.admin import AdminClient
 from mirror.embedded.broker import LARGE_HEAP, Broker, free_port
 from mirror.embedded.latency import LatencyProbe, percentiles
 from mirror.kafka.admin import Admin
-from tests.benchmarks import peers
-from tests.benchmarks.options import bench_parser
+from tests.benchmarks import peers, switching
+from tests.benchmarks.options import SWITCH, bench_parser
 from tests.benchmarks.processes import Meter
 from tests.integration.records import create
 
@@ -469,6 +469,20 @@ def main() -> int:
     wanted = {int(number) for number in parsed.cases.split(",")}
     machine = f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}"
     page = [f"{machine}; medians of {parsed.rounds} rounds of each side, in turns.\n"]
+    if wanted - {SWITCH}:
+        page += beside_mirrormaker(wanted, parsed.rounds)
+    if SWITCH in wanted:
+        print(f"case {SWITCH}: a switch ...", file=sys.stderr, flush=True)
+        page.append(f"### {SWITCH}. {switching.table(switching.GROUPS, switching.PARTITIONS)}")
+        print(page[-1], flush=True)
+    if parsed.output is not None:
+        parsed.output.write_text("\n".join(page))
+    return 0
+
+
+def beside_mirrormaker(wanted: Collection[int], rounds: int) -> list[str]:
+    """Run the cases with these numbers on brokers of their own; print and return their tables."""
+    page = []
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kafka-mirror-bench-")))
         bench = Bench(stack, folder)
@@ -484,7 +498,7 @@ def main() -> int:
             # Alone first: brokers that were just started are slow for minutes.
             sides = (ALONE, *SIDES) if case.is_exactly_once and case.rate else SIDES
             runs: dict[str, list[dict[str, float]]] = {side: [] for side in sides}
-            for turn in range(parsed.rounds):
+            for turn in range(rounds):
                 for side in sides if turn % 2 == 0 else sides[::-1]:
                     figures = bench.alone(case) if side == ALONE else bench.run(side, case, topic, servers)
                     runs[side].append(figures)
@@ -492,9 +506,7 @@ def main() -> int:
                     print(f"  round {turn + 1} {side}: {shown}", file=sys.stderr, flush=True)
             page.append(table(case, runs))
             print(page[-1], flush=True)
-    if parsed.output is not None:
-        parsed.output.write_text("\n".join(page))
-    return 0
+    return page
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from tests.integration.records import create, rows, write
 from tests.waiting import eventually
 
 TOPIC = "orders"
+GROUPS, PARTITIONS = 100, 1_000
 EXTRA = "emit.checkpoints.enabled = true\nemit.checkpoints.interval.seconds = 600\n"
 
 
@@ -67,16 +68,20 @@ def measured(groups: int, partitions: int) -> dict[str, float]:
         return {**steps, "all steps": sum(steps.values()), "with looking ahead and the report": whole_s}
 
 
+def table(groups: int, partitions: int) -> str:
+    """Return a Markdown table of what `measured` finds."""
+    steps = [f"| {name} | {seconds:.1f} |" for name, seconds in measured(groups, partitions).items()]
+    head = f"a switch of {groups} groups x {partitions:,} topic-partitions\n\n| step | s |\n|---|---|"
+    return "\n".join([head, *steps, ""])
+
+
 def main() -> None:
     """Print a Markdown table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--groups", type=int, default=100)
-    parser.add_argument("--partitions", type=int, default=1_000)
+    parser.add_argument("--groups", type=int, default=GROUPS)
+    parser.add_argument("--partitions", type=int, default=PARTITIONS)
     asked = parser.parse_args()
-    found = measured(asked.groups, asked.partitions)
-    print(f"{asked.groups} groups x {asked.partitions:,} topic-partitions\n\n| step | s |\n|---|---|")
-    for name, seconds in found.items():
-        print(f"| {name} | {seconds:.1f} |")
+    print(table(asked.groups, asked.partitions))
 
 
 if __name__ == "__main__":
