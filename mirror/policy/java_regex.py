@@ -508,4 +508,5 @@ class _Reader(_Characters):
         self.blanks()
         if self.peek("*", "+", "?", "{"):
             self.wrong(f'nothing to repeat by "{self.text[self.at]}" at {self.at}')
-        return f"(?:{atom}){count}{kind}"
+        opening = "(?>" if kind == "+" else "(?:"  # a possessive quantifier of Java's gives back nothing of any turn
+        return f"{opening}{atom}){count}{kind}"
