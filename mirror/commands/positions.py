@@ -203,7 +203,7 @@ def _text(plan: FlowPlan, partitions: Sequence[Assigned], found: Mapping[Key, Po
         at = found.get((p.remote_topic, p.partition))
         first, end = logs.starts.get((p.topic, p.partition)), logs.ends.get((p.topic, p.partition))
         lag = None if at is None or end is None else end - at.offset
-        state = "paused" if pattern is not None and pattern.fullmatch(p.topic) else ""
+        state = "paused" if pattern is not None and pattern.matches(p.topic) else ""
         cells = (p.topic, p.partition, at.offset if at else None, first, end, lag, p.remote_topic, state)
         rows.append(tuple("-" if cell is None else str(cell) for cell in cells))  # type: ignore[arg-type]
     return aligned(rows, right=range(1, 6))

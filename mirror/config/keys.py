@@ -10,7 +10,8 @@ from typing import TypeVar
 from mirror.config import values
 from mirror.config.properties import DEFAULT, HIDDEN, Entry
 from mirror.config.values import refusal
-from mirror.policy.filters import NameFilter, RegexError, compile_list
+from mirror.policy.filters import NameFilter, compile_list
+from mirror.policy.java_regex import RegexError
 from mirror.policy.naming import JAVA_PACKAGE, POLICIES, ReplicationPolicy
 from mirror.policy.recreated import OnRecreated
 from mirror.policy.topic_configs import DEFAULT_EXCLUDE as DEFAULT_CONFIG_EXCLUDE

@@ -11,7 +11,8 @@ from pathlib import Path
 from mirror.config.properties import Entry, last_wins, parse
 from mirror.config.values import refusal, text, text_list
 from mirror.errors import SettingsError
-from mirror.policy.filters import RegexError, compile_list
+from mirror.policy.filters import compile_list
+from mirror.policy.java_regex import JavaPattern, RegexError
 from mirror.runtime.text_columns import one_line
 
 Layer = Mapping[str, Entry]
@@ -108,7 +109,7 @@ def _resolved(entry: Entry, providers: Mapping[str, Provider]) -> Entry:
     return replace(entry, value=_PLACEHOLDER.sub(look_up, entry.value), is_provided=True)
 
 
-def _pattern(entry: Entry | None) -> re.Pattern[str] | None:
+def _pattern(entry: Entry | None) -> JavaPattern | None:
     try:
         return compile_list((text(entry),)) if entry else None
     except RegexError as error:
@@ -116,13 +117,11 @@ def _pattern(entry: Entry | None) -> re.Pattern[str] | None:
         raise refusal(entry, str(error)) from None
 
 
-def _variable(
-    variables: Mapping[str, str], pattern: re.Pattern[str] | None, pattern_key: str, path: str, key: str
-) -> str:
+def _variable(variables: Mapping[str, str], pattern: JavaPattern | None, pattern_key: str, path: str, key: str) -> str:
     """Return an environment variable; the pattern may match any part of its name, as in Kafka."""
     if path:
         raise _NothingFound(f'"{path}" is a path, and the environment has none. Write ${{provider:NAME}}.')
-    if pattern is not None and pattern.search(key) is None:
+    if pattern is not None and not pattern.find(key):
         raise _NothingFound(f'{pattern_key} does not match "{key}". Widen the pattern or name another variable.')
     if key not in variables:
         raise _NothingFound(f'the environment has no variable "{key}". Set it or correct the name.')

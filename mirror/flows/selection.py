@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from mirror.config.settings import Flow, Settings
 from mirror.errors import SettingsError
 from mirror.model.flow_plan import Assigned
-from mirror.policy.filters import RegexError, compile_list
+from mirror.policy.filters import compile_list
+from mirror.policy.java_regex import RegexError
 
 
 def flow_named(settings: Settings, name: str, *, command: str) -> Flow:
@@ -34,7 +35,7 @@ def selected(
     found = [
         p
         for p in partitions
-        if (pattern is None or pattern.fullmatch(p.topic)) and (partition is None or p.partition == partition)
+        if (pattern is None or pattern.matches(p.topic)) and (partition is None or p.partition == partition)
     ]
     if not found:
         raise SettingsError(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import NamedTuple
 
-from mirror.policy.filters import RegexError, compile_list
+from mirror.policy.filters import compile_list
+from mirror.policy.java_regex import JavaPattern, RegexError
 
 MOST = 3_500  # brokers refuse metadata above 4,096 characters by default
 REASON = "paused by its operator (kafka-mirror positions resume)"
@@ -17,7 +17,7 @@ class Paused(NamedTuple):
 
     patterns: tuple[str, ...] = ()
 
-    def pattern(self) -> re.Pattern[str] | None:
+    def pattern(self) -> JavaPattern | None:
         """Compile what a paused topic matches, None where none is paused. To do once for many topics."""
         return compile_list(self.patterns)
 

@@ -6,12 +6,12 @@ sees on the topic: it writes every setting at each cycle, this only what differs
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from mirror.policy.filters import compile_list
+from mirror.policy.java_regex import JavaPattern
 
 # MirrorMaker's default of config.properties.exclude
 DEFAULT_EXCLUDE = (
@@ -50,11 +50,11 @@ class ConfigSync:
 
     def wanted(self, source: Mapping[str, TopicSetting]) -> dict[str, str | None]:
         """Return the value that each setting shall have on the target; None is the target's own default."""
-        excluded: re.Pattern[str] | None = compile_list(self.exclude)
+        excluded: JavaPattern | None = compile_list(self.exclude)
         return {
             name: None if setting.is_default and not self.defaults_from_source else setting.value
             for name, setting in source.items()
-            if not setting.is_static and (excluded is None or not excluded.fullmatch(name))
+            if not setting.is_static and (excluded is None or not excluded.matches(name))
         }
 
     def at_creation(self, source: Mapping[str, TopicSetting]) -> dict[str, str]:

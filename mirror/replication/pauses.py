@@ -56,7 +56,7 @@ class Pauses:
         pattern = paused.pattern()
         for partition in self._partitions:
             topic = partition.assigned.topic
-            partition.is_paused_by_operator = pattern is not None and pattern.fullmatch(topic) is not None
+            partition.is_paused_by_operator = pattern is not None and pattern.matches(topic)
 
     def back_off(self, partition: Partition, reason: str, *, lacks_topic: bool = False) -> None:
         """Try a topic-partition again after a while, from the last acknowledged offset on."""

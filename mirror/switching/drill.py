@@ -332,7 +332,7 @@ def settle(scope: Scope, journal: Journal) -> None:
     if others != known:
         write_paused(scope.flow, plan, others)
     pattern = others.pattern()
-    if pattern is not None and pattern.fullmatch(scope.canary):
+    if pattern is not None and pattern.matches(scope.canary):
         raise MirrorError(
             f"{scope.flow.name} is paused, as after a switch, so it cannot be rehearsed ('kafka-mirror positions resume')"
         )

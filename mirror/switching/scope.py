@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -17,7 +16,8 @@ from mirror.kafka.admin import Admin
 from mirror.kafka.groups import Group, Groups
 from mirror.model.canary import canary, is_canary
 from mirror.model.flow_plan import Assigned, FlowPlan, is_own_group
-from mirror.policy.filters import RegexError, compile_list
+from mirror.policy.filters import compile_list
+from mirror.policy.java_regex import JavaPattern, RegexError
 from mirror.policy.naming import IdentityReplicationPolicy, ReplicationPolicy
 from mirror.switching.run import Kind
 
@@ -46,8 +46,8 @@ class Scope:
     canary: str = ""  # of a drill: the topic and the group that it is about; otherwise it is about all but canaries
     source: Admin = field(init=False)
     target: Admin = field(init=False)
-    _topics: re.Pattern[str] | None = field(init=False)
-    _groups: re.Pattern[str] | None = field(init=False)
+    _topics: JavaPattern | None = field(init=False)
+    _groups: JavaPattern | None = field(init=False)
 
     def __post_init__(self) -> None:
         self.source = Admin(self.flow.source.alias, self.flow.source_admin)
@@ -131,7 +131,7 @@ class Scope:
             not policy.is_heartbeats(topic)
             and (topic == self.canary if self.canary else not is_canary(topic))
             and (is_identity(policy) or policy.topic_source(topic) not in self.mirrored_from)
-            and (self._topics is None or self._topics.fullmatch(topic) is not None)
+            and (self._topics is None or self._topics.matches(topic))
         )
 
     def wants_group(self, name: str) -> bool:
@@ -139,7 +139,7 @@ class Scope:
         if self.canary:
             return name == self.canary
         is_followed = self.flow.checkpoints.groups.matches(name) and not is_own_group(name)
-        return is_followed and (self._groups is None or self._groups.fullmatch(name) is not None)
+        return is_followed and (self._groups is None or self._groups.matches(name))
 
     def groups_on_source(self) -> list[Group]:
         """Return the chosen groups of the source that have offsets."""
@@ -158,7 +158,7 @@ def is_identity(policy: ReplicationPolicy) -> bool:
     return isinstance(policy, IdentityReplicationPolicy)
 
 
-def _pattern(text: str, option: str) -> re.Pattern[str] | None:
+def _pattern(text: str, option: str) -> JavaPattern | None:
     try:
         return compile_list(text.split(",")) if text else None
     except RegexError as error:

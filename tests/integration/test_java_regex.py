@@ -1,0 +1,79 @@
+"""What Java's own engine matches, the translated expression matches."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mirror.policy.java_regex import RegexError, compiled
+from tests.java_regex import java_regex, table
+
+pytestmark = pytest.mark.spark  # for its py4j and a JVM
+
+EXAMPLES = 500  # patterns, each with ten names
+
+characters = st.sampled_from([*"abAB1_.-&k", r"\.", r"\-", r"\Q.-\E", r"\x61", r"\t", "é"])
+escapes = st.sampled_from(
+    [r"\d", r"\D", r"\w", r"\W", r"\s", r"\h", r"\v", r"\p{Alpha}", r"\p{L}", r"\P{Lu}", r"\p{Punct}"]
+)
+items = st.one_of(
+    characters, escapes, st.sampled_from(["a-c", "A-Z", "0-9", "-", "^", "|", "||", "~~", "#", ".", "$", "*", "]a"])
+)
+sets = st.recursive(
+    st.lists(items, min_size=1, max_size=3).map("".join).map("[{}]".format),
+    lambda inner: st.one_of(
+        st.builds("[{}{}]".format, items, inner),
+        st.builds("[^{}]".format, inner),
+        st.builds("[{}&&{}]".format, items, inner),
+        st.builds("[{}&&{}{}]".format, inner, inner, items),
+        st.builds("[{}&&{}&&{}]".format, items, items, inner),
+    ),
+    max_leaves=4,
+)
+quantifiers = st.builds(
+    str.__add__,
+    st.sampled_from(["", "", "?", "*", "+", "{2}", "{1,}", "{0,2}", "{0}"]),
+    st.sampled_from(["", "", "?", "+"]),
+)
+groups = st.sampled_from(
+    ["(", "(", "(?:", "(?>", "(?=", "(?!", "(?<=", "(?<!", "(?i:", "(?iu:", "(?s:", "(?m:", "(?d:", "(?x:", "(?U:"]
+)
+assertions = st.sampled_from(
+    ["^", "$", r"\b", r"\B", r"\A", r"\z", r"\Z", "(?i)", "(?s)", "(?m)", "(?d)", "(?x)", "(?-i)", r"\1", r"\R"]
+)
+expressions = st.recursive(
+    st.one_of(characters, escapes, sets, st.just("."), assertions),
+    lambda inner: st.one_of(
+        st.builds("{}{}".format, inner, quantifiers),
+        st.builds("{}{}".format, inner, inner),
+        st.builds("{}|{}".format, inner, inner),
+        st.builds("{}{}){}".format, groups, inner, quantifiers),
+    ),
+    max_leaves=8,
+)
+names = st.text("aabbAB1_.-&k \n\r\t#|é\u0661K\u2028", max_size=6)
+
+
+@pytest.fixture(scope="module")
+def java():
+    with java_regex() as matched:
+        yield matched
+
+
+@settings(max_examples=EXAMPLES)
+@given(pattern=expressions, given_names=st.lists(names, min_size=10, max_size=10, unique=True))
+def test_whatever_is_taken_matches_what_java_matches(java, pattern, given_names):
+    try:
+        ours = compiled(pattern)
+    except RegexError:
+        return
+    if r"\b" in pattern.lower():  # Java's word is of all letters before 19, and of ASCII since
+        given_names = [name for name in given_names if name.isascii()]
+    assert [name for name in given_names if ours.matches(name)] == java(pattern, given_names)
+
+
+def test_the_table_is_what_java_says(java):
+    """The unit tests' table is as old as the patterns in it."""
+    names, matched = table()
+    assert matched == {pattern: java(pattern, names) for pattern in matched}
