@@ -13,6 +13,7 @@ from mirror.flows.flow import Due, FlowState
 from mirror.flows.gaps import GapLedger, by_effect
 from mirror.flows.sync import sync_acls, sync_configs
 from mirror.kafka.cluster_clock import ClockUnknown, clock_skew
+from mirror.policy.java_regex import SlowPattern
 
 log = logging.getLogger("mirror")
 
@@ -105,7 +106,7 @@ class Upkeep:
         try:
             if self._discover(state):
                 self._on_change()
-        except ClusterUnavailable as error:
+        except (ClusterUnavailable, SlowPattern) as error:  # of a new topic's name: those that are mirrored go on
             self._warn(f"topics not refreshed: {error}")
 
     # Settings and ACLs are carried over at once after the start, and then at their intervals. Where a flow is not asked

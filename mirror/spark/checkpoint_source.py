@@ -17,6 +17,7 @@ from metrics.reports import CheckpointReport, schema_of
 from mirror.checkpoints.flow import FlowCheckpoints
 from mirror.checkpoints.plan import CheckpointPlan
 from mirror.kafka.errors import KafkaError
+from mirror.policy.java_regex import SlowPattern
 from mirror.runtime.logs import hang_up_quietly, in_words, log_to_stderr, once
 from mirror.spark.plan_file import read_plan
 
@@ -92,7 +93,7 @@ class CheckpointReader(SimpleDataSourceStreamReader):
         flow.follow(plan)
         try:
             reports = await asyncio.wait_for(flow.checkpoint(), WITHIN_S)
-        except (KafkaError, OSError, TimeoutError) as error:
+        except (KafkaError, OSError, TimeoutError, SlowPattern) as error:
             failure = in_words(error)
             log.log(once(self._logged, plan.flow.name), "%s: no checkpoints: %s", plan.flow.name, failure)
             return [CheckpointReport(plan.flow.source, plan.flow.target, failure=failure)]

@@ -12,9 +12,11 @@ from metrics.recorder import Recorder
 from mirror.config.load import load
 from mirror.errors import ClusterUnavailable, SettingsError
 from mirror.flows.flow import FlowState, state_of
+from mirror.flows.topics import flow_plan
 from mirror.flows.upkeep import Upkeep
 from mirror.kafka.cluster_clock import ClockUnknown
 from mirror.lag.judgement import horizon_of
+from mirror.policy.java_regex import SlowPattern
 from tests.waiting import eventually
 
 PATIENCE_S = 5
@@ -46,6 +48,9 @@ class Appliance:
         self.began.append(source)
         self.ends.wait(60)  # there is no plan here: it would be begun again
 
+    def discover(self, state: FlowState) -> bool:
+        raise self.raises[state.flow.source.alias]
+
     def clock_skew(self, client: Mapping[str, str]) -> float:
         try:
             return self.clocks[client["bootstrap.servers"]]
@@ -58,7 +63,7 @@ class Appliance:
                 state,
                 self.recorder,
                 begin=self.begin,
-                discover=lambda _: False,
+                discover=self.discover,
                 on_change=self.changed.set,
                 on_failure=self.failures.append,
                 ends=self.ends,
@@ -93,6 +98,17 @@ def test_a_cluster_that_does_not_answer_is_told_of_once_and_tried_again(applianc
     appliance.raises.clear()
     eventually(lambda: sorted(appliance.began) == ["A", "B"], within_s=PATIENCE_S, because="A answers")
     assert caplog.text.count("not begun yet") == 1
+    assert appliance.failures == []
+
+
+def test_a_new_topic_that_an_expression_cannot_be_matched_with_ends_nothing(appliance, caplog):
+    appliance.raises = dict.fromkeys(("A", "B"), SlowPattern('"(a+)+" takes more than 1 s to match "aaaa-"'))
+    for state in appliance.states:
+        state.plan = flow_plan(state.flow, [], {})
+        state.refresh_due.is_within(0.0)
+    appliance.start()
+    told = 'A->T: topics not refreshed: "(a+)+" takes more than 1 s'
+    eventually(lambda: told in caplog.text, within_s=PATIENCE_S, because="it is a warning")
     assert appliance.failures == []
 
 
