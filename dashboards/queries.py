@@ -296,13 +296,13 @@ def drill_steps() -> str:
 
 
 def gaps() -> str:
-    """Entries of the ledgers of gaps, where there are any."""
-    return f"sum by ({BY_EFFECT}) ({of('gaps')}) > 0"
+    """Entries of the ledgers of gaps."""
+    return f"sum by ({BY_EFFECT}) ({of('gaps')})"
 
 
 def gap_offsets() -> str:
     """Offsets in the entries of the ledger of gaps, as far as they are known."""
-    return f"sum by ({BY_EFFECT}) ({of('gap_offsets')}) and {gaps()}"
+    return f"sum by ({BY_EFFECT}) ({of('gap_offsets')})"
 
 
 def heartbeat_age() -> str:

@@ -12,6 +12,7 @@ from dashboards.boards.words import (
     NO_DRILL,
     NO_GAP,
     NO_GROUP,
+    NO_LEDGER,
     NOT_COMPARED,
     TOPIC,
 )
@@ -301,14 +302,14 @@ def _ledger() -> Row:
                 kind="table",
                 title="What was ever lost, skipped, repeated, kept or refused",
                 width=16,
-                height=6,
+                height=8,
                 description="Ranges of records in the flows' ledgers since those were begun. kafka-mirror gaps FILE 'A->B' "
                 "prints each with its cause and time.",
                 queries=(
                     Query(q.gaps(), column="gaps", unit=COUNT),
                     Query(q.gap_offsets(), column="offsets that are known", unit=COUNT),
                 ),
-                may_be_empty=NO_GAP,
+                may_be_empty=NO_LEDGER,
             ),
             stat(
                 "Last gap",

@@ -21,8 +21,10 @@ from metrics.reports import CheckpointReport
 from metrics.verdict import KNOWN_POLLS, Status
 from mirror.checkpoints.rules import State
 from mirror.embedded import prometheus_server
+from mirror.flows.gaps import by_effect
 from mirror.lag.failover_metric import answer_failover
 from mirror.lag.judgement import horizon_of
+from mirror.model.gaps import Cause, Effect, Gap
 from tests.unit.test_metrics import UNMEASURED, counts, report
 
 Scenario = Literal["healthy", "stalled", "source down"]
@@ -36,6 +38,7 @@ RETENTION_S = 7200.0
 PLACES: tuple[Labels, ...] = tuple(("a", "b", topic, part) for topic in ("a.t", "a.u") for part in ("0", "1"))
 STALLED = PLACES[0]
 GROUPS = ("billing", "search")
+GAP = Gap("t", 0, Effect.LOST, Cause.RETENTION, 40, 74, 0, "deleted")
 
 
 def _measured(copied: int) -> dict[str, Any]:
@@ -115,6 +118,7 @@ class World:
         recorder.heartbeat(("a", "b"), now_s=now_s)
         found = {"passed": 1.0, "rpo_records": 84, "rto_seconds": 7.1, "due_timestamp_seconds": now_s + DAY_S}
         steps = {("switch", "fence"): 5.2, ("switch", "groups"): 0.4, ("switch-back", "fence"): 5.1}
+        recorder.gaps(("a", "b"), by_effect([GAP]), last_s=now_s - DAY_S)
         recorder.drilled(("a", "b"), {**found, "last_success_timestamp_seconds": now_s - 3600}, steps=steps)
         for lane in ("lane-0", "lane-1"):
             recorder.query(lane, is_active=True)
