@@ -26,6 +26,8 @@ SCREEN = ViewportSize(width=1440, height=900)
 PHONE = ViewportSize(width=390, height=844)
 DRAWN_MS = 7000  # what a page needs to draw its tables
 LEVEL_S = 240.0  # how long all is well before the incident
+SCROLLED_MS = 2000  # what it needs to draw what comes into sight
+REFUSED_S = 20.0  # until a record that is refused is in the ledger, and the page reads it
 SWITCH_S = 12.0  # until a switch waits for who still writes
 PACE = 3  # the alerts' times are divided by it
 STALLED = "payments"
@@ -54,9 +56,6 @@ def picture_pages(browser: Browser) -> None:
         time.sleep(LEVEL_S)
         picture("inspector-healthy")
         picture("inspector-lag", "/lag")
-        with _switching(scene):
-            time.sleep(SWITCH_S)
-            picture("inspector-switch", "/groups")
         scene.refuse(STALLED)
         alert = scene.await_alert("KafkaMirrorStalled", within_s=900 / PACE + 120)
         picture("inspector-stalled")
@@ -87,6 +86,20 @@ def picture_pages(browser: Browser) -> None:
             _picture(browser, "inspector-empty", empty)
 
 
+def picture_switch(browser: Browser) -> None:
+    """Look at a switch that waits for who still writes, and at the ledger once a record was refused."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        scene = stack.enter_context(watched(folder, pace=PACE))
+        groups = scene.inspector + "/groups"
+        with _switching(scene):
+            time.sleep(SWITCH_S)
+            _picture(browser, "inspector-switch", groups, below="Switches")
+        scene.refuse(STALLED)
+        time.sleep(REFUSED_S)
+        _picture(browser, "inspector-ledger", groups, below="Ledger of gaps", opens="primary->backup:")
+
+
 @contextmanager
 def _switching(scene: Watched) -> Iterator[None]:
     """Begin a switch, whose producers do not stop; take it back at the end."""
@@ -106,11 +119,26 @@ def picture_size(browser: Browser) -> None:
         _picture(browser, "inspector-10000", address)
 
 
-def _picture(browser: Browser, name: str, url: str, *, is_dark: bool = False, size: ViewportSize = SCREEN) -> None:
+def _picture(
+    browser: Browser,
+    name: str,
+    url: str,
+    *,
+    is_dark: bool = False,
+    size: ViewportSize = SCREEN,
+    below: str = "",
+    opens: str = "",
+) -> None:
+    """Take a picture of a page, from its top or from the heading `below` on, with what `opens` there open."""
     page = browser.new_page(viewport=size, color_scheme="dark" if is_dark else "light")
     page.goto(url)
     page.get_by_test_id("stMainBlockContainer").wait_for(timeout=60_000)
     page.wait_for_timeout(DRAWN_MS)
+    if opens:
+        page.locator("summary", has_text=opens).last.click()
+    if below:
+        page.get_by_role("heading", name=below).evaluate("heading => heading.scrollIntoView()")
+        page.wait_for_timeout(SCROLLED_MS)
     page.screenshot(path=IMAGES / f"{name}.png")
     page.close()
     print(f"{name}.png", flush=True)
@@ -118,7 +146,7 @@ def _picture(browser: Browser, name: str, url: str, *, is_dark: bool = False, si
 
 def main() -> None:
     """Renew all pictures, or some."""
-    kinds = {"boards": picture_boards, "pages": picture_pages, "size": picture_size}
+    kinds = {"boards": picture_boards, "pages": picture_pages, "switch": picture_switch, "size": picture_size}
     parser = argparse.ArgumentParser(prog="python -m tests.pictures", description=__doc__)
     parser.add_argument("--only", choices=kinds, help="these alone")
     asked = parser.parse_args()

@@ -103,10 +103,12 @@ def positions(settings: Settings, args: Namespace) -> int:
     found = read_positions(flow, plan.group)
     if args.action in ("pause", "resume"):
         paused = _paused(found, plan, args)
-        write_paused(flow, plan, paused)
         found[plan.paused_key] = Position(0, paused.text())
     if args.action in ("show", "pause", "resume"):
-        print(_text(plan, places, found, source))
+        text = _text(plan, places, found, source)  # before anything is written: a pattern may take too long to match
+        if args.action != "show":
+            write_paused(flow, plan, paused)
+        print(text)
         return 0
     if (
         is_served(found, plan.lease_topic, window_ms=settings.mirror.window_ms, now_ms=time.time() * 1000)

@@ -20,6 +20,7 @@ from __future__ import annotations
 import string
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NoReturn
 
 import regex
@@ -95,6 +96,7 @@ class JavaPattern:
             ) from None
 
 
+@lru_cache(maxsize=256)  # what is paused is compiled each second
 def compiled(pattern: str) -> JavaPattern:
     """Compile a Java regular expression.
 

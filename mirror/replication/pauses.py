@@ -12,6 +12,7 @@ from mirror.kafka.target import Target
 from mirror.model.gaps import Cause, Effect
 from mirror.model.paused_topics import Paused
 from mirror.model.reports import ABSENT
+from mirror.policy.java_regex import JavaPattern, SlowPattern
 from mirror.replication import logged_reasons
 from mirror.replication.partition import Partition, Pause
 from mirror.replication.read_ahead import Packing
@@ -56,7 +57,7 @@ class Pauses:
         pattern = paused.pattern()
         for partition in self._partitions:
             topic = partition.assigned.topic
-            partition.is_paused_by_operator = pattern is not None and pattern.matches(topic)
+            partition.is_paused_by_operator = pattern is not None and _is_meant(pattern, topic)
 
     def back_off(self, partition: Partition, reason: str, *, lacks_topic: bool = False) -> None:
         """Try a topic-partition again after a while, from the last acknowledged offset on."""
@@ -142,3 +143,11 @@ class Pauses:
         unsaid, self._unsaid = self._unsaid, {}
         for reason, who in unsaid.items():
             log.warning("%s: %d topic-partitions paused (%s): %s", self._name, len(who), some(who), reason)
+
+
+def _is_meant(pattern: JavaPattern, topic: str) -> bool:
+    """Tell whether an operator paused a topic; where that cannot be found out in time, it is not to flow."""
+    try:
+        return pattern.matches(topic)
+    except SlowPattern:
+        return True

@@ -19,6 +19,7 @@ from typing import Self
 
 from tests.waiting import eventually
 
+START_WITHIN_S = 180  # of which it needs ten on a quiet machine
 LINES_SHOWN = 60  # of the log, where a test fails
 
 
@@ -78,7 +79,7 @@ mirror.poll.interval.ms = 500
         started = self.launch()
         eventually(
             lambda: started.poll() is not None or self.is_ready(),
-            within_s=90,
+            within_s=START_WITHIN_S,
             because="the appliance starts Spark and its lanes",
         )
         assert started.poll() is None, self.log.read_text()

@@ -13,6 +13,7 @@ from mirror.kafka.errors import BrokerError, ErrorCode
 from mirror.kafka.producer import NotAppendedError
 from mirror.model.flow_plan import Assigned
 from mirror.model.paused_topics import REASON, Paused
+from mirror.policy.java_regex import JavaPattern, SlowPattern
 from mirror.replication import logged_reasons
 from mirror.replication.partition import Identity, Partition, Pause
 from mirror.replication.pauses import GATHER_S, Pauses
@@ -186,6 +187,22 @@ def test_an_operators_pause_goes_on_top_of_every_other_and_ends_none(begin):
         assert (one.reason, one.has_room(1e9)) == (REASON, False)
         pauses.follow(Paused(("other",)))
         assert (one.pause, one.reason, one.has_room(now())) == (pause, reason, False)
+
+    played(scene, one)
+
+
+def test_a_topic_of_which_nobody_can_tell_in_time_whether_it_is_paused_does_not_flow(monkeypatch):
+    def matches(_: JavaPattern, name: str) -> bool:
+        raise SlowPattern(name)
+
+    monkeypatch.setattr(JavaPattern, "matches", matches)
+    one = partition()
+
+    def scene(pauses: Pauses, _target: Target) -> None:
+        pauses.follow(Paused(("(t+)+!",)))
+        assert (one.reason, one.has_room(1e9)) == (REASON, False)
+        pauses.follow(Paused())
+        assert one.has_room(now())
 
     played(scene, one)
 
