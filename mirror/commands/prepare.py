@@ -24,7 +24,7 @@ def run(parsed: Namespace) -> int:
     from mirror.spark.class_archive import ClassArchive
     from mirror.spark.rehearsal import write_archive
 
-    archive = ClassArchive(cache_folder(), java())
+    archive = ClassArchive(cache_folder(), java(), is_asked_for=True)
     if not archive.is_there:
         print("writing the class archive of Spark's JVM, about twenty seconds ...", flush=True)
         write_archive(archive)

@@ -1,7 +1,9 @@
 """Keep the class-data archive of Spark's JVM: it starts in half the time when 200 jars need not be read.
 
-The first run that finds none has its JVM write one when it ends; later runs map it. The file's name says which Java and
-which Spark it belongs to, so that an upgrade makes a new one, and the JVM itself ignores an archive that is not its own.
+The first run that finds none has its JVM write one when it ends; later runs map it. Where that does not come to its end in
+time, as on a machine with too much to do, it is tried again an hour later: it costs more than it saves once. The file's name
+says which Java and which Spark it belongs to, so that an upgrade makes a new one, and the JVM itself ignores an archive that
+is not its own.
 """
 
 from __future__ import annotations
@@ -13,13 +15,15 @@ from pathlib import Path
 
 import pyspark
 
-ABANDONED_S = 3600.0  # a partial file this old belongs to a process that was killed
+ABANDONED_S = 3600.0  # a partial file this old belongs to a process that was killed, or had too little time
 
 
 class ClassArchive:
     """One archive in `folder`, for the Java program and the Spark in use."""
 
-    def __init__(self, folder: Path, java: str) -> None:
+    def __init__(self, folder: Path, java: str, *, is_asked_for: bool = False) -> None:
+        """Take where archives are, and the Java; `is_asked_for`: write it also where another try is not an hour ago."""
+        self._is_asked_for = is_asked_for
         self._path = folder / f"spark-{pyspark.__version__}-{_fingerprint(java)}.jsa"
         self._partial = self._path.with_suffix(f".{os.getpid()}.partial")
 
@@ -37,9 +41,10 @@ class ClassArchive:
             for other in self._path.parent.glob("spark-*.partial"):
                 if time.time() - other.stat().st_mtime > ABANDONED_S:
                     other.unlink(missing_ok=True)
+            is_tried = any(self._path.parent.glob(f"{self._path.stem}.*.partial"))
         except OSError:
             return ""
-        if not os.access(self._path.parent, os.W_OK):
+        if not os.access(self._path.parent, os.W_OK) or (is_tried and not self._is_asked_for):
             return ""
         # The JVM says why it leaves out each class that cannot be archived; nobody can act on it.
         return f"-XX:ArchiveClassesAtExit={self._partial} -Xlog:cds=off -Xlog:cds+dynamic=off"

@@ -29,9 +29,20 @@ def test_the_first_run_writes_it_and_the_second_uses_it(tmp_path):
     option = first.jvm_option()
     assert option.startswith("-XX:ArchiveClassesAtExit=")
     written(option).write_text("classes")
-    assert ClassArchive(cache, java).jvm_option().startswith("-XX:ArchiveClassesAtExit=")  # not before it is kept
+    assert ClassArchive(cache, java).jvm_option() == "", "not used before it is kept"
     first.keep()
     assert ClassArchive(cache, java).jvm_option() == f"-XX:SharedArchiveFile={next(cache.glob('*.jsa'))}"
+
+
+def test_what_was_not_written_in_time_is_not_tried_again_at_each_start(tmp_path):
+    """On a machine with too much to do each start would write one, each end wait for it, and nobody keep it."""
+    java, cache = a_java(tmp_path), tmp_path / "cache"
+    late = written(ClassArchive(cache, java).jvm_option())
+    late.write_text("half of the classes")
+    assert ClassArchive(cache, java).jvm_option() == ""
+    assert ClassArchive(cache, java, is_asked_for=True).jvm_option().startswith("-XX:ArchiveClassesAtExit=")
+    os.utime(late, (time.time() - ABANDONED_S - 1,) * 2)
+    assert ClassArchive(cache, java).jvm_option().startswith("-XX:ArchiveClassesAtExit=")
 
 
 def test_another_java_gets_another(tmp_path):
