@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pyspark
 
+JVM_END_S = 20.0  # how long a stop waits for the JVM, which writes the archive at its end
+ASKED_FOR_S = 300.0  # the same, where that is all that is wanted
 ABANDONED_S = 3600.0  # a partial file this old belongs to a process that was killed, or had too little time
 
 
@@ -26,6 +28,11 @@ class ClassArchive:
         self._is_asked_for = is_asked_for
         self._path = folder / f"spark-{pyspark.__version__}-{_fingerprint(java)}.jsa"
         self._partial = self._path.with_suffix(f".{os.getpid()}.partial")
+
+    @property
+    def jvm_end_s(self) -> float:
+        """How long to wait for the end of the JVM."""
+        return ASKED_FOR_S if self._is_asked_for else JVM_END_S
 
     @property
     def is_there(self) -> bool:

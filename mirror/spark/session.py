@@ -21,7 +21,6 @@ from mirror.spark.checkpoint_source import CheckpointSource
 from mirror.spark.class_archive import ClassArchive
 from mirror.spark.replication_source import ReplicationSource
 
-JVM_END_S = 20.0  # at its end the first one writes its class archive
 _JVM_OPTIONS = "spark.driver.extraJavaOptions"
 _DEFAULTS = {
     "spark.driver.memory": "512m",  # Spark refuses less than 450 MiB
@@ -94,7 +93,7 @@ class Spark:
             self._gateway.shutdown()
             jvm.stdin.close()  # what the JVM waits for
         with contextlib.suppress(subprocess.TimeoutExpired):
-            if jvm.wait(JVM_END_S) == 0:
+            if jvm.wait(self._archive.jvm_end_s) == 0:
                 self._archive.keep()
 
 
