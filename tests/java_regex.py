@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import pyspark
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JJavaError
-from pyspark.find_spark_home import _find_spark_home
 
 from mirror.runtime.java import java
 
@@ -20,7 +20,7 @@ Answer = list[str] | None  # the names that a pattern matches; None when Java re
 @contextmanager
 def java_regex() -> Iterator[Callable[[str, Sequence[str]], Answer]]:
     """Start a JVM; yields a function that tells which names Java's engine matches as a whole."""
-    (py4j,) = Path(_find_spark_home(), "jars").glob("py4j-*.jar")
+    (py4j,) = (Path(pyspark.__file__).parent / "jars").glob("py4j-*.jar")
     port, token = launch_gateway(jarpath=str(py4j), java_path=java(), die_on_exit=True, enable_auth=True)
     gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token, auto_convert=True))
 

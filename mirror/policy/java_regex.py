@@ -273,26 +273,31 @@ class _Characters(_Text):
                 return self.character_class(self.at - 1)
             if "x" in self.flags and self.peek(*_BLANKS, "#"):
                 self.refuse(self.at, "a blank or # in a class under (?x)", "Write it with a backslash.")
-        written, first = self.character()
+        written, first = self.character(is_end=self.peek("\\v-"))
         if written:
             return written
         if self.at >= self.quoted_to and self.peek("-") and not self.peek("-]", "-["):
             if self.peek("-\\Q") or self.at + 1 == len(self.text) or ("x" in self.flags and self.peek(*_BLANK_RANGES)):
                 self.refuse(self.at, '"-" before a quotation or a blank', "Write the end of the range.")
             self.at += 1
-            written, last = self.character()
+            written, last = self.character(is_end=True)
             if written or last < first:
                 self.wrong(f"a range that goes backwards before {self.at}")
             return self.cased(first, last)
         return self.cased(first, first)
 
-    def character(self) -> tuple[str, str]:
-        """Take a character of a class, or an escape; return the class that it is, or the character."""
+    def character(self, *, is_end: bool) -> tuple[str, str]:
+        r"""Take a character of a class, or an escape; return the class that it is, or the character.
+
+        Of a range `\v` is one end, as before Java 8, and elsewhere a class.
+        """
         if self.at < self.quoted_to:
             char = self.next()
             if self.at == self.quoted_to:
                 self.end_of_quote()
             return "", char
+        if is_end and self.take("\\v"):
+            return "", "\v"
         return self.class_escape() if self.peek("\\") else ("", self.next())
 
 

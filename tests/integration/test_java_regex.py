@@ -11,7 +11,9 @@ from tests.java_regex import java_regex, table
 
 pytestmark = pytest.mark.spark  # for its py4j and a JVM
 
-EXAMPLES = 500  # patterns, each with ten names
+# Patterns, each with ten names. Always the same ones, or a run would fail for what nobody changed; others with
+# --hypothesis-seed and this at thousands, as after each change of the grammar.
+EXAMPLES = 500
 
 characters = st.sampled_from([*"abAB1_.-&k", r"\.", r"\-", r"\Q.-\E", r"\x61", r"\t", "é"])
 escapes = st.sampled_from(
@@ -61,7 +63,7 @@ def java():
         yield matched
 
 
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=EXAMPLES, derandomize=True)
 @given(pattern=expressions, given_names=st.lists(names, min_size=10, max_size=10, unique=True))
 def test_whatever_is_taken_matches_what_java_matches(java, pattern, given_names):
     try:
