@@ -34,14 +34,12 @@ from mirror.lag.poller import Poller
 from mirror.lag.polling import Polling
 from mirror.model.slot_ownership import Layout
 from mirror.runtime.clock import Clock
-from mirror.runtime.java import cache_folder, java
 from mirror.runtime.restarts import Restarts
 from mirror.runtime.signals import on_signals
 from mirror.runtime.state_folder import MOST_HERE, StateFolder
-from mirror.spark.class_archive import ClassArchive
 from mirror.spark.plans import Plans
 from mirror.spark.queries import OBSERVED, OBSERVED_CHECKPOINTS, CheckpointStream, Lanes
-from mirror.spark.session import Spark
+from mirror.spark.session import Spark, class_archive
 from mirror.switching.drills import Drills
 
 log = logging.getLogger("mirror")
@@ -103,7 +101,7 @@ class Appliance:
             self._begin()
             stack.callback(self._memberships.end)
             self._memberships.start()
-            archive = ClassArchive(cache_folder(), java())
+            archive = class_archive()
             spark = Spark.start(mirror.spark, archive, tasks=mirror.lanes * mirror.slots + SPARE_TASKS)
             stack.callback(spark.close)
             self._on_signals()  # after Spark, which installs a handler of its own

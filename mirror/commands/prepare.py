@@ -20,11 +20,11 @@ def declare(parser: ArgumentParser) -> None:
 
 def run(parsed: Namespace) -> int:
     """Write the archive where there is none; return the exit code."""
-    from mirror.runtime.java import cache_folder, java
-    from mirror.spark.class_archive import ClassArchive
+    from mirror.runtime.java import cache_folder
     from mirror.spark.rehearsal import write_archive
+    from mirror.spark.session import class_archive
 
-    archive = ClassArchive(cache_folder(), java(), is_asked_for=True)
+    archive = class_archive(is_asked_for=True)
     if not archive.is_there:
         print("writing the class archive of Spark's JVM, about twenty seconds ...", flush=True)
         write_archive(archive)

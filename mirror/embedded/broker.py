@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -70,6 +70,7 @@ class Broker:
         controller_port: int | None = None,
         node: int = 2,
         version: str = jars.KAFKA_VERSION,
+        jvm_options: Sequence[str] = (),
     ) -> None:
         self.name = name
         self.data_dir = data_dir
@@ -79,6 +80,7 @@ class Broker:
         self._detached = detached
         self._node = node
         self._version = version
+        self._jvm_options = jvm_options
         self._controller_port = controller_port  # of the broker whose cluster this one joins
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -95,6 +97,7 @@ class Broker:
         joins: Broker | None = None,
         node: int = 2,
         version: str = jars.KAFKA_VERSION,
+        jvm_options: Sequence[str] = (),
     ) -> Self:
         """Start a broker and return when it answers a metadata request.
 
@@ -110,6 +113,7 @@ class Broker:
             joins: Become a node of this broker's cluster, which keeps the controller, instead of a cluster of its own.
             node: The node's id then.
             version: Kafka's.
+            jvm_options: Of Java, beside ours.
 
         Raises:
             ClusterUnavailable: It ended or did not answer in time; the message has the end of its log.
@@ -129,6 +133,7 @@ class Broker:
             controller_port=joins.controller_port if joins else None,
             node=node,
             version=version,
+            jvm_options=jvm_options,
         )
         broker._write_config(overrides or {})
         if cluster_id is None:
@@ -231,7 +236,11 @@ class Broker:
             raise ClusterUnavailable(f"{self.name}: its storage could not be formatted:\n{done.stdout.strip()}")
 
     def _launch(self) -> None:
-        command = [*_java(self._heap, self._version), "kafka.Kafka", str(self.data_dir / "server.properties")]
+        command = [
+            *_java(self._heap, self._version, self._jvm_options),
+            "kafka.Kafka",
+            str(self.data_dir / "server.properties"),
+        ]
         if not self._detached and sys.platform == "linux":
             command = [sys.executable, "-I", "-S", "-c", _TIED_TO_PARENT, str(os.getpid()), *command]
         with self.log.open("ab") as log:
@@ -331,9 +340,13 @@ def _defaults(data: Path, port: int, controller_port: int) -> dict[str, str]:
     }
 
 
-def _java(heap: str, version: str) -> list[str]:
+def _java(heap: str, version: str, more: Sequence[str] = ()) -> list[str]:
     """Return the start of a Java command: small, and quiet on the console below WARN."""
-    options = [f"-Xmx{heap}", "-XX:+UseSerialGC"]
+    options = [
+        f"-Xmx{heap}",
+        "-XX:+UseSerialGC",
+        *(more or filter(None, [jars.class_archive(version=version).use_option()])),
+    ]
     if heap != LARGE_HEAP:
         options.append("-XX:TieredStopAtLevel=1")  # half the CPU time of a broker that is started, or does little
     return [

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from mirror.errors import MirrorError
+from mirror.runtime.class_archive import ClassArchive
 from mirror.runtime.java import cache_folder, java
 
 KAFKA_VERSION = "4.1.1"
@@ -53,6 +54,12 @@ def resolve(progress: Progress = print, *, version: str = KAFKA_VERSION) -> Path
         if not folder.is_dir():  # another process may have fetched them while we waited
             _fetch(folder, progress, version)
     return folder
+
+
+def class_archive(*, version: str = KAFKA_VERSION, is_asked_for: bool = False) -> ClassArchive:
+    """Return the class archive of a broker, which is used where somebody had it written."""
+    jars = cache_folder() / f"kafka-{version}"
+    return ClassArchive(cache_folder(), java(), f"kafka-{version}", jars, is_asked_for=is_asked_for)
 
 
 def classpath(folder: Path) -> str:

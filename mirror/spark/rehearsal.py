@@ -8,8 +8,8 @@ from pathlib import Path
 
 from metrics.listener import MirrorQueryListener
 from metrics.recorder import Recorder
+from mirror.runtime.class_archive import ClassArchive
 from mirror.runtime.state_folder import StateFolder
-from mirror.spark.class_archive import ClassArchive
 from mirror.spark.plan_file import Plan, write_plan
 from mirror.spark.queries import CheckpointStream, Lanes
 from mirror.spark.session import Spark

@@ -11,14 +11,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pyspark
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from mirror.errors import SettingsError
+from mirror.runtime.class_archive import ClassArchive
+from mirror.runtime.java import cache_folder, java
 from mirror.spark.checkpoint_source import CheckpointSource
-from mirror.spark.class_archive import ClassArchive
 from mirror.spark.replication_source import ReplicationSource
 
 _JVM_OPTIONS = "spark.driver.extraJavaOptions"
@@ -43,6 +45,13 @@ _DEFAULTS = {
 _HERE = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _ON_A_CLUSTER = {"spark.executor.memory": "512m", "spark.executor.extraJavaOptions": "-XX:+UseSerialGC"}
 CORES_WITHIN_S = 60.0
+_PYTHON = Path(__file__).with_name("python.sh")
+
+
+def class_archive(*, is_asked_for: bool = False) -> ClassArchive:
+    """Return the class archive of the Spark and the Java in use."""
+    jars = Path(pyspark.__file__).parent / "jars"
+    return ClassArchive(cache_folder(), java(), f"spark-{pyspark.__version__}", jars, is_asked_for=is_asked_for)
 
 
 class Spark:
@@ -99,7 +108,7 @@ class Spark:
 
 def _prepare_environment(*, is_here: bool) -> None:
     """Set what Spark's JVM and its Python processes are to find."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = str(_PYTHON) if is_here and os.access(_PYTHON, os.X_OK) else sys.executable
     # Two Python processes would look for data sources in installed packages; Spark leaves that out without this Python.
     os.environ["PYSPARK_DRIVER_PYTHON"] = "no-search-for-data-sources"
     root = str(Path(__file__).resolve().parents[2])
@@ -107,6 +116,10 @@ def _prepare_environment(*, is_here: bool) -> None:
     if root not in paths:  # the workers import what we imported, from where we did
         os.environ["PYTHONPATH"] = os.pathsep.join([root, *filter(None, paths)])
     if is_here:
+        os.environ["KAFKA_MIRROR_PYTHON"], os.environ["KAFKA_MIRROR_PYTHONPATH"] = (
+            sys.executable,
+            os.environ["PYTHONPATH"],
+        )
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
 

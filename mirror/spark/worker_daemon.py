@@ -1,7 +1,7 @@
 """Run Spark's Python daemon, with what the workers need loaded before it forks them, so that they share it.
 
-Spark starts it as `python -m mirror.spark.worker_daemon WORKER_MODULE` (spark.python.daemon.module), one daemon
-for each worker module: those that only plan need no Kafka client.
+Spark starts it as `python -m mirror.spark.worker_daemon pyspark.worker` (spark.python.daemon.module). What only plans has
+Spark's own daemon.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ if __name__ == "__main__":
     leave_out_pandas()
     importlib.import_module("mirror.spark.replication_source")
     importlib.import_module(sys.argv[1])
-    if sys.argv[1] == "pyspark.worker":
-        importlib.import_module("mirror.replication.worker")
+    importlib.import_module("mirror.replication.worker")
     gc.collect()
     gc.freeze()  # a collection in a fork would touch, and so copy, every page they share
     daemon = importlib.import_module("pyspark.daemon")

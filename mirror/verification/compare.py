@@ -22,10 +22,8 @@ from mirror.kafka.log_reader import TooMuchError, read_batches
 from mirror.lag.cluster_offsets import log_starts
 from mirror.model.flow_plan import Assigned, FlowPlan, Key
 from mirror.model.record_batches import CorruptBatch
-from mirror.runtime.java import cache_folder, java
 from mirror.runtime.logs import in_words
-from mirror.spark.class_archive import ClassArchive
-from mirror.spark.session import Spark
+from mirror.spark.session import Spark, class_archive
 from mirror.verification.pieces import Finding, Piece, Scope, compared
 
 PIECES_PER_TASK = 4
@@ -70,7 +68,7 @@ class Comparer:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._archive = ClassArchive(cache_folder(), java())
+        self._archive = class_archive()
         self._slots = settings.mirror.slots
 
     def __enter__(self) -> Self:

@@ -87,7 +87,7 @@ def count_of(page: Page) -> str:
 
 
 def shows(page: Page, text: str) -> None:
-    expect(page.get_by_text(text, exact=False).first).to_be_visible(timeout=30_000)
+    expect(page.get_by_text(text, exact=False).first).to_be_visible(timeout=120_000)
 
 
 def test_an_address_chooses_and_choosing_changes_the_address(app, page):
@@ -182,7 +182,7 @@ def test_axe_finds_no_fault_of_wcag_a_or_aa(app, chromium, name, scheme):
     page = context.new_page()
     query = "?group=shop&topic=browser-orders&partition=0" if name in ("topic", "partition") else ""
     page.goto(f"{app}/{name}{query}")
-    page.get_by_role("heading", level=1).wait_for(timeout=30_000)
+    page.get_by_role("heading", level=1).wait_for(timeout=120_000)
     time.sleep(2)  # what fades in has no colour of its own yet
     options = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}
     found = Axe().run(page, options=options).response["violations"]

@@ -207,9 +207,9 @@ def test_the_inspector_tells_no_page_and_no_browser_a_secret(primary, backup, pa
             )
             for name in PAGES:
                 page.goto(f"{address}/{name}?topic={topic}&partition=0")
-                page.get_by_role("heading", level=1).wait_for(timeout=30_000)
+                page.get_by_role("heading", level=1).wait_for(timeout=120_000)
                 if name == PAGES[0]:  # the others come with what it has waited for
-                    page.get_by_text("this page only reads").wait_for(timeout=60_000)
+                    page.get_by_text("this page only reads").wait_for(timeout=120_000)
                 sent.append(page.content())
         everything = "".join(sent)
         assert ("primary answers" if folder == "in" else "invalid credentials") in everything

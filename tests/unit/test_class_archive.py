@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from mirror.spark.class_archive import ABANDONED_S, ClassArchive
+from mirror.runtime.class_archive import ABANDONED_S, ClassArchive
 
 
 def a_java(folder: Path) -> str:
@@ -19,39 +19,43 @@ def a_java(folder: Path) -> str:
     return str(program)
 
 
+def archive_in(cache: Path, java: str, *, is_asked_for: bool = False) -> ClassArchive:
+    return ClassArchive(cache, java, "spark-1.0", Path("jars"), is_asked_for=is_asked_for)
+
+
 def written(option: str) -> Path:
     return Path(option.split()[0].partition("=")[2])
 
 
 def test_the_first_run_writes_it_and_the_second_uses_it(tmp_path):
     java, cache = a_java(tmp_path), tmp_path / "cache"
-    first = ClassArchive(cache, java)
+    first = archive_in(cache, java)
     option = first.jvm_option()
     assert option.startswith("-XX:ArchiveClassesAtExit=")
     written(option).write_text("classes")
-    assert ClassArchive(cache, java).jvm_option() == "", "not used before it is kept"
+    assert archive_in(cache, java).jvm_option() == "", "not used before it is kept"
     first.keep()
-    assert ClassArchive(cache, java).jvm_option() == f"-XX:SharedArchiveFile={next(cache.glob('*.jsa'))}"
+    assert archive_in(cache, java).jvm_option() == f"-XX:SharedArchiveFile={next(cache.glob('*.jsa'))}"
 
 
 def test_what_was_not_written_in_time_is_not_tried_again_at_each_start(tmp_path):
     """On a machine with too much to do each start would write one, each end wait for it, and nobody keep it."""
     java, cache = a_java(tmp_path), tmp_path / "cache"
-    late = written(ClassArchive(cache, java).jvm_option())
+    late = written(archive_in(cache, java).jvm_option())
     late.write_text("half of the classes")
-    assert ClassArchive(cache, java).jvm_option() == ""
-    assert ClassArchive(cache, java, is_asked_for=True).jvm_option().startswith("-XX:ArchiveClassesAtExit=")
+    assert archive_in(cache, java).jvm_option() == ""
+    assert archive_in(cache, java, is_asked_for=True).jvm_option().startswith("-XX:ArchiveClassesAtExit=")
     os.utime(late, (time.time() - ABANDONED_S - 1,) * 2)
-    assert ClassArchive(cache, java).jvm_option().startswith("-XX:ArchiveClassesAtExit=")
+    assert archive_in(cache, java).jvm_option().startswith("-XX:ArchiveClassesAtExit=")
 
 
 def test_another_java_gets_another(tmp_path):
     java, cache = a_java(tmp_path), tmp_path / "cache"
-    first = ClassArchive(cache, java)
+    first = archive_in(cache, java)
     written(first.jvm_option()).write_text("classes")
     first.keep()
     os.utime(tmp_path / "jdk" / "lib" / "modules", (1, 1))
-    assert ClassArchive(cache, java).jvm_option().startswith("-XX:ArchiveClassesAtExit=")
+    assert archive_in(cache, java).jvm_option().startswith("-XX:ArchiveClassesAtExit=")
 
 
 def test_what_killed_runs_left_is_removed(tmp_path):
@@ -59,13 +63,13 @@ def test_what_killed_runs_left_is_removed(tmp_path):
     old.touch()
     new.touch()
     os.utime(old, (time.time() - ABANDONED_S - 1,) * 2)
-    ClassArchive(tmp_path, "/usr/bin/java").jvm_option()
+    archive_in(tmp_path, "/usr/bin/java").jvm_option()
     assert not old.exists()
     assert new.exists()
 
 
 def test_it_does_without_where_it_cannot_be_kept(tmp_path):
     (tmp_path / "file").touch()
-    archive = ClassArchive(tmp_path / "file" / "cache", "/usr/bin/java")
+    archive = archive_in(tmp_path / "file" / "cache", "/usr/bin/java")
     assert archive.jvm_option() == ""
     archive.keep()  # nothing was written; nothing to keep, and no error

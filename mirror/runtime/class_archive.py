@@ -1,8 +1,8 @@
-"""Keep the class-data archive of Spark's JVM: it starts in half the time when 200 jars need not be read.
+"""Keep the class-data archive of a JVM: it starts in half the time when its jars need not be read.
 
 The first run that finds none has its JVM write one when it ends; later runs map it. Where that does not come to its end in
 time, as on a machine with too much to do, it is tried again an hour later: it costs more than it saves once. The file's name
-says which Java and which Spark it belongs to, so that an upgrade makes a new one, and the JVM itself ignores an archive that
+says which Java and which jars it belongs to, so that an upgrade makes a new one, and the JVM itself ignores an archive that
 is not its own.
 """
 
@@ -13,20 +13,26 @@ import os
 import time
 from pathlib import Path
 
-import pyspark
-
 JVM_END_S = 20.0  # how long a stop waits for the JVM, which writes the archive at its end
 ASKED_FOR_S = 300.0  # the same, where that is all that is wanted
 ABANDONED_S = 3600.0  # a partial file this old belongs to a process that was killed, or had too little time
 
 
 class ClassArchive:
-    """One archive in `folder`, for the Java program and the Spark in use."""
+    """One archive in a folder, for a Java program and the jars of one program."""
 
-    def __init__(self, folder: Path, java: str, *, is_asked_for: bool = False) -> None:
-        """Take where archives are, and the Java; `is_asked_for`: write it also where another try is not an hour ago."""
+    def __init__(self, folder: Path, java: str, name: str, jars: Path, *, is_asked_for: bool = False) -> None:
+        """Take what it is of.
+
+        Args:
+            folder: Where archives are.
+            java: The Java program.
+            name: What its file is called after: the program of the jars, with its version.
+            jars: Their folder.
+            is_asked_for: Write it also where another try is not an hour ago.
+        """
         self._is_asked_for = is_asked_for
-        self._path = folder / f"spark-{pyspark.__version__}-{_fingerprint(java)}.jsa"
+        self._path = folder / f"{name}-{_fingerprint(java, jars)}.jsa"
         self._partial = self._path.with_suffix(f".{os.getpid()}.partial")
 
     @property
@@ -39,13 +45,17 @@ class ClassArchive:
         """True when later starts map it."""
         return self._path.is_file()
 
+    def use_option(self) -> str:
+        """Return the option that uses the archive, "" where there is none."""
+        return f"-XX:SharedArchiveFile={self._path}" if self.is_there else ""
+
     def jvm_option(self) -> str:
-        """Return the option that uses the archive, or has it written; "" where its folder cannot be written."""
-        if self.is_there:
-            return f"-XX:SharedArchiveFile={self._path}"
+        """Return the options that use the archive, or have it written; "" where its folder cannot be written."""
+        if option := self.use_option():
+            return option
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            for other in self._path.parent.glob("spark-*.partial"):
+            for other in self._path.parent.glob("*.partial"):
                 if time.time() - other.stat().st_mtime > ABANDONED_S:
                     other.unlink(missing_ok=True)
             is_tried = any(self._path.parent.glob(f"{self._path.stem}.*.partial"))
@@ -62,11 +72,10 @@ class ClassArchive:
             self._partial.replace(self._path)
 
 
-def _fingerprint(java: str) -> str:
+def _fingerprint(java: str, jars: Path) -> str:
     """Return a short name for this Java and these jars; both are refused by the JVM when they changed in place."""
     program = Path(java).resolve()
     modules = program.parents[1] / "lib" / "modules"
     stamp = modules.stat().st_mtime_ns if modules.is_file() else 0
-    jars = Path(pyspark.__file__).parent / "jars"
     installed = jars.stat().st_mtime_ns if jars.is_dir() else 0  # installed again at the same place
     return hashlib.sha256(f"{program} {stamp} {jars} {installed}".encode()).hexdigest()[:12]
