@@ -12,6 +12,7 @@ from mirror.flows.sync import acl_changes, config_changes
 from mirror.kafka.log_dirs import LogDirsUnknown, log_dirs
 from mirror.lag.cluster_offsets import positions_by_remote
 from mirror.model.flow_plan import FlowPlan
+from mirror.model.reports import GOES_ROUND
 from mirror.policy.topic_acls import ANY_TOPIC
 from mirror.policy.topic_configs import Change, described
 
@@ -47,6 +48,8 @@ def plan_text(settings: Settings) -> str:
 def _flow_text(state: FlowState) -> str:
     flow = state.flow
     existing = state.target.topics()
+    state.target_ids = {name: topic.topic_id for name, topic in existing.items()}
+    state.follow_upstream()
     group = FlowPlan(
         source=flow.source.alias, target=flow.target.alias, tasks_max=1, consumer={}, producer={}, partitions=()
     ).group
@@ -68,6 +71,8 @@ def _flow_text(state: FlowState) -> str:
             for number in range(want)
         )
         lines.append(f"  {topic.source.name:<{width}} -> {topic.remote} ({action}; partition@start {starts})")
+        if topic.source.name in state.going_round:
+            lines.append(f"  {'':<{width}}    paused: {GOES_ROUND}")
         if topic.remote in changes:
             lines.append(f"  {'':<{width}}    settings that change: {described(changes[topic.remote])}")
     lines += _acl_lines(state)

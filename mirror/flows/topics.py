@@ -199,6 +199,8 @@ def flow_plan(
     *,
     first: Collection[tuple[str, int]] | None = None,
     remote_ids: Mapping[str, str] = MappingProxyType({}),
+    upstream: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+    going_round: Collection[str] = (),
 ) -> FlowPlan:
     """Return the flow's topic-partitions that have a counterpart on the target.
 
@@ -208,6 +210,8 @@ def flow_plan(
         remote_partitions: Partitions of each topic on the target.
         first: Topic-partitions of the source that were there when the flow began; None when it begins now.
         remote_ids: Ids of the topics on the target, as far as they are known.
+        upstream: Ids of the topics that a source topic's records came from.
+        going_round: Topics of the source whose records came from the target.
     """
 
     def spread_over(topic: Matched) -> int:
@@ -223,6 +227,8 @@ def flow_plan(
             is_late=first is not None and (topic.source.name, partition) not in first,
             spread_over=spread_over(topic),
             remote_id=remote_ids.get(topic.remote, ""),
+            upstream=upstream.get(topic.source.name, ()),
+            goes_round=topic.source.name in going_round,
         )
         for topic in topics
         for partition in range(_replicated(topic, remote_partitions, is_spread=spread_over(topic) > 0))

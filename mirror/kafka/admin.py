@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition, Uuid
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -60,7 +60,7 @@ class Topic:
     """A topic as its cluster describes it."""
 
     name: str
-    topic_id: str
+    topic_id: str  # "" where brokers have none
     partitions: int
 
 
@@ -108,7 +108,7 @@ class Admin:
         bound_s = min(within_s, self._timeout_s)
         described = self._clients.admin.describe_topics(TopicCollection(asked), request_timeout=bound_s)
         return {
-            name: Topic(name=name, topic_id=str(found.topic_id), partitions=len(found.partitions))
+            name: Topic(name=name, topic_id=_id(found.topic_id), partitions=len(found.partitions))
             for name, found in self._shown(described, _NOT_SHOWN).items()
         }
 
@@ -359,6 +359,12 @@ class Admin:
             return future.result()
         except KafkaException as error:
             raise self._clients.unavailable(error) from error
+
+
+def _id(found: Uuid) -> str:
+    """Return a topic's id, "" of one that has none: brokers before 2.8 say zero."""
+    text = str(found)
+    return text if text.strip("A") else ""
 
 
 def _binding(kind: type[Binding], acl: Acl) -> Binding:

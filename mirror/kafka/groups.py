@@ -109,7 +109,7 @@ class Groups:
         """Return the groups that are wanted, with their offsets, or as HIDDEN; raises what the client raises."""
         client = await Client.opened(client_options(self._java_options))
         try:
-            found = {name for name, kind in await patiently(lambda: _listed(client)) if kind in kinds}
+            found = {name for name, kind in await patiently(lambda: listed(client)) if kind in kinds}
             turns = asyncio.Semaphore(AT_ONCE)
 
             async def one(name: str) -> Group:
@@ -121,7 +121,7 @@ class Groups:
             await client.close()
 
 
-async def _listed(client: Client) -> list[tuple[str, str]]:
+async def listed(client: Client) -> list[tuple[str, str]]:
     """Return name and protocol type of every group; each broker knows those that it coordinates."""
     answers = await asyncio.gather(*(client.ask(node, _list_groups()) for node in client.metadata.brokers))
     for answer in answers:

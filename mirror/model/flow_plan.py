@@ -32,6 +32,8 @@ class Assigned(NamedTuple):
 
     `is_late`: it appeared after the flow had begun, so it is replicated from its begin wherever the others began.
     `spread_over`: partitions of a remote topic that has another number of them than the source; 0 where both have the same.
+    `upstream`: ids of the topics that its records came from. `goes_round`: one of these is on the target, and it is not
+    replicated: its records would go round in a loop.
     """
 
     topic: str
@@ -41,6 +43,8 @@ class Assigned(NamedTuple):
     is_late: bool = False
     spread_over: int = 0
     remote_id: str = ""
+    upstream: tuple[str, ...] = ()
+    goes_round: bool = False
 
     @property
     def key(self) -> Key:

@@ -12,6 +12,7 @@ _UNTIL = "until="
 _IN_SYNC = "in-sync="
 _SEQUENCE = "seq="
 _EPOCH = "epoch="
+_UPSTREAM = "from="
 
 
 class PositionMetadata(NamedTuple):
@@ -21,6 +22,7 @@ class PositionMetadata(NamedTuple):
     batch was sent whose outcome is not known, and may come into the log until then (epoch ms); 0: there is none. `in_sync`:
     with so many replicas in sync the target appended nothing; None: it appends, as far as is known. `sequence`: the number of
     the next batch; None: there is none yet. `epoch`: that of the source's leader that appended the record before the position.
+    `upstream`: ids of the topics that the source's records came from, over any number of clusters (mirror.flows.upstream).
     """
 
     ids: str
@@ -29,6 +31,7 @@ class PositionMetadata(NamedTuple):
     in_sync: int | None = None
     sequence: NextSequence | None = None
     epoch: int = UNKNOWN
+    upstream: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         marks = [f"{_UNTIL}{self.until_ms}"] if self.until_ms else []
@@ -38,6 +41,8 @@ class PositionMetadata(NamedTuple):
             marks.append(f"{_SEQUENCE}{self.sequence}")
         if self.epoch != UNKNOWN:
             marks.append(f"{_EPOCH}{self.epoch}")
+        if self.upstream:
+            marks.append(f"{_UPSTREAM}{','.join(self.upstream)}")
         if marks:
             return " ".join([self.ids, self.tail or _NO_TAIL, *marks])
         return f"{self.ids} {self.tail}".rstrip()
@@ -49,6 +54,7 @@ class PositionMetadata(NamedTuple):
         tail, *marks = rest.split(" ")
         values = {mark.partition("=")[0]: mark.partition("=")[2] for mark in marks}
         until, in_sync, epoch = values.get("until", ""), values.get("in-sync", ""), values.get("epoch", "")
+        upstream = values.get("from", "")
         return cls(
             ids,
             "" if tail == _NO_TAIL else tail,
@@ -56,4 +62,5 @@ class PositionMetadata(NamedTuple):
             int(in_sync) if in_sync.isdecimal() else None,
             NextSequence.parse(values.get("seq", "")),
             int(epoch) if epoch.isdecimal() else UNKNOWN,
+            tuple(upstream.split(",")) if upstream else (),
         )

@@ -74,7 +74,7 @@ def placed(
         start = EARLIEST if from_earliest or assigned.is_late else LATEST
         return Partition(assigned, start=start, ids=str(now), identity=Identity.UNVERIFIED)
     offset, metadata = committed
-    ids, tail, until_ms, in_sync, sequence, epoch = PositionMetadata.parse(metadata)
+    ids, tail, until_ms, in_sync, sequence, epoch, _ = PositionMetadata.parse(metadata)
     known = TopicIds.parse(ids)
     partition = Partition(
         assigned,

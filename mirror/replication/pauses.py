@@ -11,7 +11,7 @@ from mirror.kafka.producer import NotAppendedError, UncertainError
 from mirror.kafka.target import Target
 from mirror.model.gaps import Cause, Effect
 from mirror.model.paused_topics import Paused
-from mirror.model.reports import ABSENT
+from mirror.model.reports import ABSENT, GOES_ROUND
 from mirror.policy.java_regex import JavaPattern, SlowPattern
 from mirror.replication import logged_reasons
 from mirror.replication.partition import Partition, Pause
@@ -51,6 +51,9 @@ class Pauses:
         self._at_standstill = {p for p in partitions if p.in_sync is not None and p.pause is Pause.NONE}
         for partition in self._at_standstill:
             partition.paused(Pause.STANDSTILL, STANDS_STILL)
+        for partition in partitions:
+            if partition.assigned.goes_round:
+                self.until_next_window(partition, GOES_ROUND)
 
     def follow(self, paused: Paused) -> None:
         """Pause the topics that an operator wants paused, and resume the others; batches already sent still arrive."""

@@ -101,6 +101,7 @@ class PositionCommits:
                     partition.in_sync,
                     partition.sequence,
                     partition.epochs.at(partition.acked),
+                    assigned.upstream,
                 )
                 offsets[assigned.remote_topic, assigned.partition] = (partition.acked, str(metadata))
                 written.append(PendingPosition(partition, partition.acked, partition.committed, partition.sequence))

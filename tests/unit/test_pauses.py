@@ -13,6 +13,7 @@ from mirror.kafka.errors import BrokerError, ErrorCode
 from mirror.kafka.producer import NotAppendedError
 from mirror.model.flow_plan import Assigned
 from mirror.model.paused_topics import REASON, Paused
+from mirror.model.reports import GOES_ROUND
 from mirror.policy.java_regex import JavaPattern, SlowPattern
 from mirror.replication import logged_reasons
 from mirror.replication.partition import Identity, Partition, Pause
@@ -249,3 +250,12 @@ def test_a_topic_is_in_question_while_a_cluster_does_not_show_it_or_shows_anothe
         assert not gone.is_topic_in_question
 
     played(scene, gone, replaced, refused)
+
+
+def test_what_would_go_round_in_a_loop_is_paused_for_the_window_and_goes_on_in_another_when_it_does_not():
+    back, other = partition("back"), partition("other")
+    back.assigned = back.assigned._replace(goes_round=True)
+    played(lambda pauses, _: pauses.end_standstills(), back, other)
+    assert (back.pause, back.reason, back.has_room(1e12)) == (Pause.NEXT_WINDOW, GOES_ROUND, False)
+    assert (back.position, back.acked) == (3, 3)
+    assert (other.pause, other.reason) == (Pause.NONE, "")

@@ -1,0 +1,167 @@
+"""Find out from which topics the records of a source's topics came: the mirrors that brought them keep that with their positions.
+
+A mirror keeps a group of positions on its target, `mirror.A->B`, with the ids of the topics on both sides
+(mirror.policy.recreated). On a source these groups are those of the mirrors that write to it, whatever they call the clusters.
+Ids are unique among clusters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from functools import partial
+from typing import NamedTuple
+
+from mirror.config.clients import ClientOptions, client_options
+from mirror.config.settings import Flow
+from mirror.flows.stored_positions import Position, is_served
+from mirror.kafka.admin import Topic
+from mirror.kafka.client import Client
+from mirror.kafka.group_offsets import GroupOffsets, patiently
+from mirror.kafka.groups import listed
+from mirror.kafka.internal_topics import answered
+from mirror.model.flow_plan import LEASE_TOPIC, OFFSET_MAP_TOPIC, Key, is_own_group
+from mirror.model.paused_topics import Paused
+from mirror.model.position_metadata import PositionMetadata
+from mirror.model.slot_ownership import Layout, layout_key
+from mirror.policy.java_regex import SlowPattern
+from mirror.policy.recreated import TopicIds
+from mirror.runtime.clock import now_ms
+
+MOST_IDS = 16  # of a topic: they are kept with each of its positions
+
+Positions = Mapping[Key, Position]
+
+
+class Upstream(NamedTuple):
+    """Where the records of a topic came from, over any number of clusters.
+
+    `live`: ids of the topics that some mirror brings them from now. `resting`: of those that a mirror brought them from that
+    does not run, or has the topic paused. `progress`: the sum of all their positions, which grows while records come.
+    """
+
+    live: frozenset[str] = frozenset()
+    resting: frozenset[str] = frozenset()
+    progress: int = 0
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Return what is kept with the topic's positions."""
+        return tuple(sorted(self.live | self.resting))[:MOST_IDS]
+
+    def with_mirror(self, ids: Iterable[str], position: int, *, is_live: bool) -> Upstream:
+        """Return it with what one topic-partition of a mirror tells."""
+        live, resting = (self.live.union(ids), self.resting) if is_live else (self.live, self.resting.union(ids))
+        return Upstream(live, resting, self.progress + position)
+
+
+Upstreams = Mapping[str, Upstream]  # by topic
+
+
+def read_upstreams(flow: Flow, topics: Mapping[str, Topic]) -> Upstreams:
+    """Return what `upstreams_of` finds on a flow's source; raises ClusterUnavailable."""
+    options = client_options(flow.source_admin)
+    what = "which mirrors write to it cannot be read"
+    found = answered(_positions(options), cluster=flow.source.alias, what=what)
+    return upstreams_of(found, topics, now_ms=now_ms())
+
+
+def upstreams_of(mirrors: Iterable[Positions], topics: Mapping[str, Topic], *, now_ms: float) -> Upstreams:
+    """Return where the records of each topic came from, without those that nobody mirrored there. Pure.
+
+    Args:
+        mirrors: The positions of each mirror that writes to the cluster, its leases included.
+        topics: Those of the cluster, by name.
+        now_ms: Now, epoch ms.
+    """
+    found: dict[str, Upstream] = {}
+    for positions in mirrors:
+        if (source := _source(positions)) is None:
+            continue
+        runs, paused = _runs(positions, source, now_ms=now_ms), _Paused(positions, source)
+        for (name, _), at in positions.items():
+            metadata = PositionMetadata.parse(at.metadata)
+            ids = TopicIds.parse(metadata.ids)
+            topic = topics.get(name)
+            if topic is not None and ids.source and ids.target == topic.topic_id:
+                is_live = runs and not paused.has(name)
+                brought = (ids.source, *metadata.upstream)
+                found[name] = found.get(name, Upstream()).with_mirror(brought, at.offset, is_live=is_live)
+    return found
+
+
+def going_round(
+    now: Upstreams,
+    before: Upstreams | None,
+    *,
+    on_target: Collection[str],
+    so_far: Collection[str],
+    placed: Collection[str],
+) -> set[str]:
+    """Return the topics whose records came from the target: to replicate them there would send them round. Pure.
+
+    Of two mirrors that would make a loop together, the one that was there first goes on: for it a topic counts only when
+    records of it really come back. What a mirror brought that does not run any more counts until somebody has said where the
+    topic is to begin.
+
+    Args:
+        now: Where records came from.
+        before: The same, when it was looked at last; None at first.
+        on_target: Ids of the target's topics.
+        so_far: Topics that were going round then.
+        placed: Topics of which this flow has a position.
+    """
+    target, found = frozenset(on_target), set()
+    for topic, upstream in now.items():
+        was = before.get(topic, Upstream()) if before is not None else None
+        if target & upstream.live:
+            if was is None or topic in so_far or was.progress != upstream.progress:
+                found.add(topic)
+        elif target & upstream.resting and topic not in placed:
+            found.add(topic)
+    return found
+
+
+async def _positions(options: ClientOptions) -> list[Positions]:
+    client = await Client.opened(options)
+    try:
+        groups = [name for name, _ in await patiently(lambda: listed(client)) if is_own_group(name)]
+        offsets = GroupOffsets(client)
+        found = [await patiently(partial(offsets.committed, name)) for name in groups]
+    finally:
+        await client.close()
+    return [{place: Position(*at) for place, at in one.items()} for one in found]
+
+
+def _source(positions: Positions) -> str | None:
+    """Return the alias that a mirror has for its source; None where a group's offsets are no mirror's positions."""
+    begin, end = LEASE_TOPIC.split("{source}")
+    for topic, key in positions:
+        if key == layout_key() and topic.startswith(begin) and topic.endswith(end):
+            return topic[len(begin) : -len(end)]
+    return None
+
+
+def _runs(positions: Positions, source: str, *, now_ms: float) -> bool:
+    """Tell whether some process serves a mirror now."""
+    leases = LEASE_TOPIC.format(source=source)
+    layout = Layout.parse(positions[leases, layout_key()].metadata)
+    return layout is not None and is_served(positions, leases, window_ms=layout.window_ms, now_ms=now_ms)
+
+
+class _Paused:
+    """The topics that an operator of a mirror has paused, by their names on its target."""
+
+    def __init__(self, positions: Positions, source: str) -> None:
+        at = positions.get((OFFSET_MAP_TOPIC.format(source=source), 0))
+        self._pattern = Paused.parse(at.metadata).pattern() if at is not None else None
+        self._source = source
+
+    def has(self, remote: str) -> bool:
+        """Tell whether it is paused; its name on that source may be what follows the source's alias here."""
+        if self._pattern is None:
+            return False
+        names = [remote, *([remote[len(self._source) + 1 :]] if remote.startswith(self._source) else [])]
+        try:
+            return any(self._pattern.matches(name) for name in names)
+        except SlowPattern:
+            return False
