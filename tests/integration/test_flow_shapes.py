@@ -113,18 +113,45 @@ SIX_FLOWS = [
 ]
 
 
-def test_the_plan_of_the_documentations_six_clusters(topic, tmp_path):
+def test_the_documentations_six_clusters(topic, tmp_path):
     """Three data centers with two clusters each: pairs within, a mesh of the first ones between."""
     with ExitStack() as stack:
         brokers = {alias: stack.enter_context(Broker.start(alias, tmp_path / alias, heap="160m")) for alias in SIX}
-        for alias, broker in brokers.items():
-            create(broker, f"{topic}-{alias}")
+        written = {alias: put(broker, f"{topic}-{alias}", alias) for alias, broker in brokers.items()}
         create(brokers["west-1"], f"east-1.{topic}")
         servers = {alias: broker.bootstrap for alias, broker in brokers.items()}
-        file = Mesh(tmp_path, servers, SIX_FLOWS, rf".*{topic}.*").file
-        done = subprocess.run(
-            [sys.executable, "-m", "mirror.cli", "plan", str(file)], capture_output=True, text=True, check=True
-        )
+        mesh = Mesh(tmp_path, servers, SIX_FLOWS, rf".*{topic}.*")
+        the_six_are_planned(mesh.file, topic)
+        running = stack.enter_context(mesh)
+        for flow in SIX_FLOWS:
+            source, target = flow.split("->")
+            eventually(
+                lambda source=source, target=target: (
+                    values(brokers[target], f"{source}.{topic}-{source}") == written[source]
+                ),
+                within_s=90,
+                because=f"{flow} replicates",
+            )
+        # What came into the first cluster of a data center goes on into its second one, and to the other data centers.
+        for first, second in (("west-1", "west-2"), ("east-1", "east-2"), ("north-1", "north-2")):
+            others = [alias for alias in ("west-1", "east-1", "north-1") if alias != first]
+            for other in others:
+                eventually(
+                    lambda first=first, second=second, other=other: (
+                        values(brokers[second], f"{first}.{other}.{topic}-{other}") == written[other]
+                    ),
+                    within_s=60,
+                    because=f"what {other} has comes to {second}",
+                )
+        for alias in SIX:
+            assert values(brokers[alias], f"{topic}-{alias}") == written[alias], "nothing comes back"
+        assert running.stop()[0] == 0
+
+
+def the_six_are_planned(file: Path, topic: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "mirror.cli", "plan", str(file)], capture_output=True, text=True, check=True
+    )
     flows = dict(part.split(": ", 1) for part in done.stdout.split("\n\n") if part.strip())
     assert set(flows) == set(SIX_FLOWS)
     for flow, text in flows.items():

@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -185,6 +186,30 @@ def test_a_rolling_restart_that_deals_topic_partitions_out_anew_waits_for_the_la
         assert first.gauge("kafka_mirror_settings_conflict") == 0
     equal(primary, backup, topic)
     assert "waits for processes that run it with mirror.slots=2, tasks.max=4" in first.log.read_text()
+
+
+def test_exactly_once_is_turned_on_and_off_by_rolling_restarts_under_load(processes, primary, backup, topic):
+    """As Kafka's documentation has it: `preparing` everywhere, then `enabled`. Meanwhile the processes' settings race."""
+    support = "backup.exactly.once.source.support = "
+    first, second = processes.one_more(f"{support}preparing\n"), processes.one_more(f"{support}preparing\n")
+    shared(first, second)
+    with load(primary, topic, partitions=PARTITIONS):
+        flow(backup, topic)
+        for before, after in pairwise(("preparing", "enabled", "disabled")):
+            for process in (first, second):
+                process.stop()
+                process.file.write_text(process.file.read_text().replace(support + before, support + after))
+                process.start()
+                shared(first, second)
+                if process is first:
+                    eventually(
+                        lambda: second.gauge("kafka_mirror_settings_conflict") == 1,
+                        within_s=30,
+                        because="the one that is not started again yet sees other settings than its own",
+                    )
+                flow(backup, topic)
+    equal(primary, backup, topic)
+    assert "another process runs it with other settings" in second.log.read_text()
 
 
 def test_processes_of_one_file_on_one_machine_need_not_be_told_where_to_keep_their_state_and_to_serve_metrics(
