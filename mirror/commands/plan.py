@@ -49,7 +49,7 @@ def _flow_text(state: FlowState) -> str:
     flow = state.flow
     existing = state.target.topics()
     state.target_ids = {name: topic.topic_id for name, topic in existing.items()}
-    state.follow_upstream()
+    state.follow_loops()
     group = FlowPlan(
         source=flow.source.alias, target=flow.target.alias, tasks_max=1, consumer={}, producer={}, partitions=()
     ).group
@@ -71,7 +71,7 @@ def _flow_text(state: FlowState) -> str:
             for number in range(want)
         )
         lines.append(f"  {topic.source.name:<{width}} -> {topic.remote} ({action}; partition@start {starts})")
-        if topic.source.name in state.going_round:
+        if topic.source.name in state.loops.going_round:
             lines.append(f"  {'':<{width}}    paused: {GOES_ROUND}")
         if topic.remote in changes:
             lines.append(f"  {'':<{width}}    settings that change: {described(changes[topic.remote])}")

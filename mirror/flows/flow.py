@@ -9,18 +9,17 @@ from dataclasses import dataclass, field
 
 from metrics.cap import Labels
 from mirror.config.settings import Flow, Settings
-from mirror.errors import ClusterUnavailable, SettingsError
+from mirror.errors import SettingsError
+from mirror.flows.loops import Loops
 from mirror.flows.start_positions import begin, fence_unused
 from mirror.flows.stored_positions import Position, read_positions, write_positions
 from mirror.flows.topics import Matched, ensure_internal, ensure_remote, flow_plan, matched
-from mirror.flows.upstream import Upstreams, going_round, read_upstreams
 from mirror.handover.membership import Membership
 from mirror.kafka.admin import Admin, Topic
 from mirror.model.canary import is_canary
 from mirror.model.flow_plan import FlowPlan, Key
 from mirror.model.slot_ownership import slots_of_lease_topic
 from mirror.policy.recreated import OnRecreated, TopicIds
-from mirror.runtime.logs import some
 
 log = logging.getLogger("mirror")
 
@@ -77,10 +76,11 @@ class FlowState:
     membership: Membership | None = None
     acl_objections: set[str] = field(default_factory=set)  # those of the last time, logged already
     target_ids: dict[str, str] = field(default_factory=dict)  # of all topics on the target, by name
-    upstreams: Upstreams | None = None  # of the source's topics, as they were read last; None: not yet
-    upstream_unknown: str = ""  # why they could not be read, as it was logged last
-    going_round: set[str] = field(default_factory=set)  # topics whose records came from the target
-    upstream_due: Due = field(default_factory=Due)
+    loops_due: Due = field(default_factory=Due)
+    loops: Loops = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.loops = Loops(self.flow)
 
     @property
     def name(self) -> tuple[str, str]:
@@ -135,58 +135,37 @@ class FlowState:
         if flow.on_recreated is not OnRecreated.RESTART:
             self._put_back(gone - stopped | replaced, last_position)
         self.target_ids = {name: topic.topic_id for name, topic in on_target.items()}
-        self.follow_upstream()
+        if not self.loops.knows(self._matched):
+            self._look_for_loops()
+        self.plan = self._made_plan()
         return self.plan != before
 
-    def follow_upstream(self) -> bool:
-        """Look which topics would go round in a loop, and return whether the plan is another one by that.
+    def follow_loops(self) -> bool:
+        """Look again which topics would go round in a loop, and return whether the plan is another one by that."""
+        before = self.plan
+        self._look_for_loops()
+        self.plan = self._made_plan()
+        return self.plan != before
 
-        They are in the plan, and not replicated. Where a cluster does not tell, what was found last is taken for true.
-        """
-        before, so_far = self.plan, self.going_round
-        try:
-            self._look_upstream()
-            self.upstream_unknown = ""
-        except ClusterUnavailable as error:
-            if self.upstream_unknown != str(error):
-                log.warning("%s: whether topics go round in a loop is not known: %s", self.flow.name, error)
-            self.upstream_unknown = str(error)
-        self.plan = flow_plan(
+    def _look_for_loops(self) -> None:
+        remote = {topic.source.name: topic.remote for topic in self.topics}
+        self.loops.look(self._matched, remote=remote, on_target=self.target_ids.values())
+
+    @property
+    def _matched(self) -> dict[str, Topic]:
+        return {topic.source.name: topic.source for topic in self.topics}
+
+    def _made_plan(self) -> FlowPlan:
+        """Return the plan by what is known; topics that would go round are in it, and not replicated."""
+        return flow_plan(
             self.flow,
             self.topics,
             self.remote,
             first=self.first,
             remote_ids=self.target_ids,
-            upstream={topic: upstream.ids for topic, upstream in (self.upstreams or {}).items()},
-            going_round=self.going_round,
+            upstream=self.loops.upstream,
+            going_round=self.loops.going_round,
         )
-        self._say_what_goes_round(so_far)
-        return self.plan != before
-
-    def _look_upstream(self) -> None:
-        found = read_upstreams(self.flow, {topic.source.name: topic.source for topic in self.topics})
-        on_target = set(self.target_ids.values())
-        placed: set[str] = set()
-        if any(upstream.resting & on_target for upstream in found.values()):
-            positions = read_positions(self.flow, flow_plan(self.flow, [], {}).group)
-            placed = {topic.source.name for topic in self.topics if any(topic.remote == name for name, _ in positions)}
-        self.going_round = going_round(
-            found, self.upstreams, on_target=on_target, so_far=self.going_round, placed=placed
-        )
-        self.upstreams = found
-
-    def _say_what_goes_round(self, before: set[str]) -> None:
-        name, target = self.flow.name, self.flow.target.alias
-        if found := sorted(self.going_round - before):
-            log.error(
-                "%s: not replicated, because another mirror has brought their records from %s, and they would go round in a "
-                "loop: %s. Stop that mirror, and say where they are to begin (kafka-mirror positions), if they are to go back.",
-                name,
-                target,
-                some(found),
-            )
-        if ended := sorted(before - self.going_round):
-            log.info("%s: replicated again, no mirror brings them from %s now: %s", name, target, some(ended))
 
     def _count_matching(self, topics: int) -> None:
         """Count the topics that match, and say, once until it changes, that none does: it may be a slip of the settings."""

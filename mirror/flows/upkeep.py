@@ -19,7 +19,7 @@ log = logging.getLogger("mirror")
 
 LOOKS_EVERY_S = 0.2
 GAPS_EVERY_S = 60.0
-UPSTREAM_EVERY_S = 30.0
+LOOPS_EVERY_S = 30.0
 CLOCKS_EVERY_S = 60.0  # metrics.as_of.CLOCK_KNOWN_S is three times as long
 BEGIN_AGAIN_S = 10.0
 
@@ -74,7 +74,7 @@ class Upkeep:
                 for step in (
                     self._begin_late,
                     self._refresh,
-                    self._follow_upstream,
+                    self._follow_loops,
                     self._sync_configs,
                     self._sync_acls,
                     self._read_gaps,
@@ -111,10 +111,10 @@ class Upkeep:
         except (ClusterUnavailable, SlowPattern) as error:  # of a new topic's name: those that are mirrored go on
             self._warn(f"topics not refreshed: {error}")
 
-    def _follow_upstream(self) -> None:
+    def _follow_loops(self) -> None:
         """Find out soon when another mirror begins to bring back what this flow takes away, or ends doing so."""
         state = self._state
-        if state.plan is not None and state.upstream_due.has_come(UPSTREAM_EVERY_S) and state.follow_upstream():
+        if state.plan is not None and state.loops_due.has_come(LOOPS_EVERY_S) and state.follow_loops():
             self._on_change()
 
     # Settings and ACLs are carried over at once after the start, and then at their intervals. Where a flow is not asked

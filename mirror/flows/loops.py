@@ -1,0 +1,75 @@
+"""Keep in mind which topics of one flow would go round in a loop, and say so when that changes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+
+from mirror.config.settings import Flow
+from mirror.errors import ClusterUnavailable
+from mirror.flows.stored_positions import read_positions
+from mirror.flows.upstream import Upstreams, going_round, read_upstreams
+from mirror.kafka.admin import Topic
+from mirror.model.flow_plan import OWN_GROUP
+from mirror.runtime.logs import some
+
+log = logging.getLogger("mirror")
+
+
+class Loops:
+    """What a flow knows of loops. Where a cluster does not tell, what was found last is taken for true."""
+
+    def __init__(self, flow: Flow) -> None:
+        self._flow = flow
+        self._upstreams: Upstreams | None = None  # as they were read last; None: not yet
+        self._looked: set[str] = set()  # ids of the topics that were looked for then
+        self._unknown = ""  # why they could not be read, as it was logged last
+        self.going_round: set[str] = set()  # topics of the source whose records came from the target
+
+    @property
+    def upstream(self) -> dict[str, tuple[str, ...]]:
+        """Return the ids of the topics that each topic's records came from."""
+        return {topic: upstream.ids for topic, upstream in (self._upstreams or {}).items()}
+
+    def knows(self, topics: Mapping[str, Topic]) -> bool:
+        """Tell whether all of these topics were looked at before."""
+        return self._upstreams is not None and {topic.topic_id for topic in topics.values()} <= self._looked
+
+    def look(self, topics: Mapping[str, Topic], *, remote: Mapping[str, str], on_target: Collection[str]) -> None:
+        """Find the topics that would go round.
+
+        Args:
+            topics: Those of the source that are replicated, by name.
+            remote: Their names on the target.
+            on_target: Ids of all topics on the target.
+        """
+        before = self.going_round
+        try:
+            found = read_upstreams(self._flow, topics)
+            placed = self._placed(remote) if any(not u.resting.isdisjoint(on_target) for u in found.values()) else set()
+        except ClusterUnavailable as error:
+            if self._unknown != str(error):
+                log.warning("%s: whether topics go round in a loop is not known: %s", self._flow.name, error)
+            self._unknown = str(error)
+            return
+        self.going_round = going_round(found, self._upstreams, on_target=on_target, so_far=before, placed=placed)
+        self._upstreams, self._looked, self._unknown = found, {topic.topic_id for topic in topics.values()}, ""
+        self._say(before)
+
+    def _placed(self, remote: Mapping[str, str]) -> set[str]:
+        """Return the topics of the source of which the flow has a position."""
+        placed = {name for name, _ in read_positions(self._flow, OWN_GROUP.format(flow=self._flow.name))}
+        return {topic for topic, name in remote.items() if name in placed}
+
+    def _say(self, before: set[str]) -> None:
+        name, target = self._flow.name, self._flow.target.alias
+        if found := sorted(self.going_round - before):
+            log.error(
+                "%s: not replicated, because another mirror has brought their records from %s, and they would go round in a "
+                "loop: %s. Stop that mirror, and say where they are to begin (kafka-mirror positions), if they are to go back.",
+                name,
+                target,
+                some(found),
+            )
+        if ended := sorted(before - self.going_round):
+            log.info("%s: replicated again, no mirror brings them from %s now: %s", name, target, some(ended))
