@@ -76,7 +76,6 @@ class FlowState:
     membership: Membership | None = None
     acl_objections: set[str] = field(default_factory=set)  # those of the last time, logged already
     target_ids: dict[str, str] = field(default_factory=dict)  # of all topics on the target, by name
-    loops_due: Due = field(default_factory=Due)
     loops: Loops = field(init=False)
 
     def __post_init__(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Collection, Mapping
 
 from mirror.config.settings import Flow
@@ -15,6 +16,8 @@ from mirror.runtime.logs import some
 
 log = logging.getLogger("mirror")
 
+FIRST_S, LAST_S = 2.0, 30.0  # between looks: after one that finds new topics, and how much that grows
+
 
 class Loops:
     """What a flow knows of loops. Where a cluster does not tell, what was found last is taken for true."""
@@ -23,6 +26,8 @@ class Loops:
         self._flow = flow
         self._upstreams: Upstreams | None = None  # as they were read last; None: not yet
         self._looked: set[str] = set()  # ids of the topics that were looked for then
+        self._every_s = FIRST_S
+        self._due_s = 0.0
         self._unknown = ""  # why they could not be read, as it was logged last
         self.going_round: set[str] = set()  # topics of the source whose records came from the target
 
@@ -30,6 +35,11 @@ class Loops:
     def upstream(self) -> dict[str, tuple[str, ...]]:
         """Return the ids of the topics that each topic's records came from."""
         return {topic: upstream.ids for topic, upstream in (self._upstreams or {}).items()}
+
+    @property
+    def is_due(self) -> bool:
+        """True when it is time to look again."""
+        return time.monotonic() >= self._due_s
 
     def knows(self, topics: Mapping[str, Topic]) -> bool:
         """Tell whether all of these topics were looked at before."""
@@ -44,6 +54,9 @@ class Loops:
             on_target: Ids of all topics on the target.
         """
         before = self.going_round
+        # Of topics that are new the mirrors that bring them may not tell anything yet.
+        self._every_s = min(2 * self._every_s, LAST_S) if self.knows(topics) else FIRST_S
+        self._due_s = time.monotonic() + self._every_s
         try:
             found = read_upstreams(self._flow, topics)
             placed = self._placed(remote) if any(not u.resting.isdisjoint(on_target) for u in found.values()) else set()

@@ -19,7 +19,6 @@ log = logging.getLogger("mirror")
 
 LOOKS_EVERY_S = 0.2
 GAPS_EVERY_S = 60.0
-LOOPS_EVERY_S = 30.0
 CLOCKS_EVERY_S = 60.0  # metrics.as_of.CLOCK_KNOWN_S is three times as long
 BEGIN_AGAIN_S = 10.0
 
@@ -114,7 +113,7 @@ class Upkeep:
     def _follow_loops(self) -> None:
         """Find out soon when another mirror begins to bring back what this flow takes away, or ends doing so."""
         state = self._state
-        if state.plan is not None and state.loops_due.has_come(LOOPS_EVERY_S) and state.follow_loops():
+        if state.plan is not None and state.loops.is_due and state.follow_loops():
             self._on_change()
 
     # Settings and ACLs are carried over at once after the start, and then at their intervals. Where a flow is not asked

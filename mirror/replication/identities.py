@@ -74,7 +74,7 @@ def placed(
         start = EARLIEST if from_earliest or assigned.is_late else LATEST
         return Partition(assigned, start=start, ids=str(now), identity=Identity.UNVERIFIED)
     offset, metadata = committed
-    ids, tail, until_ms, in_sync, sequence, epoch, _ = PositionMetadata.parse(metadata)
+    ids, tail, until_ms, in_sync, sequence, epoch, upstream = PositionMetadata.parse(metadata)
     known = TopicIds.parse(ids)
     partition = Partition(
         assigned,
@@ -92,7 +92,7 @@ def placed(
         partition.next_target_offset = last.target + last.records
     if not known.other_than(now):
         partition.ids = str(known.updated(now))
-        partition.committed = offset if partition.ids == ids else None
+        partition.committed = offset if (partition.ids, assigned.upstream) == (ids, upstream) else None
         if is_uncertain:
             partition.doubt()
     elif plan.on_recreated is OnRecreated.STOP:

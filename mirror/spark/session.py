@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pyspark
+from py4j.java_gateway import JavaGateway, java_import
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
@@ -78,6 +79,7 @@ class Spark:
         defaults |= _HERE if is_here else {**_ON_A_CLUSTER, "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"]}
         conf.setAll([*{**defaults, **settings}.items()])
         gateway = launch_gateway(conf)
+        _import_what_is_asked_for(gateway)
         SparkContext(gateway=gateway, conf=conf)
         spark = SparkSession.builder.getOrCreate()
         if not is_here:
@@ -104,6 +106,20 @@ class Spark:
         with contextlib.suppress(subprocess.TimeoutExpired):
             if jvm.wait(self._archive.jvm_end_s) == 0:
                 self._archive.keep()
+
+
+def _import_what_is_asked_for(gateway: JavaGateway) -> None:
+    """Tell the JVM at once what the names are that PySpark asks it for all the time (docs/adr/0034).
+
+    It looks for a name that it has no import of in nine packages and two hundred jars. `py4j` is a package, which an import
+    of a class of that name, that there is not, lets it find out at once.
+    """
+    for name in (
+        "none.py4j",
+        "org.apache.spark.api.python.PythonUtils",
+        "org.apache.spark.sql.api.python.PythonSQLUtils",
+    ):
+        java_import(gateway.jvm, name)
 
 
 def _prepare_environment(*, is_here: bool) -> None:

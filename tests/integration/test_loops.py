@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from mirror.embedded.broker import Broker
 from tests.integration.records import create, end_offset, write
@@ -35,6 +36,15 @@ def errors(appliance: Mesh) -> str:
     return appliance.log.read_text()
 
 
+def position(cluster: Broker, group: str, topic: str) -> TopicPartition:
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
+    try:
+        (found,) = consumer.committed([TopicPartition(topic, 0)], timeout=20)
+    finally:
+        consumer.close()
+    return found
+
+
 def test_a_ring_of_clusters_is_closed_for_nobodys_records(primary, backup, far, topic, tmp_path):
     """Its last flow knows from the positions of those before it that what it would bring was there first."""
     first = put(primary, topic, "first")
@@ -42,6 +52,11 @@ def test_a_ring_of_clusters_is_closed_for_nobodys_records(primary, backup, far, 
     with ExitStack() as stack:
         stack.enter_context(mesh(tmp_path / "1", names, ["a->b", "b->c"], topic))
         eventually(lambda: values(far, topic) == first, within_s=60, because="two hops bring them to the third cluster")
+        eventually(
+            lambda: "from=" in position(far, "mirror.b->c", topic).metadata,
+            within_s=30,
+            because="the second flow tells where the records came from that it passes on",
+        )
         own = put(far, f"{topic}-own", "own")
         away = {"x": far.bootstrap, "y": primary.bootstrap}
         last = stack.enter_context(mesh(tmp_path / "2", away, ["x->y"], f"{topic}.*"))

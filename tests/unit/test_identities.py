@@ -58,6 +58,15 @@ def test_a_position_of_the_plans_topics_begins_there_unless_a_predecessor_was_in
     assert begun(OnRecreated.RESTART, "old:there", is_uncertain=True).identity is Identity.UNVERIFIED
 
 
+def test_a_position_is_written_again_when_its_records_come_from_elsewhere():
+    known = PositionMetadata("old:there", TAIL, upstream=("first",))
+    made = plan(OnRecreated.RESTART)
+    for upstream, committed in ((("first",), AT), ((), None), (("first", "second"), None)):
+        assigned = made.partitions[0]._replace(upstream=upstream)
+        partition = placed(made, assigned, (AT, str(known)), from_earliest=True, is_uncertain=False)
+        assert partition.committed == committed
+
+
 def test_restart_begins_at_the_start_and_the_position_is_written_with_the_new_id():
     partition = begun(OnRecreated.RESTART, "old:there", is_uncertain=True)
     identified(plan(OnRecreated.RESTART), partition, TopicIds("new", "there"))
