@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,9 +10,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 
+from mirror.config.clients import client_options
 from mirror.embedded.broker import Broker
+from mirror.kafka.internal_topics import committed
 from tests.integration.records import create, end_offset, write
 from tests.integration.test_flow_shapes import Mesh, put, values
 from tests.waiting import eventually
@@ -36,13 +38,10 @@ def errors(appliance: Mesh) -> str:
     return appliance.log.read_text()
 
 
-def position(cluster: Broker, group: str, topic: str) -> TopicPartition:
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
-    try:
-        (found,) = consumer.committed([TopicPartition(topic, 0)], timeout=20)
-    finally:
-        consumer.close()
-    return found
+def metadata(cluster: Broker, group: str, topic: str) -> str:
+    """Return what a group keeps with its offset."""
+    found = asyncio.run(committed(client_options({"bootstrap.servers": cluster.bootstrap}), group))
+    return found[topic, 0][1]
 
 
 def test_a_ring_of_clusters_is_closed_for_nobodys_records(primary, backup, far, topic, tmp_path):
@@ -53,7 +52,7 @@ def test_a_ring_of_clusters_is_closed_for_nobodys_records(primary, backup, far, 
         stack.enter_context(mesh(tmp_path / "1", names, ["a->b", "b->c"], topic))
         eventually(lambda: values(far, topic) == first, within_s=60, because="two hops bring them to the third cluster")
         eventually(
-            lambda: "from=" in position(far, "mirror.b->c", topic).metadata,
+            lambda: "from=" in metadata(far, "mirror.b->c", topic),
             within_s=30,
             because="the second flow tells where the records came from that it passes on",
         )
