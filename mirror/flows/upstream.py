@@ -142,10 +142,13 @@ def _source(positions: Positions) -> str | None:
 
 
 def _runs(positions: Positions, source: str, *, now_ms: float) -> bool:
-    """Tell whether some process serves a mirror now."""
+    """Tell whether some process serves a mirror now; one whose leases cannot be read, as of another version, is taken for one."""
     leases = LEASE_TOPIC.format(source=source)
-    layout = Layout.parse(positions[leases, layout_key()].metadata)
-    return layout is not None and is_served(positions, leases, window_ms=layout.window_ms, now_ms=now_ms)
+    try:
+        layout = Layout.parse(positions[leases, layout_key()].metadata)
+        return layout is not None and is_served(positions, leases, window_ms=layout.window_ms, now_ms=now_ms)
+    except (ValueError, TypeError):
+        return True
 
 
 class _Paused:

@@ -86,6 +86,13 @@ def test_positions_of_other_topics_of_that_name_tell_nothing(ids):
     assert found(mirror({("t", 0): at(5, ids), ("gone", 0): at(5, "x:y")})) == {}
 
 
+@pytest.mark.parametrize("layout", ["of another version", "1-2", "1-1-x-2"])
+def test_a_mirror_whose_leases_cannot_be_read_is_taken_for_one_that_runs(layout):
+    told = mirror({("t", 0): at(5, "there-t:here-t")}, window=1)
+    told[LEASES, layout_key()] = Position(0, layout)
+    assert found(told)["t"].live == {"there-t"}
+
+
 def test_a_group_without_leases_is_no_mirror():
     assert found({("t", 0): at(5, "there-t:here-t")}) == {}
 
