@@ -31,12 +31,12 @@ def alertmanager(folder: Path) -> Iterator[str]:
         yield f"127.0.0.1:{port}"
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(60)
 
 
 def states(address: str) -> dict[str, str]:
     """What Alertmanager does with each alert that it was sent: active, or suppressed where all of that name are."""
-    with urllib.request.urlopen(f"http://{address}/api/v2/alerts", timeout=5) as answer:
+    with urllib.request.urlopen(f"http://{address}/api/v2/alerts", timeout=15) as answer:
         found = [(alert["labels"]["alertname"], alert["status"]["state"]) for alert in json.load(answer)]
     return dict(sorted(found, key=lambda each: each[1], reverse=True))  # the last one counts: active
 

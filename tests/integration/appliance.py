@@ -87,7 +87,7 @@ mirror.poll.interval.ms = 500
 
     def is_ready(self) -> bool:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/ready", timeout=2) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/ready", timeout=10) as answer:
                 return bool(answer.status == 200)
         except OSError as refused:  # URLError is one, and so is a connection that ends with the process
             if isinstance(refused, urllib.error.HTTPError):
@@ -95,7 +95,7 @@ mirror.poll.interval.ms = 500
             return False
 
     def exposition(self) -> str:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=15) as answer:
             return str(answer.read().decode())
 
     def value(self, name: str, *, topic: str, partition: int | None) -> float | None:
@@ -155,7 +155,7 @@ mirror.poll.interval.ms = 500
         assert self.process is not None
         began = time.monotonic()
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(60), time.monotonic() - began
+        return self.process.wait(180), time.monotonic() - began
 
     @contextlib.contextmanager
     def frozen(self) -> Iterator[None]:
@@ -171,13 +171,13 @@ mirror.poll.interval.ms = 500
         """SIGKILL to it and all below."""
         assert self.process is not None
         signal_all(self.tree(), signal.SIGKILL)
-        self.process.wait(10)
+        self.process.wait(60)
 
     def kill(self) -> None:
         """SIGKILL to the driver alone."""
         assert self.process is not None
         self.process.kill()
-        self.process.wait(10)
+        self.process.wait(60)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

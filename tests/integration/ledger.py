@@ -18,7 +18,7 @@ def told(appliance: RunningAppliance, *options: str, flow: str = "primary->backu
     """Return what `kafka-mirror gaps` prints."""
     command = [sys.executable, "-m", "mirror.cli", "gaps", str(appliance.file), flow, *options]
     done = subprocess.run(
-        command, check=True, capture_output=True, text=True, timeout=60, env=appliance.environment, cwd="/"
+        command, check=True, capture_output=True, text=True, timeout=300, env=appliance.environment, cwd="/"
     )
     return done.stdout
 

@@ -42,7 +42,7 @@ class SparkCluster:
         for process in reversed(self._processes):
             process.terminate()
         for process in self._processes:
-            process.wait(30)
+            process.wait(120)
 
     def _start(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
         kind = name.partition("-")[0]

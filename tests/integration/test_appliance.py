@@ -117,7 +117,7 @@ def run_cli(*arguments: str) -> subprocess.CompletedProcess[str]:
     import sys
 
     return subprocess.run(
-        [sys.executable, "-m", "mirror.cli", *arguments], capture_output=True, text=True, timeout=90, check=False
+        [sys.executable, "-m", "mirror.cli", *arguments], capture_output=True, text=True, timeout=300, check=False
     )
 
 

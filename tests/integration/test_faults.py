@@ -309,7 +309,7 @@ def test_a_full_disk_ends_it_with_one_line_and_when_there_is_room_again_nothing_
             with filler.open("wb", buffering=0) as file, suppress(OSError):
                 while True:
                     file.write(bytes(4096))
-            assert running.process.wait(60) == 4
+            assert running.process.wait(180) == 4
             log = running.log.read_text()
             assert re.fullmatch(r"kafka-mirror: .*No space left on device.*", log.rstrip().rpartition("\n")[2])
             assert str(small_disk) in log

@@ -126,7 +126,7 @@ def test_a_running_connects_flow_is_imported_and_goes_on_where_it_stopped(primar
         running = RunningAppliance(tmp_path, primary="x:1", backup="x:1", topics=topic)
         own = [line for line in running.file.read_text().splitlines() if line.startswith("mirror.")]
         running.file.write_text("\n".join([file.read_text(), *own, "mirror.slots = 2", f"backup.group.id = {name}"]))
-        refused = subprocess.run(running.command, capture_output=True, text=True, check=False, timeout=90)
+        refused = subprocess.run(running.command, capture_output=True, text=True, check=False, timeout=300)
         assert refused.returncode == 2
         assert f"a MirrorMaker 2 still replicates into backup (its group {name} is " in refused.stderr
         eventually(

@@ -108,7 +108,7 @@ def console_writer(cluster: Broker, topic: str, prefix: str, written: list[str])
             thread.join()
             process.stdin.close()  # it flushes, and ends
             try:
-                assert process.wait(30) == 0
+                assert process.wait(120) == 0
             finally:
                 process.kill()
 

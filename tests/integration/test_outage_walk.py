@@ -36,6 +36,7 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.skipif(shutil.which("prometheus") is None, reason="prometheus (Debian: prometheus) is not installed"),
 ]
+START_S = 20.0  # of a command, on a machine that does other things
 
 THREE_POLLS_S = 12.0  # and what it takes to see that a cluster does not answer
 BACK_S = 60.0
@@ -130,7 +131,7 @@ class Places:
         assert len(found) == 2
         assert all(row["status"] not in WELL for row in found), found
         assert all(row["lag"] != 0 or row["status"] == "UNKNOWN" for row in found), found
-        assert took_s < 2 * CLUSTER_S * down + 6
+        assert took_s < 2 * CLUSTER_S * down + START_S
 
 
 @pytest.fixture(scope="module")
@@ -296,7 +297,7 @@ def test_a_prometheus_that_stands_still_is_asked_by_boards_alone(places: Places)
             assert places.appliance.served("partition_status") == [Status.OK] * 2
             found, took_s = places.terminal()
             assert [row["status"] for row in found] == ["OK", "OK"]
-            assert took_s < 2 * CLUSTER_S + 6
+            assert took_s < 2 * CLUSTER_S + START_S
     finally:
         os.kill(server, signal.SIGCONT)
     eventually(lambda: holds(places.assert_well), within_s=BACK_S, because="boards go on with what is scraped")

@@ -17,7 +17,7 @@ def test_the_class_archive_is_written_once(tmp_path: Path):
 
     def prepared() -> list[str]:
         command = [sys.executable, "-m", "mirror.cli", "prepare"]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, timeout=180)
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, timeout=600)
         return done.stdout.splitlines()
 
     there = f"the class archive is in {tmp_path / 'kafka-mirror'}"

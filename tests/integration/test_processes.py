@@ -23,7 +23,7 @@ PARTITIONS = 4
 WINDOW_S = 2.0
 SLOTS = "mirror.slots = 2\ntasks.max = 4\n"
 ONCE = "backup.exactly.once.source.support = enabled\n"
-TAKEN_OVER_S = 25.0  # a session of 6 s, the group's assignment, a runner that is taken for dead, and a loaded machine
+TAKEN_OVER_S = 75.0  # 25 on a quiet machine: a session of 6 s, the assignment, a runner that is taken for dead
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ def blocks() -> list[str]:
 
 def metrics(port: int) -> str:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=15) as answer:
             return str(answer.read().decode())
     except (urllib.error.URLError, TimeoutError):
         return ""
@@ -60,7 +60,7 @@ def test_the_readmes_commands_mirror_what_kafkas_console_producer_wrote(tmp_path
         assert address, said.stdout
         script = tools.replace("127.0.0.1:PORT", address[1]).replace(str(PORT), str(port))
         produce = "".join(line + "\n" for line in script.splitlines() if "curl" not in line and "down" not in line)
-        subprocess.run(["sh", "-ec", produce], cwd=tmp_path, env=environment, check=True, timeout=120)
+        subprocess.run(["sh", "-ec", produce], cwd=tmp_path, env=environment, check=True, timeout=300)
         counted = re.compile(r'^kafka_mirror_record_count_total{.*topic="primary\.orders"} (\S+)$', re.MULTILINE)
         eventually(
             lambda: sum(float(count) for count in counted.findall(metrics(port))) == 1000,
@@ -73,7 +73,7 @@ def test_the_readmes_commands_mirror_what_kafkas_console_producer_wrote(tmp_path
     finally:
         appliance.send_signal(signal.SIGTERM)
         began = time.monotonic()
-        code = appliance.wait(60)
+        code = appliance.wait(180)
         log.close()
         down = next(line.partition("  #")[0] for line in tools.splitlines() if "clusters down" in line)
         subprocess.run(["sh", "-c", down], cwd=tmp_path, env=environment, check=True)

@@ -139,7 +139,7 @@ def test_a_topic_that_is_another_one_is_treated_as_the_flow_says(tmp_path: Path,
             *(sys.executable, "-m", "mirror.cli", "positions", "reset"),
             *(str(appliance.file), "stop->backup", "--topic", paused, "--force"),
         ]
-        subprocess.run(command, check=True, timeout=60, env=appliance.environment, capture_output=True)
+        subprocess.run(command, check=True, timeout=300, env=appliance.environment, capture_output=True)
         await_replicated(appliance, primary, paused, f"stop.{paused}")
         assert values(backup, f"stop.{paused}", 0) == payload([*OLD, *NEW])
 
@@ -346,4 +346,4 @@ def test_a_target_that_was_rebuilt_is_filled_or_gone_on_with_as_the_flow_says_an
         with pytest.raises(AssertionError, match="Say where it is to begin"):
             running.start()
         assert running.process is not None
-        assert running.process.wait(10) == 2
+        assert running.process.wait(60) == 2

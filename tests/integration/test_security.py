@@ -139,7 +139,7 @@ def test_who_is_not_let_in_is_told_by_the_alias_in_one_line(primary, backup, par
                 subprocess.Popen(appliance.command, stdout=log, stderr=log, cwd=folder, env=environment()),
             )
     for what, (appliance, process) in running.items():
-        code, text = process.wait(60), appliance.log.read_text()
+        code, text = process.wait(180), appliance.log.read_text()
         assert code == 3, (what, text)
         (line,) = text.strip().splitlines()
         assert "cluster primary (" in line

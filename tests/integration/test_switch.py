@@ -67,7 +67,7 @@ class Pair:
             capture_output=True,
             text=True,
             check=False,
-            timeout=240,
+            timeout=900,
             stdin=subprocess.DEVNULL,
             env=self.appliance.environment,
         )
@@ -204,7 +204,7 @@ def ended(process: subprocess.Popen[str], lines: Sequence[str] = (), *, by_force
     """Wait until a command has ended well, or end it."""
     if by_force:
         process.kill()
-    rest, _ = process.communicate(timeout=90)
+    rest, _ = process.communicate(timeout=300)
     assert by_force or process.returncode == 0, "".join(lines) + rest
 
 

@@ -62,11 +62,11 @@ def test_it_goes_on_where_mirrormaker_stopped_under_load(primary, backup, topic,
             topic, primary, backup, topic, tmp_path / "peer", "emit.checkpoints.enabled = true\n"
         ) as theirs:
             eventually(lambda: end_offset(backup, remote, 0) > 800, within_s=90, because="MirrorMaker copies")
-            refused = subprocess.run(running.command, capture_output=True, text=True, check=False, timeout=90)
+            refused = subprocess.run(running.command, capture_output=True, text=True, check=False, timeout=300)
             assert refused.returncode == 2
             assert "a MirrorMaker 2 still replicates into backup" in refused.stderr
             theirs.send_signal(signal.SIGTERM)
-            assert theirs.wait(60) is not None
+            assert theirs.wait(180) is not None
         stopped_at = end_offset(backup, remote, 0)
         with running:
             eventually(lambda: end_offset(backup, remote, 0) > stopped_at + 300, within_s=60, because="we go on")

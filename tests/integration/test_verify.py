@@ -22,7 +22,7 @@ def verify(appliance: RunningAppliance, *arguments: str) -> subprocess.Completed
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
         env=appliance.environment,
     )
 
@@ -87,7 +87,7 @@ def goes_on_comparing(appliance: RunningAppliance, remote: str, log: Path) -> No
         assert 'kafka_mirror_verify_waiting_records{source="primary",target="backup"} 0' in appliance.exposition()
     finally:
         process.terminate()
-        code = process.wait(60)
+        code = process.wait(180)
     assert code == 1, log.read_text()
     assert log.read_text().count("-0 offset 11007 (") == 1, "what was compared is not compared again"
 
@@ -98,7 +98,7 @@ def verify_other(appliance: RunningAppliance) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
         env=appliance.environment,
     )
     assert done.returncode == 2

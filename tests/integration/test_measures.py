@@ -1,0 +1,148 @@
+"""What is measured of records is compared with what the brokers themselves say: their clocks, their logs, their disks.
+
+The remote topic has the time of append as its records' timestamps: the target's broker tells when each record arrived, and no
+metric of ours is asked for it.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from mirror.kafka.log_dirs import log_dirs
+from tests.integration.appliance import RunningAppliance
+from tests.integration.records import await_replicated, create, messages
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+BEHIND_S, AHEAD_S = 5.0, 3.0  # how wrong a producer's clock is
+ANSWER_S = (
+    1.0  # from a broker's append to our note of its answer, on average of many, with a machine that does other things
+)
+
+
+class Written:
+    """Records of one topic, each in a batch of its own, with the times that are known of them."""
+
+    def __init__(self, cluster, topic: str) -> None:
+        self._producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 0})
+        self._topic = topic
+        self.timestamps_s: list[float] = []
+        self.since_s: list[float] = []  # nobody can have read the record before
+
+    def some(self, count: int, *, skew_s: float = 0.0) -> None:
+        """Write records by a clock that is ahead by so much."""
+        for number in range(count):
+            now_ms = int(time.time() * 1000)
+            stamp_ms = now_ms + int(skew_s * 1000)
+            self._producer.produce(self._topic, b"v" * (number % 7 * 100), timestamp=stamp_ms, partition=0)
+            assert self._producer.flush(30) == 0
+            self.timestamps_s.append(stamp_ms / 1000)
+            self.since_s.append(now_ms / 1000)
+
+
+@pytest.fixture
+def remote(topic, primary, backup) -> str:
+    """A topic, and a remote one whose records have the time of their append."""
+    create(primary, topic)
+    wanted = NewTopic(f"primary.{topic}", 1, 1, config={"message.timestamp.type": "LogAppendTime"})
+    admin = AdminClient({"bootstrap.servers": backup.bootstrap})
+    admin.create_topics([wanted])[wanted.topic].result(30)
+    return wanted.topic
+
+
+def sum_and_count(appliance: RunningAppliance, family: str, remote: str) -> tuple[float, int]:
+    total, count = (
+        appliance.value(f"kafka_mirror_{family}_seconds_{of}", topic=remote, partition=None) for of in ("sum", "count")
+    )
+    assert total is not None
+    assert count is not None
+    return total, int(count)
+
+
+def measured(appliance: RunningAppliance, written: Written, backup, remote: str, *, first: int) -> None:
+    """Compare what the appliance has measured since record `first` with what clocks and brokers say."""
+    stamps, since = written.timestamps_s[first:], written.since_s[first:]
+    arrived = [message.timestamp()[1] / 1000 for message in messages(backup, remote)][first:]
+    count = len(stamps)
+    assert len(arrived) == count
+    eventually(
+        lambda: sum_and_count(appliance, "replication_latency", remote)[1] == count,
+        within_s=30,
+        because="the windows have told of all records",
+    )
+    latency_s, _ = sum_and_count(appliance, "replication_latency", remote)
+    age_s, ages = sum_and_count(appliance, "record_age", remote)
+    at_least_s = sum(at - stamp for at, stamp in zip(arrived, stamps, strict=True))
+    assert at_least_s - 0.005 * count <= latency_s <= at_least_s + ANSWER_S * count
+    assert ages == count
+    read_s = sum(at - stamp for at, stamp in zip(since, stamps, strict=True))
+    assert read_s - 0.005 * count <= age_s <= latency_s
+
+
+def test_ages_and_latencies_are_those_of_the_clocks_also_of_wrong_ones_after_a_restart_and_a_backlog(
+    primary, backup, topic, remote, tmp_path: Path
+):
+    written = Written(primary, topic)
+    appliance = RunningAppliance(tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=topic)
+    with appliance:
+        await_replicated(appliance, primary, topic, remote)
+        written.some(60)
+        written.some(40, skew_s=-BEHIND_S)
+        await_replicated(appliance, primary, topic, remote)
+        measured(appliance, written, backup, remote, first=0)
+        latency_s, count = sum_and_count(appliance, "replication_latency", remote)
+        assert latency_s / count >= 40 / 100 * BEHIND_S, "the producer's clock is part of it"
+        before = appliance.exposition()
+    assert f'topic="{remote}"' in before
+    backlog = len(written.timestamps_s)
+    written.some(30)
+    time.sleep(3.0)  # they wait, and that is what is measured
+    with appliance:
+        await_replicated(appliance, primary, topic, remote)
+        measured(appliance, written, backup, remote, first=backlog)
+        latency_s, count = sum_and_count(appliance, "replication_latency", remote)
+        assert (count, latency_s / count > 3.0) == (30, True), "counters begin anew, and a backlog is as old as it is"
+
+
+def test_records_of_a_clock_that_is_ahead_are_told_as_they_are(primary, backup, topic, remote, tmp_path: Path):
+    written = Written(primary, topic)
+    with RunningAppliance(tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=topic) as appliance:
+        await_replicated(appliance, primary, topic, remote)
+        written.some(30, skew_s=AHEAD_S)
+        await_replicated(appliance, primary, topic, remote)
+        measured(appliance, written, backup, remote, first=0)
+        assert sum_and_count(appliance, "record_age", remote)[0] < 0, (
+            "they are read before their time, and nobody hides it"
+        )
+
+
+def test_bytes_are_those_on_the_targets_disk_and_their_rate_is_how_fast_that_grows(
+    primary, backup, topic, remote, tmp_path: Path
+):
+    def on_disk() -> int:
+        return log_dirs({"bootstrap.servers": backup.bootstrap}, [(remote, 0)]).sizes.get((remote, 0), 0)
+
+    with RunningAppliance(tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=topic) as appliance:
+        await_replicated(appliance, primary, topic, remote)
+        written, rates = Written(primary, topic), []
+        began_s, size = time.monotonic(), on_disk()
+        while time.monotonic() < began_s + 15:
+            written.some(10)
+            time.sleep(0.1)
+            rate = appliance.value("kafka_mirror_byte_rate", topic=remote, partition=0)
+            if rate is not None and time.monotonic() > began_s + 5:  # windows that saw no record are over
+                rates.append(rate)
+        grown = (on_disk() - size) / (time.monotonic() - began_s)
+        await_replicated(appliance, primary, topic, remote)
+        eventually(
+            lambda: appliance.value("kafka_mirror_byte_count_total", topic=remote, partition=0) == on_disk(),
+            within_s=30,
+            because="the broker's disk holds the bytes that were counted",
+        )
+    assert rates
+    assert 0.5 * grown < sorted(rates)[len(rates) // 2] < 2 * grown
