@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import uvloop
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from mirror.config.clients import client_options
@@ -231,6 +232,20 @@ def test_a_groups_offsets_and_the_bounds_of_logs_are_told(broker, topic):
     played(broker, scene)
 
 
+def create_again(broker: Broker, topic: str) -> None:
+    """Create a topic that was deleted just now; for a moment it may be hidden, and there."""
+
+    def is_created() -> bool:
+        try:
+            create(broker, topic)
+        except KafkaException as error:
+            assert error.args[0].name() != "TOPIC_ALREADY_EXISTS", error
+            raise
+        return True
+
+    eventually(is_created, within_s=30, because="the topic is gone for good")
+
+
 def test_a_topic_that_was_replaced_is_not_gone_on_with_where_brokers_know_topics_by_their_ids(broker, topic):
     """Fetches go by ids from 3.1 on, batches from 4.0 on; before, a topic of the same name is taken for the same."""
     create(broker, topic)
@@ -243,7 +258,7 @@ def test_a_topic_that_was_replaced_is_not_gone_on_with_where_brokers_know_topics
         while source.knows(topic, 0):
             await source.refresh()
             await asyncio.sleep(0.1)
-        await asyncio.to_thread(create, broker, topic)
+        await asyncio.to_thread(create_again, broker, topic)
         while not (source.knows(topic, 0) and target.knows(topic, 0) and id_of(target.topic_id(topic)) != before):
             await asyncio.gather(source.refresh(), target.refresh())
             await asyncio.sleep(0.1)

@@ -41,7 +41,7 @@ OPTIONS = {
     "timeseries": "Lines",
     "table": "Table",
 }
-LABELS = ("source", "target", "group", "topic", "partition")  # as tables show them, before any value
+LABELS = ("source", "target", "group", "topic", "partition", "effect")  # as tables show them, before any value
 COMPILE = ["--noEmit", "--strict", "--skipLibCheck", "--module", "nodenext", "--target", "es2022"]
 
 
