@@ -21,7 +21,7 @@ SCHEMA = 39  # Grafana 10.4 and newer take it as it is
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 TAG = "kafka-mirror"
 INSPECTOR = "http://localhost:8501"
-LABELS = ("source", "target", "group", "topic", "partition")  # a table's first columns
+LABELS = ("source", "target", "group", "topic", "partition", "effect")  # a table's first columns
 _COLOURS = {
     Status.OK: "green",
     Status.WARN: "yellow",

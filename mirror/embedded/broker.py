@@ -6,6 +6,7 @@ import base64
 import contextlib
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -29,6 +30,7 @@ HOST = "127.0.0.1"
 START_TIMEOUT_S = 120  # a cold JVM on a loaded two-core machine took 40 s
 STOP_TIMEOUT_S = 30  # a clean stop takes about 2 s
 LOG_TAIL_LINES = 15
+CHECKPOINT = "bootstrap.checkpoint"
 LARGE_HEAP = "1g"
 
 # Below Linux's and macOS' ephemeral ranges: no client's outgoing port takes a broker's while it restarts,
@@ -228,7 +230,27 @@ class Broker:
         (self.data_dir / "server.properties").write_text(lines)
 
     def _format(self) -> None:
-        """Write the storage's first metadata, as `kafka-storage.sh format` does."""
+        """Write the storage's first metadata, as `kafka-storage.sh format` does, which is asked once for each version of Kafka.
+
+        What it writes is the same for each cluster but for the ids; a JVM of its own for it is half of a broker's start.
+        """
+        folder = jars.resolve(version=self._version)
+        kept = folder.with_name(f"{folder.name}.{CHECKPOINT}")
+        data = self.data_dir / "data"
+        if kept.is_file():
+            data.mkdir()
+            shutil.copyfile(kept, data / CHECKPOINT)
+            node = self._node if self._controller_port else 1
+            ids = {"version": 1, "cluster.id": self.cluster_id, "node.id": node, "directory.id": _new_cluster_id()}
+            (data / "meta.properties").write_text("".join(f"{key}={value}\n" for key, value in ids.items()))
+            return
+        self._format_by_its_tool()
+        if (data / CHECKPOINT).is_file():  # not of Kafka before 3.3
+            partial = kept.with_name(f"{kept.name}.{os.getpid()}")
+            shutil.copyfile(data / CHECKPOINT, partial)
+            partial.replace(kept)
+
+    def _format_by_its_tool(self) -> None:
         tool = [*_java("128m", self._version), "kafka.tools.StorageTool", "format", "--cluster-id", self.cluster_id]
         tool += ["--config", str(self.data_dir / "server.properties"), "--ignore-formatted"]
         done = subprocess.run(tool, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
