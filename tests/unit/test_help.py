@@ -102,6 +102,8 @@ def test_plan(monkeypatch):
             sync_acls=SimpleNamespace(enabled=False),
         ),
         topics=[topic],
+        follow_loops=lambda: False,
+        loops=SimpleNamespace(going_round=set()),
         target=SimpleNamespace(topics=dict, committed=lambda group, wanted: {("a.orders", 0): 200}),
     )
     assert plan._flow_text(state).strip() == sample(plan.EXAMPLES)
