@@ -230,9 +230,10 @@ class Broker:
         (self.data_dir / "server.properties").write_text(lines)
 
     def _format(self) -> None:
-        """Write the storage's first metadata, as `kafka-storage.sh format` does, which is asked once for each version of Kafka.
+        """Write the storage's first metadata, as `kafka-storage.sh format` does.
 
-        What it writes is the same for each cluster but for the ids; a JVM of its own for it is half of a broker's start.
+        The tool is run once for each version of Kafka: clusters differ only by their ids, and its JVM takes a third of a
+        broker's start.
         """
         folder = jars.resolve(version=self._version)
         kept = folder.with_name(f"{folder.name}.{CHECKPOINT}")
@@ -246,7 +247,7 @@ class Broker:
             return
         self._format_by_its_tool()
         if (data / CHECKPOINT).is_file():  # not of Kafka before 3.3
-            partial = kept.with_name(f"{kept.name}.{os.getpid()}")
+            partial = kept.with_name(f"{kept.name}.{self.cluster_id}")  # others may be formatted at the same time
             shutil.copyfile(data / CHECKPOINT, partial)
             partial.replace(kept)
 
@@ -364,11 +365,9 @@ def _defaults(data: Path, port: int, controller_port: int) -> dict[str, str]:
 
 def _java(heap: str, version: str, more: Sequence[str] = ()) -> list[str]:
     """Return the start of a Java command: small, and quiet on the console below WARN."""
-    options = [
-        f"-Xmx{heap}",
-        "-XX:+UseSerialGC",
-        *(more or filter(None, [jars.class_archive(version=version).use_option()])),
-    ]
+    options = [f"-Xmx{heap}", "-XX:+UseSerialGC", *more]
+    if archive := jars.class_archive(version=version).use_option():
+        options.append(archive)
     if heap != LARGE_HEAP:
         options.append("-XX:TieredStopAtLevel=1")  # half the CPU time of a broker that is started, or does little
     return [
