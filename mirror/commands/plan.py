@@ -49,7 +49,7 @@ def _flow_text(state: FlowState) -> str:
     flow = state.flow
     existing = state.target.topics()
     state.target_ids = {name: topic.topic_id for name, topic in existing.items()}
-    state.follow_loops()
+    state.look_for_loops()
     group = FlowPlan(
         source=flow.source.alias, target=flow.target.alias, tasks_max=1, consumer={}, producer={}, partitions=()
     ).group

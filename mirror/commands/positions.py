@@ -144,7 +144,7 @@ def _left_out(
 
 def _paused(found: Mapping[Key, Position], plan: FlowPlan, args: Namespace) -> Paused:
     """Return the patterns of topics that are paused from now on."""
-    known = paused_topics(found, plan).patterns
+    known = paused_topics(found, plan.paused_key).patterns
     if args.action == "pause":
         paused = Paused(tuple(dict.fromkeys([*known, *(args.topic.split(",") if args.topic else [".*"])])))
         try:
@@ -199,7 +199,7 @@ def _wanted(source: Admin, partitions: Sequence[Assigned], to: str, plan: FlowPl
 
 def _text(plan: FlowPlan, partitions: Sequence[Assigned], found: Mapping[Key, Position], source: Admin) -> str:
     logs = log_bounds(plan, source)
-    pattern = paused_topics(found, plan).pattern()
+    pattern = paused_topics(found, plan.paused_key).pattern()
     rows = [COLUMNS]
     for p in partitions:
         at = found.get((p.remote_topic, p.partition))

@@ -135,18 +135,19 @@ class FlowState:
             self._put_back(gone - stopped | replaced, last_position)
         self.target_ids = {name: topic.topic_id for name, topic in on_target.items()}
         if not self.loops.knows(self._matched):
-            self._look_for_loops()
+            self.look_for_loops()
         self.plan = self._made_plan()
         return self.plan != before
 
     def follow_loops(self) -> bool:
         """Look again which topics would go round in a loop, and return whether the plan is another one by that."""
         before = self.plan
-        self._look_for_loops()
+        self.look_for_loops()
         self.plan = self._made_plan()
         return self.plan != before
 
-    def _look_for_loops(self) -> None:
+    def look_for_loops(self) -> None:
+        """Look which of its topics would go round, by the topics that are on the target."""
         remote = {topic.source.name: topic.remote for topic in self.topics}
         self.loops.look(self._matched, remote=remote, on_target=self.target_ids.values())
 

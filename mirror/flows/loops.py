@@ -53,19 +53,19 @@ class Loops:
             remote: Their names on the target.
             on_target: Ids of all topics on the target.
         """
-        before = self.going_round
+        before, target = self.going_round, frozenset(on_target)
         # Of topics that are new the mirrors that bring them may not tell anything yet.
         self._every_s = min(2 * self._every_s, LAST_S) if self.knows(topics) else FIRST_S
         self._due_s = time.monotonic() + self._every_s
         try:
             found = read_upstreams(self._flow, topics)
-            placed = self._placed(remote) if any(not u.resting.isdisjoint(on_target) for u in found.values()) else set()
+            placed = self._placed(remote) if any(target & each.resting for each in found.values()) else set()
         except ClusterUnavailable as error:
             if self._unknown != str(error):
                 log.warning("%s: whether topics go round in a loop is not known: %s", self._flow.name, error)
             self._unknown = str(error)
             return
-        self.going_round = going_round(found, self._upstreams, on_target=on_target, so_far=before, placed=placed)
+        self.going_round = going_round(found, self._upstreams, on_target=target, so_far=before, placed=placed)
         self._upstreams, self._looked, self._unknown = found, {topic.topic_id for topic in topics.values()}, ""
         self._say(before)
 

@@ -37,9 +37,9 @@ def write_positions(flow: Flow, group: str, positions: Mapping[Key, Position]) -
     answer_of_target(flow, write_with_maps(flow, group, positions, "", {}))
 
 
-def paused_topics(found: Mapping[Key, Position], plan: FlowPlan) -> Paused:
-    """Return the topics that an operator or a switch has paused, from a flow's positions."""
-    at = found.get(plan.paused_key)
+def paused_topics(found: Mapping[Key, Position], key: Key) -> Paused:
+    """Return the topics that an operator or a switch has paused, from a flow's positions and the key that they are kept at."""
+    at = found.get(key)
     return Paused.parse(at.metadata) if at is not None else Paused()
 
 

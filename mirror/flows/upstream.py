@@ -13,17 +13,16 @@ from typing import NamedTuple
 
 from mirror.config.clients import ClientOptions, client_options
 from mirror.config.settings import Flow
-from mirror.flows.stored_positions import Position, is_served
+from mirror.flows.stored_positions import Position, is_served, paused_topics
 from mirror.kafka.admin import Topic
 from mirror.kafka.client import Client
 from mirror.kafka.group_offsets import GroupOffsets, patiently
 from mirror.kafka.groups import listed
 from mirror.kafka.internal_topics import answered
-from mirror.model.flow_plan import LEASE_TOPIC, OFFSET_MAP_TOPIC, Key, is_own_group
-from mirror.model.paused_topics import Paused
+from mirror.model.flow_plan import LEASE_TOPIC, Key, is_own_group, paused_key
 from mirror.model.position_metadata import PositionMetadata
 from mirror.model.slot_ownership import Layout, layout_key
-from mirror.policy.java_regex import SlowPattern
+from mirror.policy.java_regex import JavaPattern, SlowPattern
 from mirror.policy.recreated import TopicIds
 from mirror.runtime.clock import now_ms
 
@@ -77,13 +76,14 @@ def upstreams_of(mirrors: Iterable[Positions], topics: Mapping[str, Topic], *, n
     for positions in mirrors:
         if (source := _source(positions)) is None:
             continue
-        runs, paused = _runs(positions, source, now_ms=now_ms), _Paused(positions, source)
+        runs, pattern = _runs(positions, source, now_ms=now_ms), paused_topics(positions, paused_key(source)).pattern()
         for (name, _), at in positions.items():
+            if (topic := topics.get(name)) is None:
+                continue
             metadata = PositionMetadata.parse(at.metadata)
             ids = TopicIds.parse(metadata.ids)
-            topic = topics.get(name)
-            if topic is not None and ids.source and ids.target == topic.topic_id:
-                is_live = runs and not paused.has(name)
+            if ids.source and ids.target == topic.topic_id:
+                is_live = runs and not _is_paused(pattern, name, source)
                 brought = (ids.source, *metadata.upstream)
                 found[name] = found.get(name, Upstream()).with_mirror(brought, at.offset, is_live=is_live)
     return found
@@ -93,7 +93,7 @@ def going_round(
     now: Upstreams,
     before: Upstreams | None,
     *,
-    on_target: Collection[str],
+    on_target: frozenset[str],
     so_far: Collection[str],
     placed: Collection[str],
 ) -> set[str]:
@@ -110,13 +110,13 @@ def going_round(
         so_far: Topics that were going round then.
         placed: Topics of which this flow has a position.
     """
-    target, found = frozenset(on_target), set()
+    found = set()
     for topic, upstream in now.items():
         was = before.get(topic, Upstream()) if before is not None else None
-        if target & upstream.live:
+        if on_target & upstream.live:
             if was is None or topic in so_far or was.progress != upstream.progress:
                 found.add(topic)
-        elif target & upstream.resting and topic not in placed:
+        elif on_target & upstream.resting and topic not in placed:
             found.add(topic)
     return found
 
@@ -151,20 +151,12 @@ def _runs(positions: Positions, source: str, *, now_ms: float) -> bool:
         return True
 
 
-class _Paused:
-    """The topics that an operator of a mirror has paused, by their names on its target."""
-
-    def __init__(self, positions: Positions, source: str) -> None:
-        at = positions.get((OFFSET_MAP_TOPIC.format(source=source), 0))
-        self._pattern = Paused.parse(at.metadata).pattern() if at is not None else None
-        self._source = source
-
-    def has(self, remote: str) -> bool:
-        """Tell whether it is paused; its name on that source may be what follows the source's alias here."""
-        if self._pattern is None:
-            return False
-        names = [remote, *([remote[len(self._source) + 1 :]] if remote.startswith(self._source) else [])]
-        try:
-            return any(self._pattern.matches(name) for name in names)
-        except SlowPattern:
-            return False
+def _is_paused(pattern: JavaPattern | None, remote: str, source: str) -> bool:
+    """Tell whether an operator has paused a remote topic; its name on that source may be what follows the source's alias."""
+    if pattern is None:
+        return False
+    names = [remote, *([remote[len(source) + 1 :]] if remote.startswith(source) else [])]
+    try:
+        return any(map(pattern.matches, names))
+    except SlowPattern:
+        return False

@@ -39,6 +39,7 @@ Found = TypeVar("Found")
 Binding = TypeVar("Binding", AclBinding, AclBindingFilter)
 
 TIMEOUT_S = 10.0
+_NO_ID = str(Uuid(0, 0))
 OFFSETS_S = 5.0  # offsets are polled again and again: a cluster that takes longer counts as down
 COORDINATOR_S = 5.0
 _COORDINATOR_MOVES = (
@@ -364,7 +365,7 @@ class Admin:
 def _id(found: Uuid) -> str:
     """Return a topic's id, "" of one that has none: brokers before 2.8 say zero."""
     text = str(found)
-    return text if text.strip("A") else ""
+    return "" if text == _NO_ID else text
 
 
 def _binding(kind: type[Binding], acl: Acl) -> Binding:

@@ -22,6 +22,11 @@ OWN_GROUP = "mirror.{flow}"
 Key = tuple[str, int]  # topic, partition
 
 
+def paused_key(source: str) -> Key:
+    """Return the topic-partition at whose offset the group of a flow from `source` keeps the paused topics."""
+    return OFFSET_MAP_TOPIC.format(source=source), 0
+
+
 def is_own_group(name: str) -> bool:
     """Tell whether a consumer group is of some mirror, its positions or a drill's: they are nobody's reading offsets."""
     return is_canary(name) or (name.startswith(OWN_GROUP.format(flow="")) and "->" in name)
@@ -127,7 +132,7 @@ class FlowPlan:
     @property
     def paused_key(self) -> Key:
         """Topic-partition whose offset of the group has the paused topics (mirror.model.paused_topics) as its metadata."""
-        return self.offset_map_topic, 0
+        return paused_key(self.source)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

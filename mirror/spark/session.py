@@ -109,10 +109,10 @@ class Spark:
 
 
 def _import_what_is_asked_for(gateway: JavaGateway) -> None:
-    """Tell the JVM at once what the names are that PySpark asks it for all the time (docs/adr/0034).
+    """Import the names that PySpark asks the JVM for all the time (docs/adr/0034).
 
-    It looks for a name that it has no import of in nine packages and two hundred jars. `py4j` is a package, which an import
-    of a class of that name, that there is not, lets it find out at once.
+    The JVM looks for a name without an import in nine packages, each in two hundred jars. `py4j` is a package, and never found
+    there. With an import of a class of that name the JVM looks for this class only; that there is none does no harm.
     """
     for name in (
         "none.py4j",
@@ -132,10 +132,8 @@ def _prepare_environment(*, is_here: bool) -> None:
     if root not in paths:  # the workers import what we imported, from where we did
         os.environ["PYTHONPATH"] = os.pathsep.join([root, *filter(None, paths)])
     if is_here:
-        os.environ["KAFKA_MIRROR_PYTHON"], os.environ["KAFKA_MIRROR_PYTHONPATH"] = (
-            sys.executable,
-            os.environ["PYTHONPATH"],
-        )
+        os.environ["KAFKA_MIRROR_PYTHON"] = sys.executable  # both for python.sh
+        os.environ["KAFKA_MIRROR_PYTHONPATH"] = os.environ["PYTHONPATH"]
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
 

@@ -327,7 +327,7 @@ def settle(scope: Scope, journal: Journal) -> None:
     left = scope.source.topic_acls() & {*denials(topics), *allowances(topics)}
     fence.lifted(scope.source, sorted(left))
     plan = scope.plan()
-    known = paused_topics(read_positions(scope.flow, plan.group), plan)
+    known = paused_topics(read_positions(scope.flow, plan.group), plan.paused_key)
     others = Paused(tuple(pattern for pattern in known.patterns if pattern not in pause_patterns(scope)))
     if others != known:
         write_paused(scope.flow, plan, others)

@@ -183,7 +183,7 @@ def pause(work: Work) -> Found:
     """Pause the flow's topics, so that nothing crosses behind the groups."""
     scope = work.scope
     plan = scope.plan()
-    known = paused_topics(read_positions(scope.flow, plan.group), plan)
+    known = paused_topics(read_positions(scope.flow, plan.group), plan.paused_key)
     patterns = pause_patterns(scope)
     try:
         write_paused(scope.flow, plan, Paused(tuple(dict.fromkeys([*known.patterns, *patterns]))))
@@ -212,7 +212,7 @@ def start_reverse(work: Work) -> Found:
         return Found(["no flow back is asked for"])
     back = scope.reversed()
     plan = back.plan()
-    known = paused_topics(read_positions(back.flow, plan.group), plan)
+    known = paused_topics(read_positions(back.flow, plan.group), plan.paused_key)
     tailed = work.run.step(Step.TAIL).facts.get(tail.TOPICS, [])  # what of it shall not cross by itself
     left = tuple(pattern for pattern in known.patterns if pattern not in pause_patterns(back))
     left = tuple(dict.fromkeys([*left, *map(literally, tailed)]))

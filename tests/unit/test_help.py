@@ -102,7 +102,7 @@ def test_plan(monkeypatch):
             sync_acls=SimpleNamespace(enabled=False),
         ),
         topics=[topic],
-        follow_loops=lambda: False,
+        look_for_loops=lambda: None,
         loops=SimpleNamespace(going_round=set()),
         target=SimpleNamespace(topics=dict, committed=lambda group, wanted: {("a.orders", 0): 200}),
     )

@@ -131,7 +131,7 @@ def test_which_topics_go_round(now, before, so_far, placed, rounds):
     found = going_round(
         {"t": now},
         None if before is None else {"t": before},
-        on_target={"theirs", "x"},
+        on_target=frozenset({"theirs", "x"}),
         so_far={"t"} if so_far else set(),
         placed={"t"} if placed else set(),
     )
