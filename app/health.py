@@ -7,7 +7,7 @@ import time
 import streamlit as st
 
 from app.findings import findings
-from app.inspection import exposition, last_errors, settings
+from app.inspection import exposition, last_errors, settings, unread
 from app.session import ROW_HEIGHT, live, plain
 from app.tables import health_table
 from app.verdicts import coloured
@@ -30,8 +30,9 @@ def _draw(_: Snapshot) -> None:
         return
     try:
         errors = last_errors()
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
         errors = []
+        st.warning(f"Why topic-partitions were paused is not known: {plain(unread('/errors', error))}.")
     found = findings(text, time.time(), errors)
     ill = [finding for finding in found if finding.status is not Status.OK]
     if not ill:

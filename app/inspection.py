@@ -50,6 +50,11 @@ def last_errors() -> list[LastError]:
     return parsed(_errors(int(time.monotonic() // SERVED_S)))
 
 
+def unread(path: str, error: Exception) -> str:
+    """Return what to say where the appliance told nothing."""
+    return f"the appliance does not tell it on {settings().mirror.metrics_address}{path} ({error})"
+
+
 @lru_cache(maxsize=1)
 def _errors(_: int) -> str:
     mirror = settings().mirror

@@ -8,7 +8,7 @@ import streamlit as st
 from app.charts import lag_over_time
 from app.findings import limit, spent_on
 from app.firing import concerns, draw_alerts
-from app.inspection import exposition, last_errors, settings, watch
+from app.inspection import exposition, last_errors, settings, unread, watch
 from app.session import field, fields, live, plain
 from app.tables import board_link, narrowed, window_table
 from app.verdicts import MEANING, coloured
@@ -105,7 +105,8 @@ def _last_error(row: LagRow) -> None:
     """Say why the appliance paused the topic-partition last, where it did."""
     try:
         found = last_errors()
-    except (OSError, ValueError):
+    except (OSError, ValueError) as failed:
+        st.write(f"**Its last error** is not known: {plain(unread('/errors', failed))}.")
         return
     own = (*row.group.split("->"), row.remote_topic, row.partition)
     for error in found:
@@ -118,7 +119,8 @@ def _limits(row: LagRow) -> None:
     """Say what limits the flow, as the appliance tells."""
     try:
         said = limit(spent_on(exposition()).get(row.group, {}))
-    except OSError:
+    except OSError as failed:
+        st.write(f"**What limits {plain(row.group)}** is not known: {plain(unread('/metrics', failed))}.")
         return
     if said:
         st.write(f"**What limits {plain(row.group)}:** {plain(said)}.")

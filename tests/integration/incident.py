@@ -61,10 +61,14 @@ class Watched:
     def await_alert(self, name: str, within_s: float) -> FiringAlert:
         """Wait until an alert fires, and return it as a pager shows it."""
 
-        def told() -> list[FiringAlert]:
-            return [alert for alert in self.prometheus.firing() if alert.name == name]
+        return eventually(lambda: self._firing(name), within_s=within_s, because=f"{name} wakes somebody")[0]
 
-        return eventually(told, within_s=within_s, because=f"{name} wakes somebody")[0]
+    def await_end(self, name: str, within_s: float) -> None:
+        """Wait until an alert fires no more."""
+        eventually(lambda: not self._firing(name), within_s=within_s, because=f"{name} ends")
+
+    def _firing(self, name: str) -> list[FiringAlert]:
+        return [alert for alert in self.prometheus.firing() if alert.name == name]
 
 
 @contextmanager

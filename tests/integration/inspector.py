@@ -11,16 +11,18 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 from mirror.config.load import load
 from mirror.embedded.broker import free_port
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 CHROMIUM = shutil.which("chromium")
 PAGES = ("overview", "lag", "topic", "partition", "groups", "health", "incidents", "glossary")
 ROOT = Path(__file__).resolve().parents[2]
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="chromium (Debian: chromium) is not installed")
+SOON_MS = PATIENCE * 40_000  # what a page is given to show something
+expect.set_options(timeout=SOON_MS)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from mirror.embedded.broker import free_port
 from tests.certificates import identity
-from tests.integration.inspector import PAGES, launched, needs_chromium, serving
+from tests.integration.inspector import PAGES, SOON_MS, launched, needs_chromium, serving
 from tests.integration.records import create, rows, write
 from tests.waiting import eventually
 
@@ -66,6 +66,7 @@ def chromium() -> Iterator[Browser]:
 def page(chromium) -> Iterator[Page]:
     """A page that may not speak to anybody else, nor open a dialog."""
     context = chromium.new_context(viewport={"width": 1500, "height": 1000}, accept_downloads=True)
+    context.set_default_timeout(SOON_MS)
     opened = context.new_page()
     strangers: list[str] = []
     dialogs: list[str] = []
@@ -87,7 +88,7 @@ def count_of(page: Page) -> str:
 
 
 def shows(page: Page, text: str) -> None:
-    expect(page.get_by_text(text, exact=False).first).to_be_visible(timeout=120_000)
+    expect(page.get_by_text(text, exact=False).first).to_be_visible()
 
 
 def test_an_address_chooses_and_choosing_changes_the_address(app, page):
@@ -179,10 +180,11 @@ def test_the_keyboard_reaches_every_filter(app, page):
 @pytest.mark.parametrize("name", PAGES)
 def test_axe_finds_no_fault_of_wcag_a_or_aa(app, chromium, name, scheme):
     context = chromium.new_context(color_scheme=scheme, viewport={"width": 1500, "height": 1000})
+    context.set_default_timeout(SOON_MS)
     page = context.new_page()
     query = "?group=shop&topic=browser-orders&partition=0" if name in ("topic", "partition") else ""
     page.goto(f"{app}/{name}{query}")
-    page.get_by_role("heading", level=1).wait_for(timeout=120_000)
+    page.get_by_role("heading", level=1).wait_for()
     time.sleep(2)  # what fades in has no colour of its own yet
     options = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}
     found = Axe().run(page, options=options).response["violations"]

@@ -23,7 +23,7 @@ from mirror.kafka.fetcher import Source
 from mirror.kafka.target import Target
 from mirror.model.record_batches import of_values, records
 from tests.integration.appliance import RunningAppliance, descendants
-from tests.integration.inspector import PAGES, launched, needs_chromium, serving
+from tests.integration.inspector import PAGES, SOON_MS, launched, needs_chromium, serving
 from tests.integration.records import await_replicated, create, differences, load, rows, write
 from tests.integration.secured import Party, Secured, canary, secured, set_password
 from tests.token_endpoint import TokenEndpoint
@@ -201,15 +201,16 @@ def test_the_inspector_tells_no_page_and_no_browser_a_secret(primary, backup, pa
         sent: list[str] = []
         with serving(file, tmp_path / folder / "app.log") as address, launched() as browser:
             page = browser.new_page()
+            page.set_default_timeout(SOON_MS)
             page.on(
                 "websocket",
                 lambda socket, sent=sent: socket.on("framereceived", lambda frame: sent.append(latin(frame))),
             )
             for name in PAGES:
                 page.goto(f"{address}/{name}?topic={topic}&partition=0")
-                page.get_by_role("heading", level=1).wait_for(timeout=120_000)
+                page.get_by_role("heading", level=1).wait_for()
                 if name == PAGES[0]:  # the others come with what it has waited for
-                    page.get_by_text("this page only reads").wait_for(timeout=120_000)
+                    page.get_by_text("this page only reads").wait_for()
                 sent.append(page.content())
         everything = "".join(sent)
         assert ("primary answers" if folder == "in" else "invalid credentials") in everything

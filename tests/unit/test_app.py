@@ -13,6 +13,7 @@ from streamlit.testing.v1 import AppTest
 from app import inspection, switches
 from app.incidents import incident_table
 from app.past import HAPPENED, Said, Span
+from app.session import plain
 from app.tables import (
     board_link,
     differing_settings,
@@ -24,6 +25,7 @@ from app.tables import (
 from app.watch import Watch
 from dashboards.recording import recording
 from metrics.exporter import serve
+from metrics.last_errors import LastErrors
 from metrics.recorder import Recorder
 from metrics.reports import CheckpointReport
 from metrics.verdict import Sample, Status
@@ -99,6 +101,7 @@ def opened(monkeypatch, snapshot: Snapshot, page: str = "", *, flows: tuple[Flow
     monkeypatch.setattr(inspection, "_watch", lambda: watch)
     monkeypatch.setattr(inspection, "_settings", lambda: settings)
     inspection._exposition.cache_clear()
+    inspection._errors.cache_clear()
     test = AppTest.from_function(one_page, default_timeout=20, args=(page,)) if page else AppTest.from_file(MAIN)
     test.run(timeout=20)
     assert not test.exception
@@ -187,6 +190,23 @@ def test_the_partition_page_draws_the_window_and_names_the_rule(monkeypatch):
     assert "stands still while records wait" in said
     assert "is made from 10 of 10 polls" in said
     assert test.code[0].value.endswith("--group 'mirror.a->b'")
+
+
+def test_the_partition_page_tells_the_last_error_or_that_nobody_tells_it(monkeypatch):
+    errors = LastErrors()
+    errors.take_in(("a", "b", "a.payments", "3"), "the target refuses source offset 5", now_s=1_700_000_000.0)
+    stalled = Snapshot(time_s=0.0, rows=(STALLED,))
+    metrics = text(Recorder()).encode()
+    with serve(lambda _: metrics, "127.0.0.1", 0, is_ready=lambda: True, errors=errors.text) as port:
+        told = everything(opened(monkeypatch, stalled, "partition", metrics_listen=("127.0.0.1", port)))
+    assert "**Its last error**, from 2023-11-14 22:13:20 UTC: the target refuses source offset 5" in told
+    with serve(lambda _: metrics, "127.0.0.1", 0, is_ready=lambda: True) as port:
+        assert "last error" not in everything(
+            opened(monkeypatch, stalled, "partition", metrics_listen=("127.0.0.1", port))
+        )
+    untold = everything(opened(monkeypatch, stalled, "partition", metrics_listen=("127.0.0.1", 1)))
+    assert f"**Its last error** is not known: {plain('the appliance does not tell it on 127.0.0.1:1/errors')}" in untold
+    assert f"is not known: {plain('the appliance does not tell it on 127.0.0.1:1/metrics')}" in untold
 
 
 def test_the_topic_page_shows_every_partition_of_a_topic(monkeypatch):
