@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from metrics.reports import CheckpointReport
 from mirror.checkpoints.plan import CheckpointPlan
-from mirror.checkpoints.rules import State, Translated, moved, translated
+from mirror.checkpoints.rules import State, Translated, moved, translated, translated_of_two
 from mirror.config.clients import client_options
 from mirror.flows.offset_maps import FlowMaps
 from mirror.kafka.errors import ErrorCode, KafkaError, is_code
@@ -147,8 +147,10 @@ class FlowCheckpoints:
                 # The source reads what came from the target: the map that brought it there leads back.
                 way = self.back.maps.get(place)
                 home = way.reverse(offset) if way is not None else None
-                state = State.NO_MAP if home is None else State.TRANSLATED
-                found[place] = Translated(offset, home, state)
+                if not self.plan.flow.is_bidirectional:
+                    found[place] = Translated(offset, home, State.NO_MAP if home is None else State.TRANSLATED)
+                elif place in found and place in self.back.positions:  # else the flow back does not carry it
+                    found[place] = translated_of_two(found[place], self.maps.maps.get(key), home or 0)
         return found
 
     def _fresh(self, found: Mapping[str, Mapping[Key, Translated]]) -> list[Checkpoint]:

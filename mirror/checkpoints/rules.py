@@ -40,6 +40,22 @@ def translated(upstream: int, offsets: OffsetMap | None, position: int | None) -
     return Translated(upstream, downstream, State.AHEAD if is_ahead else State.TRANSLATED)
 
 
+def translated_of_two(along: Translated, offsets: OffsetMap | None, home: int) -> Translated:
+    """Translate a group's offset on a topic that has the records of both clusters, which are in another order on each.
+
+    `home` is safe: what the group has not read of the source's own records came to the target later than what it has read of the
+    target's came to the source. From there on copies of what the group has read are skipped, up to the first other record.
+
+    Args:
+        along: The offset translated by the flow's map, which knows of the source's own records.
+        offsets: That map.
+        home: The target offset behind the last record of the target's own that the group has read; 0 where it is not known.
+    """
+    if along.downstream is None or along.downstream <= home or offsets is None:
+        return Translated(along.upstream, home, State.TRANSLATED)
+    return along._replace(downstream=offsets.gapless_on_target(home, along.downstream))
+
+
 def moved(there: int | None, downstream: int, end: int | None) -> State | None:
     """Say why the target's idle group is not to be moved from `there` to `downstream`; None when it is.
 

@@ -151,6 +151,9 @@ def _over(hop: Hop, places: Sequence[Place | None]) -> list[Place | None]:
     """Take places over a hop, each by the flow that replicates its topic; a cluster that is gone costs its own flow only."""
     known = [place for place in places if place is not None]
     found: list[Place | None] = [None] * len(known)
+    if hop.along is not None and hop.along.is_bidirectional:
+        rest = iter(_over_both(hop.along, hop.back, known))
+        return [None if place is None else next(rest) for place in places]
     gone: ClusterUnavailable | None = None
     for flow, is_back in ((hop.along, False), (hop.back, True)):
         if flow is not None:
@@ -164,6 +167,25 @@ def _over(hop: Hop, places: Sequence[Place | None]) -> list[Place | None]:
         raise gone
     rest = iter(found)
     return [None if place is None else next(rest) for place in places]
+
+
+def _over_both(along: Flow, back: Flow | None, places: Sequence[Place]) -> list[Place | None]:
+    """Take places over a hop whose topics have the records of both clusters: to where none is left out, of either."""
+    if back is None:
+        raise SettingsError(
+            f"translate: topics keep their names both ways, and the file has no flow {along.target.alias}->{along.source.alias}; "
+            f"without it the records of {along.target.alias} itself would be left out. Enable it in the file that you give."
+        )
+    copies = across(*plan_and_maps(along), places, is_back=False)
+    originals = across(*plan_and_maps(back), places, is_back=True)
+    return [_earlier(copy, original) for copy, original in zip(copies, originals, strict=True)]
+
+
+def _earlier(copy: Place | None, original: Place | None) -> Place | None:
+    """Return where to read on behind the originals there; copies that come before it may be read as well."""
+    if copy is None or original is None or original.offset is None or copy.offset is None:
+        return original or copy
+    return original._replace(offset=min(copy.offset, original.offset))
 
 
 def _group(flows: Iterable[Flow], alias: str, group: str) -> list[Place]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from mirror.config.client_values import ClientError
 from mirror.config.clients import Role, check
+from mirror.config.keys import BIDIRECTIONAL_KEY
 from mirror.config.layers import Assigned, Layers, Pair, effective, merged
 from mirror.config.properties import is_provided
 from mirror.config.values import broker_addresses, refusal
@@ -50,20 +51,51 @@ def check_flows(flows: Sequence[Flow], path: Path) -> None:
     targets: dict[str, set[str]] = {}
     for flow in flows:
         targets.setdefault(flow.source.alias, set()).add(flow.target.alias)
+    by_name = {flow.name: flow for flow in flows}
     for flow in flows:
         if flow.source.alias not in _reachable(targets, flow.target.alias):
+            continue
+        if flow.is_bidirectional:
+            _check_bidirectional(flow, by_name.get(f"{flow.target.alias}->{flow.source.alias}"), targets, path)
             continue
         if isinstance(flow.policy, IdentityReplicationPolicy):
             raise SettingsError(
                 f"{path}: {flow.name}.replication.policy.class: IdentityReplicationPolicy while other flows lead from "
                 f"{flow.target.alias} back to {flow.source.alias}; records would go round in a loop. "
-                "Disable one direction or use DefaultReplicationPolicy."
+                "Disable one direction, use DefaultReplicationPolicy, or let each record cross once, both ways: "
+                f"{BIDIRECTIONAL_KEY} = true."
             )
         if flow.policy.separator in flow.source.alias:
             raise SettingsError(
                 f'{path}: {flow.name}.replication.policy.separator: is part of the alias "{flow.source.alias}" and '
                 "flows lead back to it; records would go round in a loop. "
                 "Rename the alias or choose another separator."
+            )
+
+
+def _check_bidirectional(flow: Flow, back: Flow | None, targets: Mapping[str, set[str]], path: Path) -> None:
+    """Refuse a flow that keeps names both ways and has company by which records would go round, or settings of topics would."""
+    where = f"{path}: {flow.name}.{BIDIRECTIONAL_KEY}"
+    if back is not None and not back.is_bidirectional:
+        raise SettingsError(f"{where}: is true, and of {back.name} it is not; expected it of both. Set it there too.")
+    others = {
+        alias: found - {flow.source.alias} if alias == flow.target.alias else found for alias, found in targets.items()
+    }
+    if back is None or flow.source.alias in _reachable(others, flow.target.alias):
+        raise SettingsError(
+            f"{where}: is true, and flows lead from {flow.target.alias} back to {flow.source.alias} through other clusters; "
+            "records would come twice. Expected one flow each way between two clusters. Disable the others."
+        )
+    if flow.has_canaries:
+        raise SettingsError(f"{where}: is true, so there is no switch to rehearse. Leave mirror.drill.enabled out.")
+    for key, is_both in (
+        ("sync.topic.configs.enabled", flow.sync_configs.enabled and back.sync_configs.enabled),
+        ("sync.topic.acls.enabled", flow.sync_acls.enabled and back.sync_acls.enabled),
+    ):
+        if is_both:
+            raise SettingsError(
+                f"{path}: {flow.name}.{key}: is true both ways between topics of the same names; what is changed on one "
+                f"cluster could be set back from the other. Write {back.name}.{key} = false, or {flow.name}'s."
             )
 
 

@@ -12,7 +12,7 @@ from mirror.config.properties import DEFAULT, HIDDEN, Entry
 from mirror.config.values import refusal
 from mirror.policy.filters import NameFilter, compile_list
 from mirror.policy.java_regex import RegexError
-from mirror.policy.naming import JAVA_PACKAGE, POLICIES, ReplicationPolicy
+from mirror.policy.naming import JAVA_PACKAGE, POLICIES, IdentityReplicationPolicy, ReplicationPolicy
 from mirror.policy.recreated import OnRecreated
 from mirror.policy.topic_configs import DEFAULT_EXCLUDE as DEFAULT_CONFIG_EXCLUDE
 from mirror.policy.topic_configs import ConfigSync
@@ -21,6 +21,7 @@ MAX_REPLICATION_FACTOR = 32_767  # a 16-bit field of the CreateTopics request
 
 OFFSETS_TOPIC_KEY = "offset.storage.topic"  # where a MirrorMaker 2 left its positions
 GROUP_KEY = "group.id"  # of the workers that wrote them; they must have stopped
+BIDIRECTIONAL_KEY = "mirror.identity.bidirectional"
 TAKEOVER_KEY = "mirror.takeover.connectors"  # and under which names
 
 # Key -> default, as a file would write it. Of MirrorSourceConfig, MirrorCheckpointConfig, MirrorHeartbeatConfig and
@@ -61,6 +62,7 @@ FLOW_DEFAULTS = {
     "group.filter.class": "DefaultGroupFilter",
     "config.property.filter.class": "DefaultConfigPropertyFilter",
     "mirror.recreated.topics": "restart",
+    BIDIRECTIONAL_KEY: "false",
     TAKEOVER_KEY: "MirrorSourceConnector",
 }
 FLOW_KEYS = frozenset(FLOW_DEFAULTS)
@@ -206,6 +208,18 @@ class Keys:
         except ValueError:
             found = entry.shown(values.text(entry))
             raise refusal(entry, f"{found} is no policy. Write one of {', '.join(OnRecreated)}.") from None
+
+    def is_bidirectional(self, policy: ReplicationPolicy) -> bool:
+        """Return whether topics keep their names both ways, and each record crosses once."""
+        entry = self._own[BIDIRECTIONAL_KEY]
+        found = values.boolean(entry)
+        if found and not isinstance(policy, IdentityReplicationPolicy):
+            raise refusal(
+                entry,
+                "is true, and topics do not keep their names. Write replication.policy.class = IdentityReplicationPolicy, "
+                "or leave this out.",
+            )
+        return found
 
     def is_exactly_once(self) -> bool:
         """Return whether to write in transactions. To prepare for them nothing has to be done here."""

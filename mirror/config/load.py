@@ -191,12 +191,12 @@ def _flow(found: Assigned, pair: Pair, clusters: Mapping[str, Cluster], mirror: 
     worker = merged(found.worker(pair))
     offsets_topic, group = worker.get(OFFSETS_TOPIC_KEY), worker.get(GROUP_KEY)
     keys = Keys({**merged(found.flow(pair)), **worker})
-    offset_syncs = keys.offset_syncs()
+    offset_syncs, policy = keys.offset_syncs(), keys.policy(pair.source)
     return Flow(
         source=clusters[pair.source],
         target=clusters[pair.target],
         topics=keys.names("topics", "topic.filter.class"),
-        policy=keys.policy(pair.source),
+        policy=policy,
         replication_factor=keys.replication_factor("replication.factor"),
         tasks_max=keys.integer("tasks.max"),
         refresh_topics=keys.every("refresh.topics"),
@@ -209,6 +209,7 @@ def _flow(found: Assigned, pair: Pair, clusters: Mapping[str, Cluster], mirror: 
         connect_groups=(f"{pair.source}-mm2", *((values.text(group),) if group else ())),
         takeover_connectors=keys.takeover_connectors(),
         on_recreated=keys.on_recreated(),
+        is_bidirectional=keys.is_bidirectional(policy),
         transaction_ms=mirror.transaction_ms if keys.is_exactly_once() else 0,
         heartbeats=keys.heartbeats(),
         has_canaries=mirror.drill_enabled and has_back,

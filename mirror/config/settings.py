@@ -64,6 +64,7 @@ class Flow:
     connect_offsets_topic: str = ""  # on the target, with the positions of a MirrorMaker 2 that ran before
     connect_groups: tuple[str, ...] = ()  # of that MirrorMaker's workers, on the target
     takeover_connectors: tuple[str, ...] = ()  # whose positions in that topic are the flow's
+    is_bidirectional: bool = False  # topics keep their names both ways, and each record crosses once
     has_canaries: bool = False  # carries the canary topics of its own drill, and of that of the flow back
     source_group: str = ""  # group on the source whose offsets are the positions before there are any, and show them
 

@@ -11,7 +11,15 @@ from mirror.config.settings import Flow
 from mirror.errors import ClusterUnavailable
 from mirror.kafka.admin import Admin, Topic
 from mirror.model.canary import is_canary
-from mirror.model.flow_plan import GAPS_TOPIC, LEASE_TOPIC, OFFSET_MAP_TOPIC, SLOTS_TOPIC, Assigned, FlowPlan
+from mirror.model.flow_plan import (
+    GAPS_TOPIC,
+    LEASE_TOPIC,
+    OFFSET_MAP_TOPIC,
+    PRODUCERS_TOPIC,
+    SLOTS_TOPIC,
+    Assigned,
+    FlowPlan,
+)
 from mirror.model.slot_ownership import lease_topic_partitions
 from mirror.policy.topic_configs import Change
 
@@ -127,6 +135,8 @@ def ensure_internal(
     _ensure(flow, target, on_target, SLOTS_TOPIC.format(source=alias, slots=slots), factor, partitions=slots)
     _ensure(flow, target, on_target, OFFSET_MAP_TOPIC.format(source=alias), factor, configs=_SOON_COMPACTED)
     _ensure(flow, target, on_target, GAPS_TOPIC.format(source=alias), factor)
+    if flow.is_bidirectional:
+        _ensure(flow, target, on_target, PRODUCERS_TOPIC.format(source=alias), factor)
     if flow.checkpoints.enabled:
         factor = flow.checkpoints.replication_factor
         _ensure(flow, target, on_target, flow.policy.checkpoints_topic(alias), factor)
@@ -243,6 +253,7 @@ def flow_plan(
         source_group=flow.source_group,
         on_recreated=flow.on_recreated,
         transaction_ms=flow.transaction_ms,
+        is_bidirectional=flow.is_bidirectional,
     )
 
 

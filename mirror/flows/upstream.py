@@ -61,16 +61,21 @@ def read_upstreams(flow: Flow, topics: Mapping[str, Topic]) -> Upstreams:
     options = client_options(flow.source_admin)
     what = "which mirrors write to it cannot be read"
     found = answered(_positions(options), cluster=flow.source.alias, what=what)
-    return upstreams_of(found, topics, now_ms=now_ms())
+    flow_back = flow.target.alias if flow.is_bidirectional else None
+    return upstreams_of(found, topics, now_ms=now_ms(), flow_back=flow_back)
 
 
-def upstreams_of(mirrors: Iterable[Positions], topics: Mapping[str, Topic], *, now_ms: float) -> Upstreams:
+def upstreams_of(
+    mirrors: Iterable[Positions], topics: Mapping[str, Topic], *, now_ms: float, flow_back: str | None = None
+) -> Upstreams:
     """Return where the records of each topic came from, without those that nobody mirrored there. Pure.
 
     Args:
         mirrors: The positions of each mirror that writes to the cluster, its leases included.
         topics: Those of the cluster, by name.
         now_ms: Now, epoch ms.
+        flow_back: The alias that the flow back has for its source, where the flow is bidirectional: what that one wrote is
+            left out here, from where on its producers are registered (mirror.replication.producer_registry).
     """
     found: dict[str, Upstream] = {}
     for positions in mirrors:
@@ -83,6 +88,10 @@ def upstreams_of(mirrors: Iterable[Positions], topics: Mapping[str, Topic], *, n
             metadata = PositionMetadata.parse(at.metadata)
             ids = TopicIds.parse(metadata.ids)
             if ids.source and ids.target == topic.topic_id:
+                if source == flow_back and metadata.registered is not None:
+                    if metadata.registered:  # what is before has to be passed over by a position
+                        found[name] = found.get(name, Upstream()).with_mirror((ids.source,), at.offset, is_live=False)
+                    continue
                 is_live = runs and not _is_paused(pattern, name, source)
                 brought = (ids.source, *metadata.upstream)
                 found[name] = found.get(name, Upstream()).with_mirror(brought, at.offset, is_live=is_live)

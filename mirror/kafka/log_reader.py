@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from mirror.kafka.errors import BrokerError, ErrorCode, check
 from mirror.kafka.fetch_request import FetchLimits
 from mirror.kafka.fetch_session import From
@@ -15,11 +17,16 @@ FETCH_BYTES = 4 << 20
 FETCH_WAIT_MS = 200
 
 
+Sifted = Callable[[list[Batch]], Awaitable[list[Batch]]]
+
+
 class TooMuchError(Exception):
     """What was asked for is more than is read back at once."""
 
 
-async def read_batches(log_of: Source, place: Key, start: int, records: int, isolation_level: int) -> list[Batch]:
+async def read_batches(
+    log_of: Source, place: Key, start: int, records: int, isolation_level: int, *, sifted: Sifted | None = None
+) -> list[Batch]:
     """Read batches from offset `start` on until they hold so many records, or the log ends.
 
     Args:
@@ -28,6 +35,7 @@ async def read_batches(log_of: Source, place: Key, start: int, records: int, iso
         start: Offset to begin at; the first batch may begin before it.
         records: How many are wanted; of aborted transactions none count under read_committed.
         isolation_level: As in a fetch request: 1 for committed records only, batches of aborted ones come empty.
+        sifted: Returns those of some batches that count, and are returned; None: all.
 
     Raises:
         TooMuchError: more than MOST_BYTES.
@@ -42,10 +50,14 @@ async def read_batches(log_of: Source, place: Key, start: int, records: int, iso
         fresh = list(record_batches.batches(part.records))
         if part.error is not ErrorCode.none or not fresh:
             break
-        size += len(part.records)
+        offset = fresh[-1].last_offset + 1
+        if sifted is None:
+            size += len(part.records)
+        else:
+            fresh = await sifted(fresh)
+            size += sum(len(batch.data) for batch in fresh)
         if size > MOST_BYTES:
             raise TooMuchError(f"they are more than {MOST_BYTES >> 20} MiB")
-        offset = fresh[-1].last_offset + 1
         if isolation_level:
             fresh = list(record_batches.committed(fresh, part.aborted))
         held += records_from(fresh, start)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -56,6 +56,8 @@ _PERHAPS_APPENDED = (
     ErrorCode.kafka_storage_error,
 )
 
+
+Announced = Callable[[int], Awaitable[None]]
 
 _MOVED = (ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch)
 
@@ -168,7 +170,15 @@ class Producer:
     # Versions of Produce requests that name topics, and of those that have their ids where the broker speaks of them
     by_name, by_id = (3, 11), (3, 13)
 
-    def __init__(self, client: Client, *, request_bytes: int, request_timeout_ms: int, retry_s: float) -> None:
+    def __init__(
+        self,
+        client: Client,
+        *,
+        request_bytes: int,
+        request_timeout_ms: int,
+        retry_s: float,
+        announced: Announced | None = None,
+    ) -> None:
         """Make a producer that sends nothing yet.
 
         Args:
@@ -176,11 +186,13 @@ class Producer:
             request_bytes: Largest request; a batch that is larger goes alone.
             request_timeout_ms: How long a broker waits for its replicas.
             retry_s: Pause before a batch is sent again.
+            announced: Called with each producer id before anything is written by it; where it raises, nothing is.
         """
         self._client = client
         self._request_bytes = request_bytes
         self._request_timeout_ms = request_timeout_ms
         self._retry_s = retry_s
+        self._announced = announced
         self._loop = asyncio.get_running_loop()
         self._id = self._epoch = -1
         self._sequences: dict[Key, int] = defaultdict(int)  # the next one
@@ -203,10 +215,12 @@ class Producer:
             if not answer.error_code.retriable or self._loop.time() > deadline:
                 break
             await asyncio.sleep(self._retry_s)
-        self._identified(answer)
+        await self._identified(answer)
 
-    def _identified(self, response: Any) -> None:
+    async def _identified(self, response: Any) -> None:
         check(response.error_code, "no producer id")
+        if self._announced is not None and response.producer_id != self._id:
+            await self._announced(response.producer_id)
         self._id, self._epoch = response.producer_id, response.producer_epoch
         self._sequences.clear()
 

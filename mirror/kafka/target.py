@@ -12,7 +12,7 @@ from mirror.config.clients import ClientOptions
 from mirror.kafka.client import Client
 from mirror.kafka.group_offsets import GroupOffsets
 from mirror.kafka.metadata import id_text
-from mirror.kafka.producer import Producer
+from mirror.kafka.producer import Announced, Producer
 from mirror.kafka.protocol import COORDINATOR_S
 from mirror.kafka.transactional_producer import Rotated, TransactionalProducer, TransactionStateError
 from mirror.model.record_batches import Outgoing
@@ -34,12 +34,15 @@ class Target(GroupOffsets):
         request_bytes: int,
         transactional_id: str | None = None,
         transaction_timeout_ms: int = 60_000,
+        announced: Announced | None = None,
     ) -> None:
+        """Make a client that is not connected yet; `announced` as of Producer."""
         super().__init__(Client(options, is_abortive=True), answer_s=COORDINATOR_S)
         common: dict[str, Any] = {
             "request_bytes": request_bytes,
             "request_timeout_ms": int(options.request_timeout_s * 1000),
             "retry_s": options.retry_backoff_s,
+            "announced": announced,
         }
         self._transactions = (
             TransactionalProducer(

@@ -118,7 +118,7 @@ class TransactionalProducer(Producer):
     async def _identify(self, name: str) -> None:
         self.transactional_id = name
         request = requests.init_producer_id(name, self._transaction_timeout_ms)
-        self._identified(await self._coordinators.ask(request, own_code, key=name))
+        await self._identified(await self._coordinators.ask(request, own_code, key=name))
 
     @property
     def _who(self) -> ProducerState:
@@ -342,4 +342,4 @@ class TransactionalProducer(Producer):
         answer = await self._coordinators.ask(request, own_code, key=self.transactional_id)
         check(answer.error_code, self.transactional_id)
         if self._is_second:
-            self._identified(answer)
+            await self._identified(answer)

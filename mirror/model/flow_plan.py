@@ -16,6 +16,7 @@ LEASE_TOPIC = "mm2-batons.{source}.internal"
 SLOTS_TOPIC = "mm2-slots.{source}.{slots}.internal"  # a partition per slot, without records: what processes share
 OFFSET_MAP_TOPIC = "mm2-offset-map.{source}.internal"
 GAPS_TOPIC = "mm2-gaps.{source}.internal"
+PRODUCERS_TOPIC = "mm2-producers.{source}.internal"
 
 OWN_GROUP = "mirror.{flow}"
 
@@ -70,6 +71,7 @@ class FlowPlan:
     source_group: str = ""  # group on the source that shows the positions, "" for the one named as that on the target
     on_recreated: OnRecreated = OnRecreated.RESTART
     transaction_ms: int = 0  # how long a transaction may last; 0: none, delivery is at least once
+    is_bidirectional: bool = False  # topics have the same names both ways, and each record crosses once
 
     @property
     def name(self) -> str:
@@ -90,6 +92,19 @@ class FlowPlan:
     def is_exactly_once(self) -> bool:
         """True when records and positions are written in transactions."""
         return self.transaction_ms > 0
+
+    def back(self) -> FlowPlan:
+        """Return what is known of the flow back, where topics have the same names both ways: its names and topic-partitions."""
+        swapped = (p._replace(topic_id=p.remote_id, remote_id=p.topic_id, upstream=()) for p in self.partitions)
+        return replace(
+            self,
+            source=self.target,
+            target=self.source,
+            consumer=self.producer,
+            producer=self.consumer,
+            partitions=tuple(swapped),
+            source_group="",
+        )
 
     def members_group(self, layout: Layout) -> str:
         """Group on the target whose members, the processes that run the flow, share its slots."""
@@ -128,6 +143,16 @@ class FlowPlan:
     def gaps_topic(self) -> str:
         """Compacted internal topic on the target: the ledger of what was lost, skipped, repeated or refused."""
         return GAPS_TOPIC.format(source=self.source)
+
+    @property
+    def producers_topic(self) -> str:
+        """Compacted internal topic on the target: the ids of the flow's producers, where it is bidirectional."""
+        return PRODUCERS_TOPIC.format(source=self.source)
+
+    @property
+    def producers_topic_back(self) -> str:
+        """Return the same of the flow back, which is on the source."""
+        return PRODUCERS_TOPIC.format(source=self.target)
 
     @property
     def paused_key(self) -> Key:

@@ -102,6 +102,14 @@ class OffsetMap:
         """Return the source offset to read from where the target was to be read from `target`; rules as in `translate`."""
         return _across(self._targets, self._sources, self._counts, target)
 
+    def gapless_on_target(self, target: int, until: int) -> int:
+        """Return how far, at most to `until`, all that the target has from an offset on are records of the source."""
+        at = bisect_right(self._targets, target) - 1
+        while 0 <= at < len(self) and self._targets[at] <= target < until:
+            target = max(target, self._targets[at] + self._counts[at])
+            at += 1
+        return min(target, until)
+
     def forget_before(self, source: int) -> None:
         """Drop what nobody can read any more, but the newest run that begins before: whose end is where a gap leads to."""
         self._drop(bisect_right(self._sources, source) - 1)

@@ -45,6 +45,10 @@ class Tail:
         for run in runs:
             self.runs.add(run.source, base + run.target, run.records)
 
+    def nothing_before(self, source: int, target: int) -> None:
+        """Take in that of a source's records from an offset on none is on the target before an offset there."""
+        self.runs.add(source, target, 0)
+
     def text(self) -> str:
         """Return the tail for a position's metadata; of one that is too long the newest runs, which is safe but not all."""
         text = self.runs.text()

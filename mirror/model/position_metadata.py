@@ -13,6 +13,7 @@ _IN_SYNC = "in-sync="
 _SEQUENCE = "seq="
 _EPOCH = "epoch="
 _UPSTREAM = "from="
+_REGISTERED = "registered="
 
 
 class PositionMetadata(NamedTuple):
@@ -23,6 +24,8 @@ class PositionMetadata(NamedTuple):
     with so many replicas in sync the target appended nothing; None: it appends, as far as is known. `sequence`: the number of
     the next batch; None: there is none yet. `epoch`: that of the source's leader that appended the record before the position.
     `upstream`: ids of the topics that the source's records came from, over any number of clusters (mirror.flows.upstream).
+    `registered`: from that target offset on, the producers of all that the flow wrote are in its registry
+    (mirror.replication.producer_registry); None: they are not.
     """
 
     ids: str
@@ -32,6 +35,7 @@ class PositionMetadata(NamedTuple):
     sequence: NextSequence | None = None
     epoch: int = UNKNOWN
     upstream: tuple[str, ...] = ()
+    registered: int | None = None
 
     def __str__(self) -> str:
         marks = [f"{_UNTIL}{self.until_ms}"] if self.until_ms else []
@@ -43,6 +47,8 @@ class PositionMetadata(NamedTuple):
             marks.append(f"{_EPOCH}{self.epoch}")
         if self.upstream:
             marks.append(f"{_UPSTREAM}{','.join(self.upstream)}")
+        if self.registered is not None:
+            marks.append(f"{_REGISTERED}{self.registered}")
         if marks:
             return " ".join([self.ids, self.tail or _NO_TAIL, *marks])
         return f"{self.ids} {self.tail}".rstrip()
@@ -54,7 +60,7 @@ class PositionMetadata(NamedTuple):
         tail, *marks = rest.split(" ")
         values = {mark.partition("=")[0]: mark.partition("=")[2] for mark in marks}
         until, in_sync, epoch = values.get("until", ""), values.get("in-sync", ""), values.get("epoch", "")
-        upstream = values.get("from", "")
+        upstream, registered = values.get("from", ""), values.get("registered", "")
         return cls(
             ids,
             "" if tail == _NO_TAIL else tail,
@@ -63,4 +69,5 @@ class PositionMetadata(NamedTuple):
             NextSequence.parse(values.get("seq", "")),
             int(epoch) if epoch.isdecimal() else UNKNOWN,
             tuple(upstream.split(",")) if upstream else (),
+            int(registered) if registered.isdecimal() else None,
         )

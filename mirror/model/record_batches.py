@@ -36,6 +36,8 @@ from mirror.model.records import (
 __all__ = ["CODECS", "HEADER", "CorruptBatch", "records"]
 
 _OVERHEAD = struct.Struct(">qi")
+NO_PRODUCER = -1  # as id of who writes without idempotence
+_PRODUCER_AT = 43
 _CRC_FROM = 21  # the CRC covers the attributes and all that follows
 _LOG_APPEND_TIME = 0x08
 _TRANSACTIONAL = 0x10
@@ -131,11 +133,24 @@ def batches(data: bytes) -> Iterator[Batch]:
         at = stop
 
 
+def producer_ids(data: bytes) -> set[int]:
+    """Return the ids of those who wrote the complete batches of a fetch response's records; NO_PRODUCER may be among them."""
+    found, at, end = set(), 0, len(data)
+    while at + MAGIC_AT < end:
+        _, length = _OVERHEAD.unpack_from(data, at)
+        stop = at + LOG_OVERHEAD + length
+        if stop > end:
+            break
+        found.add(_PRODUCER.unpack_from(data, at + _PRODUCER_AT)[0] if data[at + MAGIC_AT] == 2 else NO_PRODUCER)
+        at = stop
+    return found
+
+
 def _legacy(view: memoryview, base: int, magic: int) -> Batch:
     """Describe a magic 0 or 1 message set; its offset field holds the *last* offset of a compressed wrapper."""
     found = list(records(view))
     first = found[0].offset if found else base
-    return Batch(view, magic, first, base, 0, NO_TIMESTAMP, NO_TIMESTAMP, -1, NO_EPOCH, len(found))
+    return Batch(view, magic, first, base, 0, NO_TIMESTAMP, NO_TIMESTAMP, NO_PRODUCER, NO_EPOCH, len(found))
 
 
 def whole(batch: Batch, codec: int | None, level: int | None = None) -> Outgoing:
@@ -183,7 +198,7 @@ def stamped(
     struct.pack_into(">q", header, 0, 0)  # the broker assigns offsets and refuses any other base
     struct.pack_into(">i", header, 12, -1)
     _ATTRIBUTES.pack_into(header, _CRC_FROM, attributes)
-    _PRODUCER.pack_into(header, 43, producer_id, epoch, sequence)
+    _PRODUCER.pack_into(header, _PRODUCER_AT, producer_id, epoch, sequence)
     _CRC.pack_into(header, 17, crc32c(records_section, crc32c(header[_CRC_FROM:])))
     return bytes(header), records_section
 
@@ -336,11 +351,11 @@ def committed(fetched: Iterable[Batch], aborted: Iterable[tuple[int, int]]) -> I
             if is_abort(batch.data):
                 active.discard(batch.producer_id)
         elif batch.is_transactional and batch.producer_id in active:
-            yield _emptied(batch)
+            yield emptied(batch)
             continue
         yield batch
 
 
-def _emptied(batch: Batch) -> Batch:
-    """A batch of an aborted transaction: nothing of it crosses, but the position moves behind it."""
+def emptied(batch: Batch) -> Batch:
+    """Return a batch of which nothing is to cross: it is empty, and the position moves behind it."""
     return batch._replace(data=batch.data[:0], attributes=batch.attributes | _CONTROL, count=0)

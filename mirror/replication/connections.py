@@ -13,6 +13,7 @@ from mirror.kafka.fetcher import Source
 from mirror.kafka.target import Target
 from mirror.model.flow_plan import FlowPlan, Key, Window
 from mirror.model.slot_lease import GRACE_S
+from mirror.replication.producer_registry import ProducerRegistry, Registration
 
 
 class Throttled(NamedTuple):
@@ -33,6 +34,8 @@ class Connections:
     source: Source
     target: Target
     transactional_id: str | None  # that the target writes by
+    registration: Registration | None = None  # of its producers, where the flow is bidirectional
+    written_back: ProducerRegistry | None = None  # tells which records of the source the flow back wrote
     busy: frozenset[Key] = (
         frozenset()
     )  # topic-partitions of the source that had data at the end of the last window here
@@ -66,21 +69,24 @@ async def connected(plan: FlowPlan, window: Window) -> Connections:
     name = plan.transactional_id(window.slot) if plan.is_exactly_once else None
     connections = _kept.get(plan.name)
     if connections is None:
-        source = Source(client_options(plan.consumer))
-        connections = _kept[plan.name] = Connections(source, _target(plan, name), name)
+        registration = Registration(plan) if plan.is_bidirectional else None
+        written_back = ProducerRegistry(plan.producers_topic_back) if plan.is_bidirectional else None
+        source, target = Source(client_options(plan.consumer)), _target(plan, name, registration)
+        connections = _kept[plan.name] = Connections(source, target, name, registration, written_back)
     elif connections.target.is_closed or connections.transactional_id != name:
         await _close(connections.target, within_s=GRACE_S)
-        connections.target, connections.transactional_id = _target(plan, name), name
+        connections.target, connections.transactional_id = _target(plan, name, connections.registration), name
     return connections
 
 
-def _target(plan: FlowPlan, transactional_id: str | None) -> Target:
+def _target(plan: FlowPlan, transactional_id: str | None, registration: Registration | None) -> Target:
     produce = produce_options(plan.producer)
     return Target(
         client_options(plan.producer),
         request_bytes=produce.max_request_size,
         transactional_id=transactional_id,
         transaction_timeout_ms=produce.transaction_timeout_ms,
+        announced=None if registration is None else registration.announced,
     )
 
 

@@ -27,6 +27,7 @@ from mirror.model.gaps import Cause, Effect
 from mirror.model.leader_epochs import LeaderEpochs
 from mirror.replication.partition import Partition
 from mirror.replication.pauses import Pauses
+from mirror.replication.producer_registry import NOBODY, ProducerRegistry
 from mirror.replication.read_ahead import Packing
 from mirror.runtime.logs import in_words, once
 
@@ -55,6 +56,7 @@ class Fetching:
         busy_before: Collection[Key],
         on_batches: Callable[[Partition], None],
         on_doubt: Callable[[Partition], None],
+        written_back: ProducerRegistry | None = None,
     ) -> None:
         """Take what is to be fetched.
 
@@ -68,6 +70,7 @@ class Fetching:
             busy_before: What had data at the end of an earlier window; the others begin as idle ones.
             on_batches: Gets a topic-partition that has batches to send.
             on_doubt: Gets a topic-partition whose topic may be another one.
+            written_back: Tells which records the flow back wrote, which do not go back; None: there are none.
         """
         self._name = name
         self._source = source
@@ -77,6 +80,7 @@ class Fetching:
         self._pauses = pauses
         self._on_batches = on_batches
         self._on_doubt = on_doubt
+        self._written_back = written_back
         self._loop = asyncio.get_running_loop()
         self._by_node: dict[int, list[Partition]] = {}
         self._busy: dict[int, dict[Partition, None]] = {}  # by node, of these: those with data lately
@@ -224,6 +228,9 @@ class Fetching:
 
     async def _take(self, node: int, fetched: list[Fetched], asked: Mapping[Key, From]) -> None:
         """Queue what a fetch brought."""
+        told = NOBODY
+        if self._written_back is not None:
+            told = await self._written_back.told(self._source, (part.records for part in fetched))
         now = self._loop.time()
         has_moved = False
         for part in fetched:
@@ -243,20 +250,23 @@ class Fetching:
                 self._on_doubt(partition)  # a log that has grown shorter, if it is not a new leader's first answer
             else:
                 partition.high_watermark = part.high_watermark
-                if part.records:
+                if part.records and told.unknown:
+                    self._pauses.back_off(partition, told.unknown)
+                elif part.records:
                     self._has_data(node, partition, now)
-                    self._queue(partition, part)
+                    self._queue(partition, part, told.producers)
         if has_moved:
             self.follow_leaders()
 
-    def _queue(self, partition: Partition, part: Fetched) -> None:
+    def _queue(self, partition: Partition, part: Fetched, back: frozenset[int]) -> None:
         found = record_batches.batches(part.records)
         if self._options.isolation_level:
             found = record_batches.committed(found, part.aborted)
         try:
             for batch in found:
                 if batch.last_offset >= partition.position:
-                    self._packing.take_in(partition, batch)
+                    own = record_batches.emptied(batch) if batch.producer_id in back else batch
+                    self._packing.take_in(partition, own)
         except record_batches.CorruptBatch as error:
             self._pauses.refused(partition, f"{error}; the source must be repaired or the offset skipped")
         else:

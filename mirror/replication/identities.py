@@ -72,9 +72,15 @@ def placed(
     now = TopicIds(assigned.topic_id, assigned.remote_id)
     if committed is None:
         start = EARLIEST if from_earliest or assigned.is_late else LATEST
-        return Partition(assigned, start=start, ids=str(now), identity=Identity.UNVERIFIED)
+        return Partition(
+            assigned,
+            start=start,
+            ids=str(now),
+            identity=Identity.UNVERIFIED,
+            registered=0 if plan.is_bidirectional else None,
+        )
     offset, metadata = committed
-    ids, tail, until_ms, in_sync, sequence, epoch, upstream = PositionMetadata.parse(metadata)
+    ids, tail, until_ms, in_sync, sequence, epoch, upstream, registered = PositionMetadata.parse(metadata)
     known = TopicIds.parse(ids)
     partition = Partition(
         assigned,
@@ -87,12 +93,14 @@ def placed(
         in_sync=in_sync,
         sequence=sequence,
         announced=sequence,
+        registered=registered if plan.is_bidirectional else None,
     )
     if (last := partition.tail.runs.last) is not None:
         partition.next_target_offset = last.target + last.records
     if not known.other_than(now):
         partition.ids = str(known.updated(now))
-        partition.committed = offset if (partition.ids, assigned.upstream) == (ids, upstream) else None
+        is_same = (partition.ids, assigned.upstream, partition.registered) == (ids, upstream, registered)
+        partition.committed = offset if is_same else None
         if is_uncertain:
             partition.doubt()
     elif plan.on_recreated is OnRecreated.STOP:
@@ -121,6 +129,8 @@ def identified(plan: FlowPlan, partition: Partition, now: TopicIds, *, before: b
         return
     partition.truncated_to, partition.high_watermark, partition.next_target_offset = None, -1, 0
     partition.sequence, partition.epochs = None, LeaderEpochs()
+    if side == "target" and partition.registered is not None:
+        partition.registered, partition.target_end = 0, 0
     assigned, offset = partition.assigned, partition.acked
     topic = assigned.topic if side == "source" else assigned.remote_topic
     what = f"{topic} was deleted and created again on the {side} (topic id {getattr(now, side)}, was {getattr(known, side)})"

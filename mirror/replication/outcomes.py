@@ -15,7 +15,8 @@ from mirror.model.reports import AWAITS
 from mirror.model.slot_lease import GRACE_S
 from mirror.replication import logged_reasons
 from mirror.replication.partition import Partition, Pause
-from mirror.replication.recovery import REPLICATED_WITHIN_S, resume_behind_tails
+from mirror.replication.producer_registry import ProducerRegistry
+from mirror.replication.recovery import REPLICATED_WITHIN_S, Sides, resume_behind_tails
 from mirror.replication.settlement import ARRIVES_S
 from mirror.runtime.clock import now_ms
 from mirror.runtime.logs import some
@@ -48,6 +49,7 @@ async def find_outcomes(
     plan: FlowPlan,
     partitions: Sequence[Partition],
     source: Source,
+    written_back: ProducerRegistry | None,
     *,
     isolation_level: int,
     is_patient: bool,
@@ -61,6 +63,7 @@ async def find_outcomes(
         plan: The flow.
         partitions: As returned by `in_question`.
         source: Reads the source.
+        written_back: Tells which of its records the flow back wrote, where the flow is bidirectional.
         isolation_level: As the flow reads the source.
         is_patient: Wait a moment for leaders that have more than they show.
         warn: Gets what went wrong.
@@ -71,14 +74,19 @@ async def find_outcomes(
     if not partitions:
         return True
     target, unsettled = Source(client_options(plan.producer)), set(partitions)
+    sides, read = Sides(source, target), {p.assigned.remote_topic for p in partitions}
+    if written_back is not None:
+        sides, read = (
+            Sides(source, target, written_back, ProducerRegistry(plan.producers_topic)),
+            read | {plan.producers_topic},
+        )
     try:
         async with asyncio.timeout(FOUND_WITHIN_S):
-            await target.open({p.assigned.remote_topic for p in partitions})
+            await target.open(read)
             await resume_behind_tails(
                 plan.name,
                 unsettled,
-                source,
-                target,
+                sides,
                 isolation_level=isolation_level,
                 is_transactional=plan.is_exactly_once,
                 patience_s=REPLICATED_WITHIN_S if is_patient else 0.0,

@@ -94,6 +94,10 @@ class Partition:
     in_sync: int | None = None  # replicas that were in sync when the target appended nothing
     sequence: NextSequence | None = None  # of the record behind `acked`; None: not numbered yet, or in transactions
     announced: NextSequence | None = None  # the one that the target's group has with its position
+    registered: int | None = None  # as PositionMetadata.registered, where the flow is bidirectional
+    target_end: int | None = (
+        None  # of a remote topic-partition that others write to: where it ended before the first record
+    )
     epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
     tail: Tail = field(default_factory=Tail)
     queue: deque[Batch] = field(default_factory=deque)
@@ -122,7 +126,10 @@ class Partition:
 
     def place(self, offset: int) -> None:
         """Start at an offset; nothing before it is to come."""
-        self.tail = Tail(begins_at=0 if self.start == EARLIEST else offset)
+        begins_at = 0 if self.start == EARLIEST else offset
+        self.tail = Tail(begins_at=begins_at)
+        if self.target_end is not None:
+            self.tail.nothing_before(offset, self.target_end)
         self.moved(offset)
         self.start = None
 

@@ -102,6 +102,7 @@ class PositionCommits:
                     partition.sequence,
                     partition.epochs.at(partition.acked),
                     assigned.upstream,
+                    partition.registered,
                 )
                 offsets[assigned.remote_topic, assigned.partition] = (partition.acked, str(metadata))
                 written.append(PendingPosition(partition, partition.acked, partition.committed, partition.sequence))

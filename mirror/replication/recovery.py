@@ -15,17 +15,19 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 from mirror.kafka.errors import ErrorCode, KafkaError, is_code
 from mirror.kafka.fetcher import Source
-from mirror.kafka.log_reader import TooMuchError, read_batches, records_from
+from mirror.kafka.log_reader import Sifted, TooMuchError, read_batches, records_from
 from mirror.kafka.protocol import EARLIEST, LATEST
 from mirror.model import record_batches
 from mirror.model.gaps import Cause, Effect
 from mirror.model.offset_map import OffsetMap
 from mirror.model.record_batches import Batch
 from mirror.replication.partition import Partition, Pause
+from mirror.replication.producer_registry import ProducerRegistry
 
 log = logging.getLogger("mirror")
 
@@ -79,6 +81,29 @@ def _records(batches: Iterable[Batch], start: int) -> Iterator[_Compared]:
                     yield _Compared(*record, batch.is_timed_by_broker)
 
 
+class Sides(NamedTuple):
+    """The two clusters, and of a bidirectional flow, whose topics others write to as well, who tells whose records they have.
+
+    `written_back`: what the flow back wrote to the source, which is never on its way to the target. `own`: what this flow wrote
+    to the target, which is all there is of it.
+    """
+
+    source: Source
+    target: Source
+    written_back: ProducerRegistry | None = None
+    own: ProducerRegistry | None = None
+
+    @property
+    def sift_source(self) -> Sifted | None:
+        """Return what keeps the source's batches that may be on the target."""
+        return None if self.written_back is None else partial(self.written_back.without, self.source)
+
+    @property
+    def sift_target(self) -> Sifted | None:
+        """Return what keeps the target's batches that this flow wrote."""
+        return None if self.own is None else partial(self.own.only, self.target)
+
+
 class Behind(NamedTuple):
     """A topic-partition whose target has `records` more than its position tells."""
 
@@ -96,8 +121,7 @@ class Behind(NamedTuple):
 async def resume_behind_tails(
     name: str,
     unsettled: set[Partition],
-    source: Source,
-    target: Source,
+    sides: Sides,
     *,
     isolation_level: int,
     is_transactional: bool,
@@ -110,8 +134,7 @@ async def resume_behind_tails(
     Args:
         name: The flow, for the log.
         unsettled: Topic-partitions as their positions were read; spread ones are left as they are.
-        source: Reads the source.
-        target: Reads the target.
+        sides: Reads both clusters.
         isolation_level: As the flow reads the source.
         is_transactional: The target's records count when they are committed.
         patience_s: How long to wait for leaders that have more than they show.
@@ -124,17 +147,20 @@ async def resume_behind_tails(
     async def one(behind: Behind) -> None:
         async with turns:
             try:
-                await _resume(name, behind, source, target, isolation_level, is_transactional=is_transactional)
+                await _resume(name, behind, sides, isolation_level, is_transactional=is_transactional)
             except KafkaError as error:
                 log.debug("%s: %s cannot be matched yet: %r", name, behind.partition.assigned, error)
             else:
                 unsettled.discard(behind.partition)
 
     unsettled -= {p for p in unsettled if p.assigned.spread_over or p.pause is not Pause.NONE}
-    hidden = await _hidden(list(unsettled), target, patience_s)
+    if sides.own is not None:
+        # Numbers, or transactions, are committed with a position before anything is written.
+        unsettled -= {p for p in unsettled if p.start is not None}
+    hidden = await _hidden(list(unsettled), sides.target, patience_s)
     ours = [partition for partition in unsettled if partition not in hidden]
     # A committed transaction ends with one marker.
-    found, unknown = await _behind(ours, source, target, more_than=1 if is_transactional else 0)
+    found, unknown = await _behind(ours, sides.source, sides.target, more_than=1 if is_transactional else 0)
     unsettled -= set(ours) - unknown - {behind.partition for behind in found}
     await asyncio.gather(*(one(behind) for behind in found))
 
@@ -205,16 +231,14 @@ async def _behind(
     return found, unknown
 
 
-async def _resume(
-    name: str, behind: Behind, source: Source, target: Source, isolation_level: int, *, is_transactional: bool
-) -> None:
+async def _resume(name: str, behind: Behind, sides: Sides, isolation_level: int, *, is_transactional: bool) -> None:
     """Move a topic-partition behind what its target has, piece by piece; where that takes too long, the next window goes on."""
     partition, assigned = behind.partition, behind.partition.assigned
     where = f"{name}: {assigned.topic}-{assigned.partition}"
     more = behind.records
     while behind.records > 0:
         try:
-            runs = await _compared(behind, source, target, isolation_level, is_transactional=is_transactional)
+            runs = await _compared(behind, sides, isolation_level, is_transactional=is_transactional)
         except (TooMuchError, record_batches.CorruptBatch, KafkaError) as error:
             if isinstance(error, KafkaError) and not is_code(error, *_FOR_GOOD):
                 raise
@@ -224,8 +248,8 @@ async def _resume(
             _may_be_repeated(where, behind, "those behind the last position are not the source's")
             return
         if (last := runs.last) is None:
-            break  # markers of transactions only
-        if not _moved(partition, behind, runs):
+            break  # markers of transactions, and what others wrote
+        if not _moved(partition, behind, runs, is_shared=sides.own is not None):
             return
         behind = behind._replace(source_from=last.source + last.records, target_from=last.target + last.records)
     log.info(
@@ -245,9 +269,7 @@ def _may_be_repeated(where: str, behind: Behind, why: str) -> None:
     behind.partition.sequence = None
 
 
-async def _compared(
-    behind: Behind, source: Source, target: Source, isolation_level: int, *, is_transactional: bool
-) -> OffsetMap | None:
+async def _compared(behind: Behind, sides: Sides, isolation_level: int, *, is_transactional: bool) -> OffsetMap | None:
     """Return where the next records of the target were on the source, as many as are read back at once; None: they differ.
 
     Raises:
@@ -258,18 +280,20 @@ async def _compared(
     for piece in PIECES:
         try:
             ours = await read_batches(
-                target,
+                sides.target,
                 (assigned.remote_topic, assigned.partition),
                 behind.target_from,
                 min(piece, behind.records),
                 int(is_transactional),
+                sifted=sides.sift_target,
             )
             theirs = await read_batches(
-                source,
+                sides.source,
                 assigned.key,
                 behind.source_from,
                 records_from(ours, behind.target_from),
                 isolation_level,
+                sifted=sides.sift_source,
             )
         except TooMuchError:
             if piece == PIECES[-1]:
@@ -279,8 +303,11 @@ async def _compared(
     return None
 
 
-def _moved(partition: Partition, behind: Behind, runs: OffsetMap) -> bool:
-    """Stand behind records that both sides have; False where the position is behind them already."""
+def _moved(partition: Partition, behind: Behind, runs: OffsetMap, *, is_shared: bool) -> bool:
+    """Stand behind records that both sides have; False where the position is behind them already.
+
+    `is_shared`: others write to the remote topic too, so offsets do not count what this flow appended.
+    """
     last = runs.last
     assert last is not None
     position = last.source + last.records
@@ -292,6 +319,6 @@ def _moved(partition: Partition, behind: Behind, runs: OffsetMap) -> bool:
     partition.tail.acknowledged(runs, 0)
     partition.position = partition.acked = position
     # A broker counts what it appended, also what compaction has taken since.
-    appended = last.target + last.records - behind.target_from
+    appended = sum(run.records for run in runs) if is_shared else last.target + last.records - behind.target_from
     partition.sequence = sequence.behind(appended) if sequence is not None else None
     return True

@@ -17,6 +17,7 @@ from mirror.replication.identities import Identities
 from mirror.replication.partition import Partition
 from mirror.replication.pauses import Pauses
 from mirror.replication.placement import Placement
+from mirror.replication.producer_registry import ProducerRegistry
 from mirror.replication.read_ahead import Packing
 from mirror.replication.sending import Sending
 from mirror.replication.settlement import Settlement
@@ -41,6 +42,7 @@ class Replicator:
         identities: Identities,
         lease: LeaseTerm | None,
         busy_before: Collection[Key],
+        written_back: ProducerRegistry | None,
     ) -> None:
         """Take what a window has opened and placed.
 
@@ -56,6 +58,7 @@ class Replicator:
             identities: Tells which topics they are.
             lease: Nothing is sent while it is not valid; None where the target itself refuses who may not write.
             busy_before: What had data at the end of an earlier window.
+            written_back: Tells which records of the source the flow back wrote; None: none.
         """
         by_key = {p.assigned.key: p for p in partitions}
         self._packing = packing
@@ -81,6 +84,7 @@ class Replicator:
             busy_before=busy_before,
             on_batches=self._sending.send_next,
             on_doubt=self._placement.doubt,
+            written_back=written_back,
         )
         self.has_silent_source = False  # a fetch had no answer in time: its connection may be half-open
 

@@ -25,6 +25,7 @@ from mirror.replication.outcomes import find_outcomes, in_question, note_unknown
 from mirror.replication.partition import Identity, Partition
 from mirror.replication.pauses import Pauses
 from mirror.replication.positions import PositionCommits, is_there, keep_alive
+from mirror.replication.producer_registry import register
 from mirror.replication.read_ahead import Packing
 from mirror.replication.replicator import Replicator
 from mirror.replication.settlement import AtOnce, Settlement
@@ -148,7 +149,8 @@ class FlowWindow:
         await connections.target.open({p.remote_topic for p in plan.partitions} | own)
         if not await self._lease.wait_for_slot(connections.target):
             return None
-        await connections.source.open({p.topic for p in plan.partitions})
+        read = {p.topic for p in plan.partitions} | ({plan.producers_topic_back} if plan.is_bidirectional else set())
+        await connections.source.open(read)
         await connections.source.warm(
             {n for p in plan.partitions if (n := connections.source.leader(p.topic, p.partition)) is not None}
         )
@@ -189,6 +191,8 @@ class FlowWindow:
             self._served.partitions.append(
                 placed(plan, assigned, committed, from_earliest=from_earliest, is_uncertain=before_us.in_doubt)
             )
+        if connections.registration is not None:
+            await register(plan, self._served.partitions, connections.registration)
         if window.is_first_of(HOUR_MS):
             self._commits.write_all()
             await keep_alive(target, plan, self._served.partitions, found, is_paused=bool(self._paused.patterns))
@@ -215,6 +219,7 @@ class FlowWindow:
             self._plan,
             partitions,
             connections.source,
+            connections.written_back,
             isolation_level=self._fetch.isolation_level,
             is_patient=has_gap,
             warn=self._warn,
@@ -422,4 +427,5 @@ def replicator_of(
         identities=Identities(plan, connections.source, target),
         lease=None if plan.is_exactly_once else lease,
         busy_before=connections.busy,
+        written_back=connections.written_back,
     )

@@ -34,10 +34,12 @@ class Plans:
     def _of_groups(self, state: FlowState) -> CheckpointPlan:
         flow, plan = state.flow, state.plan
         assert plan is not None
-        back = (s.plan for s in self._flows if (s.plan is not None and s.name == state.name[::-1]))
+        back = [s.plan for s in self._flows if s.plan is not None and s.name == state.name[::-1]]
+        if not back and plan.is_bidirectional:
+            back = [plan.back()]  # another process runs it, by a file of its own
         return CheckpointPlan(
             flow=plan,
-            back=next(back, None),
+            back=next(iter(back), None),
             settings=flow.checkpoints,
             checkpoints_topic=flow.policy.checkpoints_topic(flow.source.alias),
             offset_syncs_topic=offset_syncs_topic(flow),

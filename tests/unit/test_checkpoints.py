@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mirror.checkpoints.flow import SYNCED_RUNS, FlowCheckpoints, offset_syncs
 from mirror.checkpoints.plan import CheckpointPlan
-from mirror.checkpoints.rules import State, Translated, moved, translated
+from mirror.checkpoints.rules import State, Translated, moved, translated, translated_of_two
 from mirror.config.keys import CheckpointSettings
 from mirror.kafka.groups import Group, is_idle
 from mirror.model.flow_plan import Assigned, FlowPlan
@@ -147,3 +149,51 @@ def test_every_state_is_in_the_docs_with_what_to_do():
     page = (ROOT / "docs" / "offsets.md").read_text()
     rows = [line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| `")]
     assert set(rows) >= {f"`{state}`" for state in State}
+
+
+class Two:
+    """Two clusters that have the same topic-partition, and a flow each way that leaves out what the other one wrote."""
+
+    def __init__(self) -> None:
+        self.logs: dict[str, list[str]] = {"a": [], "b": []}
+        self.maps = {"a": OffsetMap(), "b": OffsetMap()}  # of the flow from there
+        self.positions = {"a": 0, "b": 0}
+
+    def write(self, at: str) -> None:
+        self.logs[at].append(f"{at}{len(self.logs[at])}")
+
+    def cross(self, source: str) -> None:
+        """Let the flow from `source` go on by one record."""
+        target, position = ("b" if source == "a" else "a"), self.positions[source]
+        if position < len(self.logs[source]):
+            record = self.logs[source][position]
+            if record.startswith(source):
+                self.maps[source].add(position, len(self.logs[target]), 1)
+                self.logs[target].append(record)
+            self.positions[source] += 1
+
+    def there(self, offset: int) -> int | None:
+        """Return where a group goes on on b that has read so far on a."""
+        along = translated(offset, self.maps["a"], self.positions["a"])
+        return translated_of_two(along, self.maps["a"], self.maps["b"].reverse(offset) or 0).downstream
+
+
+@given(st.lists(st.sampled_from(["write a", "write b", "cross a", "cross b"]), max_size=60))
+def test_a_group_that_goes_on_on_the_other_cluster_skips_no_record_of_either(steps):
+    two = Two()
+    for what, where in map(str.split, steps):
+        (two.write if what == "write" else two.cross)(where)
+    for offset in range(len(two.logs["a"]) + 1):
+        there = two.there(offset)
+        assert there is not None
+        skipped = set(two.logs["b"][:there])
+        assert skipped <= set(two.logs["a"][:offset])
+
+
+@given(st.lists(st.sampled_from(["write a", "cross a", "cross b"]), max_size=60))
+def test_where_the_other_cluster_writes_nothing_a_group_reads_nothing_again(steps):
+    two = Two()
+    for what, where in map(str.split, steps):
+        (two.write if what == "write" else two.cross)(where)
+    for offset in range(two.positions["a"] + 1):
+        assert two.there(offset) == offset

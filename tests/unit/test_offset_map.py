@@ -181,3 +181,12 @@ def test_what_came_since_an_offset():
     assert list(found.since(10)) == [Run(12, 10, 10)]
     assert list(found.since(13)) == [Run(13, 11, 9)]
     assert list(found.since(22)) == []
+
+
+@pytest.mark.parametrize(
+    ("target", "until", "end"),
+    [(0, 9, 0), (100, 105, 105), (100, 200, 115), (104, 200, 115), (115, 200, 115), (120, 200, 122), (130, 200, 130)],
+)
+def test_what_of_the_target_is_the_sources_without_a_gap(target, until, end):
+    found = OffsetMap([Run(10, 100, 10), Run(22, 110, 5), Run(30, 120, 2), Run(40, 130, 0)])
+    assert found.gapless_on_target(target, until) == end

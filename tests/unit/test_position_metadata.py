@@ -21,11 +21,12 @@ TAILS = st.sampled_from(["", "0,0,7", "0,0,7;9,8,1*", "*"])
     sequence=st.none() | st.just(NextSequence(7, 0, 42)),
     epoch=st.integers(-1, (1 << 31) - 1),
     upstream=st.lists(st.sampled_from(["abc", "d_f", "g-h"]), max_size=3).map(tuple),
+    registered=st.none() | st.integers(0, (1 << 63) - 1),
 )
-def test_a_note_is_read_back_as_it_was_written(ids, tail, until_ms, in_sync, sequence, epoch, upstream):
-    note = PositionMetadata(ids, tail, until_ms, in_sync, sequence, epoch, upstream)
+def test_a_note_is_read_back_as_it_was_written(ids, tail, until_ms, in_sync, sequence, epoch, upstream, registered):
+    note = PositionMetadata(ids, tail, until_ms, in_sync, sequence, epoch, upstream, registered)
     assert PositionMetadata.parse(str(note)) == note
-    assert len(str(note)) <= len(ids) + len(tail) + 100
+    assert len(str(note)) <= len(ids) + len(tail) + 131
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from mirror.model.record_batches import Batch, Packer, batches, stamped
 from mirror.model.records import body_of
 from mirror.replication import recovery
 from mirror.replication.partition import Partition
-from mirror.replication.recovery import _behind, matched, resume_behind_tails
+from mirror.replication.recovery import Sides, _behind, matched, resume_behind_tails
 
 HERE = Assigned("t", "A.t", 0, "id")
 
@@ -87,6 +87,16 @@ def test_batches_that_begin_before_are_cut_and_gaps_of_the_source_are_kept():
     assert [tuple(run) for run in runs] == [(11, 4, 1), (20, 5, 1)]
 
 
+class Sifts:
+    """A registry that knows whose the odd producers are."""
+
+    async def only(self, _: object, found: list[Batch]) -> list[Batch]:
+        return [batch for batch in found if batch.producer_id % 2]
+
+    async def without(self, _: object, found: list[Batch]) -> list[Batch]:
+        return [batch for batch in found if not batch.producer_id % 2]
+
+
 class Log:
     """A cluster's log offsets; its leader has `hidden` more, for so many questions."""
 
@@ -139,7 +149,7 @@ def test_what_a_leader_has_and_does_not_show_yet_is_waited_for_and_never_taken_f
     unsettled = {partition}
     asyncio.run(
         resume_behind_tails(
-            "A->B", unsettled, source, target, isolation_level=0, is_transactional=False, patience_s=0.05
+            "A->B", unsettled, Sides(source, target), isolation_level=0, is_transactional=False, patience_s=0.05
         )  # type: ignore[arg-type]
     )
     assert unsettled == ({partition} if is_unsettled else set())
@@ -167,7 +177,62 @@ def test_a_leader_that_does_not_answer_is_not_one_that_has_nothing(side, error, 
     unsettled = {partition}
     asyncio.run(
         resume_behind_tails(
-            "A->B", unsettled, logs["source"], logs["target"], isolation_level=0, is_transactional=False, patience_s=0
+            "A->B",
+            unsettled,
+            Sides(logs["source"], logs["target"]),
+            isolation_level=0,
+            is_transactional=False,
+            patience_s=0,
         )  # type: ignore[arg-type]
     )
     assert unsettled == ({partition} if is_unsettled else set())
+
+
+@given(
+    theirs=st.lists(st.tuples(st.booleans(), st.integers(1, 3)), min_size=1, max_size=12),
+    copied=st.integers(0, 40),
+    others=st.lists(st.integers(0, 3), min_size=40, max_size=40),
+)
+def test_a_tail_is_found_between_the_records_of_others_on_both_sides(theirs, copied, others):
+    """The source has what the flow back wrote there (by odd producers), the target what others wrote (by even ones)."""
+    source: list[Batch] = []
+    own: list[Record] = []
+    offset = 0
+    for is_back, count in theirs:
+        records = numbered([b"%d" % (offset + n) for n in range(count)], start=offset)
+        source += [batch._replace(producer_id=1 if is_back else 0) for batch in packed(records, [count])]
+        own += [] if is_back else records
+        offset += count
+    copied = min(copied, len(own))
+    target: list[Batch] = []
+    pairs, at = [], 0
+    for record, foreign in zip(own[:copied], others, strict=False):
+        noise = numbered([b"noise"] * foreign, start=at)
+        target += [batch._replace(producer_id=4) for batch in packed(noise, [1])]
+        at += foreign
+        target += [batch._replace(producer_id=5) for batch in packed([record._replace(offset=at)], [1])]
+        pairs.append((record.offset, at))
+        at += 1
+
+    class Read(Log):
+        def __init__(self, topic: str, log: list[Batch], end: int) -> None:
+            super().__init__(topic, start=0, end=end)
+            self.log = log
+
+    async def read_batches(log_of, _, start, records, __, *, sifted):
+        found = await sifted([batch for batch in log_of.log if batch.last_offset >= start])
+        return found[:records]
+
+    partition = Partition(HERE, 0, 0, tail=Tail("0,0,0"))
+    sides = Sides(Read("t", source, offset), Read("A.t", target, at), Sifts(), Sifts())  # type: ignore[arg-type]
+    unsettled = {partition}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(recovery, "read_batches", read_batches)
+        asyncio.run(
+            resume_behind_tails("A->B", unsettled, sides, isolation_level=0, is_transactional=False, patience_s=0)
+        )
+    assert unsettled == set()
+    assert partition.position == (pairs[-1][0] + 1 if pairs else 0)
+    found = [(run.source + n, run.target + n) for run in partition.tail.runs for n in range(run.records)]
+    assert found == pairs
+    assert partition.gaps == []

@@ -409,6 +409,38 @@ def test_identity_both_ways_is_refused_one_way_is_not(settings, refusal):
     settings(lines[1])
 
 
+def test_both_ways_under_one_name_when_each_record_crosses_once(settings, refusal):
+    both = ["replication.policy.class = IdentityReplicationPolicy", "mirror.identity.bidirectional = true"]
+    back = ["backup->primary.enabled = true", "backup->primary.sync.topic.configs.enabled = false"]
+    quiet = [*both, *back, "backup->primary.sync.topic.acls.enabled = false"]
+    assert [flow.is_bidirectional for flow in settings(*quiet).flows] == [True, True]
+    [alone] = settings(*both).flows
+    assert alone.is_bidirectional, "another process may run the flow back"
+    assert "topics do not keep their names" in refusal(both[1])
+    one = "backup->primary.mirror.identity.bidirectional = false"
+    assert "of backup->primary it is not" in refusal(*quiet, one)
+    assert "sync.topic.configs.enabled: is true both ways" in refusal(*both, back[0])
+    assert "sync.topic.acls.enabled: is true both ways" in refusal(*both, *back)
+    assert "no switch to rehearse" in refusal(*quiet, "mirror.drill.enabled = true")
+
+
+def test_both_ways_under_one_name_is_between_two_clusters(settings, refusal):
+    lines = [
+        "clusters = primary, backup, third",
+        "third.bootstrap.servers = t:1",
+        "replication.policy.class = IdentityReplicationPolicy",
+        "mirror.identity.bidirectional = true",
+        "sync.topic.configs.enabled = false",
+        "sync.topic.acls.enabled = false",
+        "backup->third.enabled = true",
+    ]
+    ring = [*lines, "third->primary.enabled = true"]
+    assert "through other clusters" in refusal(*ring)
+    assert "through other clusters" in refusal(*ring, "backup->primary.enabled = true")
+    flows = settings(*lines, "backup->primary.enabled = true").flows
+    assert len(flows) == 3, "what leads on from a pair leads nowhere back"
+
+
 def test_identity_around_three_clusters_is_refused(refusal):
     lines = [
         "clusters = primary, backup, third",

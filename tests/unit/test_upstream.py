@@ -43,8 +43,8 @@ def mirror(
     return kept | dict(positions)
 
 
-def at(offset: int, ids: str, upstream: tuple[str, ...] = ()) -> Position:
-    return Position(offset, str(PositionMetadata(ids, "0,0,7", upstream=upstream)))
+def at(offset: int, ids: str, upstream: tuple[str, ...] = (), *, registered: int | None = None) -> Position:
+    return Position(offset, str(PositionMetadata(ids, "0,0,7", upstream=upstream, registered=registered)))
 
 
 def found(*mirrors: Offsets) -> Mapping[str, Upstream]:
@@ -136,3 +136,21 @@ def test_which_topics_go_round(now, before, so_far, placed, rounds):
         placed={"t"} if placed else set(),
     )
     assert found == ({"t"} if rounds else set())
+
+
+@pytest.mark.parametrize(
+    ("registered", "flow_back", "brought"),
+    [
+        pytest.param(0, "b", None, id="all that it wrote is told apart"),
+        pytest.param(9, "b", Upstream(resting=frozenset({"there-t"}), progress=5), id="what it wrote before is not"),
+        pytest.param(
+            None, "b", Upstream(live=frozenset({"there-t", "here-t"}), progress=5), id="nothing is registered"
+        ),
+        pytest.param(0, "other", Upstream(live=frozenset({"there-t", "here-t"}), progress=5), id="not the flow back"),
+        pytest.param(0, None, Upstream(live=frozenset({"there-t", "here-t"}), progress=5), id="one way only"),
+    ],
+)
+def test_what_the_flow_back_wrote_comes_from_nowhere_as_far_as_it_is_told_apart(registered, flow_back, brought):
+    mirrors = [mirror({("t", 0): at(5, "there-t:here-t", ("here-t",), registered=registered)})]
+    told = upstreams_of(mirrors, HERE, now_ms=NOW_MS, flow_back=flow_back)
+    assert told == ({} if brought is None else {"t": brought})

@@ -1,0 +1,163 @@
+"""Keep the ids of a flow's producers on its target, so that the flow back can tell the records of the two clusters apart.
+
+Each record batch has the id of the producer that wrote it, and a cluster gives an id once. A bidirectional flow writes its ids
+into a topic of its target. Who reads a batch there, and then that topic, knows whether the flow wrote the batch.
+
+A: An id is in the topic before a batch of that producer is in any log.
+B: A batch is judged by a topic that was read behind it.
+C: Where the topic is not there, or cannot be read, nothing is taken for anybody's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from mirror.config.clients import client_options
+from mirror.kafka.errors import KafkaError
+from mirror.kafka.fetcher import Source
+from mirror.kafka.internal_topics import ends, write, writer
+from mirror.kafka.log_reader import read_part
+from mirror.kafka.protocol import EARLIEST, LATEST
+from mirror.model import record_batches
+from mirror.model.flow_plan import FlowPlan
+from mirror.model.record_batches import NO_PRODUCER, Batch
+from mirror.replication.partition import Partition
+from mirror.runtime.logs import in_words
+
+MOST_OTHERS = 100_000  # ids of other producers that are remembered; of one that is forgotten the topic is read again
+_UNCOMMITTED = 0  # isolation level: nobody writes there in transactions
+
+
+class Registration:
+    """Writes the ids of a flow's producers down, each once."""
+
+    def __init__(self, plan: FlowPlan) -> None:
+        self._plan = plan
+        self._registered: set[int] = set()
+
+    async def register(self, producer_ids: Iterable[int]) -> None:
+        """Have ids in the topic before anything more is written by them; raises KafkaError, TimeoutError."""
+        if new := set(producer_ids) - self._registered:
+            topic, flow = self._plan.producers_topic, self._plan.name.encode()
+            async with writer(self._plan.producer, [topic]) as target:
+                await write(target, topic, ((str(producer_id).encode(), flow) for producer_id in sorted(new)))
+            self._registered |= new
+
+    async def announced(self, producer_id: int) -> None:
+        """Do so for one; what a producer calls with its id."""
+        await self.register([producer_id])
+
+
+class Told(NamedTuple):
+    """Which of some producers are registered; or why that is not known, "" where it is."""
+
+    producers: frozenset[int] = frozenset()
+    unknown: str = ""
+
+
+NOBODY = Told()
+
+
+class ProducerRegistry:
+    """The ids that a flow has registered, as far as somebody had to know."""
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        self._next = 0  # offset in the topic to read from
+        self._topic_id = ""
+        self._registered: set[int] = set()
+        self._others: dict[int, None] = {}  # known not to be registered, the oldest first
+        self._reading = asyncio.Lock()
+
+    async def written_by(self, cluster: Source, producer_ids: Iterable[int]) -> frozenset[int]:
+        """Return which of the producers of batches that were read are registered.
+
+        Args:
+            cluster: Where the batches were read, and the topic is; it follows that topic.
+            producer_ids: Of the batches.
+
+        Raises:
+            KafkaError: the topic is not there, or cannot be read.
+        """
+        asked = set(producer_ids)
+        unknown = asked - self._registered - self._others.keys() - {NO_PRODUCER}
+        if unknown:
+            async with self._reading:
+                await self._read(cluster)
+            self._others |= dict.fromkeys(unknown - self._registered)
+            while len(self._others) > MOST_OTHERS:
+                del self._others[next(iter(self._others))]
+        return frozenset(asked & self._registered)
+
+    async def told(self, cluster: Source, fetched: Iterable[bytes]) -> Told:
+        """Return `written_by` of the producers of what was fetched, or why it is not known."""
+        producers = {each for records in fetched for each in record_batches.producer_ids(records)}
+        try:
+            return Told(await self.written_by(cluster, producers))
+        except KafkaError as error:
+            return Told(unknown=f"which of its records the flow back wrote cannot be told: {in_words(error)}")
+
+    async def only(self, cluster: Source, batches: list[Batch]) -> list[Batch]:
+        """Return the batches that the flow wrote; raises KafkaError as `written_by`."""
+        ours = await self.written_by(cluster, {batch.producer_id for batch in batches})
+        return [batch for batch in batches if batch.producer_id in ours]
+
+    async def without(self, cluster: Source, batches: list[Batch]) -> list[Batch]:
+        """Return the batches that others wrote; raises KafkaError as `written_by`."""
+        theirs = await self.written_by(cluster, {batch.producer_id for batch in batches})
+        return [batch for batch in batches if batch.producer_id not in theirs]
+
+    async def _read(self, cluster: Source) -> None:
+        place = (self.topic, 0)
+        if not cluster.knows(*place):
+            await cluster.refresh()
+        if not cluster.knows(*place):
+            raise KafkaError(f"topic {self.topic} is not there, or not to be seen")
+        if (topic_id := cluster.topic_id(self.topic)) != self._topic_id:
+            self._topic_id, self._next = topic_id, 0  # it was created again; ids are not given twice
+        first, end = await _bound(cluster, self.topic, EARLIEST), await _bound(cluster, self.topic, LATEST)
+        if not first <= self._next <= end:
+            self._next = first
+        while self._next < end:
+            part = await read_part(cluster, place, self._next, _UNCOMMITTED)
+            for batch in record_batches.batches(part.records):
+                for record in record_batches.records(batch.data):
+                    if record.key is not None and record.key.isdigit():
+                        self._registered.add(int(record.key))
+                self._next = max(self._next, batch.last_offset + 1)
+            if not part.records:
+                raise KafkaError(f"topic {self.topic} cannot be read at offset {self._next}: {part.error.name}")
+
+
+async def register(plan: FlowPlan, partitions: Collection[Partition], registration: Registration) -> None:
+    """Register the producers of numbers that earlier windows left, and note from where on all of them are.
+
+    Args:
+        plan: The flow.
+        partitions: Those of a window, as they were placed.
+        registration: The flow's.
+
+    Raises:
+        KafkaError, TimeoutError: the target does not take them, or does not tell where its logs end.
+    """
+    await registration.register({p.sequence.producer_id for p in partitions if p.sequence is not None})
+    new = {
+        (p.assigned.remote_topic, p.assigned.partition): p
+        for p in partitions
+        if p.registered is None or (p.start is not None and p.target_end is None)
+    }
+    found = await ends(client_options(plan.producer), new)
+    for place, end in found.items():
+        partition = new[place]
+        if partition.registered is None:
+            partition.registered, partition.committed = end, None
+        partition.target_end = end
+
+
+async def _bound(cluster: Source, topic: str, at: int) -> int:
+    found = (await cluster.offsets({(topic, 0): at}))[topic, 0]
+    if isinstance(found, KafkaError):
+        raise found
+    return found
