@@ -76,6 +76,12 @@ class Scope:
                 f"{kind.value}: the file enables no flow {flow.target.alias}->{flow.source.alias}, so nothing that is written on "
                 f"{flow.target.alias} would come back. Enable it, or use 'kafka-mirror migrate' where nothing is to come back."
             )
+        if flow.is_bidirectional:
+            raise SettingsError(
+                f"{kind.value}: topics of {flow.name} keep their names both ways, and both clusters take writes, so nothing is to "
+                f"be switched. Stop the writers of {flow.source.alias}, wait until 'kafka-mirror lag' shows 0, and give their "
+                f"clients the brokers of {flow.target.alias}."
+            )
         if back is not None and is_identity(flow.policy):
             raise SettingsError(
                 f"{kind.value}: {flow.name} and {back.name} both keep the names of topics, so one would replicate what the other "
