@@ -403,6 +403,21 @@ def read_ahead() -> str:
     return f"max by (source, target, slot) ({of('read_ahead_bytes')})"
 
 
+def read_by_slot() -> str:
+    """Records per second that a slot reads."""
+    return f"sum by (source, target, slot) (rate({of('slot_polled_records_total')}[{EVERY}]))"
+
+
+def written_by_slot() -> str:
+    """Records per second of a slot that the target acknowledges."""
+    return f"sum by (source, target, slot) (rate({of('slot_written_records_total')}[{EVERY}]))"
+
+
+def of_slots(short: str) -> str:
+    """A gauge of slots."""
+    return f"max by (source, target, slot) ({of(short)})"
+
+
 def throttled() -> str:
     """Share of the time that quotas have a flow wait."""
     return f"sum by (source, target, cluster) (rate({of('throttled_seconds_total')}[{EVERY}]))"

@@ -29,7 +29,8 @@ Fold = Literal["", "sum", "max", "min"]
 class MetricSpec:
     """One metric family.
 
-    `mm2` is MirrorMaker's attribute of the same meaning, "" where it has none; `example` a query worth asking. `fold`
+    `mm2` is the attribute of MirrorMaker, or of Connect's source tasks, of the same meaning, "" where they have none; `example` a
+    query worth asking. `fold`
     is how a family of topic-partitions becomes one series per topic; with "" it has no meaning per topic. `told_by`: which of
     several processes that share a flow has a flow's gauge: each that serves slots of it, the one that leads it, or all.
     """
@@ -247,6 +248,65 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         help="The most that the slot's last window had read and the target had not acknowledged. It is bounded: near 48 MiB the "
         "target is what limits.",
         example="max by (source, target) (kafka_mirror_read_ahead_bytes)",
+    ),
+    MetricSpec(
+        name="kafka_mirror_read_ahead_records",
+        kind="gauge",
+        labels=SLOT,
+        unit="records",
+        help="What the slot's last window had read and the target had not acknowledged when the window ended; in offsets, so "
+        "transactions' markers and what compaction took count too.",
+        example="sum by (source, target) (kafka_mirror_read_ahead_records)",
+        mm2="source-record-active-count",
+    ),
+    MetricSpec(
+        name="kafka_mirror_slot_polled_records_total",
+        kind="counter",
+        labels=SLOT,
+        unit="records",
+        help="Records that the slot has read from the source. What was read and not written by a window's end is read again.",
+        example="sum by (source, target) (rate(kafka_mirror_slot_polled_records_total[5m]))",
+        mm2="source-record-poll-total",
+    ),
+    MetricSpec(
+        name="kafka_mirror_slot_poll_rate",
+        kind="gauge",
+        labels=SLOT,
+        unit="records per second",
+        help="Records per second that the slot has read from the source over the last window.",
+        example="sum by (source, target) (kafka_mirror_slot_poll_rate)",
+        mm2="source-record-poll-rate",
+    ),
+    MetricSpec(
+        name="kafka_mirror_slot_written_records_total",
+        kind="counter",
+        labels=SLOT,
+        unit="records",
+        help="Records of the slot that the target has acknowledged; the sum of its topic-partitions' record counts.",
+        example="sum by (source, target, slot) (rate(kafka_mirror_slot_written_records_total[5m]))",
+        mm2="source-record-write-total",
+    ),
+    MetricSpec(
+        name="kafka_mirror_slot_write_rate",
+        kind="gauge",
+        labels=SLOT,
+        unit="records per second",
+        help="Records per second of the slot that the target has acknowledged over the last window.",
+        example="sum by (source, target) (kafka_mirror_slot_write_rate)",
+        mm2="source-record-write-rate",
+    ),
+    *(
+        MetricSpec(
+            name=f"kafka_mirror_slot_poll_ms_{part}",
+            kind="gauge",
+            labels=SLOT,
+            unit="milliseconds",
+            help=f"{which} time of the fetches of the last window that brought records, waiting for records included. Nothing "
+            "where there was none.",
+            example=f"max by (source, target) (kafka_mirror_slot_poll_ms_{part})",
+            mm2=f"poll-batch-{part}-time-ms",
+        )
+        for part, which in (("avg", "Average"), ("max", "Longest"))
     ),
     MetricSpec(
         name="kafka_mirror_throttled_seconds_total",

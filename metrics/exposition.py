@@ -13,10 +13,13 @@ from typing import NamedTuple
 from prometheus_client import REGISTRY, generate_latest
 
 from metrics.cap import Family, Histogram, Labels, Value, capped
+from metrics.catalogue import SLOT
 
 STRIMZI = "kafka_connect_mirror_mirrorsourceconnector_"
 STRIMZI_CHECKPOINT = "kafka_connect_mirror_mirrorcheckpointconnector_"
 STRIMZI_LAG = "kafka_consumer_fetch_manager_records_lag"
+STRIMZI_TASK = "kafka_connect_source_task_"
+STRIMZI_STATUS = "kafka_connect_connector_status"
 
 
 Rendered = dict[tuple[tuple[str, ...], Labels], str]  # most label sets occur in some twenty families
@@ -87,19 +90,39 @@ def alias_lines(aliases: Iterable[Alias], rendered: Rendered) -> Iterator[str]:
 
 
 def strimzi(families: Iterable[Family]) -> Iterator[Alias]:
-    """Return MirrorMaker's measures under the names that Strimzi's exporter rules give them."""
+    """Return the measures of MirrorMaker, and of Connect's tasks, under the names that Strimzi's exporter rules give them."""
     by_name = {family.spec.name: family for family in families}
     for family in by_name.values():
         if not family.spec.mm2 or family.labels != family.spec.labels:
+            continue
+        if family.labels == SLOT:
+            about = f"Connect's {family.spec.mm2}; the same as {family.spec.name}. A task is a slot."
+            tasks = ((task(labels), single(value)) for labels, value in family.series.items())
+            yield Alias(STRIMZI_TASK + family.spec.mm2.replace("-", "_"), about, ("connector", "task"), tasks)
             continue
         connector = STRIMZI_CHECKPOINT if "group" in family.labels else STRIMZI
         about = f"MirrorMaker's {family.spec.mm2}; the same as {family.spec.name}."
         series = ((labels, single(value)) for labels, value in family.series.items())
         yield Alias(connector + family.spec.mm2.replace("-", "_"), about, family.labels, series)
+    yield _strimzi_status(by_name["kafka_mirror_read_ahead_records"], by_name["kafka_mirror_query_active"])
     lag, topics = by_name["kafka_mirror_lag_records"], by_name["kafka_mirror_topic_info"]
     if lag.labels == lag.spec.labels:
         about = f"The same as {lag.spec.name}, by the topic's name on the source."
         yield Alias(STRIMZI_LAG, about, ("clientid", "topic", "partition"), _strimzi_lag(lag, topics))
+
+
+def task(slot: Labels) -> Labels:
+    """Return how Strimzi names the connector of a flow, and the task that a slot is."""
+    source, target, number = slot
+    return f"{source}->{target}.MirrorSourceConnector", number
+
+
+def _strimzi_status(slots: Family, queries: Family) -> Alias:
+    """Return a status of each slot that this process serves, as Connect has one of each task. `slots`: a gauge of slots."""
+    is_well = all(single(value) for value in queries.series.values())
+    status = "running" if is_well else "failed"
+    series = (((*task(slot), status), 1.0) for slot in slots.series)
+    return Alias(STRIMZI_STATUS, "Always 1: whether Spark's queries run.", ("connector", "task", "status"), series)
 
 
 def _strimzi_lag(lag: Family, topics: Family) -> Iterator[tuple[Labels, float]]:

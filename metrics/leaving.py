@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Collection, Container
 from typing import Any
 
 from metrics.cap import Labels
-from metrics.catalogue import BY_NAME, CATALOGUE, FLOW, PARTITION
+from metrics.catalogue import BY_NAME, CATALOGUE, FLOW, PARTITION, SLOT
 
 FLOW_GAUGES = [s.name for s in CATALOGUE if s.kind == "gauge" and s.labels[:2] == FLOW and s.told_by != "all"]
+SLOT_GAUGES = [s.name for s in CATALOGUE if s.kind == "gauge" and s.labels == SLOT]
 
 
 def keep_partitions(series: dict[Labels, Any], names: tuple[str, ...], partitions: set[Labels]) -> None:
@@ -18,6 +19,14 @@ def keep_partitions(series: dict[Labels, Any], names: tuple[str, ...], partition
         place = [names.index(label) for label in PARTITION if label in names]
         for labels in [key for key in series if tuple(key[at] for at in place) not in present]:
             del series[labels]
+
+
+def keep_slots(families: dict[str, dict[Labels, Any]], flow: Labels, owned: Collection[int]) -> None:
+    """Remove gauges of a flow's slots that this process does not serve."""
+    kept = set(map(str, owned))
+    for name in SLOT_GAUGES:
+        for labels in [labels for labels in families[name] if labels[:2] == flow and labels[2] not in kept]:
+            del families[name][labels]
 
 
 def keep_flows(families: dict[str, dict[Labels, Any]], *, served: Container[Labels], led: Container[Labels]) -> None:

@@ -293,10 +293,11 @@ class Recorder(WindowRecorder):
             for names, series in [*series_of, *self._began.items()]:
                 leaving.keep_partitions(series, names, wanted)
 
-    def share(self, flow: Labels, *, owned: int, slots: int, processes: int, has_conflict: bool) -> None:
-        """Take in this process' part in a flow."""
+    def share(self, flow: Labels, *, owned: Collection[int], slots: int, processes: int, has_conflict: bool) -> None:
+        """Take in this process' part in a flow; what is known of slots that it no longer serves is no longer told."""
         with self._lock:
-            self._set("kafka_mirror_slots_owned", flow, owned)
+            leaving.keep_slots(self._series, flow, owned)
+            self._set("kafka_mirror_slots_owned", flow, len(owned))
             self._set("kafka_mirror_slots", flow, slots)
             self._set("kafka_mirror_processes", flow, processes)
             self._set("kafka_mirror_settings_conflict", flow, 1.0 if has_conflict else 0.0)

@@ -41,6 +41,11 @@ class SlotReport(NamedTuple):
     sending_s: float = 0.0  # with batches on their way to the target; without what was packed meanwhile
     packing_s: float = 0.0  # decoding, encoding and joining batches
     read_ahead_bytes: int = 0  # the most that was read and not acknowledged
+    read_ahead_records: int = 0  # read and not acknowledged when the window had read all it would
+    polls: int = 0  # fetches that brought records, as Connect counts
+    polled_records: int = 0
+    polling_s: float = 0.0  # what those fetches took, waiting for records included
+    longest_poll_s: float = 0.0
 
 
 class WindowReport(NamedTuple):
@@ -85,21 +90,18 @@ class WindowReport(NamedTuple):
     sending_s: float = 0.0
     packing_s: float = 0.0
     read_ahead_bytes: int = 0
+    read_ahead_records: int = 0
+    polls: int = 0
+    polled_records: int = 0
+    polling_s: float = 0.0
+    longest_poll_s: float = 0.0
 
     @property
     def of_slot(self) -> SlotReport | None:
         """Return how the slot's window went, None where another row tells of it."""
         if self.lease_wait_ms is None:
             return None
-        return SlotReport(
-            self.lease_wait_ms,
-            self.takeovers,
-            self.source_throttled_s,
-            self.target_throttled_s,
-            self.sending_s,
-            self.packing_s,
-            self.read_ahead_bytes,
-        )
+        return SlotReport(*(getattr(self, name) for name in SlotReport._fields))
 
     @property
     def age(self) -> Measured:

@@ -29,8 +29,22 @@ class WindowRecorder(Store):
         """Take in replication reports."""
         for row in rows:
             self._report(row, now_s)
+        self._written(rows)
         self._idle(rows, now_s)
         self._clocks(rows)
+
+    def _written(self, rows: Sequence[WindowReport]) -> None:
+        """Count what each slot's windows wrote, all its topic-partitions together."""
+        written: dict[Labels, int] = {}
+        for row in rows:
+            slot = (row.source, row.target, str(row.slot))
+            written[slot] = written.get(slot, 0) + row.records
+        with self._lock:
+            for row in rows:
+                if row.of_slot is not None:
+                    slot = (row.source, row.target, str(row.slot))
+                    self._add("kafka_mirror_slot_written_records_total", slot, written[slot])
+                    self._set("kafka_mirror_slot_write_rate", slot, written.pop(slot) / _seconds(row))
 
     def _idle(self, rows: Sequence[WindowReport], now_s: float) -> None:
         """Take in that what a slot told of the last time, and leaves out now, is idle."""
@@ -60,7 +74,7 @@ class WindowRecorder(Store):
 
     def _report(self, row: WindowReport, now_s: float) -> None:
         labels = _place(row)
-        seconds = max(row.duration_ms, 1.0) / 1000
+        seconds = _seconds(row)
         with self._lock:
             self._add("kafka_mirror_record_count_total", labels, row.records)
             self._add("kafka_mirror_byte_count_total", labels, row.bytes)
@@ -104,10 +118,23 @@ class WindowRecorder(Store):
         self._add("kafka_mirror_late_handovers_total", slot, 1 if is_late else 0)
         self._set("kafka_mirror_turn_wait_seconds", slot, window.lease_wait_ms / 1000)
         self._set("kafka_mirror_read_ahead_bytes", slot, window.read_ahead_bytes)
+        self._set("kafka_mirror_read_ahead_records", slot, window.read_ahead_records)
+        self._add("kafka_mirror_slot_polled_records_total", slot, window.polled_records)
+        self._set("kafka_mirror_slot_poll_rate", slot, window.polled_records / seconds)
+        if window.polls:
+            self._set("kafka_mirror_slot_poll_ms_avg", slot, 1000 * window.polling_s / window.polls)
+            self._set("kafka_mirror_slot_poll_ms_max", slot, 1000 * window.longest_poll_s)
+        else:
+            for part in ("avg", "max"):  # a gap says that there was none
+                self._series[f"kafka_mirror_slot_poll_ms_{part}"].pop(slot, None)
         for cluster, throttled_s in zip(slot, (window.source_throttled_s, window.target_throttled_s), strict=False):
             self._add("kafka_mirror_throttled_seconds_total", (*slot[:2], cluster), throttled_s)
         for what, spent_s in spent(window, seconds).items():
             self._add("kafka_mirror_slot_seconds_total", (*slot, what), spent_s)
+
+
+def _seconds(row: WindowReport) -> float:
+    return max(row.duration_ms, 1.0) / 1000
 
 
 def _place(row: WindowReport) -> Labels:

@@ -108,6 +108,13 @@ def _slots() -> Row:
                 Query(q.read_ahead(), f"{FLOW} slot {{{{slot}}}}"),
             ),
             lines(
+                "Read and written by slot",
+                "Records per second. A slot that reads more than it writes reads again what a window's end left over.",
+                "cps",
+                Query(q.read_by_slot(), f"{FLOW} slot {{{{slot}}}} read"),
+                Query(q.written_by_slot(), f"{FLOW} slot {{{{slot}}}} written"),
+            ),
+            lines(
                 "Throttled",
                 "Seconds per second for which brokers ask a flow to wait, by their quotas; its slots add up.",
                 "s",

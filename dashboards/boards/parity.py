@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dashboards import queries as q
-from dashboards.boards.words import NO_GROUP, TOPIC
+from dashboards.boards.words import FLOW, NO_GROUP, TOPIC
 from dashboards.panels import INFO, Board, Panel, Query, Row, lines, stat
 from dashboards.recording import LAG
 
@@ -15,7 +15,7 @@ def parity() -> Board:
         title="Kafka mirror: as MirrorMaker 2",
         question="Where is what I used to read on the MirrorMaker 2 board?",
         variables=("topic",),
-        rows=(_mirrormaker(),),
+        rows=(_mirrormaker(), _tasks()),
     )
 
 
@@ -83,6 +83,36 @@ def _mirrormaker() -> Row:
                 f"{q.BY_GROUP}, topic, partition",
                 {"": "last", "_avg": "average", "_min": "smallest", "_max": "largest"},
                 NO_GROUP,
+            ),
+        ),
+    )
+
+
+def _tasks() -> Row:
+    """Return the row "As Connect shows its tasks"."""
+    return Row(
+        "As Connect shows its tasks",
+        (
+            lines(
+                "Polled and written",
+                "Connect's source-record-poll-rate and source-record-write-rate. A task is a slot.",
+                "cps",
+                Query(q.of_slots("slot_poll_rate"), f"{FLOW} slot {{{{slot}}}} polled"),
+                Query(q.of_slots("slot_write_rate"), f"{FLOW} slot {{{{slot}}}} written"),
+            ),
+            lines(
+                "Active records",
+                "Connect's source-record-active-count: read, and not acknowledged when the last window ended.",
+                "short",
+                Query(q.of_slots("read_ahead_records"), f"{FLOW} slot {{{{slot}}}}"),
+            ),
+            lines(
+                "Time of polls",
+                "Connect's poll-batch-avg-time-ms and -max-time-ms: of fetches that brought records, waiting for them included.",
+                "ms",
+                Query(q.of_slots("slot_poll_ms_avg"), f"{FLOW} slot {{{{slot}}}} average"),
+                Query(q.of_slots("slot_poll_ms_max"), f"{FLOW} slot {{{{slot}}}} longest"),
+                may_be_empty="nothing was read lately",
             ),
         ),
     )

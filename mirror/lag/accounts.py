@@ -24,7 +24,7 @@ class Accounts:
             if (membership := state.membership) is not None and membership.owned is not None:
                 self._recorder.share(
                     state.name,
-                    owned=len(membership.owned),
+                    owned=membership.owned,
                     slots=membership.layout.slots,
                     processes=membership.processes,
                     has_conflict=membership.has_conflict,

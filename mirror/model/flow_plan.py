@@ -145,6 +145,11 @@ class FlowPlan:
         return GAPS_TOPIC.format(source=self.source)
 
     @property
+    def topics_read(self) -> set[str]:
+        """Return the topics of the source that windows read."""
+        return {p.topic for p in self.partitions} | ({self.producers_topic_back} if self.is_bidirectional else set())
+
+    @property
     def producers_topic(self) -> str:
         """Compacted internal topic on the target: the ids of the flow's producers, where it is bidirectional."""
         return PRODUCERS_TOPIC.format(source=self.source)

@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 
 from mirror.config.clients import FetchOptions
 from mirror.kafka.client import Purpose
@@ -39,6 +40,21 @@ LONGEST_RETRY_S = 5.0
 REFRESH_S = 5.0
 LOOKS_S = 0.1  # how often a fetcher looks whether a pause has ended, beside what wakes it
 SILENT_S = 1.0  # behind the longest wait that a fetch asks for
+
+
+@dataclass(slots=True)
+class Polled:
+    """Fetches that brought records, and how long they took."""
+
+    fetches: int = 0
+    spent_s: float = 0.0
+    longest_s: float = 0.0
+
+    def answered(self, seconds: float) -> None:
+        """Count a fetch that brought records."""
+        self.fetches += 1
+        self.spent_s += seconds
+        self.longest_s = max(self.longest_s, seconds)
 
 
 class Fetching:
@@ -91,6 +107,7 @@ class Fetching:
         self._logged: set[str] = set()
         self._rack = options.rack
         self._is_stopping = False
+        self.polled = Polled()
         for key, partition in partitions.items():
             partition.is_hot = key in busy_before
             partition.last_data_s = self._loop.time()
@@ -155,7 +172,7 @@ class Fetching:
             if not is_cold:
                 self._asked_busy[node] = wanted
             self._packing.reserve(share)
-            self._asked_s[node, is_cold] = self._loop.time()
+            asked_s = self._asked_s[node, is_cold] = self._loop.time()
             try:
                 fetched = await self._source.fetch(
                     node,
@@ -171,6 +188,8 @@ class Fetching:
                 )
                 failures = 0
                 self._logged.clear()
+                if any(part.records for part in fetched):
+                    self.polled.answered(self._loop.time() - asked_s)
                 await self._take(node, fetched, wanted)
             except KafkaError as error:
                 failures += 1

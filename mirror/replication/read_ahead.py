@@ -29,6 +29,7 @@ class Packing:
         self._level = produce.level
         self.held_bytes = 0  # read, and not acknowledged
         self.most_held_bytes = 0
+        self.read_records = 0
         self.spent_s = 0.0  # on packing
         self._reserved_bytes = 0  # may come by the fetches that are under way
         self._is_short = False  # a fetcher has found no room since the last was given back
@@ -153,6 +154,7 @@ class Packing:
     def take_in(self, partition: Partition, batch: Batch) -> None:
         """Queue a batch that was read."""
         self._hold(partition, len(batch.data))
+        self.read_records += 0 if batch.is_control else batch.count
         partition.read(batch)
 
     def let_go(self, partition: Partition) -> None:

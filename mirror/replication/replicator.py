@@ -98,11 +98,18 @@ class Replicator:
         """What has had data lately."""
         return self._fetching.busy
 
-    def report(self, slot: SlotReport) -> SlotReport:
-        """Return a report with what the time was spent on."""
-        packing = self._packing
+    def report(self, slot: SlotReport, partitions: Sequence[Partition]) -> SlotReport:
+        """Return a report with what the time was spent on, and what of its topic-partitions was read and is left."""
+        packing, polled = self._packing, self._fetching.polled
         return slot._replace(
-            sending_s=self._sending.spent_s, packing_s=packing.spent_s, read_ahead_bytes=packing.most_held_bytes
+            sending_s=self._sending.spent_s,
+            packing_s=packing.spent_s,
+            read_ahead_bytes=packing.most_held_bytes,
+            read_ahead_records=sum(p.position - p.acked for p in partitions if p.held_bytes),
+            polls=polled.fetches,
+            polled_records=packing.read_records,
+            polling_s=polled.spent_s,
+            longest_poll_s=polled.longest_s,
         )
 
     async def run(self, stop: asyncio.Event) -> None:

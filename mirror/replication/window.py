@@ -149,8 +149,7 @@ class FlowWindow:
         await connections.target.open({p.remote_topic for p in plan.partitions} | own)
         if not await self._lease.wait_for_slot(connections.target):
             return None
-        read = {p.topic for p in plan.partitions} | ({plan.producers_topic_back} if plan.is_bidirectional else set())
-        await connections.source.open(read)
+        await connections.source.open(plan.topics_read)
         await connections.source.warm(
             {n for p in plan.partitions if (n := connections.source.leader(p.topic, p.partition)) is not None}
         )
@@ -259,7 +258,8 @@ class FlowWindow:
         if is_last:
             commits.map_is_due = True  # a mirror that is stopped leaves a complete map
         drained = await replicator.drained(GRACE_S if self._standing.may_write else DRAINS_LOST_S)
-        self._served.slot = replicator.report(SlotReport(self._lease.wait_ms, self._lease.takeovers, *throttled_s))
+        slot = SlotReport(self._lease.wait_ms, self._lease.takeovers, *throttled_s)
+        self._served.slot = replicator.report(slot, self._served.partitions)
         if not drained:
             connections.is_dirty = True
             connections.target.abort()  # at once: what no broker has received yet never arrives

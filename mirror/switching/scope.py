@@ -78,7 +78,7 @@ class Scope:
             )
         if flow.is_bidirectional:
             raise SettingsError(
-                f"{kind.value}: topics of {flow.name} keep their names both ways, and both clusters take writes, so nothing is to "
+                f"{kind.value}: topics of {flow.name} keep their names both ways, and both clusters take writes: nothing is to "
                 f"be switched. Stop the writers of {flow.source.alias}, wait until 'kafka-mirror lag' shows 0, and give their "
                 f"clients the brokers of {flow.target.alias}."
             )

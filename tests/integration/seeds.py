@@ -81,6 +81,10 @@ class World:
                 slot=int(place[3]),
                 duration_ms=1000.0 * STEP_S,
                 lease_wait_ms=12.0 if number < 2 else row.lease_wait_ms,
+                polls=copied,
+                polled_records=copied,
+                polling_s=0.01 * copied,
+                longest_poll_s=0.02,
                 **_measured(copied) | ({} if copied else UNMEASURED),
             )
             reported.append(row)
@@ -101,7 +105,7 @@ class World:
         recorder.serves(("a", "b"), PLACES, expected=len(PLACES), slots=(0, 1))
         recorder.verified(STALLED, equal=100, wrong=0)
         recorder.verify_round(("a", "b"), left=5, now_s=now_s)
-        recorder.share(("a", "b"), owned=2, slots=2, processes=1, has_conflict=False)
+        recorder.share(("a", "b"), owned=(0, 1), slots=2, processes=1, has_conflict=False)
         recorder.cluster(("a", "b"), "a", is_up=source_up)
         recorder.cluster(("a", "b"), "b", is_up=True)
         recorder.cluster_clock(("a", "b"), "a", 0.002 if source_up else None, now_s=now_s)

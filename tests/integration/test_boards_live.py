@@ -116,7 +116,11 @@ def test_a_stalled_partition_is_seen_on_every_board_that_should_show_it(tmp_path
         assert number(server, "May we go?", FAILOVER) == Answer.NO  # one group's offset was refused
         assert number(server, "Read again", FAILOVER) == len(GROUPS) * len(PLACES) * RATE * STEP_S
         # A reason to be empty hides no typing error: these have nothing to show here, every other panel has.
-        assert {panel.title for _, panel, _ in unanswered(server)} == {"Time to catch up"}
+        eventually(
+            lambda: {panel.title for _, panel, _ in unanswered(server)} == {"Time to catch up"},
+            within_s=30,
+            because="alerts fire when their rules are evaluated, which come behind the others",
+        )
         assert number(server, "Burn, 1 h", "kafka-mirror-slo") > 14.4
         worst = server.query(filled_in(_worst().queries[0].expr))
         assert max(worst, key=lambda series: float(series["value"][1]))["metric"]["topic"] == "a.t"

@@ -122,15 +122,18 @@ def test_records_of_a_clock_that_is_ahead_are_told_as_they_are(primary, backup, 
         )
 
 
-def test_bytes_are_those_on_the_targets_disk_and_their_rate_is_how_fast_that_grows(
+def test_bytes_and_records_are_those_on_the_targets_disk_and_rates_are_how_fast_that_grows(
     primary, backup, topic, remote, tmp_path: Path
 ):
     def on_disk() -> int:
         return log_dirs({"bootstrap.servers": backup.bootstrap}, [(remote, 0)]).sizes.get((remote, 0), 0)
 
-    with RunningAppliance(tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=topic) as appliance:
+    names = "mirror.metrics.strimzi.names = true\n"
+    with RunningAppliance(
+        tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=topic, extra=names
+    ) as appliance:
         await_replicated(appliance, primary, topic, remote)
-        written, rates = Written(primary, topic), []
+        written, rates, polls = Written(primary, topic), [], []
         began_s, size = time.monotonic(), on_disk()
         while time.monotonic() < began_s + 15:
             written.some(10)
@@ -138,6 +141,7 @@ def test_bytes_are_those_on_the_targets_disk_and_their_rate_is_how_fast_that_gro
             rate = appliance.value("kafka_mirror_byte_rate", topic=remote, partition=0)
             if rate is not None and time.monotonic() > began_s + 5:  # windows that saw no record are over
                 rates.append(rate)
+                polls.append(appliance.total("kafka_connect_source_task_source_record_poll_rate"))
         grown = (on_disk() - size) / (time.monotonic() - began_s)
         await_replicated(appliance, primary, topic, remote)
         eventually(
@@ -145,5 +149,15 @@ def test_bytes_are_those_on_the_targets_disk_and_their_rate_is_how_fast_that_gro
             within_s=30,
             because="the broker's disk holds the bytes that were counted",
         )
+        for what in ("poll", "write"):
+            name = f"kafka_connect_source_task_source_record_{what}_total"
+            eventually(
+                lambda name=name: appliance.total(name) == len(written.timestamps_s),
+                within_s=30,
+                because=f"one slot has the topic-partition, and counts each {what}",
+            )
+        assert appliance.exposition().count('status="running"') == 1, "a slot without topic-partitions is no task"
+    a_second = len(written.timestamps_s) / (written.since_s[-1] - written.since_s[0])
+    assert 0.5 * a_second < sorted(polls)[len(polls) // 2] < 2 * a_second
     assert rates
     assert 0.5 * grown < sorted(rates)[len(rates) // 2] < 2 * grown

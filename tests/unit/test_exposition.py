@@ -16,7 +16,7 @@ from metrics.cap import Histogram, capped
 from metrics.catalogue import CATALOGUE, PARTITION, SLOT, TOPIC
 from metrics.exposition import STRIMZI, STRIMZI_CHECKPOINT, STRIMZI_LAG, exposition
 from metrics.recorder import Recorder
-from metrics.reports import CheckpointReport
+from metrics.reports import CheckpointReport, SlotReport
 from mirror.checkpoints.rules import State
 from tests.benchmarks.scrape import filled
 from tests.unit.test_metrics import counts, report, text
@@ -120,6 +120,41 @@ def test_strimzi_names_are_served_when_asked_for():
     plain = exposition(full(), max_series=10**6)
     assert STRIMZI not in plain
     assert STRIMZI_CHECKPOINT not in plain
+
+
+def test_connects_names_of_tasks_are_served_beside_them():
+    recorder = Recorder()
+    slot = SlotReport(0.0, read_ahead_records=7, polls=4, polled_records=600, polling_s=0.5, longest_poll_s=0.25)
+    first = report()._replace(records=300, duration_ms=2000.0, **slot._asdict())
+    recorder.reports([first, report()._replace(partition=1, records=200, lease_wait_ms=None)], now_s=1.0)
+    recorder.query("lane-0", is_active=True)
+
+    def served() -> dict[str, float]:
+        found = samples(exposition(recorder.snapshot(), max_series=10**6, strimzi_names=True))
+        where = {"connector": "a->b.MirrorSourceConnector", "task": "0"}
+        of_task = {key: value for key, value in found.items() if where.items() <= dict(key[1]).items()}
+        return {f"{name} {dict(labels).get('status', '')}".strip(): value for (name, labels), value in of_task.items()}
+
+    assert served() == {
+        "kafka_connect_source_task_source_record_active_count": 7,
+        "kafka_connect_source_task_source_record_poll_total": 600,
+        "kafka_connect_source_task_source_record_poll_rate": 300,
+        "kafka_connect_source_task_source_record_write_total": 500,
+        "kafka_connect_source_task_source_record_write_rate": 250,
+        "kafka_connect_source_task_poll_batch_avg_time_ms": 125,
+        "kafka_connect_source_task_poll_batch_max_time_ms": 250,
+        "kafka_connect_connector_status running": 1,
+    }
+    recorder.query("lane-0", is_active=False)
+    assert "kafka_connect_connector_status failed" in served()
+    recorder.reports([first._replace(records=1, polls=0, polled_records=0, polling_s=0.0)], now_s=2.0)
+    after = served()
+    assert (after["kafka_connect_source_task_source_record_poll_total"], "poll_batch" in str(after)) == (600, False)
+    recorder.share(("a", "b"), owned=[1], slots=2, processes=2, has_conflict=False)
+    after = served()
+    assert set(after) == {f"kafka_connect_source_task_source_record_{what}_total" for what in ("poll", "write")}, (
+        "another process serves it, and tells the rest"
+    )
 
 
 def test_strimzis_checkpoint_latency_is_the_other_connectors_and_has_its_group():
