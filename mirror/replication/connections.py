@@ -13,7 +13,7 @@ from mirror.kafka.fetcher import Source
 from mirror.kafka.target import Target
 from mirror.model.flow_plan import FlowPlan, Key, Window
 from mirror.model.slot_lease import GRACE_S
-from mirror.replication.producer_registry import ProducerRegistry, Registration
+from mirror.replication.producer_registry import BothWays, ProducerRegistry
 
 
 class Throttled(NamedTuple):
@@ -34,12 +34,16 @@ class Connections:
     source: Source
     target: Target
     transactional_id: str | None  # that the target writes by
-    registration: Registration | None = None  # of its producers, where the flow is bidirectional
-    written_back: ProducerRegistry | None = None  # tells which records of the source the flow back wrote
+    both_ways: BothWays | None = None  # where the flow is bidirectional
     busy: frozenset[Key] = (
         frozenset()
     )  # topic-partitions of the source that had data at the end of the last window here
     is_dirty: bool = False  # something was left unacknowledged: the producer must not live on
+
+    @property
+    def written_back(self) -> ProducerRegistry | None:
+        """Tells which records of the source the flow back wrote; None: none."""
+        return None if self.both_ways is None else self.both_ways.written_back
 
     @property
     def throttled_s(self) -> Throttled:
@@ -69,24 +73,23 @@ async def connected(plan: FlowPlan, window: Window) -> Connections:
     name = plan.transactional_id(window.slot) if plan.is_exactly_once else None
     connections = _kept.get(plan.name)
     if connections is None:
-        registration = Registration(plan) if plan.is_bidirectional else None
-        written_back = ProducerRegistry(plan.producers_topic_back) if plan.is_bidirectional else None
-        source, target = Source(client_options(plan.consumer)), _target(plan, name, registration)
-        connections = _kept[plan.name] = Connections(source, target, name, registration, written_back)
+        both_ways = BothWays(plan) if plan.is_bidirectional else None
+        source, target = Source(client_options(plan.consumer)), _target(plan, name, both_ways)
+        connections = _kept[plan.name] = Connections(source, target, name, both_ways)
     elif connections.target.is_closed or connections.transactional_id != name:
         await _close(connections.target, within_s=GRACE_S)
-        connections.target, connections.transactional_id = _target(plan, name, connections.registration), name
+        connections.target, connections.transactional_id = _target(plan, name, connections.both_ways), name
     return connections
 
 
-def _target(plan: FlowPlan, transactional_id: str | None, registration: Registration | None) -> Target:
+def _target(plan: FlowPlan, transactional_id: str | None, both_ways: BothWays | None) -> Target:
     produce = produce_options(plan.producer)
     return Target(
         client_options(plan.producer),
         request_bytes=produce.max_request_size,
         transactional_id=transactional_id,
         transaction_timeout_ms=produce.transaction_timeout_ms,
-        announced=None if registration is None else registration.announced,
+        announced=None if both_ways is None else both_ways.registration.announced,
     )
 
 

@@ -4,7 +4,7 @@ Each record batch has the id of the producer that wrote it, and a cluster gives 
 into a topic of its target. Who reads a batch there, and then that topic, knows whether the flow wrote the batch.
 
 A: An id is in the topic before a batch of that producer is in any log.
-B: A batch is judged by a topic that was read behind it.
+B: A batch is judged by a topic that was read behind it, or behind another one of that producer in the same window.
 C: Where the topic is not there, or cannot be read, nothing is taken for anybody's.
 """
 
@@ -91,6 +91,13 @@ class ProducerRegistry:
                 del self._others[next(iter(self._others))]
         return frozenset(asked & self._registered)
 
+    def doubt_others(self) -> None:
+        """Look for all others again: a flow that becomes bidirectional registers producers that it has written by before.
+
+        Its topics are left out until its positions say so, and a window begins with them; so that is when this is to be called.
+        """
+        self._others.clear()
+
     async def told(self, cluster: Source, fetched: Iterable[bytes]) -> Told:
         """Return `written_by` of the producers of what was fetched, or why it is not known."""
         producers = {each for records in fetched for each in record_batches.producer_ids(records)}
@@ -131,29 +138,36 @@ class ProducerRegistry:
                 raise KafkaError(f"topic {self.topic} cannot be read at offset {self._next}: {part.error.name}")
 
 
-async def register(plan: FlowPlan, partitions: Collection[Partition], registration: Registration) -> None:
-    """Register the producers of numbers that earlier windows left, and note from where on all of them are.
+class BothWays:
+    """What a bidirectional flow keeps from window to window: its registration, and what tells whose the source's records are."""
 
-    Args:
-        plan: The flow.
-        partitions: Those of a window, as they were placed.
-        registration: The flow's.
+    def __init__(self, plan: FlowPlan) -> None:
+        self.registration = Registration(plan)
+        self.written_back = ProducerRegistry(plan.producers_topic_back)
 
-    Raises:
-        KafkaError, TimeoutError: the target does not take them, or does not tell where its logs end.
-    """
-    await registration.register({p.sequence.producer_id for p in partitions if p.sequence is not None})
-    new = {
-        (p.assigned.remote_topic, p.assigned.partition): p
-        for p in partitions
-        if p.registered is None or (p.start is not None and p.target_end is None)
-    }
-    found = await ends(client_options(plan.producer), new)
-    for place, end in found.items():
-        partition = new[place]
-        if partition.registered is None:
-            partition.registered, partition.committed = end, None
-        partition.target_end = end
+    async def begin_window(self, plan: FlowPlan, partitions: Collection[Partition]) -> None:
+        """Register the producers of numbers that earlier windows left, and note from where on all of them are.
+
+        Args:
+            plan: The flow.
+            partitions: Those of the window, as they were placed.
+
+        Raises:
+            KafkaError, TimeoutError: the target does not take them, or does not tell where its logs end.
+        """
+        self.written_back.doubt_others()
+        await self.registration.register({p.sequence.producer_id for p in partitions if p.sequence is not None})
+        new = {
+            (p.assigned.remote_topic, p.assigned.partition): p
+            for p in partitions
+            if p.registered is None or (p.start is not None and p.target_end is None)
+        }
+        found = await ends(client_options(plan.producer), new)
+        for place, end in found.items():
+            partition = new[place]
+            if partition.registered is None:
+                partition.registered, partition.committed = end, None
+            partition.target_end = end
 
 
 async def _bound(cluster: Source, topic: str, at: int) -> int:

@@ -25,7 +25,6 @@ from mirror.replication.outcomes import find_outcomes, in_question, note_unknown
 from mirror.replication.partition import Identity, Partition
 from mirror.replication.pauses import Pauses
 from mirror.replication.positions import PositionCommits, is_there, keep_alive
-from mirror.replication.producer_registry import register
 from mirror.replication.read_ahead import Packing
 from mirror.replication.replicator import Replicator
 from mirror.replication.settlement import AtOnce, Settlement
@@ -190,8 +189,8 @@ class FlowWindow:
             self._served.partitions.append(
                 placed(plan, assigned, committed, from_earliest=from_earliest, is_uncertain=before_us.in_doubt)
             )
-        if connections.registration is not None:
-            await register(plan, self._served.partitions, connections.registration)
+        if connections.both_ways is not None:
+            await connections.both_ways.begin_window(plan, self._served.partitions)
         if window.is_first_of(HOUR_MS):
             self._commits.write_all()
             await keep_alive(target, plan, self._served.partitions, found, is_paused=bool(self._paused.patterns))

@@ -143,6 +143,15 @@ def test_others_are_forgotten_before_they_are_too_many(monkeypatch):
     assert cluster.looks > looks
 
 
+def test_who_registers_after_others_have_seen_it_is_found_by_the_next_window():
+    """A flow that was one way goes on with the numbers that it had."""
+    cluster, registry = Cluster(3), ProducerRegistry(TOPIC)
+    assert written_by(registry, cluster, [7]) == frozenset()
+    cluster.ids.append(7)
+    registry.doubt_others()
+    assert written_by(registry, cluster, [7]) == {7}
+
+
 def test_batches_are_sifted_by_who_wrote_them():
     cluster, registry = Cluster(3), ProducerRegistry(TOPIC)
     found = [*batches(batch(3, b"ours")), *batches(batch(4, b"theirs")), *batches(batch(NO_PRODUCER, b"plain"))]
