@@ -11,6 +11,7 @@ from mirror.config.clients import Role, is_mapped
 from mirror.config.keys import FLOW_DEFAULTS, FLOW_KEYS, WORKER_DEFAULTS, WORKER_KEYS, needless
 from mirror.config.properties import Entry, Properties, default_layer
 from mirror.config.providers import honoured_keys, is_provider_key
+from mirror.config.transforms import UNNAMED, is_named, is_of_transforms
 from mirror.config.values import refusal, text
 
 Layer = dict[str, Entry]  # Java name without prefix -> the entry that sets it
@@ -125,7 +126,7 @@ def assign(entries: Mapping[str, Entry], aliases: Iterable[str]) -> Assigned:
             found.pairs.setdefault(pair, {})[key[len(str(pair)) + 1 :]] = entry
         elif "->" in key and not any("->" in alias and key.startswith(f"{alias}.") for alias in longest_first):
             raise refusal(entry, _unknown_alias(key, longest_first))
-        elif key in FLOW_KEYS or is_common(key) or is_provider_key(key):
+        elif is_flow_key(key) or is_common(key) or is_provider_key(key):
             found.top[key] = entry
         elif key.startswith(_OWN_PREFIX):
             found.own[key] = entry
@@ -134,6 +135,11 @@ def assign(entries: Mapping[str, Entry], aliases: Iterable[str]) -> Assigned:
         else:
             found.top[key] = entry
     return found
+
+
+def is_flow_key(key: str) -> bool:
+    """Tell whether a key is a flow's, at top level or behind its name."""
+    return key in FLOW_KEYS or is_of_transforms(key)
 
 
 def is_common(key: str) -> bool:
@@ -148,7 +154,10 @@ def unhonoured(found: Assigned, enabled: Iterable[Pair]) -> dict[str, str]:
     ignored: dict[str, str] = {}
     honoured = {"clusters", *WORKER_KEYS, *FLOW_KEYS, *honoured_keys(found.top)}
     for key, entry in found.top.items():
-        if key not in honoured and not _is_honoured_common(key, entry):
+        if is_of_transforms(key):
+            if not is_named(key, (found.top, *found.pairs.values())):
+                ignored[entry.key] = UNNAMED
+        elif key not in honoured and not _is_honoured_common(key, entry):
             ignored[entry.key] = needless(key)
     for alias, layer in found.clusters.items():
         roles: list[tuple[str, Role]] = [("admin.", "admin")] if alias in sources | targets else []
@@ -157,6 +166,9 @@ def unhonoured(found: Assigned, enabled: Iterable[Pair]) -> dict[str, str]:
         _note(ignored, layer, roles)
     for pair, layer in found.pairs.items():
         _note(ignored, layer, _PAIR_ROLES)
+        transforms = [entry for key, entry in layer.items() if is_of_transforms(key)]
+        inside = len(f"{pair}.")
+        ignored |= {e.key: UNNAMED for e in transforms if not is_named(e.key[inside:], (layer, found.top))}
         if pair.source == pair.target:
             ignored |= {entry.key: "a flow to itself" for entry in layer.values()}
     return ignored
@@ -188,7 +200,7 @@ def _note(ignored: dict[str, str], layer: Layer, roles: list[tuple[str, Role]]) 
             common = next(
                 (sub.removeprefix(p) for p in ("source.cluster.", "target.cluster.") if sub.startswith(p)), ""
             )
-            if sub not in FLOW_KEYS and not _is_honoured_common(common, entry):
+            if not is_flow_key(sub) and not _is_honoured_common(common, entry):
                 ignored[entry.key] = needless(sub)
         elif not _is_honoured_common(sub, entry) and sub not in WORKER_KEYS:
             ignored[entry.key] = needless(sub)
@@ -207,7 +219,7 @@ def _only_common(layer: Layer) -> Layer:
 
 
 def _only_flow(layer: Layer) -> Layer:
-    return {key: entry for key, entry in layer.items() if key in FLOW_KEYS}
+    return {key: entry for key, entry in layer.items() if is_flow_key(key)}
 
 
 def _only_worker(layer: Layer) -> Layer:

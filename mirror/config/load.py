@@ -18,6 +18,7 @@ from mirror.config.properties import DEFAULT, Entry, Properties, default_layer, 
 from mirror.config.providers import resolve
 from mirror.config.refusals import refuse_what_would_differ
 from mirror.config.settings import Cluster, Flow, HeartbeatFlow, Mirror, Settings
+from mirror.config.transforms import transforms_of
 from mirror.config.values import refusal
 from mirror.errors import SettingsError
 
@@ -209,6 +210,7 @@ def _flow(found: Assigned, pair: Pair, clusters: Mapping[str, Cluster], mirror: 
         connect_groups=(f"{pair.source}-mm2", *((values.text(group),) if group else ())),
         takeover_connectors=keys.takeover_connectors(),
         on_recreated=keys.on_recreated(),
+        transforms=transforms_of(merged(found.flow(pair))),
         is_bidirectional=keys.is_bidirectional(policy),
         transaction_ms=mirror.transaction_ms if keys.is_exactly_once() else 0,
         heartbeats=keys.heartbeats(),

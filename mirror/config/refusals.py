@@ -14,6 +14,7 @@ from mirror.config.keys import FLOW_KEYS, WORKER_KEYS, needless
 from mirror.config.layers import Assigned
 from mirror.config.properties import Entry
 from mirror.config.providers import is_provider_key
+from mirror.config.transforms import is_of_transforms
 from mirror.config.values import refusal, text, text_list
 
 NEAR = 0.8  # of difflib's ratio: "topcs" and "topics" have 0.91
@@ -21,7 +22,6 @@ _SLIPS = frozenset({"emit.heartbeats"})  # of Kafka's own page; MirrorMaker igno
 _KNOWN = FLOW_KEYS | WORKER_KEYS | {"security.protocol"}
 _ROLES = re.compile(r"^((source|target)\.cluster|(source\.|target\.)?(consumer|producer|admin)|producer\.override)\.")
 
-_CODE = ("transforms", "predicates")
 _CONVERTERS = ("key.converter", "value.converter", "header.converter")
 _BYTES = ("org.apache.kafka.connect.converters.ByteArrayConverter", "ByteArrayConverter", "ByteArray")
 _LISTS = ("topics", "topics.exclude", "groups", "groups.exclude", "config.properties.exclude")
@@ -46,10 +46,14 @@ _SAME = re.compile(
 
 def refuse_what_would_differ(found: Assigned) -> None:
     """Raise SettingsError for the first key of a file that is not honoured, and without which records, or logins, differ."""
+    for entries in found.clusters.values():
+        for sub, entry in entries.items():
+            if is_of_transforms(sub):
+                raise refusal(entry, f"is a flow's key, and this one is a cluster's. Write A->B.{sub}.")
     for sub, entry in _each(found):
         name = _ROLES.sub("", sub)
         if text(entry):
-            _refuse_code(sub, entry)
+            _refuse_converters(sub, entry)
             _refuse_security(name, entry)
         if sub in _LISTS:
             _refuse_lists_that_match_nothing(sub, entry)
@@ -62,13 +66,7 @@ def _each(found: Assigned) -> Iterator[tuple[str, Entry]]:
         yield from layer.items()
 
 
-def _refuse_code(sub: str, entry: Entry) -> None:
-    if sub in _CODE:
-        raise refusal(
-            entry,
-            "is not done here: it changes records, and here they cross as they are; what it masks or leaves out would be "
-            "mirrored. Remove the line if that is wanted.",
-        )
+def _refuse_converters(sub: str, entry: Entry) -> None:
     if sub in _CONVERTERS and text(entry) not in _BYTES:
         raise refusal(
             entry,
@@ -108,7 +106,14 @@ def _refuse_lists_that_match_nothing(sub: str, entry: Entry) -> None:
 
 def _refuse_near_misses(sub: str, entry: Entry) -> None:
     """Refuse a key that is nearly one that counts: the one that was meant has its default, which may mirror every topic."""
-    if sub in _KNOWN or sub in _SLIPS or needless(sub) or _ROLES.match(sub) or is_provider_key(sub):
+    if (
+        is_of_transforms(sub)
+        or sub in _KNOWN
+        or sub in _SLIPS
+        or needless(sub)
+        or _ROLES.match(sub)
+        or is_provider_key(sub)
+    ):
         return
     if sub in ("topics.whitelist", "groups.whitelist"):
         raise refusal(entry, f"is no setting of MirrorMaker 2, which mirrors all. Write {sub.partition('.')[0]}.")

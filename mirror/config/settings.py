@@ -9,6 +9,7 @@ from pathlib import Path
 from metrics.http_access import HttpAccess
 from mirror.config.keys import CheckpointSettings, Every, HeartbeatSettings, OffsetSyncSettings
 from mirror.config.properties import Properties
+from mirror.config.transforms import TopicTransform
 from mirror.model.canary import canary
 from mirror.policy.filters import NameFilter
 from mirror.policy.naming import ReplicationPolicy
@@ -65,6 +66,7 @@ class Flow:
     connect_groups: tuple[str, ...] = ()  # of that MirrorMaker's workers, on the target
     takeover_connectors: tuple[str, ...] = ()  # whose positions in that topic are the flow's
     is_bidirectional: bool = False  # topics keep their names both ways, and each record crosses once
+    transforms: tuple[TopicTransform, ...] = ()  # what is done to records on their way
     has_canaries: bool = False  # carries the canary topics of its own drill, and of that of the flow back
     source_group: str = ""  # group on the source whose offsets are the positions before there are any, and show them
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from mirror.config.settings import Flow
+from mirror.config.transforms import of_topic
 from mirror.errors import ClusterUnavailable
 from mirror.kafka.admin import Admin, Topic
 from mirror.model.canary import is_canary
@@ -21,6 +22,7 @@ from mirror.model.flow_plan import (
     FlowPlan,
 )
 from mirror.model.slot_ownership import lease_topic_partitions
+from mirror.model.transforms import Transforms
 from mirror.policy.topic_configs import Change
 
 log = logging.getLogger("mirror")
@@ -228,6 +230,12 @@ def flow_plan(
         have = remote_partitions.get(topic.remote, 0)
         return 0 if flow.grows_topics or have == topic.source.partitions else have
 
+    def done_to(topic: Matched) -> Transforms:
+        name = topic.source.name
+        is_own = flow.policy.is_heartbeats(name) or is_canary(name)
+        return () if is_own else of_topic(flow.transforms, topic.remote)
+
+    done = {topic.remote: done_to(topic) for topic in topics}
     partitions = tuple(
         Assigned(
             topic.source.name,
@@ -239,6 +247,7 @@ def flow_plan(
             remote_id=remote_ids.get(topic.remote, ""),
             upstream=upstream.get(topic.source.name, ()),
             goes_round=topic.source.name in going_round,
+            transforms=done[topic.remote],
         )
         for topic in topics
         for partition in range(_replicated(topic, remote_partitions, is_spread=spread_over(topic) > 0))

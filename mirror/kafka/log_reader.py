@@ -17,6 +17,7 @@ FETCH_BYTES = 4 << 20
 FETCH_WAIT_MS = 200
 
 
+Counted = Callable[[list[Batch], int], int]
 Sifted = Callable[[list[Batch]], Awaitable[list[Batch]]]
 
 
@@ -24,8 +25,20 @@ class TooMuchError(Exception):
     """What was asked for is more than is read back at once."""
 
 
+def records_from(batches: list[Batch], start: int) -> int:
+    """Return how many records of batches are at an offset or behind it."""
+    return sum(max(0, min(batch.count, batch.last_offset - start + 1)) for batch in batches if not batch.is_control)
+
+
 async def read_batches(
-    log_of: Source, place: Key, start: int, records: int, isolation_level: int, *, sifted: Sifted | None = None
+    log_of: Source,
+    place: Key,
+    start: int,
+    records: int,
+    isolation_level: int,
+    *,
+    sifted: Sifted | None = None,
+    counted: Counted = records_from,
 ) -> list[Batch]:
     """Read batches from offset `start` on until they hold so many records, or the log ends.
 
@@ -36,6 +49,7 @@ async def read_batches(
         records: How many are wanted; of aborted transactions none count under read_committed.
         isolation_level: As in a fetch request: 1 for committed records only, batches of aborted ones come empty.
         sifted: Returns those of some batches that count, and are returned; None: all.
+        counted: Returns how many of the wanted records some batches have from an offset on.
 
     Raises:
         TooMuchError: more than MOST_BYTES.
@@ -60,7 +74,7 @@ async def read_batches(
             raise TooMuchError(f"they are more than {MOST_BYTES >> 20} MiB")
         if isolation_level:
             fresh = list(record_batches.committed(fresh, part.aborted))
-        held += records_from(fresh, start)
+        held += counted(fresh, start)
         found += fresh
     return found
 
@@ -73,8 +87,3 @@ async def read_part(log_of: Source, place: Key, offset: int, isolation_level: in
     limits = FetchLimits(FETCH_WAIT_MS, 1, FETCH_BYTES, isolation_level)
     (part,) = await log_of.read(node, {place: From(offset, FETCH_BYTES)}, limits)
     return part
-
-
-def records_from(batches: list[Batch], start: int) -> int:
-    """Return how many records of batches are at an offset or behind it."""
-    return sum(max(0, min(batch.count, batch.last_offset - start + 1)) for batch in batches if not batch.is_control)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from mirror.model.canary import is_canary
 from mirror.model.slot_ownership import Layout
+from mirror.model.transforms import Transforms
 from mirror.policy.recreated import OnRecreated
 
 # MirrorMaker's own rule takes them for internal, so nobody mirrors them.
@@ -39,7 +40,7 @@ class Assigned(NamedTuple):
     `is_late`: it appeared after the flow had begun, so it is replicated from its begin wherever the others began.
     `spread_over`: partitions of a remote topic that has another number of them than the source; 0 where both have the same.
     `upstream`: ids of the topics that its records came from. `goes_round`: one of these is on the target, and it is not
-    replicated: its records would go round in a loop.
+    replicated: its records would go round in a loop. `transforms`: what is done to its records on their way.
     """
 
     topic: str
@@ -51,6 +52,7 @@ class Assigned(NamedTuple):
     remote_id: str = ""
     upstream: tuple[str, ...] = ()
     goes_round: bool = False
+    transforms: Transforms = ()
 
     @property
     def key(self) -> Key:

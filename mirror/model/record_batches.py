@@ -32,6 +32,7 @@ from mirror.model.records import (
     records,
     varint,
 )
+from mirror.model.transforms import Transforms, transformed
 
 __all__ = ["CODECS", "HEADER", "CorruptBatch", "records"]
 
@@ -204,9 +205,16 @@ def stamped(
 
 
 def rebatch(
-    sources: Iterable[Batch], position: int, *, codec: int | None, max_bytes: int, level: int | None = None
+    sources: Iterable[Batch],
+    position: int,
+    *,
+    codec: int | None,
+    max_bytes: int,
+    level: int | None = None,
+    transforms: Transforms = (),
+    until: int | None = None,
 ) -> list[Outgoing]:
-    """Decode the records at or behind `position` and pack them into new batches, order and content kept.
+    """Decode the records at or behind `position` and pack them into new batches, order kept, and content without transforms.
 
     Args:
         sources: Batches of one topic-partition in offset order, none of them control or aborted.
@@ -214,9 +222,14 @@ def rebatch(
         codec: Codec of the new batches; None keeps that of the first source batch.
         max_bytes: Uncompressed bytes at which a new batch is begun; one record may exceed it.
         level: Of the codec; None for its default.
+        transforms: What is done to the records, which may leave some out.
+        until: Source offset of the first record that is not to be packed; None: all.
 
     Returns:
-        Batches that together cover every record; empty when all records lie before `position`.
+        Batches that together cover every record that is not left out; none when there is none.
+
+    Raises:
+        TransformError: a record is not what a transform works on.
     """
     sources = list(sources)
     codec = sources[0].codec if codec is None else codec
@@ -224,13 +237,19 @@ def rebatch(
     packer = Packer(codec, max_bytes, level)
     for batch in sources:
         for record in raws(batch):
-            if record.offset < position:
+            if record.offset < position or (until is not None and record.offset >= until):
                 continue
+            if transforms:
+                changed = transformed(transforms, record)
+                if changed is None:
+                    continue
+                record = changed
             if not packer.append(record.timestamp, record.body, record.offset):
                 done.append(packer.build())
                 packer = Packer(codec, max_bytes, level)
                 packer.append(record.timestamp, record.body, record.offset)
-        packer.next_offset = max(packer.next_offset, batch.last_offset + 1)
+        behind = batch.last_offset + 1 if until is None else min(batch.last_offset + 1, until)
+        packer.next_offset = max(packer.next_offset, behind)
     if packer.count:
         done.append(packer.build())
     return done

@@ -162,11 +162,12 @@ def records(data: bytes | memoryview) -> Iterator[Record]:
             (attributes,) = struct.unpack_from(">h", batch, 21)
             kind = LOG_APPEND_TIME if attributes & _LOG_APPEND_TIME_BIT else CREATE_TIME
             for raw in raw_records(batch):
-                yield Record(raw.offset, raw.timestamp, kind, *_fields(raw.body))
+                yield Record(raw.offset, raw.timestamp, kind, *fields_of(raw.body))
         at = end
 
 
-def _fields(body: bytes) -> tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]:
+def fields_of(body: bytes) -> tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]:
+    """Return key, value and headers of a record's body."""
     key, at = _field(body, 0)
     value, at = _field(body, at)
     count, at = _read_varint(body, at)

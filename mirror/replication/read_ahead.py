@@ -11,6 +11,7 @@ from mirror.config.clients import ProduceOptions
 from mirror.model import record_batches
 from mirror.model.record_batches import Batch, Outgoing
 from mirror.model.repartition import Round, rounds
+from mirror.model.transforms import TransformError
 from mirror.replication.partition import Partition
 
 TINY_BYTES = 8 * 1024  # a batch below this costs more as a request of its own than its records cost re-batched
@@ -115,20 +116,55 @@ class Packing:
                 self._nothing_of(partition, batch.last_offset + 1)
                 continue
             tiny = self._tiny_run(queue)
-            if tiny < TINY_RUN and batch.goes_whole(partition.acked):
+            transforms = partition.assigned.transforms
+            if tiny < TINY_RUN and not transforms and batch.goes_whole(partition.acked):
                 self._drop(partition)
                 return record_batches.whole(batch, self._codec, self._level)
             taken = [self._drop(partition) for _ in range(max(tiny, 1))]
-            partition.ready.extend(
-                record_batches.rebatch(
-                    taken, partition.acked, codec=self._codec, level=self._level, max_bytes=self._batch_size
-                )
-            )
+            behind = self._rebatched(partition, taken)
             self._expanded(partition, partition.ready, *taken)
             if partition.ready:
                 return partition.ready.popleft()
-            self._nothing_of(partition, taken[-1].last_offset + 1)  # nothing in them survived compaction
+            self._nothing_of(partition, behind)  # compaction, or a transform, has left nothing of them
         return None
+
+    def _rebatched(self, partition: Partition, taken: list[Batch]) -> int:
+        """Pack records anew, and return the source offset behind them.
+
+        Those before one that a transform does not take go alone, and that one comes first the next time.
+        """
+        until: int | None = None
+        while True:
+            try:
+                packed = record_batches.rebatch(
+                    taken,
+                    partition.acked,
+                    codec=self._codec,
+                    level=self._level,
+                    max_bytes=self._batch_size,
+                    transforms=partition.assigned.transforms,
+                    until=until,
+                )
+            except TransformError as error:
+                if until is not None or error.offset <= partition.acked:
+                    raise
+                until = error.offset
+                self._put_back(partition, taken, until)
+                if not taken:
+                    return until
+            else:
+                partition.ready.extend(packed)
+                return taken[-1].last_offset + 1 if until is None else until
+
+    def _put_back(self, partition: Partition, taken: list[Batch], start: int) -> None:
+        """Queue again what has records from an offset on; batches that begin before stay in `taken`, too."""
+        while taken and taken[-1].last_offset >= start:
+            last = taken[-1]
+            partition.queue.appendleft(last)
+            partition.taken_bytes -= len(last.data)
+            if last.base_offset < start:
+                break
+            taken.pop()
 
     def _expanded(self, partition: Partition, packed: Iterable[Outgoing], *taken: Batch) -> None:
         """Count what repacked batches take more than those they were made of."""

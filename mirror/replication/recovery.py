@@ -26,6 +26,7 @@ from mirror.model import record_batches
 from mirror.model.gaps import Cause, Effect
 from mirror.model.offset_map import OffsetMap
 from mirror.model.record_batches import Batch
+from mirror.model.transforms import TransformError, Transforms, transformed
 from mirror.replication.partition import Partition, Pause
 from mirror.replication.producer_registry import ProducerRegistry
 
@@ -39,7 +40,12 @@ _FOR_GOOD = (ErrorCode.unknown_topic_or_partition, ErrorCode.topic_authorization
 
 
 def matched(
-    source: Iterable[Batch], target: Iterable[Batch], *, source_from: int, target_from: int
+    source: Iterable[Batch],
+    target: Iterable[Batch],
+    *,
+    source_from: int,
+    target_from: int,
+    transforms: Transforms = (),
 ) -> OffsetMap | None:
     """Return where the target's records from `target_from` on were on the source; None where they are not those.
 
@@ -48,8 +54,9 @@ def matched(
         target: Batches of the remote topic-partition, up to its end.
         source_from: Source offset of the record that is expected first.
         target_from: Target offset of the record that is looked at first.
+        transforms: What was done to the records on their way.
     """
-    found, theirs = OffsetMap(), _records(source, source_from)
+    found, theirs = OffsetMap(), _records(source, source_from, transforms)
     for ours in _records(target, target_from):
         origin = next(theirs, None)
         if origin is None or not ours.is_same(origin):
@@ -73,11 +80,20 @@ class _Compared(NamedTuple):
         return self.timestamp == other.timestamp or self.is_timed_by_broker or other.is_timed_by_broker
 
 
-def _records(batches: Iterable[Batch], start: int) -> Iterator[_Compared]:
+def _count(batches: Iterable[Batch], start: int, *, transforms: Transforms) -> int:
+    """Return how many records of batches a target has, that are not left out."""
+    return sum(1 for _ in _records(batches, start, transforms))
+
+
+def _records(batches: Iterable[Batch], start: int, transforms: Transforms = ()) -> Iterator[_Compared]:
     for batch in batches:
         if not batch.is_control:
-            for record in record_batches.raws(batch):
-                if record.offset >= start:
+            for raw in record_batches.raws(batch):
+                try:
+                    record = transformed(transforms, raw) if transforms and raw.offset >= start else raw
+                except TransformError:
+                    return  # it stays, and so does what is behind it
+                if record is not None and record.offset >= start:
                     yield _Compared(*record, batch.is_timed_by_broker)
 
 
@@ -294,12 +310,19 @@ async def _compared(behind: Behind, sides: Sides, isolation_level: int, *, is_tr
                 records_from(ours, behind.target_from),
                 isolation_level,
                 sifted=sides.sift_source,
+                counted=partial(_count, transforms=assigned.transforms) if assigned.transforms else records_from,
             )
         except TooMuchError:
             if piece == PIECES[-1]:
                 raise
             continue
-        return matched(theirs, ours, source_from=behind.source_from, target_from=behind.target_from)
+        return matched(
+            theirs,
+            ours,
+            source_from=behind.source_from,
+            target_from=behind.target_from,
+            transforms=assigned.transforms,
+        )
     return None
 
 

@@ -15,6 +15,7 @@ from mirror.kafka.protocol import NO_OFFSET
 from mirror.kafka.target import Target
 from mirror.model import record_batches
 from mirror.model.record_batches import Outgoing
+from mirror.model.transforms import TransformError
 from mirror.replication.partition import Partition
 from mirror.replication.pauses import Pauses
 from mirror.replication.read_ahead import Packing
@@ -115,6 +116,9 @@ class Sending:
             return
         try:
             batches = self._packing.next_batches(partition)
+        except TransformError as error:
+            self._pauses.refused(partition, str(error))
+            return
         except Exception as error:  # noqa: BLE001 - whatever a hostile batch does, only its partition stops
             self._pauses.back_off(partition, f"a batch at source offset {partition.acked} cannot be read: {error!r}")
             return

@@ -11,6 +11,7 @@ from mirror.model import record_batches
 from mirror.model.flow_plan import Assigned, Key
 from mirror.model.offset_map import OffsetMap, Run
 from mirror.model.record_batches import Batch
+from mirror.model.transforms import Content, TransformError, Transforms, applied
 
 PIECE_RECORDS = 20_000
 _LOG_APPEND_TIME = 1
@@ -27,6 +28,7 @@ class Piece(NamedTuple):
     records: int
     remote_topic: str
     is_compacted: bool = False  # on the target: then it may lack what the source still has
+    transforms: Transforms = ()
 
     def behind(self, records: int) -> Piece:
         """Return what is left of the piece behind its first so many records."""
@@ -92,6 +94,7 @@ class Scope:
                         count,
                         assigned.remote_topic,
                         assigned.remote_topic in self.compacted,
+                        assigned.transforms,
                     )
 
 
@@ -129,13 +132,24 @@ def compared(piece: Piece, source: Iterable[Batch], target: Iterable[Batch]) -> 
             found.first = found.first or _first(piece, at, "the target does not have it")
             continue
         found.compared += 1
-        if (what := difference(origin, copy)) is None:
+        if (what := difference(_changed(origin, piece.transforms), copy)) is None:
             digest.update(repr((copy.key, copy.value, list(copy.headers))).encode())
             continue
         found.different += 1
         found.first = found.first or _first(piece, at, what)
     found.digest = digest.hexdigest()
     return found
+
+
+def _changed(record: Any, transforms: Transforms) -> Any:
+    """Return a record of the source as its copy should be; one that a transform leaves out, or does not take, as it is."""
+    if not transforms:
+        return record
+    try:
+        content = applied(transforms, Content(record.key, record.value, record.headers))
+    except TransformError:
+        content = None
+    return record if content is None else record._replace(**content._asdict())
 
 
 def difference(origin: Any, copy: Any) -> str | None:

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from mirror.config.clients import produce_options
 from mirror.model.flow_plan import Assigned
 from mirror.model.record_batches import CODECS, Batch, Outgoing, Packer, batches, committed, stamped
-from mirror.model.records import body_of
+from mirror.model.records import body_of, records
+from mirror.model.transforms import MaskFields, Transform, TransformError
 from mirror.replication.partition import Partition
 from mirror.replication.read_ahead import BUDGET_BYTES, LEAST_FETCH_BYTES, Packing
+from tests.unit.test_recovery import Record, packed
 
 CONTROL = 0x20  # attribute of a batch that holds a transaction's marker
 TRANSACTIONAL = 0x10
@@ -171,3 +173,47 @@ def test_epochs_are_those_of_batches_also_of_aborted_ones_of_which_nothing_is_ke
         packing.take_in(one, batch)
     assert [one.epochs.at(offset) for offset in (1, 2, 3)] == [3, 4, 4]
     assert fetched([1], start=7)[0].leader_epoch == -1, "a producer writes none"
+
+
+@given(
+    bad=st.lists(st.booleans(), min_size=1, max_size=12),
+    sizes=st.lists(st.integers(1, 4), min_size=1, max_size=4),
+    gap=st.integers(0, 3),
+)
+def test_a_record_that_a_transform_does_not_take_is_reached_and_never_passed(bad, sizes, gap):
+    """What is before it crosses, whatever the batches; then it stops the topic-partition, each time."""
+    mask = (Transform("mask", MaskFields(of_key=False, fields=frozenset({"a"}))),)
+    written = [Record(gap + n, n, b"k", b"x" if is_bad else b'{"a":1}') for n, is_bad in enumerate(bad)]
+    packing = Packing(produce_options({}))
+    one = Partition(Assigned("t", "a.t", 0, "id", transforms=mask), position=0, acked=0)
+    for batch in packed(written, sizes):
+        packing.take_in(one, batch)
+    crossed: list[bytes | None] = []
+    stays = None
+    while True:
+        try:
+            under_way = packing.next_batches(one)
+        except TransformError as error:
+            stays = error.offset
+            break
+        if not under_way:
+            break
+        (outgoing,) = under_way.values()
+        crossed += [record.value for record in records(outgoing.data)]
+        one.passed(outgoing.next_offset)
+        packing.let_go(one)
+    first_bad = bad.index(True) if any(bad) else len(bad)
+    assert crossed == [b'{"a":0}'] * first_bad
+    assert stays == (gap + first_bad if any(bad) else None)
+    if any(bad):
+        assert one.acked == gap + first_bad
+        packing.clear(one)  # as a pause does; then it is read again
+        one.position = one.acked
+        for batch in packed(written, sizes):
+            if batch.last_offset >= one.position:
+                packing.take_in(one, batch)
+        with pytest.raises(TransformError):
+            packing.next_batches(one)
+    else:
+        assert one.acked == gap + len(bad)
+        assert packing.held_bytes == 0

@@ -17,6 +17,7 @@ from mirror.model.flow_plan import Assigned
 from mirror.model.offset_map_tail import Tail
 from mirror.model.record_batches import Batch, Packer, batches, stamped
 from mirror.model.records import body_of
+from mirror.model.transforms import Drop, IsTombstone, MaskFields, Transform
 from mirror.replication import recovery
 from mirror.replication.partition import Partition
 from mirror.replication.recovery import Sides, _behind, matched, resume_behind_tails
@@ -72,6 +73,26 @@ def test_one_record_that_differs_is_no_match(values, sizes):
     source = packed(numbered(values, start=0), sizes)
     target = packed(numbered([*values[:-1], values[-1] + b"x"], start=0), sizes)
     assert matched(source, target, source_from=0, target_from=0) is None
+
+
+@given(st.lists(st.sampled_from([b'{"a":1}', b'{"a":1,"b":2}', None]), min_size=1, max_size=12), SIZES, SIZES)
+def test_a_tail_of_changed_records_is_found_and_what_was_left_out_is_a_gap(values, sizes, others):
+    transforms = (
+        Transform("leave out", Drop(), IsTombstone()),
+        Transform("mask", MaskFields(of_key=False, fields=frozenset({"a"}))),
+    )
+    written = [Record(70 + n, 1000 + n, b"k", value) for n, value in enumerate(values)]
+    left = [record for record in written if record.value is not None]
+    copied = [
+        record._replace(offset=7 + n, value=record.value.replace(b'"a":1', b'"a":0')) for n, record in enumerate(left)
+    ]
+    source, target = packed(written, sizes), packed(copied, others)
+    runs = matched(source, target, source_from=70, target_from=7, transforms=transforms)
+    assert runs is not None
+    found = [(run.source + n, run.target + n) for run in runs for n in range(run.records)]
+    assert found == [(record.offset, 7 + n) for n, record in enumerate(left)]
+    if left:
+        assert matched(source, target, source_from=70, target_from=7) is None, "as they were they are others"
 
 
 def test_more_on_the_target_than_on_the_source_is_no_match():
@@ -219,7 +240,7 @@ def test_a_tail_is_found_between_the_records_of_others_on_both_sides(theirs, cop
             super().__init__(topic, start=0, end=end)
             self.log = log
 
-    async def read_batches(log_of, _, start, records, __, *, sifted):
+    async def read_batches(log_of, _, start, records, __, *, sifted, **___):
         found = await sifted([batch for batch in log_of.log if batch.last_offset >= start])
         return found[:records]
 

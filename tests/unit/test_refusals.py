@@ -10,9 +10,12 @@ from mirror.config.keys import FLOW_DEFAULTS
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("transforms = mask", "5: transforms: is not done here: it changes records, and here they cross as they are"),
-        ("primary->backup.transforms = mask", "5: primary->backup.transforms: is not done here"),
-        ("predicates = p", "5: predicates: is not done here"),
+        ("transforms = mask", '5: transforms: names "transforms.mask", which has no type'),
+        (
+            "primary->backup.transforms = mask",
+            '5: primary->backup.transforms: names "transforms.mask", which has no type',
+        ),
+        ("backup.transforms = mask", "5: backup.transforms: is a flow's key, and this one is a cluster's"),
         (
             "backup.value.converter = org.apache.kafka.connect.json.JsonConverter",
             '5: backup.value.converter: "org.apache.kafka.connect.json.JsonConverter" is not done here: bytes stay as they are',

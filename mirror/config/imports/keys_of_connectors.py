@@ -52,8 +52,6 @@ _OF_CONNECT = {
 }
 _OF_CONNECT_PREFIXES = {
     "errors.": "a record that cannot be written stops its topic-partition alone, until it can",
-    "transforms.": "of transforms",
-    "predicates.": "of predicates",
     "topic.creation.": "topics are created as their source is",
     "transaction.boundary": "a transaction lasts as long as mirror.transaction.ms says",
     "consumer.override.": "of connectors that read from Connect's own cluster",

@@ -21,6 +21,7 @@ from mirror.config.keys import EXACTLY_ONCE_KEY, FLOW_DEFAULTS, FLOW_KEYS, OFFSE
 from mirror.config.layers import is_common
 from mirror.config.properties import HIDDEN, is_secret
 from mirror.config.providers import is_provider_key
+from mirror.config.transforms import is_of_transforms
 
 _SWITCHES = {
     Role.SOURCE: "enabled",
@@ -110,6 +111,8 @@ def _of_connector(flow: ConnectorFlow, connector: Connector, setting: Setting) -
     item = Item(found=key, where=setting.where, value=setting.value)
     if key in (SOURCE_ALIAS, TARGET_ALIAS, "enabled", "connector.class") or (key == "name" and role is Role.SOURCE):
         return None
+    if is_of_transforms(key) and role is not Role.SOURCE and setting.value.strip():
+        return item.by_hand("it changes what this connector writes itself, and that is not done here; take it out")
     if why := needless_of_connect(key, setting.value):
         return item.left_out(why)
     if key in ("exactly.once.support", "offsets.storage.topic"):

@@ -1,0 +1,207 @@
+"""Read a flow's `transforms` and `predicates` as Kafka Connect has them; what is not known here is refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from mirror.config import values
+from mirror.config.properties import Entry
+from mirror.config.values import refusal
+from mirror.model.transforms import (
+    Change,
+    Condition,
+    Drop,
+    DropHeaders,
+    HasHeader,
+    InsertHeader,
+    IsTombstone,
+    MaskFields,
+    ReplaceFields,
+    Transform,
+    Transforms,
+)
+from mirror.policy.java_regex import JavaPattern, RegexError, compiled
+
+TRANSFORMS_KEY, PREDICATES_KEY = "transforms", "predicates"
+_PACKAGE = "org.apache.kafka.connect.transforms."
+UNNAMED = "nothing names it"
+_COMMON = frozenset({"type", "predicate", "negate"})
+_ROUTERS = ("RegexRouter", "TimestampRouter")  # they name topics, of which the flow's policy is to know all
+
+
+def is_of_transforms(key: str) -> bool:
+    """Tell whether a flow's key is about transforms."""
+    return key.partition(".")[0] in (TRANSFORMS_KEY, PREDICATES_KEY)
+
+
+def is_named(key: str, layers: Iterable[Mapping[str, Entry]]) -> bool:
+    """Tell whether a key of a transform, or of a predicate, is of one that some layer names, or names them itself."""
+    kind, _, rest = key.partition(".")
+    name = rest.partition(".")[0]
+    return not rest or any(name in values.text_list(layer[kind]) for layer in layers if kind in layer)
+
+
+class TopicTransform(NamedTuple):
+    """A transform, and the topics on the target that it is meant for: where none are named, all."""
+
+    transform: Transform
+    topics: JavaPattern | None = None
+    is_negated: bool = False
+
+    def is_for(self, remote: str) -> bool:
+        """Tell whether it is meant for a remote topic."""
+        return self.topics is None or self.topics.matches(remote) is not self.is_negated
+
+
+def of_topic(transforms: tuple[TopicTransform, ...], remote: str) -> Transforms:
+    """Return the transforms of one remote topic."""
+    return tuple(one.transform for one in transforms if one.is_for(remote))
+
+
+def transforms_of(entries: Mapping[str, Entry]) -> tuple[TopicTransform, ...]:
+    """Return a flow's transforms in their order; raises SettingsError for what is not done here."""
+    named = entries.get(TRANSFORMS_KEY)
+    return tuple(_transform(name, entries, named) for name in (values.text_list(named) if named is not None else ()))
+
+
+class _Keys:
+    """The keys of one transform or predicate; each that is read is known."""
+
+    def __init__(self, prefix: str, entries: Mapping[str, Entry], *, named_in: Entry) -> None:
+        self._prefix = prefix
+        self._entries = {
+            key.removeprefix(prefix): entry
+            for key, entry in entries.items()
+            if key.startswith(prefix) and key != prefix
+        }
+        if "type" not in self._entries:
+            raise refusal(named_in, f"names {named_in.shown(prefix[:-1])}, which has no type. Write {prefix}type = ...")
+        self.type = self._entries["type"]
+
+    def text(self, name: str) -> str:
+        """Return a value, "" where there is none."""
+        entry = self._entries.get(name)
+        return values.text(entry) if entry is not None else ""
+
+    def required(self, name: str) -> Entry:
+        """Return the entry of a key that must be there."""
+        entry = self._entries.get(name)
+        if entry is None or not values.text(entry):
+            raise refusal(self.type, f"needs {self._prefix}{name}. Write it, or take the transform out.")
+        return entry
+
+    def names(self, *names: str) -> tuple[str, ...]:
+        """Return a comma list, by its name or an older one."""
+        return next((values.text_list(self._entries[name]) for name in names if name in self._entries), ())
+
+    def boolean(self, name: str) -> bool:
+        """Return a boolean that is false where it is not set."""
+        return values.boolean(self._entries[name]) if name in self._entries else False
+
+    def refuse_others(self, known: frozenset[str]) -> None:
+        """Refuse a key that is not honoured."""
+        for name, entry in self._entries.items():
+            if name not in known | {"type"}:
+                raise refusal(
+                    entry, "is no setting of it that is done here. Remove the line, or take the transform out."
+                )
+
+
+def _transform(name: str, entries: Mapping[str, Entry], named_in: Entry | None) -> TopicTransform:
+    assert named_in is not None
+    keys = _Keys(f"{TRANSFORMS_KEY}.{name}.", entries, named_in=named_in)
+    kind = values.text(keys.type).removeprefix(_PACKAGE)
+    if kind in _ROUTERS:
+        raise refusal(
+            keys.type,
+            f"{kind} names topics anew, and the mirror has to know a topic by its name. Write a policy in Python instead "
+            "(replication.policy.class), or take it out.",
+        )
+    if kind not in _KINDS:
+        known = ", ".join(sorted(_KINDS))
+        raise refusal(
+            keys.type,
+            f"{keys.type.shown(kind)} is not done here: what it changes, masks or leaves out would be mirrored as it is. Known "
+            f"are {known}. Take it out if that is wanted.",
+        )
+    own, change = _KINDS[kind]
+    keys.refuse_others(own | _COMMON)
+    topics, condition = _predicate(keys, entries)
+    is_negated = keys.boolean("negate")
+    transform = Transform(name, change(keys), condition, is_negated=is_negated and condition is not None)
+    return TopicTransform(transform, topics, is_negated)
+
+
+def _predicate(keys: _Keys, entries: Mapping[str, Entry]) -> tuple[JavaPattern | None, Condition | None]:
+    """Return what a transform's predicate asks of the topic, or of the record."""
+    name = keys.text("predicate")
+    if not name:
+        return None, None
+    named = entries.get(PREDICATES_KEY)
+    if named is None or name not in values.text_list(named):
+        raise refusal(keys.required("predicate"), f'"{name}" is no predicate. Name it in {PREDICATES_KEY}.')
+    own = _Keys(f"{PREDICATES_KEY}.{name}.", entries, named_in=named)
+    kind = values.text(own.type).removeprefix(f"{_PACKAGE}predicates.")
+    if kind == "TopicNameMatches":
+        own.refuse_others(frozenset({"pattern"}))
+        entry = own.required("pattern")
+        try:
+            return compiled(values.text(entry)), None
+        except RegexError as error:
+            raise refusal(entry, f"{entry.shown(values.text(entry))} is not a regular expression: {error}.") from None
+    if kind == "HasHeaderKey":
+        own.refuse_others(frozenset({"name"}))
+        return None, HasHeader(values.text(own.required("name")))
+    if kind == "RecordIsTombstone":
+        own.refuse_others(frozenset())
+        return None, IsTombstone()
+    raise refusal(
+        own.type,
+        f"{own.type.shown(kind)} is not done here. Known are HasHeaderKey, RecordIsTombstone, TopicNameMatches.",
+    )
+
+
+def _masks(of_key: bool) -> Callable[[_Keys], Change]:
+    def change(keys: _Keys) -> Change:
+        fields = frozenset(values.text_list(keys.required("fields")))
+        return MaskFields(of_key, fields, keys.text("replacement") or None)
+
+    return change
+
+
+def _replaces(of_key: bool) -> Callable[[_Keys], Change]:
+    def change(keys: _Keys) -> Change:
+        renames = keys.names("renames")
+        if not all(one.count(":") == 1 for one in renames):
+            raise refusal(keys.required("renames"), "holds something else than pairs. Write old:new,old:new.")
+        return ReplaceFields(
+            of_key,
+            include=frozenset(keys.names("include", "whitelist")),
+            exclude=frozenset(keys.names("exclude", "blacklist")),
+            renames=tuple((one.split(":")[0], one.split(":")[1]) for one in renames),
+        )
+
+    return change
+
+
+_MASK = frozenset({"fields", "replacement"})
+_REPLACE = frozenset({"include", "whitelist", "exclude", "blacklist", "renames"})
+# By type: the keys that it has, and how it is made of them.
+_KINDS: dict[str, tuple[frozenset[str], Callable[[_Keys], Change]]] = {
+    "Filter": (frozenset(), lambda _: Drop()),
+    "DropHeaders": (
+        frozenset({"headers"}),
+        lambda keys: DropHeaders(frozenset(values.text_list(keys.required("headers")))),
+    ),
+    "InsertHeader": (
+        frozenset({"header", "value.literal"}),
+        lambda keys: InsertHeader(
+            values.text(keys.required("header")), values.text(keys.required("value.literal")).encode()
+        ),
+    ),
+    "MaskField$Key": (_MASK, _masks(of_key=True)),
+    "MaskField$Value": (_MASK, _masks(of_key=False)),
+    "ReplaceField$Key": (_REPLACE, _replaces(of_key=True)),
+    "ReplaceField$Value": (_REPLACE, _replaces(of_key=False)),
+}

@@ -1,0 +1,124 @@
+"""Transforms and predicates are read as Connect has them; what is not done here is refused by name."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from mirror.config.transforms import of_topic
+from mirror.model.transforms import (
+    Drop,
+    DropHeaders,
+    HasHeader,
+    InsertHeader,
+    IsTombstone,
+    MaskFields,
+    ReplaceFields,
+    Transform,
+)
+
+PACKAGE = "org.apache.kafka.connect.transforms"
+
+
+def made(settings, *lines: str, topic: str = "primary.orders"):
+    found = of_topic(settings(*lines).flows[0].transforms, topic)
+    assert pickle.loads(pickle.dumps(found)) == found, "workers get them"
+    return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "own", "change"),
+    [
+        (f"{PACKAGE}.Filter", {}, Drop()),
+        ("Filter", {}, Drop()),
+        (f"{PACKAGE}.DropHeaders", {"headers": "a, b"}, DropHeaders(frozenset({"a", "b"}))),
+        (f"{PACKAGE}.InsertHeader", {"header": "from", "value.literal": "dc-1"}, InsertHeader("from", b"dc-1")),
+        (f"{PACKAGE}.MaskField$Value", {"fields": "pin,name"}, MaskFields(False, frozenset({"pin", "name"}))),
+        (
+            f"{PACKAGE}.MaskField$Key",
+            {"fields": "pin", "replacement": "***"},
+            MaskFields(True, frozenset({"pin"}), "***"),
+        ),
+        (
+            f"{PACKAGE}.ReplaceField$Value",
+            {"include": "a,b", "renames": "a:x"},
+            ReplaceFields(False, include=frozenset({"a", "b"}), renames=(("a", "x"),)),
+        ),
+        ("ReplaceField$Key", {"blacklist": "a"}, ReplaceFields(True, exclude=frozenset({"a"}))),
+    ],
+)
+@pytest.mark.parametrize("prefix", ["primary->backup.", ""])
+def test_what_is_known_becomes_a_transform(settings, prefix, kind, own, change):
+    lines = [f"{prefix}transforms.t.{key} = {value}" for key, value in {"type": kind, **own}.items()]
+    assert made(settings, f"{prefix}transforms = t", *lines) == (Transform("t", change),)
+
+
+def test_a_flow_without_has_none(settings):
+    assert made(settings) == made(settings, "transforms =") == ()
+
+
+def test_predicates_say_of_which_topics_and_records(settings):
+    lines = [
+        "transforms = one, two, three",
+        "predicates = topics, marked, empty",
+        "predicates.topics.type = org.apache.kafka.connect.transforms.predicates.TopicNameMatches",
+        r"predicates.topics.pattern = primary\\.ord.*",
+        "predicates.marked.type = HasHeaderKey",
+        "predicates.marked.name = test",
+        "predicates.empty.type = RecordIsTombstone",
+        *(f"transforms.{name}.type = Filter" for name in ("one", "two", "three")),
+        "transforms.one.predicate = topics",
+        "transforms.two.predicate = marked",
+        "transforms.two.negate = true",
+        "transforms.three.predicate = empty",
+    ]
+    one = Transform("one", Drop())
+    others = (Transform("two", Drop(), HasHeader("test"), is_negated=True), Transform("three", Drop(), IsTombstone()))
+    assert made(settings, *lines) == (one, *others)
+    assert made(settings, *lines, topic="primary.users") == others
+    assert made(settings, *lines, "transforms.one.negate = true", topic="primary.users") == (one, *others)
+    assert made(settings, *lines, "transforms.one.negate = true") == others
+
+
+@pytest.mark.parametrize(
+    ("lines", "complaint"),
+    [
+        (["t.type = com.example.Mask"], '"com.example.Mask" is not done here: what it changes, masks or leaves out'),
+        ([f"t.type = {PACKAGE}.RegexRouter"], "RegexRouter names topics anew"),
+        ([f"t.type = {PACKAGE}.TimestampRouter"], "TimestampRouter names topics anew"),
+        (["t.type = Filter", "t.fields = a"], "t.fields: is no setting of it that is done here"),
+        (["t.type = MaskField$Value"], "needs transforms.t.fields"),
+        (["t.type = InsertHeader", "t.header = a"], "needs transforms.t.value.literal"),
+        (["t.type = ReplaceField$Value", "t.renames = a"], "holds something else than pairs"),
+        (["t.type = Filter", "t.predicate = p"], '"p" is no predicate. Name it in predicates'),
+        (["t.type = Filter", "t.negate = perhaps"], "is not a boolean"),
+    ],
+)
+def test_what_is_not_done_is_refused_by_name(refusal, lines, complaint):
+    assert complaint in refusal("transforms = t", *(f"transforms.{line}" for line in lines))
+
+
+@pytest.mark.parametrize(
+    ("lines", "complaint"),
+    [
+        ([], 'names "predicates.p", which has no type'),
+        (["type = com.example.Odd"], '"com.example.Odd" is not done here. Known are HasHeaderKey'),
+        (["type = TopicNameMatches"], "needs predicates.p.pattern"),
+        (["type = TopicNameMatches", "pattern = ("], "is not a regular expression"),
+        (["type = RecordIsTombstone", "name = a"], "is no setting of it"),
+    ],
+)
+def test_a_predicate_that_is_not_known_is_refused_by_name(refusal, lines, complaint):
+    own = ["transforms = t", "transforms.t.type = Filter", "transforms.t.predicate = p", "predicates = p"]
+    assert complaint in refusal(*own, *(f"predicates.p.{line}" for line in lines))
+
+
+def test_what_nothing_names_is_told_as_without_effect(settings):
+    found = settings(
+        "transforms = t",
+        "transforms.t.type = Filter",
+        "transforms.u.type = Filter",
+        "primary->backup.predicates.p.type = Odd",
+    )
+    assert found.ignored == ("transforms.u.type", "primary->backup.predicates.p.type")
