@@ -54,7 +54,7 @@ def classic_settings(given: ClassicFiles, options: Mapping[str, str], targets: S
     if given.message_handler:
         raise SettingsError(
             f'--message.handler: "{given.message_handler}" is a Java class that would change records; they cross as they '
-            "are here. Leave it out, or transform behind the mirror."
+            "are here. Leave it out, or use the transforms of a file for 'kafka-mirror run'."
         )
     entries: dict[str, Entry] = {}
     aliases = _aliases(given.consumers)
