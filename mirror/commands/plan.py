@@ -9,6 +9,7 @@ from mirror.config.given import add_mirror
 from mirror.config.settings import Settings
 from mirror.flows.flow import FlowState, check
 from mirror.flows.sync import acl_changes, config_changes
+from mirror.flows.topics import transforms_of
 from mirror.kafka.log_dirs import LogDirsUnknown, log_dirs
 from mirror.lag.cluster_offsets import positions_by_remote
 from mirror.model.flow_plan import FlowPlan
@@ -71,6 +72,8 @@ def _flow_text(state: FlowState) -> str:
             for number in range(want)
         )
         lines.append(f"  {topic.source.name:<{width}} -> {topic.remote} ({action}; partition@start {starts})")
+        if transforms := transforms_of(flow, topic):
+            lines.append(f"  {'':<{width}}    transforms: {', '.join(transform.name for transform in transforms)}")
         if topic.source.name in state.loops.going_round:
             lines.append(f"  {'':<{width}}    paused: {GOES_ROUND}")
         if topic.remote in changes:

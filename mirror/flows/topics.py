@@ -204,6 +204,12 @@ def _correct_policy(flow: Flow, cluster: Admin, name: str) -> str:
     return objection
 
 
+def transforms_of(flow: Flow, topic: Matched) -> Transforms:
+    """Return what is done to a topic's records; nothing to heartbeats and canaries."""
+    name = topic.source.name
+    return () if flow.policy.is_heartbeats(name) or is_canary(name) else of_topic(flow.transforms, topic.remote)
+
+
 def flow_plan(
     flow: Flow,
     topics: list[Matched],
@@ -230,12 +236,7 @@ def flow_plan(
         have = remote_partitions.get(topic.remote, 0)
         return 0 if flow.grows_topics or have == topic.source.partitions else have
 
-    def done_to(topic: Matched) -> Transforms:
-        name = topic.source.name
-        is_own = flow.policy.is_heartbeats(name) or is_canary(name)
-        return () if is_own else of_topic(flow.transforms, topic.remote)
-
-    done = {topic.remote: done_to(topic) for topic in topics}
+    done = {topic.remote: transforms_of(flow, topic) for topic in topics}
     partitions = tuple(
         Assigned(
             topic.source.name,

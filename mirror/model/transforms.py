@@ -120,7 +120,7 @@ class IsTombstone:
 class Drop:
     """Connect's Filter."""
 
-    def __call__(self, _: Content) -> Content | None:
+    def __call__(self, record: Content) -> Content | None:
         """Leave the record out."""
         return None
 

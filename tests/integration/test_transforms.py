@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -89,6 +91,14 @@ def test_records_are_changed_on_their_way_and_none_is_lost_or_repeated_by_a_kill
         topics=f"{topic}.*",
         extra=f"{TRANSFORMS}{mode}",
     )
+    plan = [sys.executable, "-m", "mirror.cli", "plan", str(appliance.file)]
+    told = subprocess.run(
+        plan, capture_output=True, text=True, check=True, env=appliance.environment, timeout=300
+    ).stdout
+    assert [line.strip() for line in told.splitlines() if "transforms:" in line] == [
+        "transforms: tests",
+        "transforms: mask, tests, mark",
+    ]
     with appliance:
         with paying(primary, payments) as written:
             flows(backup, remote, more=2 * RATE)

@@ -176,3 +176,27 @@ def test_where_offset_syncs_are_written(flow, lines, expected):
 def test_what_appears_after_the_flow_began_is_told_apart(flow):
     plan = flow_plan(flow(), matched(flow(), topics(old=2, new=1)), {"A.old": 2, "A.new": 1}, first={("old", 0)})
     assert [(p.topic, p.partition) for p in plan.partitions if p.is_late] == [("new", 0), ("old", 1)]
+
+
+def test_transforms_are_for_the_topics_that_they_name_and_never_for_heartbeats(flow):
+    lines = ["transforms = one, two", "transforms.one.type = Filter", "transforms.two.type = Filter"]
+    lines += ["transforms.one.predicate = p", "predicates = p", "predicates.p.type = TopicNameMatches"]
+    ours = flow(*lines, r"predicates.p.pattern = A\\.orders")
+    found = matched(ours, named("orders", "users", "heartbeats"))
+    plan = flow_plan(ours, found, {topic.remote: 1 for topic in found})
+    done = {each.topic: [transform.name for transform in each.transforms] for each in plan.partitions}
+    assert done == {"orders": ["one", "two"], "users": ["two"], "heartbeats": []}
+
+
+@pytest.mark.parametrize("both_ways", [True, False])
+def test_a_flow_that_goes_both_ways_has_a_topic_for_its_producers(flow, both_ways):
+    lines = ["replication.policy.class = IdentityReplicationPolicy", f"mirror.identity.bidirectional = {both_ways}"]
+    target = Cluster("B")
+    ours = flow(*lines)
+    ensure_internal(ours, Cluster("A"), target, on_source={}, on_target={}, slots=1)
+    made = {name: configs for name, partitions, _, configs in target.done if partitions == 1}
+    assert made.get("mm2-producers.A.internal") == ({"cleanup.policy": "compact"} if both_ways else None)
+    plan = flow_plan(ours, matched(ours, named("t")), {"t": 1})
+    assert plan.is_bidirectional is both_ways
+    assert plan.topics_read == ({"t", "mm2-producers.B.internal"} if both_ways else {"t"})
+    assert (plan.back().name, plan.back().offset_map_topic) == ("B->A", "mm2-offset-map.B.internal")
