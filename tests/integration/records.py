@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from itertools import product
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from mirror.embedded.compare import compare
 from mirror.errors import ClusterUnavailable
 from mirror.kafka.admin import Admin
 from tests.integration.appliance import RunningAppliance
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 Row = tuple[bytes | None, bytes | None, Sequence[tuple[str, bytes | None]], int]  # key, value, headers, timestamp ms
 START_MS = 1_700_000_000_000
@@ -34,10 +34,22 @@ def rows(count: int, *, start: int = 0) -> list[Row]:
 
 
 def create(cluster: Any, topic: str, partitions: int = 1, *, replicas: int = 1, **config: str) -> None:
-    """Create a topic; config keys with `_` for `.`."""
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})  # kept: a collected client cancels its calls
+    """Create a topic; config keys with `_` for `.`.
+
+    Once in thousands of times a new client of librdkafka asks its broker nothing, and gives no answer. Another one does.
+    """
     configs = {key.replace("_", "."): value for key, value in config.items()}
-    admin.create_topics([NewTopic(topic, partitions, replicas, config=configs)])[topic].result(30)
+    for attempt in range(PATIENCE):
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})  # kept: a collected client cancels its calls
+        try:
+            admin.create_topics([NewTopic(topic, partitions, replicas, config=configs)])[topic].result(30)
+        except TimeoutError:
+            continue
+        except KafkaException as error:
+            if not attempt or error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
+        return
+    raise AssertionError(f"{topic} was not created on {cluster.name} by {PATIENCE} clients, for 30 s each")
 
 
 def write(cluster: Any, topic: str, records: Sequence[Row], partition: int | range = 0, **options: Any) -> None:
