@@ -164,7 +164,7 @@ def _predicate(keys: _Keys, entries: Mapping[str, Entry]) -> tuple[JavaPattern |
 
 def _masks(of_key: bool) -> Callable[[_Keys], Change]:
     def change(keys: _Keys) -> Change:
-        fields = frozenset(values.text_list(keys.required("fields")))
+        fields = values.text_list(keys.required("fields"))
         return MaskFields(of_key, fields, keys.text("replacement") or None)
 
     return change
@@ -177,8 +177,8 @@ def _replaces(of_key: bool) -> Callable[[_Keys], Change]:
             raise refusal(keys.required("renames"), "holds something else than pairs. Write old:new,old:new.")
         return ReplaceFields(
             of_key,
-            include=frozenset(keys.names("include", "whitelist")),
-            exclude=frozenset(keys.names("exclude", "blacklist")),
+            include=keys.names("include", "whitelist"),
+            exclude=keys.names("exclude", "blacklist"),
             renames=tuple((one.split(":")[0], one.split(":")[1]) for one in renames),
         )
 
@@ -192,7 +192,7 @@ _KINDS: dict[str, tuple[frozenset[str], Callable[[_Keys], Change]]] = {
     "Filter": (frozenset(), lambda _: Drop()),
     "DropHeaders": (
         frozenset({"headers"}),
-        lambda keys: DropHeaders(frozenset(values.text_list(keys.required("headers")))),
+        lambda keys: DropHeaders(values.text_list(keys.required("headers"))),
     ),
     "InsertHeader": (
         frozenset({"header", "value.literal"}),

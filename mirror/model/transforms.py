@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from mirror.model.records import Raw, body_of, fields_of
@@ -129,7 +129,7 @@ class Drop:
 class DropHeaders:
     """Connect's DropHeaders."""
 
-    names: frozenset[str]
+    names: tuple[str, ...]
 
     def __call__(self, record: Content) -> Content:
         """Return the record without these headers."""
@@ -142,7 +142,7 @@ class InsertHeader:
     """Connect's InsertHeader; the value is written as it stands in the file."""
 
     name: str
-    value: bytes
+    value: bytes = field(repr=False)  # it may come from a config provider
 
     def __call__(self, record: Content) -> Content:
         """Return the record with the header behind those it has."""
@@ -154,7 +154,7 @@ class MaskFields:
     """Connect's MaskField of JSON objects. Without a `replacement` a field gets the null value of its type."""
 
     of_key: bool
-    fields: frozenset[str]
+    fields: tuple[str, ...]
     replacement: str | None = None
 
     def __call__(self, record: Content) -> Content:
@@ -162,10 +162,9 @@ class MaskFields:
         return _in_part(record, self.of_key, self._masked)
 
     def _masked(self, text: str, members: list[Member]) -> str:
-        parts, at, found = [], 0, set()
+        parts, at = [], 0
         for member in members:
             if member.name in self.fields:
-                found.add(member.name)
                 parts += [text[at : member.starts], json.dumps(self._mask(member.name, member.value))]
                 at = member.ends
         return "".join([*parts, text[at:]])
@@ -190,8 +189,8 @@ class ReplaceFields:
     """Connect's ReplaceField of JSON objects: fields are kept or left out, and then named anew."""
 
     of_key: bool
-    include: frozenset[str] = frozenset()  # none: all
-    exclude: frozenset[str] = frozenset()
+    include: tuple[str, ...] = ()  # none: all
+    exclude: tuple[str, ...] = ()
     renames: tuple[tuple[str, str], ...] = ()
 
     def __call__(self, record: Content) -> Content:

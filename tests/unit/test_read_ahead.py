@@ -182,7 +182,7 @@ def test_epochs_are_those_of_batches_also_of_aborted_ones_of_which_nothing_is_ke
 )
 def test_a_record_that_a_transform_does_not_take_is_reached_and_never_passed(bad, sizes, gap):
     """What is before it crosses, whatever the batches; then it stops the topic-partition, each time."""
-    mask = (Transform("mask", MaskFields(of_key=False, fields=frozenset({"a"}))),)
+    mask = (Transform("mask", MaskFields(of_key=False, fields=("a",))),)
     written = [Record(gap + n, n, b"k", b"x" if is_bad else b'{"a":1}') for n, is_bad in enumerate(bad)]
     packing = Packing(produce_options({}))
     one = Partition(Assigned("t", "a.t", 0, "id", transforms=mask), position=0, acked=0)

@@ -6,6 +6,7 @@ import pickle
 
 import pytest
 
+from mirror.config.digest import digest
 from mirror.config.transforms import of_topic
 from mirror.model.transforms import (
     Drop,
@@ -32,20 +33,20 @@ def made(settings, *lines: str, topic: str = "primary.orders"):
     [
         (f"{PACKAGE}.Filter", {}, Drop()),
         ("Filter", {}, Drop()),
-        (f"{PACKAGE}.DropHeaders", {"headers": "a, b"}, DropHeaders(frozenset({"a", "b"}))),
+        (f"{PACKAGE}.DropHeaders", {"headers": "a, b"}, DropHeaders(("a", "b"))),
         (f"{PACKAGE}.InsertHeader", {"header": "from", "value.literal": "dc-1"}, InsertHeader("from", b"dc-1")),
-        (f"{PACKAGE}.MaskField$Value", {"fields": "pin,name"}, MaskFields(False, frozenset({"pin", "name"}))),
+        (f"{PACKAGE}.MaskField$Value", {"fields": "pin,name"}, MaskFields(False, ("pin", "name"))),
         (
             f"{PACKAGE}.MaskField$Key",
             {"fields": "pin", "replacement": "***"},
-            MaskFields(True, frozenset({"pin"}), "***"),
+            MaskFields(True, ("pin",), "***"),
         ),
         (
             f"{PACKAGE}.ReplaceField$Value",
             {"include": "a,b", "renames": "a:x"},
-            ReplaceFields(False, include=frozenset({"a", "b"}), renames=(("a", "x"),)),
+            ReplaceFields(False, include=("a", "b"), renames=(("a", "x"),)),
         ),
-        ("ReplaceField$Key", {"blacklist": "a"}, ReplaceFields(True, exclude=frozenset({"a"}))),
+        ("ReplaceField$Key", {"blacklist": "a"}, ReplaceFields(True, exclude=("a",))),
     ],
 )
 @pytest.mark.parametrize("prefix", ["primary->backup.", ""])
@@ -122,3 +123,13 @@ def test_what_nothing_names_is_told_as_without_effect(settings):
         "primary->backup.predicates.p.type = Odd",
     )
     assert found.ignored == ("transforms.u.type", "primary->backup.predicates.p.type")
+
+
+def test_processes_with_other_transforms_are_told_apart_and_no_value_is_shown(settings):
+    def digested(*lines: str) -> str:
+        return digest(settings("transforms = t", *lines).flows[0])
+
+    masks = [digested("transforms.t.type = MaskField$Value", f"transforms.t.fields = {fields}") for fields in "ab"]
+    assert masks[0] != masks[1]
+    inserts = ["transforms.t.type = InsertHeader", "transforms.t.header = a", "transforms.t.value.literal = hunter2"]
+    assert "hunter2" not in repr(settings("transforms = t", *inserts).flows[0].transforms)

@@ -44,26 +44,26 @@ def done(change, record: Content) -> Content | None:
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        (MaskFields(of_key=False, fields=frozenset({"name"})), WRITTEN.replace('"Ann"', '""')),
-        (MaskFields(of_key=False, fields=frozenset({"name"}), replacement="***"), WRITTEN.replace('"Ann"', '"***"')),
-        (MaskFields(of_key=False, fields=frozenset({"id"}), replacement="-1"), WRITTEN.replace("7,", "-1,", 1)),
+        (MaskFields(of_key=False, fields=("name",)), WRITTEN.replace('"Ann"', '""')),
+        (MaskFields(of_key=False, fields=("name",), replacement="***"), WRITTEN.replace('"Ann"', '"***"')),
+        (MaskFields(of_key=False, fields=("id",), replacement="-1"), WRITTEN.replace("7,", "-1,", 1)),
         (
-            MaskFields(of_key=False, fields=frozenset({"id", "rate"})),
+            MaskFields(of_key=False, fields=("id", "rate")),
             WRITTEN.replace("7,", "0,", 1).replace("1.50", "0.0"),
         ),
         (
-            MaskFields(of_key=False, fields=frozenset({"tags", "in"})),
+            MaskFields(of_key=False, fields=("tags", "in")),
             WRITTEN.replace('["x"]', "[]").replace('{"y":1}', "{}"),
         ),
-        (MaskFields(of_key=False, fields=frozenset({"no", "other"})), WRITTEN),
-        (MaskFields(of_key=True, fields=frozenset()), None),
-        (ReplaceFields(of_key=False, include=frozenset({"id", "rate"})), '{"id":7,"rate":1.50}'),
-        (ReplaceFields(of_key=False, exclude=frozenset({"other"})), WRITTEN),
+        (MaskFields(of_key=False, fields=("no", "other")), WRITTEN),
+        (MaskFields(of_key=True, fields=()), None),
+        (ReplaceFields(of_key=False, include=("id", "rate")), '{"id":7,"rate":1.50}'),
+        (ReplaceFields(of_key=False, exclude=("other",)), WRITTEN),
         (
-            ReplaceFields(of_key=False, include=frozenset({"big", "id"}), renames=(("id", "nümber"),)),
+            ReplaceFields(of_key=False, include=("big", "id"), renames=(("id", "nümber"),)),
             '{"nümber":7,"big":12345678901234567890}',
         ),
-        (ReplaceFields(of_key=False, include=frozenset({"other"})), "{}"),
+        (ReplaceFields(of_key=False, include=("other",)), "{}"),
     ],
 )
 def test_fields_are_masked_and_replaced_and_the_rest_stays_as_it_was_written(change, text):
@@ -76,11 +76,11 @@ def test_fields_are_masked_and_replaced_and_the_rest_stays_as_it_was_written(cha
 
 
 def test_a_field_that_is_there_twice_is_masked_twice():
-    found = done(MaskFields(of_key=False, fields=frozenset({"pin"})), value('{"pin":1,"pin":22}'))
+    found = done(MaskFields(of_key=False, fields=("pin",)), value('{"pin":1,"pin":22}'))
     assert found == value('{"pin":0,"pin":0}')
 
 
-@pytest.mark.parametrize("change", [MaskFields(of_key=False, fields=frozenset({"x"})), ReplaceFields(of_key=False)])
+@pytest.mark.parametrize("change", [MaskFields(of_key=False, fields=("x",)), ReplaceFields(of_key=False)])
 def test_a_tombstone_stays_one(change):
     assert done(change, value(None)) == value(None)
 
@@ -90,7 +90,7 @@ def test_a_tombstone_stays_one(change):
 )
 def test_what_is_no_object_does_not_cross(text):
     with pytest.raises(TransformError, match="transform t: it works on JSON objects"):
-        done(MaskFields(of_key=False, fields=frozenset({"a"})), value(text))
+        done(MaskFields(of_key=False, fields=("a",)), value(text))
 
 
 @pytest.mark.parametrize(
@@ -98,12 +98,12 @@ def test_what_is_no_object_does_not_cross(text):
 )
 def test_what_cannot_be_replaced_does_not_cross(text, complaint):
     with pytest.raises(TransformError, match=complaint):
-        done(MaskFields(of_key=False, fields=frozenset({"a"}), replacement="x"), value(text))
+        done(MaskFields(of_key=False, fields=("a",), replacement="x"), value(text))
 
 
 def test_what_is_no_text_does_not_cross():
     with pytest.raises(TransformError, match="no UTF-8"):
-        done(MaskFields(of_key=False, fields=frozenset({"a"})), Content(None, b"\xff", ()))
+        done(MaskFields(of_key=False, fields=("a",)), Content(None, b"\xff", ()))
 
 
 JSON = st.recursive(
@@ -122,8 +122,8 @@ def test_every_object_is_read_as_python_reads_it(fields, indent, ascii_only):
 
 def test_headers_come_and_go():
     record = value("x")
-    assert done(DropHeaders(frozenset({"a"})), record) == record._replace(headers=(("b", None),))
-    assert done(DropHeaders(frozenset({"c"})), record) is record
+    assert done(DropHeaders(("a",)), record) == record._replace(headers=(("b", None),))
+    assert done(DropHeaders(("c",)), record) is record
     assert done(InsertHeader("b", b"9"), record) == record._replace(headers=(*HEADERS, ("b", b"9")))
 
 
@@ -146,12 +146,12 @@ def test_transforms_come_one_after_the_other():
     chain = (
         Transform("mark", InsertHeader("seen", b"1")),
         Transform("leave out", Drop(), HasHeader("seen"), is_negated=True),
-        Transform("unmark", DropHeaders(frozenset({"seen"}))),
+        Transform("unmark", DropHeaders(("seen",))),
     )
     raw = Raw(5, 99, body_of(*value("x")))
     assert transformed(chain, raw) == raw
     with pytest.raises(TransformError, match=r"^the record at source offset 5 stays: transform mask: ") as told:
-        transformed((Transform("mask", MaskFields(of_key=False, fields=frozenset({"a"}))),), raw)
+        transformed((Transform("mask", MaskFields(of_key=False, fields=("a",))),), raw)
     assert told.value.offset == 5
 
 
