@@ -75,7 +75,11 @@ def test_settings_follow_the_source_and_plan_tells_before(primary, backup, topic
             within_s=30,
             because="a setting taken back follows too",
         )
-        assert appliance.value("kafka_mirror_config_drift_settings", topic=remote, partition=None) == 0
+        eventually(
+            lambda: appliance.value("kafka_mirror_config_drift_settings", topic=remote, partition=None) == 0,
+            within_s=30,
+            because="drift is told when it has been looked for",
+        )
         assert appliance.stop()[0] == 0
     assert f"{remote} changed on backup: cleanup.policy=compact, retention.bytes back" in appliance.log.read_text()
 

@@ -275,8 +275,12 @@ def test_a_source_that_is_down_at_the_start_joins_when_it_answers_and_holds_up_n
             proxy.heal()
             await_replicated(running, far, topic, f"far.{topic}")
             assert differences(far, backup, topic, f"far.{topic}") == []
-            assert 'kafka_mirror_cluster_up{cluster="far",source="far",target="backup"} 1' in running.exposition()
-            assert 'kafka_mirror_flow_begun{source="far",target="backup"} 1' in running.exposition()
+            for told in ('cluster_up{cluster="far",', "flow_begun{"):
+                eventually(
+                    lambda told=told: f'kafka_mirror_{told}source="far",target="backup"}} 1' in running.exposition(),
+                    within_s=30,
+                    because="the next poll tells it",
+                )
 
 
 @pytest.fixture

@@ -256,7 +256,11 @@ def test_a_record_too_large_for_the_target_stops_its_partition_alone_and_goes_on
         within_s=30,
         because="the partition flows again",
     )
-    assert mirror.value("kafka_mirror_partition_status", topic=remote, partition=0) == Status.OK
+    eventually(
+        lambda: mirror.value("kafka_mirror_partition_status", topic=remote, partition=0) == Status.OK,
+        within_s=30,
+        because="the next poll judges it",
+    )
 
 
 @pytest.mark.parametrize(

@@ -132,4 +132,8 @@ def test_a_record_that_cannot_be_masked_stops_its_topic_partition_and_does_not_c
             because="the reason is said",
         )
         assert [one.value() for one in messages(backup, remote)] == [masked(n) for n in range(1, 4)]
-        assert appliance.value("kafka_mirror_partition_paused", topic=remote, partition=0) == 1
+        eventually(
+            lambda: appliance.value("kafka_mirror_partition_paused", topic=remote, partition=0) == 1,
+            within_s=30,
+            because="the metric comes with a window's report",
+        )
