@@ -14,7 +14,13 @@ from mirror.config.properties import is_provided, shown
 
 _HANDLER = "sasl.login.callback.handler.class"
 _URL = "sasl.oauthbearer.token.endpoint.url"
-KEYS = frozenset({"sasl.mechanism", "sasl.jaas.config", _HANDLER, _URL})
+# Of Kafka 4.1 (KIP-1139), by the option of the login module that each replaces, and beats.
+_OAUTH_KEYS = {
+    "clientId": "sasl.oauthbearer.client.credentials.client.id",
+    "clientSecret": "sasl.oauthbearer.client.credentials.client.secret",
+    "scope": "sasl.oauthbearer.scope",
+}
+KEYS = frozenset({"sasl.mechanism", "sasl.jaas.config", _HANDLER, _URL, *_OAUTH_KEYS.values()})
 _JAAS = "sasl.jaas.config"
 _KAFKA = "org.apache.kafka.common.security"
 _HANDLERS = (  # Kafka's own, where it is and where it was before 4.0
@@ -179,6 +185,9 @@ def _jaas(java: Mapping[str, str]) -> tuple[str, dict[str, str]]:
         at = match.end()
     if body is None or at != len(rest):
         raise ClientError(_JAAS, f"is not one login module with its options. {_example(module)}")
+    options |= {
+        name: value for name, key in _OAUTH_KEYS.items() if _OAUTH in module.mechanisms and (value := text(java, key))
+    }
     if missing := [name for name in module.required if not options.get(name)]:
         raise ClientError(_JAAS, f"has no {' and no '.join(missing)}. {_example(module)}")
     if extra := sorted(name for name in options if not module.knows(name)):

@@ -6,16 +6,22 @@ metric of ours is asked for it.
 
 from __future__ import annotations
 
+import itertools
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from mirror.kafka.admin import Admin
 from mirror.kafka.log_dirs import log_dirs
+from tests.fault_proxy import proxied
 from tests.integration.appliance import RunningAppliance
-from tests.integration.records import await_replicated, create, messages
+from tests.integration.records import await_replicated, create, messages, rows, write
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -163,3 +169,57 @@ def test_bytes_and_records_are_those_on_the_targets_disk_and_rates_are_how_fast_
     assert 0.5 * a_second < sorted(polls)[len(polls) // 2] < 2 * a_second
     assert rates
     assert 0.5 * grown < sorted(rates)[len(rates) // 2] < 2 * grown
+
+
+@contextmanager
+def reading(cluster, group: str, topic: str) -> Iterator[None]:
+    """Commit another offset ten times a second, so that each round has a checkpoint to write."""
+    stop, admin = threading.Event(), Admin("test", {"bootstrap.servers": cluster.bootstrap})
+
+    def run() -> None:
+        for offset in itertools.count(1):
+            if stop.wait(0.1):
+                return
+            admin.commit(group, {(topic, 0): offset})
+
+    thread = threading.Thread(target=run, name="reading")
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(60)
+
+
+def test_the_latency_of_a_checkpoint_lies_between_the_ways_delay_and_the_time_since_the_round_before(
+    primary, topic, tmp_path: Path
+):
+    """A round begins when the one before has ended, so the broker's times of append bound it from above."""
+    remote, checkpoints, delay_s = f"primary.{topic}", "primary.checkpoints.internal", 0.25
+    create(primary, topic)
+    write(primary, topic, rows(3000))
+    with proxied("far", tmp_path / "far") as (backup, link, address):
+        create(backup, checkpoints, message_timestamp_type="LogAppendTime", cleanup_policy="compact")
+        extra = f"emit.checkpoints.enabled = true\nemit.checkpoints.interval.seconds = 1\ngroups = {topic}\n"
+        appliance = RunningAppliance(tmp_path, primary=primary.bootstrap, backup=address, topics=topic, extra=extra)
+
+        def latency_s() -> float | None:
+            found = appliance.served("checkpoint_latency_ms", topic=remote)
+            return found[0] / 1000 if found else None
+
+        def apart_s() -> list[float]:
+            appended = [message.timestamp()[1] / 1000 for message in messages(backup, checkpoints)]
+            return [after - before for before, after in itertools.pairwise(appended)][-5:]
+
+        with appliance, reading(primary, topic, topic):
+            await_replicated(appliance, primary, topic, remote)
+            eventually(latency_s, within_s=60, because="a checkpoint was written")
+            link.delay_s = (delay_s, 0.0)
+            # A request and its answer are late by so much, and a round has several, one after the other.
+            eventually(lambda: (latency_s() or 0) > 4 * delay_s, within_s=60, because="the way has become long")
+            time.sleep(5.0)
+            told, most = latency_s(), max(apart_s())
+            assert told is not None
+            assert 4 * delay_s < told < most + 2 * delay_s + ANSWER_S
+            link.heal()
+            eventually(lambda: (latency_s() or 9) < 4 * delay_s, within_s=60, because="the way is short again")

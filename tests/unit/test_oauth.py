@@ -59,6 +59,19 @@ def test_both_clients_get_one_provider(url):
     assert confluent["sasl.mechanism"] == "OAUTHBEARER"
 
 
+def test_kafka_4s_own_keys_replace_the_login_modules_options_and_beat_them(endpoint):
+    keys = {
+        "sasl.oauthbearer.client.credentials.client.id": "me",
+        "sasl.oauthbearer.client.credentials.client.secret": "hunter2",
+        "sasl.oauthbearer.scope": "write",
+    }
+    for options in ("", 'clientId="other" clientSecret="wrong" scope="read"'):
+        made = clients.client_options(java(endpoint.url, options) | keys)
+        assert made.login.tokens.current().value
+        assert endpoint.asked[-1]["scope"] == ["write"]
+    assert "hunter2" not in repr(clients.client_options(java(endpoint.url, "") | keys))
+
+
 @pytest.mark.parametrize("package", ["oauthbearer", "oauthbearer.secured"])
 def test_kafkas_own_handler_is_accepted(package):
     handler = f"org.apache.kafka.common.security.{package}.OAuthBearerLoginCallbackHandler"
