@@ -1,4 +1,4 @@
-"""`kafka-mirror positions show|set|reset|pause|resume`: show or set a flow's positions; pause or resume topics."""
+"""`kafka-mirror positions show|set|reset|export|pause|resume`: show, set or hand back a flow's positions; pause topics."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from mirror.config.given import add_mirror, settings_given
 from mirror.config.settings import Settings
 from mirror.errors import SettingsError
 from mirror.flows.gaps import note
+from mirror.flows.hand_back import hand_back
 from mirror.flows.selection import flow_named, selected
 from mirror.flows.stored_positions import (
     Position,
@@ -22,6 +23,7 @@ from mirror.flows.stored_positions import (
     write_paused,
     write_positions,
 )
+from mirror.flows.takeover import refuse_running
 from mirror.flows.topics import ensure_remote, flow_plan, matched
 from mirror.kafka.admin import Admin
 from mirror.lag.cluster_offsets import log_bounds
@@ -38,13 +40,15 @@ COLUMNS = ("topic", "partition", "position", "log start", "log end", "lag", "rem
 DESCRIPTION = """\
 Show where a flow stands on each topic-partition, or put it elsewhere before it starts: to begin at a time or an offset, to
 leave something out, or to replicate something again (its records come a second time then). Refused while the flow runs.
-Topics of a running flow can be paused and resumed; it takes a second, and is remembered until they are resumed."""
+Topics of a running flow can be paused and resumed; it takes a second, and is remembered until they are resumed. To go back to
+MirrorMaker 2, stop the flow, export its positions, and start MirrorMaker."""
 EXAMPLES = """\
 examples:
   kafka-mirror positions show mirror.properties 'a->b'
   kafka-mirror positions set mirror.properties 'a->b' --to 2026-01-31T12:00:00Z              before the first start
   kafka-mirror positions set mirror.properties 'a->b' --topic orders --partition 3 --to 4711
   kafka-mirror positions reset mirror.properties 'a->b' --topic 'orders|payments'
+  kafka-mirror positions export mirror.properties 'a->b' --to mm2                            back to MirrorMaker 2
   kafka-mirror positions pause mirror.properties 'a->b' --topic 'audit.*'
 prints, for example:
   topic   partition  position  log start  log end  lag  remote topic
@@ -56,6 +60,7 @@ ACTIONS = {
     "show": "print positions",
     "set": "set them",
     "reset": "replicate from the begin again",
+    "export": "write them where MirrorMaker 2 finds them",
     "pause": "pause topics, also while the flow runs",
     "resume": "resume them",
 }
@@ -76,7 +81,9 @@ def declare(parser: ArgumentParser) -> None:
             one.add_argument(
                 "--to", required=True, metavar="WHERE", help="earliest, latest, an offset, or a time (ISO 8601)"
             )
-        if action in ("set", "reset"):
+        if action == "export":
+            one.add_argument("--to", choices=["mm2"], default="mm2", help="whose they are to be (default mm2)")
+        if action in ("set", "reset", "export"):
             one.add_argument("--force", action="store_true", help="also when the flow seems to run")
 
 
@@ -118,6 +125,13 @@ def positions(settings: Settings, args: Namespace) -> int:
             f"positions: {flow.name} runs, and would write its own positions over yours. Stop it first; after a crash wait "
             f"{settings.mirror.window_ms / 1000 + DEAD_AFTER_S:.0f} seconds. --force does it all the same."
         )
+    if args.action == "export":
+        refuse_running(flow)
+        count = hand_back(flow, target, places, found)
+        print(_text(plan, places, found, source))
+        topic = f"{flow.connect_offsets_topic} on {target.alias}"
+        print(f"{count} of {len(places)} positions are in {topic}; MirrorMaker goes on there.")
+        return 0
     wanted = _wanted(source, places, "earliest" if args.action == "reset" else args.to, plan)
     changed = {}
     for assigned in places:

@@ -148,9 +148,9 @@ async def writer(client: Mapping[str, str], topics: Iterable[str]) -> AsyncItera
         await target.close()
 
 
-async def write(target: Target, topic: str, records: Iterable[tuple[bytes, bytes | None]]) -> None:
-    """Write records to partition 0 of a topic and wait until it has them all."""
+async def write(target: Target, topic: str, records: Iterable[tuple[bytes, bytes | None]], partition: int = 0) -> None:
+    """Write records to a partition of a topic and wait until it has them all."""
     for batch in of_values(records, timestamp_ms=int(now_ms())):
-        if not target.knows(topic, 0):
+        if not target.knows(topic, partition):
             raise KafkaError(f"topic {topic} does not exist")
-        await asyncio.wait_for(target.send(batch, topic, 0), WRITE_S)
+        await asyncio.wait_for(target.send(batch, topic, partition), WRITE_S)

@@ -82,9 +82,52 @@ def test_it_goes_on_where_mirrormaker_stopped_under_load(primary, backup, topic,
         assert running.stop()[0] == 0
     assert "2 topic-partitions go on where MirrorMaker 2 stopped" in running.log.read_text()
     assert differences(primary, backup, topic, remote) == []
+    hands_back(running, primary, backup, topic, tmp_path)
     there = checkpoints(backup, remote, source=topic)[group].downstream
     unread = [value for at, value in records(primary, topic) if at >= stopped_at + 100]
     assert [value for at, value in records(backup, remote) if at >= there] == unread
+
+
+def hands_back(running: RunningAppliance, primary, backup, topic: str, folder: Path) -> None:
+    """Let MirrorMaker go on where we stopped: a topic that it knows, and one that it has never seen."""
+    later, remote = f"{topic}-later", f"{topic}.{topic}"
+    create(primary, later)
+    write(primary, later, rows(30))
+    with running:
+        await_replicated(running, primary, later, f"{topic}.{later}")
+        early = positions(running, "export", "--to", "mm2")
+        assert early.returncode == 2
+        assert f"{topic}->backup runs" in early.stderr
+        running.stop()
+    done = eventually_done(lambda: positions(running, "export", "--to", "mm2"))
+    assert f"3 of 3 positions are in mm2-offsets.{topic}.internal on backup" in done.stdout
+    write(primary, topic, rows(20, start=500))
+    write(primary, later, rows(20, start=30))
+    extra = "emit.checkpoints.enabled = false\n"
+    with mirrormaker(topic, primary, backup, f"{topic}.*", folder / "back", extra):
+        for name, parts in ((topic, 2), (later, 1)):
+            for part in range(parts):
+                end = end_offset(primary, name, part)
+                eventually(
+                    lambda name=name, part=part, end=end: end_offset(backup, f"{topic}.{name}", part) >= end,
+                    within_s=90,
+                    because="MirrorMaker copies what came since",
+                )
+    assert differences(primary, backup, topic, remote) == []
+    assert differences(primary, backup, later, f"{topic}.{later}") == []
+
+
+def eventually_done(command) -> subprocess.CompletedProcess[str]:
+    """Run a command until it succeeds: a flow counts as one that runs for a while behind its end."""
+    done: list[subprocess.CompletedProcess[str]] = []
+
+    def ran() -> bool:
+        done[:] = [command()]
+        assert done[0].returncode == 0, done[0].stderr
+        return True
+
+    eventually(ran, within_s=60, because="the flow has ended")
+    return done[0]
 
 
 def test_what_appears_later_is_replicated_from_its_begin_though_the_flow_began_at_the_end(

@@ -1,0 +1,91 @@
+"""Write a flow's positions where a MirrorMaker 2 finds them, so that it goes on where this program stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from mirror.config.clients import ClientOptions, client_options
+from mirror.config.settings import Flow
+from mirror.errors import ClusterUnavailable
+from mirror.flows.stored_positions import Position, answer_of_target
+from mirror.flows.takeover import connect_offset
+from mirror.kafka.admin import Admin
+from mirror.kafka.internal_topics import partitions_of, read_topic, write, writer
+from mirror.model.flow_plan import Assigned, Key
+from mirror.model.repartition import place
+
+PARTITIONS = 25  # Connect's offset.storage.partitions
+SEEN_S = 10.0  # a new topic is known to all brokers after a moment
+
+Stored = dict[Key, tuple[bytes, int]]  # by topic-partition of the source: the key that Connect has, and the partition
+
+
+def hand_back(flow: Flow, target: Admin, places: Iterable[Assigned], found: Mapping[Key, Position]) -> int:
+    """Write the positions of topic-partitions into Connect's offsets topic on the target; return how many have one.
+
+    Connect finds an offset by the very bytes of its key. So where it has one, that key is used again; a new one is written as
+    Connect writes it. A topic-partition without a position, or at its very begin, loses what Connect has of it.
+
+    Raises:
+        ClusterUnavailable: the target does not answer, or does not take them.
+    """
+    topic = flow.connect_offsets_topic
+    options = client_options(flow.target_admin)
+    partitions = answer_of_target(flow, partitions_of(options, topic))
+    if not partitions:
+        objection = target.create(
+            topic,
+            partitions=PARTITIONS,
+            replication_factor=flow.replication_factor,
+            configs={"cleanup.policy": "compact"},
+        )
+        if objection:
+            raise ClusterUnavailable(
+                f"cluster {target.alias}: {topic} cannot be created: {objection}", cluster=target.alias
+            )
+        partitions = list(range(PARTITIONS))
+    stored = answer_of_target(flow, _stored(flow, options, partitions))
+    records: dict[int, list[tuple[bytes, bytes | None]]] = defaultdict(list)
+    count = 0
+    for assigned in places:
+        position = found.get((assigned.remote_topic, assigned.partition))
+        key, partition = stored.get(assigned.key, _new(flow, assigned, len(partitions)))
+        if position is not None and position.offset > 0:
+            records[partition].append(
+                (key, b'{"offset":%d}' % (position.offset - 1))
+            )  # of the last record that was copied
+            count += 1
+        elif assigned.key in stored:
+            records[partition].append((key, None))
+    answer_of_target(flow, _write(flow, topic, records))
+    return count
+
+
+def _new(flow: Flow, assigned: Assigned, partitions: int) -> tuple[bytes, int]:
+    where = {"cluster": flow.source.alias, "partition": assigned.partition, "topic": assigned.topic}
+    text = json.dumps([flow.takeover_connectors[0], where], separators=(",", ":"), ensure_ascii=False)
+    return text.encode(), place(text.encode(), partitions)
+
+
+async def _stored(flow: Flow, options: ClientOptions, partitions: Iterable[int]) -> Stored:
+    """Return the keys of the flow's source that Connect has; the last one of each topic-partition."""
+    found: Stored = {}
+    for partition in partitions:
+        async for _, record in read_topic(options, flow.connect_offsets_topic, 0, partition):
+            known = connect_offset(record.key, record.value, flow.takeover_connectors)
+            if known is not None and known[0] == flow.source.alias and record.key is not None:
+                found[known[1]] = (record.key, partition)
+    return found
+
+
+async def _write(flow: Flow, topic: str, records: Mapping[int, list[tuple[bytes, bytes | None]]]) -> None:
+    async with writer(flow.producer, [topic]) as target:
+        async with asyncio.timeout(SEEN_S):
+            while not all(target.knows(topic, partition) for partition in records):
+                await asyncio.sleep(0.2)
+                await target.refresh()
+        for partition, some in records.items():
+            await write(target, topic, some, partition)
