@@ -15,6 +15,7 @@ from mirror.lag.failover import Answer, FailOver
 from mirror.lag.rows import LagRow
 from mirror.lag.text import checker_text
 from mirror.model.flow_plan import Assigned, FlowPlan
+from mirror.policy.naming import DefaultReplicationPolicy
 
 
 def sample(examples: str) -> str:
@@ -98,6 +99,8 @@ def test_plan(monkeypatch):
             source_admin="a",
             target_admin="b",
             replication_factor=3,
+            policy=DefaultReplicationPolicy(source_alias="a"),
+            transforms=(),
             sync_configs=SimpleNamespace(enabled=False),
             sync_acls=SimpleNamespace(enabled=False),
         ),
