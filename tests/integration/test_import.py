@@ -18,6 +18,7 @@ from mirror.embedded.broker import free_port
 from mirror.runtime.java import java
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import await_replicated, create, differences, end_offset, rows, write
+from tests.integration.test_take_over import eventually_done
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -56,7 +57,7 @@ def connect(servers: str, name: str, folder: Path) -> Iterator[str]:
         process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
     try:
         address = f"http://127.0.0.1:{port}"
-        eventually(lambda: ask(address, "/connectors") == [], within_s=120, because="Connect answers")
+        eventually(lambda: ask(address, "/connectors") is not None, within_s=120, because="Connect answers")
         yield address
     finally:
         process.terminate()
@@ -150,6 +151,20 @@ def test_a_running_connects_flow_is_imported_and_goes_on_where_it_stopped(primar
             await_replicated(running, primary, topic, remote, partition)
         assert running.stop()[0] == 0
     assert "2 topic-partitions go on where MirrorMaker 2 stopped" in running.log.read_text()
+    assert differences(primary, backup, topic, remote) == []
+    back = eventually_done(lambda: cli("positions", "export", str(running.file), f"{topic}->backup"))
+    assert f"2 of 2 positions are in {name}-offsets on backup" in back.stdout
+    write(primary, topic, rows(100, start=300), range(2))
+    with connect(backup.bootstrap, name, tmp_path / "again") as address:
+        eventually(
+            lambda: ask(address, "/connectors/my-source/resume", "PUT") is not None, within_s=60, because="it resumes"
+        )
+        for partition in (0, 1):
+            eventually(
+                lambda partition=partition: end_offset(backup, remote, partition) >= 400,
+                within_s=90,
+                because="the connector goes on where we stopped",
+            )
     assert differences(primary, backup, topic, remote) == []
 
 
