@@ -388,7 +388,7 @@ def windows_per_minute() -> str:
 
 def turn_wait() -> str:
     """How long windows wait for their lease."""
-    return f"max by (source, target, slot) ({of('turn_wait_seconds')})"
+    return of_slots("turn_wait_seconds")
 
 
 def spent_on() -> str:
@@ -400,17 +400,12 @@ def spent_on() -> str:
 
 def read_ahead() -> str:
     """The most that a slot has read and the target has not acknowledged."""
-    return f"max by (source, target, slot) ({of('read_ahead_bytes')})"
+    return of_slots("read_ahead_bytes")
 
 
-def read_by_slot() -> str:
-    """Records per second that a slot reads."""
-    return f"sum by (source, target, slot) (rate({of('slot_polled_records_total')}[{EVERY}]))"
-
-
-def written_by_slot() -> str:
-    """Records per second of a slot that the target acknowledges."""
-    return f"sum by (source, target, slot) (rate({of('slot_written_records_total')}[{EVERY}]))"
+def rate_of_slots(short: str) -> str:
+    """A counter of slots, per second."""
+    return f"sum by (source, target, slot) (rate({of(short)}[{EVERY}]))"
 
 
 def of_slots(short: str) -> str:

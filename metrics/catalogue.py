@@ -30,9 +30,9 @@ class MetricSpec:
     """One metric family.
 
     `mm2` is the attribute of MirrorMaker, or of Connect's source tasks, of the same meaning, "" where they have none; `example` a
-    query worth asking. `fold`
-    is how a family of topic-partitions becomes one series per topic; with "" it has no meaning per topic. `told_by`: which of
-    several processes that share a flow has a flow's gauge: each that serves slots of it, the one that leads it, or all.
+    query worth asking. `fold` is how a family of topic-partitions becomes one series per topic; with "" it has no meaning per
+    topic. `told_by`: which of several processes that share a flow has a flow's gauge: each that serves slots of it, the one
+    that leads it, or all.
     """
 
     name: str

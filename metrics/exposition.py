@@ -97,7 +97,7 @@ def strimzi(families: Iterable[Family]) -> Iterator[Alias]:
             continue
         if family.labels == SLOT:
             about = f"Connect's {family.spec.mm2}; the same as {family.spec.name}. A task is a slot."
-            tasks = ((task(labels), single(value)) for labels, value in family.series.items())
+            tasks = ((_task(labels), single(value)) for labels, value in family.series.items())
             yield Alias(STRIMZI_TASK + family.spec.mm2.replace("-", "_"), about, ("connector", "task"), tasks)
             continue
         connector = STRIMZI_CHECKPOINT if "group" in family.labels else STRIMZI
@@ -111,7 +111,7 @@ def strimzi(families: Iterable[Family]) -> Iterator[Alias]:
         yield Alias(STRIMZI_LAG, about, ("clientid", "topic", "partition"), _strimzi_lag(lag, topics))
 
 
-def task(slot: Labels) -> Labels:
+def _task(slot: Labels) -> Labels:
     """Return how Strimzi names the connector of a flow, and the task that a slot is."""
     source, target, number = slot
     return f"{source}->{target}.MirrorSourceConnector", number
@@ -121,7 +121,7 @@ def _strimzi_status(slots: Family, queries: Family) -> Alias:
     """Return a status of each slot that this process serves, as Connect has one of each task. `slots`: a gauge of slots."""
     is_well = all(single(value) for value in queries.series.values())
     status = "running" if is_well else "failed"
-    series = (((*task(slot), status), 1.0) for slot in slots.series)
+    series = (((*_task(slot), status), 1.0) for slot in slots.series)
     return Alias(STRIMZI_STATUS, "Always 1: whether Spark's queries run.", ("connector", "task", "status"), series)
 
 

@@ -37,12 +37,12 @@ class WindowRecorder(Store):
         """Count what each slot's windows wrote, all its topic-partitions together."""
         written: dict[Labels, int] = {}
         for row in rows:
-            slot = (row.source, row.target, str(row.slot))
+            slot = _slot_of(row)
             written[slot] = written.get(slot, 0) + row.records
         with self._lock:
             for row in rows:
                 if row.of_slot is not None:
-                    slot = (row.source, row.target, str(row.slot))
+                    slot = _slot_of(row)
                     self._add("kafka_mirror_slot_written_records_total", slot, written[slot])
                     self._set("kafka_mirror_slot_write_rate", slot, written.pop(slot) / _seconds(row))
 
@@ -50,7 +50,7 @@ class WindowRecorder(Store):
         """Take in that what a slot told of the last time, and leaves out now, is idle."""
         told: dict[Labels, set[Labels]] = {}
         for row in rows:
-            told.setdefault((row.source, row.target, str(row.slot)), set()).add(_place(row))
+            told.setdefault(_slot_of(row), set()).add(_place(row))
         with self._lock:
             for slot, places in told.items():
                 for labels in self._told.get(slot, set()) - places:
@@ -137,6 +137,10 @@ def _seconds(row: WindowReport) -> float:
     return max(row.duration_ms, 1.0) / 1000
 
 
+def _slot_of(row: WindowReport) -> Labels:
+    return row.source, row.target, str(row.slot)
+
+
 def _place(row: WindowReport) -> Labels:
     return row.source, row.target, row.topic, str(row.partition)
 
@@ -154,5 +158,5 @@ def clock_skews(rows: Sequence[WindowReport]) -> dict[Labels, float]:
     ages_ms: dict[Labels, list[float]] = {}
     for row in rows:
         if row.age_min_ms is not None:
-            ages_ms.setdefault((row.source, row.target, str(row.slot)), []).append(row.age_min_ms)
+            ages_ms.setdefault(_slot_of(row), []).append(row.age_min_ms)
     return {slot: max(0.0, -min(found) / 1000) for slot, found in ages_ms.items()}

@@ -111,8 +111,8 @@ def _slots() -> Row:
                 "Read and written by slot",
                 "Records per second. A slot that reads more than it writes reads again what a window's end left over.",
                 "cps",
-                Query(q.read_by_slot(), f"{FLOW} slot {{{{slot}}}} read"),
-                Query(q.written_by_slot(), f"{FLOW} slot {{{{slot}}}} written"),
+                Query(q.rate_of_slots("slot_polled_records_total"), f"{FLOW} slot {{{{slot}}}} read"),
+                Query(q.rate_of_slots("slot_written_records_total"), f"{FLOW} slot {{{{slot}}}} written"),
             ),
             lines(
                 "Throttled",

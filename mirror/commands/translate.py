@@ -150,10 +150,17 @@ def _read(flow: Flow, reading: Coroutine[Any, Any, Answer]) -> Answer:
 def _over(hop: Hop, places: Sequence[Place | None]) -> list[Place | None]:
     """Take places over a hop, each by the flow that replicates its topic; a cluster that is gone costs its own flow only."""
     known = [place for place in places if place is not None]
-    found: list[Place | None] = [None] * len(known)
     if hop.along is not None and hop.along.is_bidirectional:
-        rest = iter(_over_both(hop.along, hop.back, known))
-        return [None if place is None else next(rest) for place in places]
+        found = _over_both(hop.along, hop.back, known)
+    else:
+        found = _over_either(hop, known)
+    rest = iter(found)
+    return [None if place is None else next(rest) for place in places]
+
+
+def _over_either(hop: Hop, known: Sequence[Place]) -> list[Place | None]:
+    """Take places over a hop whose flows bring different topics."""
+    found: list[Place | None] = [None] * len(known)
     gone: ClusterUnavailable | None = None
     for flow, is_back in ((hop.along, False), (hop.back, True)):
         if flow is not None:
@@ -165,8 +172,7 @@ def _over(hop: Hop, places: Sequence[Place | None]) -> list[Place | None]:
                 found = [before or now for before, now in zip(found, there, strict=True)]
     if gone is not None and not any(found):
         raise gone
-    rest = iter(found)
-    return [None if place is None else next(rest) for place in places]
+    return found
 
 
 def _over_both(along: Flow, back: Flow | None, places: Sequence[Place]) -> list[Place | None]:

@@ -166,9 +166,8 @@ def unhonoured(found: Assigned, enabled: Iterable[Pair]) -> dict[str, str]:
         _note(ignored, layer, roles)
     for pair, layer in found.pairs.items():
         _note(ignored, layer, _PAIR_ROLES)
-        transforms = [entry for key, entry in layer.items() if is_of_transforms(key)]
-        inside = len(f"{pair}.")
-        ignored |= {e.key: UNNAMED for e in transforms if not is_named(e.key[inside:], (layer, found.top))}
+        transforms = {key: entry for key, entry in layer.items() if is_of_transforms(key)}
+        ignored |= {entry.key: UNNAMED for key, entry in transforms.items() if not is_named(key, (layer, found.top))}
         if pair.source == pair.target:
             ignored |= {entry.key: "a flow to itself" for entry in layer.values()}
     return ignored

@@ -62,7 +62,7 @@ def of_topic(transforms: tuple[TopicTransform, ...], remote: str) -> Transforms:
 def transforms_of(entries: Mapping[str, Entry]) -> tuple[TopicTransform, ...]:
     """Return a flow's transforms in their order; raises SettingsError for what is not done here."""
     named = entries.get(TRANSFORMS_KEY)
-    return tuple(_transform(name, entries, named) for name in (values.text_list(named) if named is not None else ()))
+    return () if named is None else tuple(_transform(name, entries, named) for name in values.text_list(named))
 
 
 class _Keys:
@@ -108,8 +108,7 @@ class _Keys:
                 )
 
 
-def _transform(name: str, entries: Mapping[str, Entry], named_in: Entry | None) -> TopicTransform:
-    assert named_in is not None
+def _transform(name: str, entries: Mapping[str, Entry], named_in: Entry) -> TopicTransform:
     keys = _Keys(f"{TRANSFORMS_KEY}.{name}.", entries, named_in=named_in)
     kind = values.text(keys.type).removeprefix(_PACKAGE)
     if kind in _ROUTERS:

@@ -7,13 +7,13 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from mirror.config.clients import ClientOptions, client_options
+from mirror.config.clients import client_options
 from mirror.config.settings import Flow
 from mirror.errors import ClusterUnavailable
 from mirror.flows.stored_positions import Position, answer_of_target
-from mirror.flows.takeover import connect_offset
+from mirror.flows.takeover import stored_by_connect
 from mirror.kafka.admin import Admin
-from mirror.kafka.internal_topics import partitions_of, read_topic, write, writer
+from mirror.kafka.internal_topics import partitions_of, write, writer
 from mirror.model.flow_plan import Assigned, Key
 from mirror.model.repartition import place
 
@@ -33,8 +33,7 @@ def hand_back(flow: Flow, target: Admin, places: Iterable[Assigned], found: Mapp
         ClusterUnavailable: the target does not answer, or does not take them.
     """
     topic = flow.connect_offsets_topic
-    options = client_options(flow.target_admin)
-    partitions = answer_of_target(flow, partitions_of(options, topic))
+    partitions = answer_of_target(flow, partitions_of(client_options(flow.target_admin), topic))
     if not partitions:
         objection = target.create(
             topic,
@@ -47,16 +46,15 @@ def hand_back(flow: Flow, target: Admin, places: Iterable[Assigned], found: Mapp
                 f"cluster {target.alias}: {topic} cannot be created: {objection}", cluster=target.alias
             )
         partitions = list(range(PARTITIONS))
-    stored = answer_of_target(flow, _stored(flow, options, partitions))
+    stored = answer_of_target(flow, _stored(flow, partitions))
     records: dict[int, list[tuple[bytes, bytes | None]]] = defaultdict(list)
     count = 0
     for assigned in places:
         position = found.get((assigned.remote_topic, assigned.partition))
         key, partition = stored.get(assigned.key, _new(flow, assigned, len(partitions)))
         if position is not None and position.offset > 0:
-            records[partition].append(
-                (key, b'{"offset":%d}' % (position.offset - 1))
-            )  # of the last record that was copied
+            last_copied = position.offset - 1
+            records[partition].append((key, b'{"offset":%d}' % last_copied))
             count += 1
         elif assigned.key in stored:
             records[partition].append((key, None))
@@ -70,15 +68,9 @@ def _new(flow: Flow, assigned: Assigned, partitions: int) -> tuple[bytes, int]:
     return text.encode(), place(text.encode(), partitions)
 
 
-async def _stored(flow: Flow, options: ClientOptions, partitions: Iterable[int]) -> Stored:
+async def _stored(flow: Flow, partitions: Iterable[int]) -> Stored:
     """Return the keys of the flow's source that Connect has; the last one of each topic-partition."""
-    found: Stored = {}
-    for partition in partitions:
-        async for _, record in read_topic(options, flow.connect_offsets_topic, 0, partition):
-            known = connect_offset(record.key, record.value, flow.takeover_connectors)
-            if known is not None and known[0] == flow.source.alias and record.key is not None:
-                found[known[1]] = (record.key, partition)
-    return found
+    return {one.place: (one.key, one.partition) async for one in stored_by_connect(flow, partitions)}
 
 
 async def _write(flow: Flow, topic: str, records: Mapping[int, list[tuple[bytes, bytes | None]]]) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Collection, Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from mirror.config.clients import client_options
 from mirror.config.settings import Flow
@@ -85,18 +86,33 @@ def take_over(flow: Flow, plan: FlowPlan, unplaced: Collection[Key]) -> int:
     return len(known)
 
 
+class StoredOffset(NamedTuple):
+    """A source offset that Connect has stored: of which topic-partition of the source, and where it is."""
+
+    place: Key
+    offset: int | None  # of the last record copied, None when it was removed
+    key: bytes
+    partition: int  # of Connect's topic
+
+
+async def stored_by_connect(flow: Flow, partitions: Iterable[int]) -> AsyncIterator[StoredOffset]:
+    """Yield what Connect has of a flow's source in some partitions of its offsets topic, later ones behind earlier ones."""
+    options = client_options(flow.target_admin)
+    for partition in partitions:
+        async for _, record in read_topic(options, flow.connect_offsets_topic, 0, partition):
+            found = connect_offset(record.key, record.value, flow.takeover_connectors)
+            if found is not None and found[0] == flow.source.alias:
+                yield StoredOffset(found[1], found[2], record.key or b"", partition)
+
+
 async def _left_behind(flow: Flow) -> TakenOver:
     target, source = client_options(flow.target_admin), client_options(flow.source_admin)
     found = TakenOver()
-    for partition in await partitions_of(target, flow.connect_offsets_topic):
-        async for _, record in read_topic(target, flow.connect_offsets_topic, 0, partition):
-            left = connect_offset(record.key, record.value, flow.takeover_connectors)
-            if left is None or left[0] != flow.source.alias:
-                continue
-            if left[2] is None:
-                found.positions.pop(left[1], None)
-            else:
-                found.positions[left[1]] = left[2] + 1
+    async for one in stored_by_connect(flow, await partitions_of(target, flow.connect_offsets_topic)):
+        if one.offset is None:
+            found.positions.pop(one.place, None)
+        else:
+            found.positions[one.place] = one.offset + 1
     syncs = offset_syncs_topic(flow)
     if not found.positions or syncs is None:
         return found

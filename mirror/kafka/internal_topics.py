@@ -55,25 +55,30 @@ async def read_topic(
     cluster, place = Source(options), (topic, partition)
     try:
         await cluster.open([topic])
-        if not cluster.knows(*place):
-            return
-        first, end = await _bound(cluster, place, EARLIEST), await _bound(cluster, place, LATEST)
-        offset = start if first <= start <= end else first
-        while offset < end:
-            part = await read_part(cluster, place, offset, COMMITTED)
-            if part.error is ErrorCode.offset_out_of_range:  # deleted meanwhile
-                offset = max(offset + 1, await _bound(cluster, place, EARLIEST))
-                continue
-            check(part.error, f"{topic}-{partition}")
-            found = record_batches.batches(part.records)
-            for batch in record_batches.committed(found, part.aborted):
-                if not batch.is_control:
-                    for record in record_batches.records(batch.data):
-                        if offset <= record.offset < end:
-                            yield record.offset, record
-                offset = max(offset, batch.last_offset + 1)
+        if cluster.knows(*place):
+            async for found in read_followed(cluster, place, start):
+                yield found
     finally:
         await cluster.close()
+
+
+async def read_followed(cluster: Source, place: Key, start: int) -> AsyncIterator[tuple[int, Record]]:
+    """Do as `read_topic` by a client that follows the topic already, and stays open."""
+    first, end = await _bound(cluster, place, EARLIEST), await _bound(cluster, place, LATEST)
+    offset = start if first <= start <= end else first
+    while offset < end:
+        part = await read_part(cluster, place, offset, COMMITTED)
+        if part.error is ErrorCode.offset_out_of_range:  # deleted meanwhile
+            offset = max(offset + 1, await _bound(cluster, place, EARLIEST))
+            continue
+        check(part.error, f"{place[0]}-{place[1]}")
+        found = record_batches.batches(part.records)
+        for batch in record_batches.committed(found, part.aborted):
+            if not batch.is_control:
+                for record in record_batches.records(batch.data):
+                    if offset <= record.offset < end:
+                        yield record.offset, record
+            offset = max(offset, batch.last_offset + 1)
 
 
 async def _bound(cluster: Source, place: Key, at: int) -> int:

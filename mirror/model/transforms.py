@@ -186,7 +186,7 @@ class MaskFields:
 
 @dataclass(frozen=True, slots=True)
 class ReplaceFields:
-    """Connect's ReplaceField of JSON objects: fields are kept or left out, and then named anew."""
+    """Connect's ReplaceField of JSON objects: keeps fields or leaves them out, then renames them."""
 
     of_key: bool
     include: tuple[str, ...] = ()  # none: all

@@ -17,9 +17,7 @@ from typing import NamedTuple
 from mirror.config.clients import client_options
 from mirror.kafka.errors import KafkaError
 from mirror.kafka.fetcher import Source
-from mirror.kafka.internal_topics import ends, write, writer
-from mirror.kafka.log_reader import read_part
-from mirror.kafka.protocol import EARLIEST, LATEST
+from mirror.kafka.internal_topics import ends, read_followed, write, writer
 from mirror.model import record_batches
 from mirror.model.flow_plan import FlowPlan
 from mirror.model.record_batches import NO_PRODUCER, Batch
@@ -27,7 +25,6 @@ from mirror.replication.partition import Partition
 from mirror.runtime.logs import in_words
 
 MOST_OTHERS = 100_000  # ids of other producers that are remembered; of one that is forgotten the topic is read again
-_UNCOMMITTED = 0  # isolation level: nobody writes there in transactions
 
 
 class Registration:
@@ -124,18 +121,10 @@ class ProducerRegistry:
             raise KafkaError(f"topic {self.topic} is not there, or not to be seen")
         if (topic_id := cluster.topic_id(self.topic)) != self._topic_id:
             self._topic_id, self._next = topic_id, 0  # it was created again; ids are not given twice
-        first, end = await _bound(cluster, self.topic, EARLIEST), await _bound(cluster, self.topic, LATEST)
-        if not first <= self._next <= end:
-            self._next = first
-        while self._next < end:
-            part = await read_part(cluster, place, self._next, _UNCOMMITTED)
-            for batch in record_batches.batches(part.records):
-                for record in record_batches.records(batch.data):
-                    if record.key is not None and record.key.isdigit():
-                        self._registered.add(int(record.key))
-                self._next = max(self._next, batch.last_offset + 1)
-            if not part.records:
-                raise KafkaError(f"topic {self.topic} cannot be read at offset {self._next}: {part.error.name}")
+        async for offset, record in read_followed(cluster, place, self._next):
+            if record.key is not None and record.key.isdigit():
+                self._registered.add(int(record.key))
+            self._next = offset + 1
 
 
 class BothWays:
@@ -168,10 +157,3 @@ class BothWays:
             if partition.registered is None:
                 partition.registered, partition.committed = end, None
             partition.target_end = end
-
-
-async def _bound(cluster: Source, topic: str, at: int) -> int:
-    found = (await cluster.offsets({(topic, 0): at}))[topic, 0]
-    if isinstance(found, KafkaError):
-        raise found
-    return found

@@ -19,7 +19,7 @@ from mirror.runtime.prometheus import FiringAlert, Prometheus
 from tests.alerting import paced
 from tests.integration.appliance import RunningAppliance
 from tests.integration.inspector import serving
-from tests.integration.records import create, load
+from tests.integration.records import beside, create, load
 from tests.waiting import eventually
 
 TOPICS = ("orders", "payments", "users")
@@ -116,9 +116,8 @@ def watched(folder: Path, *, pace: float) -> Iterator[Watched]:
 @contextmanager
 def reading(cluster: Broker, group: str, topic: str) -> Iterator[None]:
     """Read a topic as a group, all the while."""
-    stop = threading.Event()
 
-    def run() -> None:
+    def run(stop: threading.Event) -> None:
         consumer = Consumer(
             {
                 "bootstrap.servers": cluster.bootstrap,
@@ -133,10 +132,5 @@ def reading(cluster: Broker, group: str, topic: str) -> Iterator[None]:
             consumer.consume(500, 0.2)
         consumer.close()
 
-    thread = threading.Thread(target=run, name=group)
-    thread.start()
-    try:
+    with beside(run, group):
         yield
-    finally:
-        stop.set()
-        thread.join(60)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import product
 from typing import Any
@@ -136,12 +136,24 @@ def flows(cluster: Any, remote: str, *, more: int = 100, within_s: float = 90, b
 
 
 @contextmanager
+def beside(run: Callable[[threading.Event], None], name: str) -> Iterator[None]:
+    """Run a function in a thread all the while; the event tells it to end."""
+    stop = threading.Event()
+    thread = threading.Thread(target=run, args=(stop,), name=name)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(120)
+
+
+@contextmanager
 def load(cluster, topic: str, *, partitions: int = 2, rate: int = 300) -> Iterator[None]:
     """Write numbered records all the while; they outlast a broker's restart, none twice."""
-    stop = threading.Event()
     failures: list[object] = []
 
-    def run() -> None:
+    def run(stop: threading.Event) -> None:
         producer = Producer(
             {
                 "bootstrap.servers": cluster.bootstrap,
@@ -166,13 +178,8 @@ def load(cluster, topic: str, *, partitions: int = 2, rate: int = 300) -> Iterat
         if producer.flush(90):
             failures.append("records left")
 
-    thread = threading.Thread(target=run, name="load")
-    thread.start()
-    try:
+    with beside(run, "load"):
         yield
-    finally:
-        stop.set()
-        thread.join(120)
     assert not failures, failures[0]
 
 

@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Producer
 
 from tests.integration.appliance import RunningAppliance
-from tests.integration.records import create, flows, messages, write
+from tests.integration.records import beside, create, flows, messages, write
 from tests.integration.test_flow_shapes import Mesh, put, values
 from tests.waiting import eventually
 
@@ -36,10 +36,10 @@ KINDS = {
 @contextmanager
 def writing(cluster, topic: str, origin: str, *, kind: str) -> Iterator[list[str]]:
     """Write records that say where they are from all the while; yields the values, in order."""
-    stop, written, failures = threading.Event(), [], []
+    written, failures = [], []
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0, **KINDS[kind]})
 
-    def run() -> None:
+    def run(stop: threading.Event) -> None:
         while not stop.wait(0.05):
             for _ in range(RATE // 20):
                 n = len(written)
@@ -54,13 +54,8 @@ def writing(cluster, topic: str, origin: str, *, kind: str) -> Iterator[list[str
             producer.poll(0)
         failures.extend([] if producer.flush(60) == 0 else ["records left"])
 
-    thread = threading.Thread(target=run, name=origin)
-    thread.start()
-    try:
+    with beside(run, origin):
         yield written
-    finally:
-        stop.set()
-        thread.join(120)
     assert not failures, failures[0]
 
 

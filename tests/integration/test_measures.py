@@ -21,7 +21,7 @@ from mirror.kafka.admin import Admin
 from mirror.kafka.log_dirs import log_dirs
 from tests.fault_proxy import proxied
 from tests.integration.appliance import RunningAppliance
-from tests.integration.records import await_replicated, create, differences, messages, rows, write
+from tests.integration.records import await_replicated, beside, create, differences, messages, rows, write
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -174,21 +174,16 @@ def test_bytes_and_records_are_those_on_the_targets_disk_and_rates_are_how_fast_
 @contextmanager
 def reading(cluster, group: str, topic: str) -> Iterator[None]:
     """Commit another offset ten times a second, so that each round has a checkpoint to write."""
-    stop, admin = threading.Event(), Admin("test", {"bootstrap.servers": cluster.bootstrap})
+    admin = Admin("test", {"bootstrap.servers": cluster.bootstrap})
 
-    def run() -> None:
+    def run(stop: threading.Event) -> None:
         for offset in itertools.count(1):
             if stop.wait(0.1):
                 return
             admin.commit(group, {(topic, 0): offset})
 
-    thread = threading.Thread(target=run, name="reading")
-    thread.start()
-    try:
+    with beside(run, "reading"):
         yield
-    finally:
-        stop.set()
-        thread.join(60)
 
 
 def test_a_long_way_to_the_target_loses_nothing_and_a_checkpoints_latency_is_what_its_round_took(

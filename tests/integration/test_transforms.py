@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Producer
 
 from tests.integration.appliance import RunningAppliance
-from tests.integration.records import await_replicated, create, flows, messages, write
+from tests.integration.records import await_replicated, beside, create, flows, messages, write
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -54,10 +54,10 @@ def is_test(n: int) -> bool:
 @contextmanager
 def paying(cluster, topic: str) -> Iterator[list[int]]:
     """Write payments all the while; yields their numbers."""
-    stop, written = threading.Event(), []
+    written: list[int] = []
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True, "log_level": 0})
 
-    def run() -> None:
+    def run(stop: threading.Event) -> None:
         while not stop.wait(0.05):
             for _ in range(RATE // 20):
                 n = len(written)
@@ -67,13 +67,8 @@ def paying(cluster, topic: str) -> Iterator[list[int]]:
             producer.poll(0)
         assert producer.flush(60) == 0
 
-    thread = threading.Thread(target=run, name="paying")
-    thread.start()
-    try:
+    with beside(run, "paying"):
         yield written
-    finally:
-        stop.set()
-        thread.join(120)
 
 
 @pytest.mark.parametrize("mode", ["", EXACTLY_ONCE], ids=["at least once", "exactly once"])

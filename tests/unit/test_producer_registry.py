@@ -54,7 +54,7 @@ class Cluster:
     def leader(self, *_: object) -> int:
         return 1
 
-    async def offsets(self, wanted: Mapping[Key, int]) -> dict[Key, int | KafkaError]:
+    async def offsets(self, wanted: Mapping[Key, int], *, isolation_level: int) -> dict[Key, int | KafkaError]:
         await asyncio.sleep(0)
         self.looks += 1
         bound = {at: self.start if at == EARLIEST else self.start + len(self.ids) for at in wanted.values()}
