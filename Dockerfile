@@ -2,13 +2,18 @@ FROM python:3.11-slim-bookworm
 RUN apt-get update \
  && apt-get install -y --no-install-recommends openjdk-17-jre-headless procps \
  && rm -rf /var/lib/apt/lists/*
+# Logins that need more packages: --build-arg EXTRAS=kerberos,msk
+ARG EXTRAS=
+RUN case "$EXTRAS" in *kerberos*) apt-get update \
+ && apt-get install -y --no-install-recommends gcc libc6-dev libkrb5-dev \
+ && rm -rf /var/lib/apt/lists/* ;; esac
 WORKDIR /opt/kafka-mirror
 COPY pyproject.toml README.md LICENSE ./
 COPY mirror mirror
 COPY metrics metrics
 COPY dashboards dashboards
 COPY app app
-RUN pip install --no-cache-dir . \
+RUN pip install --no-cache-dir ".${EXTRAS:+[$EXTRAS]}" \
  && useradd --system --create-home --home-dir /var/lib/kafka-mirror mirror
 ENV XDG_CACHE_HOME=/opt/kafka-mirror/cache
 RUN install -d -o mirror /opt/kafka-mirror/cache

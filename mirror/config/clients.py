@@ -71,6 +71,15 @@ class ClientOptions:
     login: Login | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Relayed:
+    """How librdkafka connects to a relay of this process, which logs in for it (mirror.kafka.login_relay)."""
+
+    bootstrap: tuple[str, ...]
+    username: str
+    password: str = field(repr=False)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchOptions:
     """How to read the source."""
@@ -146,16 +155,18 @@ def client_options(java: Mapping[str, str]) -> ClientOptions:
     )
 
 
-def confluent_options(java: Mapping[str, str]) -> dict[str, Any]:
+def confluent_options(java: Mapping[str, str], *, relayed: Relayed | None = None) -> dict[str, Any]:
     """Return the configuration for confluent_kafka's clients. Times are cut to what librdkafka accepts.
+
+    Args:
+        java: The client's properties.
+        relayed: Where to connect to instead of what they say.
 
     Raises:
         ClientError: A property cannot be honoured.
     """
-    protocol = _protocol(java)
     options: dict[str, Any] = {
-        "bootstrap.servers": ",".join(_bootstrap(java)),
-        "security.protocol": protocol,
+        **(_connection(java) if relayed is None else _relayed(relayed)),
         "socket.timeout.ms": min(max(_time_ms(java, "request.timeout.ms"), 10), 300_000),
         "metadata.max.age.ms": min(_time_ms(java, "metadata.max.age.ms"), 86_400_000),
         "retry.backoff.ms": min(max(_time_ms(java, "retry.backoff.ms"), 1), 300_000),
@@ -164,6 +175,12 @@ def confluent_options(java: Mapping[str, str]) -> dict[str, Any]:
     }
     if client_id := text(java, "client.id"):
         options["client.id"] = client_id
+    return options
+
+
+def _connection(java: Mapping[str, str]) -> dict[str, Any]:
+    protocol = _protocol(java)
+    options: dict[str, Any] = {"bootstrap.servers": ",".join(_bootstrap(java)), "security.protocol": protocol}
     if protocol.endswith("SSL"):
         stores = pem(java)
         options["ssl.endpoint.identification.algorithm"] = "https" if _checks_host(java) else "none"
@@ -177,6 +194,16 @@ def confluent_options(java: Mapping[str, str]) -> dict[str, Any]:
     if protocol.startswith("SASL"):
         options |= sasl.confluent_options(java)
     return options
+
+
+def _relayed(relayed: Relayed) -> dict[str, Any]:
+    return {
+        "bootstrap.servers": ",".join(relayed.bootstrap),
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": relayed.username,
+        "sasl.password": relayed.password,
+    }
 
 
 def fetch_options(java: Mapping[str, str]) -> FetchOptions:

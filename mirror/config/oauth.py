@@ -1,4 +1,4 @@
-"""Get OAuth tokens with a client's id and secret, as Kafka's OAuthBearerLoginCallbackHandler does. For both clients."""
+"""Get OAuth tokens, with a client's id and secret as Kafka's OAuthBearerLoginCallbackHandler does. For both clients."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from http.client import HTTPException
@@ -38,13 +39,12 @@ class Token:
 
 
 class Tokens:
-    """The tokens of one client at one endpoint; safe from any thread."""
+    """The tokens of one client; safe from any thread."""
 
-    def __init__(self, url: str, client_id: str, client_secret: str, scope: str, extensions: dict[str, str]) -> None:
-        self._url = url
-        self._credentials = (client_id, client_secret)
-        self._scope = scope
-        self._extensions = extensions
+    def __init__(self, asked: Callable[[], Token], extensions: Mapping[str, str] | None = None) -> None:
+        """Take what asks for a new token, and raises NoToken where there is none, and the SASL extensions of each."""
+        self._asked = asked
+        self._extensions = dict(extensions or {})
         self._lock = threading.Lock()
         self._token: Token | None = None
         self._refused: NoToken | None = None
@@ -54,7 +54,7 @@ class Tokens:
         """Return a token that holds for a while yet, asking for one where there is none.
 
         Raises:
-            NoToken: The endpoint did not answer, or refused.
+            NoToken: None was given.
         """
         with self._lock:
             now_s = time.time()
@@ -70,7 +70,7 @@ class Tokens:
             raise NoToken(str(self._refused))
 
     async def token(self) -> str:
-        """Return the token's text, for our own client; the loop goes on while the endpoint is asked."""
+        """Return the token's text, for our own client; the loop goes on while one is asked for."""
         return (await asyncio.to_thread(self.current)).value
 
     def extensions(self) -> dict[str, str]:
@@ -82,10 +82,25 @@ class Tokens:
         token = self.current()
         return token.value, token.expires_s, "", dict(self._extensions)
 
-    def _asked(self) -> Token:
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a client asks for its tokens."""
+
+    url: str
+    client_id: str
+    client_secret: str = field(repr=False)
+    scope: str
+
+    def asked(self) -> Token:
+        """Return a new token.
+
+        Raises:
+            NoToken: The endpoint did not answer, or refused.
+        """
         asked_s = time.time()
         try:
-            with _opener(self._url).open(self._request(), timeout=WITHIN_S) as answer:
+            with _opener(self.url).open(self._request(), timeout=WITHIN_S) as answer:
                 content = answer.read(ANSWER_BYTES)
         except urllib.error.HTTPError as error:
             error.close()
@@ -101,13 +116,13 @@ class Tokens:
             life_s = min(max(0.0, _life_s(found, value, asked_s)), LONGEST_S)
         except (ValueError, TypeError, KeyError):
             raise NoToken(f"no token from {self._where()}: its answer holds none") from None
-        return Token(value, asked_s + life_s, asked_s + life_s * RENEWED_AT)
+        return lasting(value, asked_s, life_s)
 
     def _request(self) -> urllib.request.Request:
-        plain = ":".join(self._credentials)  # not URL-encoded first: Kafka's sasl.oauthbearer.header.urlencode is off
-        form = {"grant_type": "client_credentials", **({"scope": self._scope} if self._scope else {})}
+        plain = f"{self.client_id}:{self.client_secret}"  # as it is: sasl.oauthbearer.header.urlencode is off
+        form = {"grant_type": "client_credentials", **({"scope": self.scope} if self.scope else {})}
         return urllib.request.Request(  # noqa: S310 - https, or http on loopback: mirror.config.sasl saw to it
-            self._url,
+            self.url,
             data=urlencode(form).encode(),
             headers={
                 "Accept": "application/json",
@@ -117,14 +132,19 @@ class Tokens:
         )
 
     def _where(self) -> str:
-        parts = urlsplit(self._url)
+        parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.netloc}"  # without the rest, which may name a tenant
+
+
+def lasting(value: str, begin_s: float, life_s: float) -> Token:
+    """Return a token that holds for `life_s` from `begin_s` (epoch s) on."""
+    return Token(value, begin_s + life_s, begin_s + life_s * RENEWED_AT)
 
 
 @cache
 def tokens(url: str, client_id: str, client_secret: str, scope: str, extensions: tuple[tuple[str, str], ...]) -> Tokens:
     """Return the tokens of a client: the same for all of its connections in this process."""
-    return Tokens(url, client_id, client_secret, scope, dict(extensions))
+    return Tokens(Endpoint(url, client_id, client_secret, scope).asked, dict(extensions))
 
 
 class _StayHere(urllib.request.HTTPRedirectHandler):

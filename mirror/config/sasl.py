@@ -1,55 +1,32 @@
-"""Translate Java's SASL properties: the mechanism, and what sasl.jaas.config says of the client."""
+"""Translate Java's SASL properties: how a client logs in."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from ipaddress import ip_address
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from mirror.config.client_values import ClientError, text
+from mirror.config.jaas import EXTENSION, JAAS, KERBEROS, MECHANISMS, MODULES, MSK, OAUTH, OAUTH_KEYS, Jaas, jaas
 from mirror.config.properties import is_provided, shown
+from mirror.config.values import broker_addresses
 
-_HANDLER = "sasl.login.callback.handler.class"
+_MECHANISM = "sasl.mechanism"
 _URL = "sasl.oauthbearer.token.endpoint.url"
-# Of Kafka 4.1 (KIP-1139), by the option of the login module that each replaces, and beats.
-_OAUTH_KEYS = {
-    "clientId": "sasl.oauthbearer.client.credentials.client.id",
-    "clientSecret": "sasl.oauthbearer.client.credentials.client.secret",
-    "scope": "sasl.oauthbearer.scope",
-}
-KEYS = frozenset({"sasl.mechanism", "sasl.jaas.config", _HANDLER, _URL, *_OAUTH_KEYS.values()})
-_JAAS = "sasl.jaas.config"
+_SERVICE = "sasl.kerberos.service.name"
+_HANDLER = "sasl.login.callback.handler.class"
+_CLIENT_HANDLER = "sasl.client.callback.handler.class"
+KEYS = frozenset({_MECHANISM, JAAS, _HANDLER, _CLIENT_HANDLER, _URL, _SERVICE, *OAUTH_KEYS.values()})
 _KAFKA = "org.apache.kafka.common.security"
-_HANDLERS = (  # Kafka's own, where it is and where it was before 4.0
+# A handler is code. These are what is done here in any case: Kafka's own, where it is and was before 4.0, and Amazon's.
+_KAFKAS = (
     f"{_KAFKA}.oauthbearer.OAuthBearerLoginCallbackHandler",
     f"{_KAFKA}.oauthbearer.secured.OAuthBearerLoginCallbackHandler",
 )
-_OAUTH = "OAUTHBEARER"
-_EXTENSION = "extension_"
-
-
-@dataclass(frozen=True, slots=True)
-class _Module:
-    """A login module that is accepted. Others are refused by name: a module is code."""
-
-    mechanisms: tuple[str, ...]
-    required: tuple[str, str] = ("username", "password")
-    optional: tuple[str, ...] = ()
-
-    def knows(self, option: str) -> bool:
-        """Tell whether an option may be given; those of OAuth may be extensions of one's own."""
-        is_extension = re.fullmatch(_EXTENSION + "(?!auth$)[A-Za-z]+", option) is not None  # RFC 7628, 3.1
-        return option in (*self.required, *self.optional) or (is_extension and _OAUTH in self.mechanisms)
-
-
-_MODULES = {
-    f"{_KAFKA}.plain.PlainLoginModule": _Module(("PLAIN",)),
-    f"{_KAFKA}.scram.ScramLoginModule": _Module(("SCRAM-SHA-256", "SCRAM-SHA-512")),
-    f"{_KAFKA}.oauthbearer.OAuthBearerLoginModule": _Module((_OAUTH,), ("clientId", "clientSecret"), ("scope",)),
-}
+_AMAZONS = ("software.amazon.msk.auth.iam.IAMClientCallbackHandler",)
 
 
 class Tokens(Protocol):
@@ -63,19 +40,29 @@ class Tokens(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Login:
-    """How a client logs in: with a name and a password, or with tokens."""
+class Kerberos:
+    """Whose ticket a client logs in with. What is empty is as krb5.conf and the environment have it."""
 
-    mechanism: str
-    username: str = ""
-    password: str = field(default="", repr=False)
-    tokens: Tokens | None = field(default=None, repr=False)
+    service: str  # the brokers' name, before the slash
+    principal: str = ""
+    keytab: str = ""  # path; with none, a ticket cache that somebody else keeps fresh
+    cache: str = ""  # path of the ticket cache
+
+    def __str__(self) -> str:
+        """Say who logs in, by what."""
+        means = f"the keytab {self.keytab}" if self.keytab else f"the ticket cache {self.cache}".rstrip()
+        return f"{self.principal} by {means}" if self.principal else means
 
 
 @dataclass(frozen=True, slots=True)
-class _Login:
-    mechanism: str
-    options: Mapping[str, str] = field(repr=False)
+class Login:
+    """How a client logs in: with a name and a password, with tokens, or with a ticket."""
+
+    mechanism: str  # as a broker knows it
+    username: str = ""
+    password: str = field(default="", repr=False)
+    tokens: Tokens | None = field(default=None, repr=False)
+    kerberos: Kerberos | None = None
 
 
 def login(java: Mapping[str, str]) -> Login:
@@ -84,36 +71,109 @@ def login(java: Mapping[str, str]) -> Login:
     Raises:
         ClientError: A property cannot be honoured.
     """
-    found = _login(java)
-    if found.mechanism == _OAUTH:
-        return Login(_OAUTH, tokens=_tokens(java, found))
-    return Login(found.mechanism, found.options["username"], found.options["password"])
+    mechanism, found = _given(java)
+    if mechanism == OAUTH:
+        return Login(OAUTH, tokens=_tokens(java, found))
+    if mechanism == MSK:
+        return Login(OAUTH, tokens=_amazons(java, found))
+    if mechanism == KERBEROS:
+        return Login(KERBEROS, kerberos=_kerberos(java, found))
+    return Login(mechanism, found.options["username"], found.options["password"])
 
 
 def confluent_options(java: Mapping[str, str]) -> dict[str, Any]:
-    """Return librdkafka's configuration for SASL; same errors."""
-    found = _login(java)
-    if found.mechanism == _OAUTH:
-        return {"sasl.mechanism": _OAUTH, "oauth_cb": _tokens(java, found).for_librdkafka}
+    """Return librdkafka's configuration for SASL; same errors. With GSSAPI its packages fail (mirror.kafka.login_relay)."""
+    mechanism, found = _given(java)
+    if mechanism == KERBEROS:
+        _kerberos(java, found)
+        return {"sasl.mechanism": KERBEROS}
+    if mechanism in (OAUTH, MSK):
+        tokens = _tokens(java, found) if mechanism == OAUTH else _amazons(java, found)
+        return {"sasl.mechanism": OAUTH, "oauth_cb": tokens.for_librdkafka}
     return {
-        "sasl.mechanism": found.mechanism,
+        "sasl.mechanism": mechanism,
         "sasl.username": found.options["username"],
         "sasl.password": found.options["password"],
     }
 
 
-def _tokens(java: Mapping[str, str], login: _Login) -> Any:
+def _given(java: Mapping[str, str]) -> tuple[str, Jaas]:
+    """Return the mechanism, Java's default where none is named, and what logs in with it."""
+    given = text(java, _MECHANISM)
+    if not given and not text(java, JAAS):
+        raise ClientError(_MECHANISM, f"is not set. Write one of {', '.join(MECHANISMS)}, and {JAAS}.")
+    mechanism = (given or KERBEROS).upper()
+    if mechanism not in MECHANISMS:
+        found = shown(java, _MECHANISM, mechanism)
+        raise ClientError(_MECHANISM, f"{found} is not supported. Write one of {', '.join(MECHANISMS)}.")
+    for key, known in ((_HANDLER, _KAFKAS), (_CLIENT_HANDLER, _AMAZONS if mechanism == MSK else ())):
+        handler = text(java, key)
+        if handler is not None and handler not in known:
+            raise ClientError(key, f"{shown(java, key, handler)} is not supported. Leave it out.")
+    module = jaas(java)
+    if mechanism not in MODULES[module.module].mechanisms:
+        if is_provided(java, _MECHANISM) or is_provided(java, JAAS):
+            raise ClientError(JAAS, "its module does not fit sasl.mechanism. Correct one of the two.")
+        fits = next(name for name, one in MODULES.items() if mechanism in one.mechanisms)
+        raise ClientError(JAAS, f"{module.module} does not fit sasl.mechanism {mechanism}. Use {fits}.")
+    return mechanism, module
+
+
+def _kerberos(java: Mapping[str, str], module: Jaas) -> Kerberos:
+    _need("gssapi", "kerberos")
+    service, of_module = text(java, _SERVICE), module.options.get("serviceName")
+    if not service and not of_module:
+        raise ClientError(_SERVICE, "is not set. Write the brokers' name before the slash: kafka for kafka/host@REALM.")
+    if service and of_module and service != of_module:
+        raise ClientError(_SERVICE, f"and serviceName of {JAAS} differ. Leave one of them out.")
+    options, uses_keytab = module.options, module.is_on("useKeyTab")
+    if uses_keytab and not (options.get("keyTab") and options.get("principal")):
+        raise ClientError(
+            JAAS, "has useKeyTab, and not both keyTab and principal. Name the file, and whose keys it has."
+        )
+    if not uses_keytab and not module.is_on("useTicketCache"):
+        raise ClientError(
+            JAAS, "has neither useKeyTab=true nor useTicketCache=true. Nobody can be asked for a password."
+        )
+    return Kerberos(
+        service or of_module or "",
+        options.get("principal", ""),
+        keytab=options["keyTab"] if uses_keytab else "",
+        cache="" if uses_keytab else options.get("ticketCache", ""),
+    )
+
+
+def _amazons(java: Mapping[str, str], module: Jaas) -> Any:
+    _need("aws_msk_iam_sasl_signer", "msk")
+    from mirror.config import aws
+
+    profile, role = module.options.get("awsProfileName", ""), module.options.get("awsRoleArn", "")
+    if profile and role:
+        raise ClientError(JAAS, "has both awsProfileName and awsRoleArn. Leave one of them.")
+    region = aws.region_of(broker_addresses(text(java, "bootstrap.servers") or "")) or aws.default_region()
+    if not region:
+        raise ClientError(_MECHANISM, "the brokers' names tell no AWS region, and neither does AWS_REGION. Set that.")
+    return aws.tokens(region, profile, role, module.options.get("awsRoleSessionName", ""))
+
+
+def _need(module: str, extra: str) -> None:
+    if find_spec(module) is None:
+        advice = f"Install it: pip install 'kafka-mirror[{extra}]'."
+        raise ClientError(_MECHANISM, f"needs the package {module}, which is not installed. {advice}")
+
+
+def _tokens(java: Mapping[str, str], module: Jaas) -> Any:
     from mirror.config.oauth import tokens  # loads an HTTP client, which most commands do not need
 
-    extensions = {key: value for key, value in login.options.items() if key.startswith(_EXTENSION)}
+    extensions = {key: value for key, value in module.options.items() if key.startswith(EXTENSION)}
     if not all(value.isascii() and value.isprintable() for value in extensions.values()):
-        raise ClientError(_JAAS, "has an extension whose value is not printable ASCII. Correct it.")
+        raise ClientError(JAAS, "has an extension whose value is not printable ASCII. Correct it.")
     return tokens(
         _token_url(java),
-        login.options["clientId"],
-        login.options["clientSecret"],
-        login.options.get("scope", ""),
-        tuple((key.removeprefix(_EXTENSION), value) for key, value in extensions.items()),
+        module.options["clientId"],
+        module.options["clientSecret"],
+        module.options.get("scope", ""),
+        tuple((key.removeprefix(EXTENSION), value) for key, value in extensions.items()),
     )
 
 
@@ -143,59 +203,3 @@ def _is_loopback(host: str) -> bool:
         return host.lower() == "localhost" or ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _login(java: Mapping[str, str]) -> _Login:
-    """Return mechanism and credentials. Java's default mechanism is GSSAPI, which is not supported."""
-    key = "sasl.mechanism"
-    mechanism = (text(java, key) or "GSSAPI").upper()
-    supported = [name for module in _MODULES.values() for name in module.mechanisms]
-    if mechanism not in supported:
-        found = shown(java, key, mechanism)
-        raise ClientError(key, f"{found} is not supported. Write one of {', '.join(supported)}.")
-    handler = text(java, _HANDLER)
-    if handler is not None and handler not in _HANDLERS:
-        raise ClientError(_HANDLER, f"{shown(java, _HANDLER, handler)} is not supported. Leave it out.")
-    name, options = _jaas(java)
-    if mechanism not in _MODULES[name].mechanisms:
-        if is_provided(java, key) or is_provided(java, _JAAS):
-            raise ClientError(_JAAS, "its module does not fit sasl.mechanism. Correct one of the two.")
-        fits = next(name for name, module in _MODULES.items() if mechanism in module.mechanisms)
-        raise ClientError(_JAAS, f"{name} does not fit sasl.mechanism {mechanism}. Use {fits}.")
-    return _Login(mechanism, options)
-
-
-def _jaas(java: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """Parse "Module required name=value ...;". Its text is never quoted in an error, but for names it may not hold."""
-    jaas, is_hidden = text(java, _JAAS) or "", is_provided(java, _JAAS)
-    found = re.match(r"[\w.$]*LoginModule(?=\s|;|$)", jaas)
-    if found is None:  # what stands there instead may be a password
-        raise ClientError(_JAAS, f"names no login module. {_example(_Module(()))}")
-    if found[0] not in _MODULES:
-        name = "its login module" if is_hidden else found[0]
-        raise ClientError(_JAAS, f"{name} is not supported. Use one of {', '.join(_MODULES)}.")
-    module = _MODULES[found[0]]
-    body = re.fullmatch(r"\s+(?:required|requisite|sufficient|optional)\b(.*);\s*", jaas[found.end() :], re.I | re.S)
-    option = re.compile(r"""\s*([\w.-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s"';=]+))\s*""", re.S)
-    options: dict[str, str] = {}
-    at, rest = 0, body[1].strip() if body else ""
-    while body and (match := option.match(rest, at)):
-        quoted = match[2] if match[2] is not None else match[3]
-        options[match[1]] = match[4] if quoted is None else re.sub(r"\\(.)", r"\1", quoted, flags=re.S)
-        at = match.end()
-    if body is None or at != len(rest):
-        raise ClientError(_JAAS, f"is not one login module with its options. {_example(module)}")
-    options |= {
-        name: value for name, key in _OAUTH_KEYS.items() if _OAUTH in module.mechanisms and (value := text(java, key))
-    }
-    if missing := [name for name in module.required if not options.get(name)]:
-        raise ClientError(_JAAS, f"has no {' and no '.join(missing)}. {_example(module)}")
-    if extra := sorted(name for name in options if not module.knows(name)):
-        name = "one of its options" if is_hidden else f"option {extra[0]}"
-        raise ClientError(_JAAS, f"{name} is not supported. Leave only {' and '.join(module.required)}.")
-    return found[0], options
-
-
-def _example(module: _Module) -> str:
-    options = " ".join(f'{name}="..."' for name in module.required)
-    return f"Write: <module> required {options};"

@@ -11,11 +11,11 @@ from functools import partial
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from mirror.config.clients import confluent_options
 from mirror.config.settings import HeartbeatFlow
 from mirror.errors import ClusterUnavailable
 from mirror.kafka.admin import Admin
 from mirror.kafka.clients import quiet_logger
+from mirror.kafka.login_relay import librdkafka_options
 from mirror.model.mm2_records import Heartbeat
 
 log = logging.getLogger("mirror")
@@ -100,7 +100,7 @@ class HeartbeatEmitter(threading.Thread):
         producer = self._producers.get(flow.target)
         if producer is None:
             options = {
-                **confluent_options(flow.client),
+                **librdkafka_options(flow.client),
                 "message.timeout.ms": KEEP_MS,
                 "acks": "all",
                 "allow.auto.create.topics": False,

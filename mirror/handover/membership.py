@@ -15,12 +15,13 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from mirror.config.clients import client_options, confluent_options
+from mirror.config.clients import client_options
 from mirror.config.settings import Flow
 from mirror.errors import ClusterUnavailable
 from mirror.handover.lease import NETWORK
 from mirror.kafka.clients import quiet_logger
 from mirror.kafka.group_offsets import GroupOffsets
+from mirror.kafka.login_relay import librdkafka_options
 from mirror.model.flow_plan import SLOTS_TOPIC, FlowPlan, Key
 from mirror.model.slot_ownership import Layout, Owner, is_stopped, layout_key, owner_key, stop_key, with_stop
 from mirror.runtime.logs import in_words
@@ -133,7 +134,7 @@ class Membership:
 
     def _joined(self) -> Consumer | None:
         options = {
-            **confluent_options(self._flow.target_admin),
+            **librdkafka_options(self._flow.target_admin),
             "group.id": self._members,
             "partition.assignment.strategy": "cooperative-sticky",
             "session.timeout.ms": SESSION_MS,

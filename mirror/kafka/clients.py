@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from mirror.config.clients import confluent_options
 from mirror.config.properties import HIDDEN, is_provided
 from mirror.errors import ClusterUnavailable
+from mirror.kafka.login_relay import librdkafka_options
 
 Client = TypeVar("Client", AdminClient, Consumer)
 Committed = Callable[[KafkaError | None, list[TopicPartition]], None]
@@ -42,7 +42,7 @@ class Clients:
         self._alias = alias
         servers = "bootstrap.servers"
         self._servers = HIDDEN if is_provided(java_options, servers) else java_options.get(servers, "")
-        self._options: dict[str, Any] = {**confluent_options(java_options)}
+        self._options: dict[str, Any] = {**librdkafka_options(java_options)}
         self._refusal = ""  # what TLS or a login met last
         self._readers: dict[str, Consumer] = {}
         self._renewed_s = time.monotonic()

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, cast
 
 from mirror import __version__
 from mirror.config.clients import ClientOptions
+from mirror.config.sasl import Login
 from mirror.kafka import messages
 from mirror.kafka.errors import (
     DisconnectedError,
@@ -31,6 +32,7 @@ from mirror.kafka.errors import (
 )
 from mirror.kafka.login import log_in
 from mirror.kafka.messages import Request
+from mirror.model.codecs import Bytes
 
 CONNECT_S = 10.0  # socket.connection.setup.timeout.ms of Kafka's client
 STAGING_BYTES = 64 << 10
@@ -49,7 +51,7 @@ class _Asked(NamedTuple):
     """A request under way."""
 
     correlation: int
-    api: int
+    api: int | None  # None: its answer is for somebody else to read
     version: int
     answer: asyncio.Future[Any]
     due_s: float  # by the loop's clock
@@ -114,9 +116,28 @@ class Connection(asyncio.BufferedProtocol):
         version = messages.agreed(request, self.spoken)
         self._correlation = (self._correlation + 1) % _CORRELATIONS
         pieces = messages.encoded(request, version, self._correlation, self._client_id)
+        return await self._sent(pieces, request.api, version, within_s)
+
+    def passed_on(self, frame: bytes, within_s: float) -> asyncio.Future[memoryview]:
+        """Send somebody else's request, and return its answer to be; both with the correlation ids of whoever asks.
+
+        Args:
+            frame: The request without its size.
+            within_s: As for `ask`.
+
+        Raises:
+            NotConnectedError: the connection is ended; nothing was sent.
+        """
+        if self.failure is not None or self._transport is None:
+            raise NotConnectedError(f"connection to {self._name} closed")
+        self._correlation = int.from_bytes(frame[_SIZE.size : 2 * _SIZE.size])
+        return self._sent([_SIZE.pack(len(frame)) + frame], None, 0, within_s)
+
+    def _sent(self, pieces: list[Bytes], api: int | None, version: int, within_s: float) -> asyncio.Future[Any]:
+        assert self._transport is not None
         answer: asyncio.Future[Any] = self._loop.create_future()
         self.used_s = self._loop.time()
-        asked = _Asked(self._correlation, request.api, version, answer, self.used_s + within_s)
+        asked = _Asked(self._correlation, api, version, answer, self.used_s + within_s)
         self._asked.append(asked)
         self._watch(asked.due_s)
         try:
@@ -124,7 +145,7 @@ class Connection(asyncio.BufferedProtocol):
         except RuntimeError as error:  # uvloop's word for a transport that closed just now
             self.close()
             raise NotConnectedError(f"connection to {self._name} closed") from error
-        return await answer
+        return answer
 
     def close(self, why: KafkaError | None = None) -> None:
         """End the connection now, without sending what it still holds; requests under way fail."""
@@ -197,6 +218,9 @@ class Connection(asyncio.BufferedProtocol):
         asked = self._asked.popleft()
         if asked.answer.done():
             return  # the one who asked has given up
+        if asked.api is None:
+            asked.answer.set_result(frame)
+            return
         try:
             answer = messages.decoded(asked.api, asked.version, frame)
         except KafkaError as error:
@@ -248,11 +272,10 @@ class Connection(asyncio.BufferedProtocol):
         self.spoken = {one.api_key: (one.min_version, one.max_version) for one in found.api_keys}
         self.features = {one.name: one.max_version_level for one in getattr(found, "finalized_features", None) or ()}
         if options.login is not None:
-            await self._log_in(options, within_s)
+            await self.log_in(options.login, within_s)
 
-    async def _log_in(self, options: ClientOptions, within_s: float) -> None:
-        login = options.login
-        assert login is not None
+    async def log_in(self, login: Login, within_s: float) -> None:
+        """Log in; each answer may take `within_s`. Same errors as `greet`."""
         began_s, holds_s = self._loop.time(), 0.0
         found = await self.ask(_handshake(login.mechanism), within_s)
         if found.error_code is not ErrorCode.none:
@@ -268,7 +291,7 @@ class Connection(asyncio.BufferedProtocol):
             holds_s = holds.total_seconds() if holds is not None else 0.0
             return bytes(answer.auth_bytes)
 
-        await log_in(login, exchange)
+        await log_in(login, self._name.rpartition(":")[0], exchange)
         if holds_s:
             self._renew_s = began_s + holds_s * RENEW_AT
 

@@ -2,33 +2,41 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from scramp import ScramClient, ScramException
 
-from mirror.config.sasl import Login
+from mirror.config.sasl import Kerberos, Login
 from mirror.kafka.errors import LoginError
 
 Exchange = Callable[[bytes], Awaitable[bytes]]  # sends one message of the mechanism, and returns the broker's
 
 _SEPARATOR = "\x01"  # of OAUTHBEARER (RFC 7628)
+_NO_LAYER = b"\x01\0\0\0"  # of GSSAPI (RFC 4752, 3.1): nothing is wrapped after the login, which TLS is for
+_LAYER_BYTES = 4
 
 
-async def log_in(login: Login, exchange: Exchange) -> None:
+async def log_in(login: Login, host: str, exchange: Exchange) -> None:
     """Go through the messages of a mechanism.
 
     Args:
         login: Its mechanism is one that mirror.config.sasl accepts.
+        host: The broker's name, for which a ticket is asked (GSSAPI).
         exchange: Raises LoginError where the broker refuses.
 
     Raises:
-        LoginError: the broker refuses, or does not prove that it knows the password (SCRAM).
+        LoginError: the broker refuses, or does not prove that it knows the password (SCRAM) or
+            key (GSSAPI), or there is no ticket for it.
         OSError: there is no token (mirror.config.oauth).
     """
     if login.mechanism.startswith("SCRAM"):
         await _scram(login, exchange)
     elif login.tokens is not None:
         await _oauth(login, exchange)
+    elif login.kerberos is not None:
+        await _gssapi(login.kerberos, host, exchange)
     else:
         await exchange(f"\0{login.username}\0{login.password}".encode())
 
@@ -50,3 +58,46 @@ async def _oauth(login: Login, exchange: Exchange) -> None:
     if answer:  # a refusal in JSON; the broker waits for this to say so by its error code
         await exchange(_SEPARATOR.encode())
         raise LoginError("OAUTHBEARER: the broker refuses the token")
+
+
+async def _gssapi(kerberos: Kerberos, host: str, exchange: Exchange) -> None:
+    """Log in with a ticket (RFC 4752). A thread asks the key distribution center, so the loop goes on meanwhile."""
+    from gssapi.exceptions import GSSError
+
+    answer: bytes | None = None
+    try:
+        context = await asyncio.to_thread(_context, kerberos, host)
+        while not context.complete:
+            message = await asyncio.to_thread(context.step, answer)
+            answer = await exchange(message or b"")
+        layers = context.unwrap(answer).message
+        if len(layers) != _LAYER_BYTES or not layers[0] & _NO_LAYER[0]:
+            raise LoginError("GSSAPI: the broker wants every message wrapped, which Kafka does not do")
+        await exchange(context.wrap(_NO_LAYER, False).message)
+    except GSSError as error:
+        raise LoginError(f"GSSAPI: {kerberos}: {_of_gss(error)}") from None
+
+
+def _context(kerberos: Kerberos, host: str) -> Any:
+    """Return a security context that has not asked for anything yet. Tickets of a keytab stay in this process's memory."""
+    import gssapi
+
+    keeper = {}
+    if kerberos.keytab:
+        keeper = {"client_keytab": kerberos.keytab, "ccache": f"MEMORY:{kerberos}"}
+    elif kerberos.cache:
+        keeper = {"ccache": kerberos.cache}
+    who = gssapi.Name(kerberos.principal, gssapi.NameType.kerberos_principal) if kerberos.principal else None
+    return gssapi.SecurityContext(
+        name=gssapi.Name(f"{kerberos.service}@{host}", gssapi.NameType.hostbased_service),
+        creds=gssapi.Credentials(name=who, usage="initiate", store=keeper or None),
+        flags=[gssapi.RequirementFlag.mutual_authentication, gssapi.RequirementFlag.integrity],
+        mech=gssapi.MechType.kerberos,
+        usage="initiate",
+    )
+
+
+def _of_gss(error: Any) -> str:
+    """Return the mechanism's own word, which tells more than that of GSSAPI's, on one line."""
+    said = error.get_all_statuses(error.min_code, False) or error.get_all_statuses(error.maj_code, True)
+    return " ".join("; ".join(said).split())

@@ -26,6 +26,7 @@ from mirror.model.codecs import Bytes
 Message = TypeVar("Message")
 
 _HEAD = struct.Struct(">ihhih")  # size, API key, version, correlation id, length of the client id
+_UNSIZED = struct.Struct(">hhih")
 _SIZE_BYTES = _ID_BYTES = 4
 _NO_TAGS = b"\0"
 _UNSUPPORTED = b"\0\x23"  # UNSUPPORTED_VERSION
@@ -73,14 +74,34 @@ def _requests(api: int, version: int) -> ModuleType:
 @cache
 def _response_reader(api: int, version: int) -> tuple[Any, bool]:
     """Return what reads an answer, and whether its header has tagged fields."""
-    module = load_payload_module(api, version, EntityType.response)
+    module = answers(api, version)
     kind: Any = next(
         kind
         for kind in vars(module).values()
         if isinstance(kind, type) and getattr(kind, "__type__", None) is EntityType.response
     )
-    has_tags = bool(kind.__flexible__) and api != API_VERSIONS  # which everybody must be able to read
-    return entity_reader(kind), has_tags
+    return entity_reader(kind), _has_tags(api, kind)
+
+
+def _has_tags(api: int, kind: Any) -> bool:
+    return bool(kind.__flexible__) and api != API_VERSIONS  # which everybody must be able to read
+
+
+@cache
+def answers(api: int, version: int) -> ModuleType:
+    """Return kio's module of a version's answer."""
+    return load_payload_module(api, version, EntityType.response)
+
+
+@cache
+def _request_reader(api: int, version: int) -> tuple[Any, bool]:
+    """Return what reads a request, and whether its header has tagged fields."""
+    kind: Any = next(
+        kind
+        for kind in vars(_requests(api, version)).values()
+        if isinstance(kind, type) and getattr(kind, "__type__", None) is EntityType.request
+    )
+    return entity_reader(kind), bool(kind.__flexible__)
 
 
 @cache
@@ -145,3 +166,18 @@ def decoded(api: int, version: int, frame: memoryview | bytes) -> Any:
         return read(frame, at)[0]
     except (SerialError, ValueError, IndexError) as error:
         raise MalformedError(f"an answer to API {api} version {version} cannot be read: {error!r}") from error
+
+
+def answered(api: int, correlation: int, message: Any) -> bytes:
+    """Return an answer's frame without its size, as a broker sends it."""
+    out = BytesIO()
+    _writer(type(message))(out, message)  # type: ignore[arg-type]
+    tags = _NO_TAGS if _has_tags(api, message) else b""
+    return correlation.to_bytes(_ID_BYTES, signed=True) + tags + out.getvalue()
+
+
+def request_of(frame: bytes) -> Any:
+    """Return a request, as a broker reads it; its frame is without the size."""
+    api, version, _, length = _UNSIZED.unpack_from(frame)
+    read, has_tags = _request_reader(api, version)
+    return read(frame, _UNSIZED.size + max(0, length) + (len(_NO_TAGS) if has_tags else 0))[0]

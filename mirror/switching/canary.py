@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 
-from mirror.config.clients import confluent_options
 from mirror.errors import MirrorError
 from mirror.kafka.clients import quiet_logger
+from mirror.kafka.login_relay import librdkafka_options
 from mirror.lag.text import counted
 
 PARTITIONS = 2
@@ -123,7 +123,7 @@ class Canary:
             else:
                 acked.append((message.value() or b"").decode())
 
-        producer = Producer({**confluent_options(options), "enable.idempotence": True}, logger=quiet_logger())
+        producer = Producer({**librdkafka_options(options), "enable.idempotence": True}, logger=quiet_logger())
         while not stop.wait(1 / self._rate) and not refused:
             value = f"{self._run_id}/{self._written}"
             partition = self._written % PARTITIONS
@@ -142,7 +142,7 @@ class Canary:
             "session.timeout.ms": SESSION_MS,
             "topic.metadata.refresh.interval.ms": 1000,
         }
-        consumer = Consumer({**confluent_options(options), **own}, logger=quiet_logger())
+        consumer = Consumer({**librdkafka_options(options), **own}, logger=quiet_logger())
         consumer.subscribe(list(topics))
         try:
             while not stop.is_set():

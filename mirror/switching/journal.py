@@ -16,12 +16,13 @@ from typing import NamedTuple, Self
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from mirror.config.clients import client_options, confluent_options
+from mirror.config.clients import client_options
 from mirror.config.settings import Flow
 from mirror.errors import MirrorError
 from mirror.kafka.admin import Admin
 from mirror.kafka.clients import quiet_logger
 from mirror.kafka.internal_topics import answered, read_topic
+from mirror.kafka.login_relay import librdkafka_options
 from mirror.lag.cluster_offsets import log_ends
 from mirror.model.canary import PREFIX
 from mirror.switching.moved_groups import Moved
@@ -155,7 +156,7 @@ class Journal:
         """Become the one that writes."""
         self._create()
         options = {
-            **confluent_options(self._flow.producer),
+            **librdkafka_options(self._flow.producer),
             "transactional.id": self._book.writer.format(flow=self._flow.name),
             "transaction.timeout.ms": 30_000,
         }

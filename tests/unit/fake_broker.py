@@ -7,25 +7,15 @@ import struct
 import threading
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from io import BytesIO
 from typing import Any, Self
 
-from kio.index import load_payload_module
 from kio.schema.errors import ErrorCode
-from kio.schema.response_header.v0.header import ResponseHeader as PlainHeader
-from kio.schema.response_header.v1.header import ResponseHeader
-from kio.serial import entity_reader, entity_writer
-from kio.static.constants import EntityType
 
-from mirror.kafka.messages import make
+from mirror.kafka.messages import answered, make, request_of
+from mirror.kafka.messages import answers as answer_kinds
 
 API_VERSIONS, METADATA, COORDINATOR = 18, 3, 10
 Handler = Callable[[Any, int], Any]  # (request, version) -> its answer, or bytes, or None for silence
-
-
-def answer_kinds(api: int, version: int) -> Any:
-    """Return kio's module of a version's answer."""
-    return load_payload_module(api, version, EntityType.response)
 
 
 class FakeBroker:
@@ -81,11 +71,8 @@ class FakeBroker:
             writer.transport.abort()
 
     async def _answered(self, frame: bytes) -> bytes | None:
-        api, version, correlation, length = struct.unpack_from(">hhih", frame)
-        module = load_payload_module(api, version, EntityType.request)
-        kind = next(k for k in vars(module).values() if getattr(k, "__type__", None) is EntityType.request)
-        begin = 10 + max(0, length) + (1 if kind.__flexible__ else 0)
-        request, _ = entity_reader(kind)(frame, begin)
+        api, version, correlation = struct.unpack_from(">hhi", frame)
+        request = request_of(frame)
         self.asked.append((api, version, request))
         if self.held is not None and api != API_VERSIONS:
             await self.held.wait()
@@ -99,13 +86,7 @@ class FakeBroker:
             answer = await answer
         if answer is None or isinstance(answer, bytes):
             return answer
-        out = BytesIO()
-        if answer.__flexible__ and api != API_VERSIONS:
-            entity_writer(ResponseHeader)(out, ResponseHeader(correlation_id=correlation))
-        else:
-            entity_writer(PlainHeader)(out, PlainHeader(correlation_id=correlation))
-        entity_writer(type(answer))(out, answer)
-        return out.getvalue()
+        return answered(api, correlation, answer)
 
     def _versions(self, _: Any, version: int) -> Any:
         module = answer_kinds(API_VERSIONS, version)

@@ -124,10 +124,15 @@ def test_jaas_quoting(options, password):
 @pytest.mark.parametrize(
     ("java", "key", "named"),
     [
-        (sasl("GSSAPI"), "sasl.mechanism", '"GSSAPI" is not supported'),
-        (BOOTSTRAP | {"security.protocol": "SASL_SSL"}, "sasl.mechanism", '"GSSAPI" is not supported'),
+        (sasl("NTLM"), "sasl.mechanism", '"NTLM" is not supported'),
+        (sasl("GSSAPI"), "sasl.jaas.config", "does not fit sasl.mechanism GSSAPI"),
+        (BOOTSTRAP | {"security.protocol": "SASL_SSL"}, "sasl.mechanism", "is not set"),
         (sasl("OAUTHBEARER"), "sasl.jaas.config", "does not fit sasl.mechanism OAUTHBEARER"),
-        (sasl(module="com.sun.security.auth.module.Krb5LoginModule"), "sasl.jaas.config", "Krb5LoginModule"),
+        (
+            sasl(module="com.ibm.security.auth.module.Krb5LoginModule"),
+            "sasl.jaas.config",
+            "ibm.security.auth.module.Krb5",
+        ),
         (sasl(module="hunter2"), "sasl.jaas.config", "names no login module"),
         (sasl(module=SCRAM), "sasl.jaas.config", "does not fit sasl.mechanism PLAIN"),
         (sasl(options='username="a"'), "sasl.jaas.config", "has no password"),

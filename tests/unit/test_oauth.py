@@ -43,7 +43,7 @@ def endpoint():
 
 
 def given(endpoint, secret="hunter2", scope="", extensions=None):
-    return oauth.Tokens(endpoint.url, "me", secret, scope, extensions or {})
+    return oauth.Tokens(oauth.Endpoint(endpoint.url, "me", secret, scope).asked, extensions)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,279 @@
+"""Log in for librdkafka, whose packages for Python lack GSSAPI: a relay on this host between it and the brokers.
+
+librdkafka connects to the loopback interface with a password that this process alone knows. The relay connects to the broker,
+over TLS if need be, logs in with a ticket, and passes on what both say. Only answers that name brokers are changed: they name
+the relay's own listeners.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import os
+import secrets
+import struct
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from functools import cache
+from typing import Any
+
+from mirror.config.clients import ClientOptions, Relayed, client_options, confluent_options
+from mirror.kafka import messages
+from mirror.kafka.connection import CONNECT_S, MOST_FRAME_BYTES, Connection, connected
+from mirror.kafka.errors import ErrorCode, KafkaError
+from mirror.kafka.messages import answered, answers, decoded, make, request_of
+
+HERE, NAME = "127.0.0.1", "relay"
+WITHIN_S = 3_600.0  # librdkafka has time limits of its own, and ends its connection
+UNDER_WAY = 64  # requests of a connection
+_HEAD = struct.Struct(">hhi")  # API key, version, correlation id
+_SIZE = struct.Struct(">i")
+_NAMES_BROKERS = {_METADATA := 3, _COORDINATOR := 10, _CLUSTER := 60}
+_HANDSHAKE, _AUTHENTICATE = 17, 36
+# The highest versions that are let through: what kio reads of the answers with addresses, and of Produce and Fetch what does
+# not name a new leader's address (KIP-951).
+_HIGHEST = {0: 9, 1: 15, _METADATA: 13, _COORDINATOR: 6, _CLUSTER: 2, _HANDSHAKE: 1, _AUTHENTICATE: 2}
+_VERSIONS_HIGHEST = 3
+
+log = logging.getLogger(__name__)
+
+
+class _NotAllowed(Exception):
+    """What came is not from this process's librdkafka."""
+
+
+def librdkafka_options(java: Mapping[str, str]) -> dict[str, Any]:
+    """Return the configuration for confluent_kafka's clients; with GSSAPI, they go through a relay, which starts here.
+
+    Raises:
+        ClientError: A property cannot be honoured.
+    """
+    options = client_options(java)
+    if options.login is None or options.login.kerberos is None:
+        return confluent_options(java)
+    return confluent_options(java, relayed=_relay(tuple(sorted(java.items())), os.getpid()).relayed)
+
+
+@cache
+def _relay(java: tuple[tuple[str, str], ...], pid: int) -> LoginRelay:
+    """Return the relay of a cluster: one for all clients of this process. A fork has none of its threads."""
+    return LoginRelay(client_options(dict(java)))
+
+
+class LoginRelay:
+    """A relay to one cluster, on a daemon thread of its own, for as long as the process lives.
+
+    Attributes:
+        relayed: Where librdkafka connects to, and as whom.
+    """
+
+    def __init__(self, options: ClientOptions) -> None:
+        """Listen."""
+        self._options = options
+        self._secret = secrets.token_urlsafe(32)
+        self._ports: dict[tuple[str, int], int] = {}  # by the broker's address
+        self._opening = asyncio.Lock()
+        loop = asyncio.new_event_loop()
+        threading.Thread(target=loop.run_forever, name="login-relay", daemon=True).start()
+        bootstrap = asyncio.run_coroutine_threadsafe(self._listen(), loop).result()
+        self.relayed = Relayed(bootstrap, NAME, self._secret)
+
+    async def _listen(self) -> tuple[str, ...]:
+        found = []
+        for address in self._options.bootstrap:
+            host, _, port = address.rpartition(":")
+            found.append(f"{HERE}:{await self._port_of(host.strip('[]'), int(port))}")
+        return tuple(found)
+
+    async def _port_of(self, host: str, port: int) -> int:
+        """Return where to reach a broker, listening there from now on."""
+        async with self._opening:
+            if (host, port) not in self._ports:
+                server = await asyncio.start_server(lambda r, w: self._serve(host, port, r, w), HERE, 0)
+                self._ports[host, port] = server.sockets[0].getsockname()[1]
+            return self._ports[host, port]
+
+    async def _serve(self, host: str, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection of librdkafka's, up to the end of either side."""
+        passage = _Passage(_Broker(host, port, self._options), reader, writer, self._secret, self._renamed)
+        try:
+            await passage.run()
+        except* (KafkaError, OSError, EOFError, _NotAllowed) as errors:
+            log.debug("a connection to %s:%d ends: %s", host, port, errors.exceptions)
+        finally:
+            passage.close()
+
+    async def _renamed(self, message: Any) -> Any:
+        """Return an answer that names this relay's listeners for the brokers."""
+        if hasattr(message, "brokers"):
+            return replace(message, brokers=tuple([await self._moved(one) for one in message.brokers]))
+        if hasattr(message, "coordinators"):
+            return replace(message, coordinators=tuple([await self._moved(one) for one in message.coordinators]))
+        return await self._moved(message)
+
+    async def _moved(self, broker: Any) -> Any:
+        if not broker.host or broker.port <= 0:  # of an error
+            return broker
+        return replace(broker, host=HERE, port=await self._port_of(broker.host, broker.port))
+
+
+class _Broker:
+    """The connection to a broker; another one takes over before its login runs out."""
+
+    def __init__(self, host: str, port: int, options: ClientOptions) -> None:
+        self._host, self._port = host, port
+        self._options = options
+        self._connection: Connection | None = None
+        self._before: list[Connection] = []  # whose login has run out; answers may yet come
+
+    async def open(self) -> Connection:
+        """Return a connection that is not logged in."""
+        self._connection = await self._connected(replace(self._options, login=None))
+        return self._connection
+
+    async def log_in(self) -> None:
+        """Log in; raises KafkaError."""
+        assert self._connection is not None
+        assert self._options.login is not None
+        await self._connection.log_in(self._options.login, min(CONNECT_S, self._options.request_timeout_s))
+
+    async def passed_on(self, frame: bytes) -> asyncio.Future[memoryview]:
+        """Send a request; raises KafkaError."""
+        assert self._connection is not None
+        if self._connection.failure is None and not self._connection.is_usable:
+            self._before.append(self._connection)
+            self._connection = await self._connected(self._options)
+            for one in (one for one in tuple(self._before) if one.is_idle):
+                one.close()
+                self._before.remove(one)
+        return self._connection.passed_on(frame, WITHIN_S)
+
+    async def _connected(self, options: ClientOptions) -> Connection:
+        return await connected(self._host, self._port, options, is_abortive=False, on_throttle=lambda _: None)
+
+    def close(self) -> None:
+        """End all connections."""
+        for one in (*self._before, self._connection):
+            if one is not None:
+                one.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Passed:
+    """A request that was passed on."""
+
+    api: int
+    version: int
+    correlation: int
+    answer: asyncio.Future[memoryview] = field(repr=False)
+
+
+class _Passage:
+    """One connection of librdkafka's, and that to the broker."""
+
+    def __init__(
+        self,
+        broker: _Broker,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        secret: str,
+        renamed: Callable[[Any], Awaitable[Any]],
+    ) -> None:
+        """Take both ends, the password that librdkafka has to know, and what renames the brokers of an answer."""
+        self._broker = broker
+        self._reader = reader
+        self._writer = writer
+        self._expected = f"\0{NAME}\0{secret}".encode()
+        self._renamed = renamed
+        self._under_way: asyncio.Queue[_Passed] = asyncio.Queue(UNDER_WAY)
+
+    async def run(self) -> None:
+        """Let librdkafka in, and pass on what both sides say, until one ends; raises what ended it."""
+        await self._admit(await self._broker.open())
+        async with asyncio.TaskGroup() as both:
+            both.create_task(self._pass_on())
+            both.create_task(self._answer())
+
+    def close(self) -> None:
+        """End both sides."""
+        self._broker.close()
+        self._writer.transport.abort()
+
+    async def _admit(self, broker: Connection) -> None:
+        """Answer librdkafka's first requests, up to its login, with which we log in too.
+
+        Raises:
+            _NotAllowed: It is not librdkafka of this process.
+            KafkaError: The broker refuses the login.
+        """
+        api = messages.API_VERSIONS
+        while api != _AUTHENTICATE:
+            api, version, correlation, frame = await self._request()
+            failure: KafkaError | None = None
+            if api == messages.API_VERSIONS:
+                answer = _versions(broker, version)
+            elif api == _HANDSHAKE:
+                answer = answers(api, version).SaslHandshakeResponse(error_code=ErrorCode.none, mechanisms=("PLAIN",))
+            elif api == _AUTHENTICATE and hmac.compare_digest(request_of(frame).auth_bytes, self._expected):
+                try:
+                    await self._broker.log_in()
+                except KafkaError as error:
+                    failure = error
+                answer = _authenticated(version, failure)
+            else:
+                raise _NotAllowed
+            await self._send(answered(api, correlation, answer))
+            if failure is not None:
+                raise failure
+
+    async def _pass_on(self) -> None:
+        while True:
+            api, version, correlation, frame = await self._request()
+            await self._under_way.put(_Passed(api, version, correlation, await self._broker.passed_on(frame)))
+
+    async def _answer(self) -> None:
+        while True:
+            passed = await self._under_way.get()
+            answer: bytes | memoryview = await passed.answer
+            if passed.api in _NAMES_BROKERS:
+                message = await self._renamed(decoded(passed.api, passed.version, answer))
+                answer = answered(passed.api, passed.correlation, message)
+            await self._send(answer)
+
+    async def _request(self) -> tuple[int, int, int, bytes]:
+        """Return a request's API key, version and correlation id, and all of it but its size."""
+        (size,) = _SIZE.unpack(await self._reader.readexactly(_SIZE.size))
+        if not _HEAD.size <= size <= MOST_FRAME_BYTES:
+            raise _NotAllowed
+        frame = await self._reader.readexactly(size)
+        return *_HEAD.unpack_from(frame), frame
+
+    async def _send(self, frame: bytes | memoryview) -> None:
+        self._writer.writelines((_SIZE.pack(len(frame)), frame))
+        await self._writer.drain()
+
+
+def _versions(broker: Connection, version: int) -> Any:
+    is_known = version <= _VERSIONS_HIGHEST
+    module = answers(messages.API_VERSIONS, version if is_known else 0)
+    keys = tuple(
+        make(module.ApiVersion, api_key=key, min_version=low, max_version=min(high, _HIGHEST.get(key, high)))
+        for key, (low, high) in broker.spoken.items()
+    )
+    code = ErrorCode.none if is_known else ErrorCode.unsupported_version
+    return make(module.ApiVersionsResponse, error_code=code, api_keys=keys, throttle_time=timedelta(0))
+
+
+def _authenticated(version: int, failure: KafkaError | None) -> Any:
+    code = ErrorCode.none if failure is None else ErrorCode.sasl_authentication_failed
+    module = answers(_AUTHENTICATE, version)
+    return make(
+        module.SaslAuthenticateResponse,
+        error_code=code,
+        error_message=None if failure is None else str(failure),
+        auth_bytes=b"",
+        session_lifetime=timedelta(0),
+    )
