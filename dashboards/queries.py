@@ -366,7 +366,7 @@ def paused(where: str = TOPIC) -> str:
 
 def phase_p99() -> str:
     """Spark's phases around the window, 99th percentile."""
-    where = f'{{{PROCESS},phase!~"addBatch|triggerExecution"}}[10m]'
+    where = f'{{{PROCESS},phase!~"addBatch|latestOffset|triggerExecution"}}[10m]'
     return quantile(0.99, metric("batch_duration_seconds"), "phase", where)
 
 

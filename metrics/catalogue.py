@@ -565,7 +565,8 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         kind="histogram",
         labels=("query", "phase"),
         unit="seconds",
-        help="Spark's micro-batches by phase. addBatch is the window itself; the others are what Spark adds to it.",
+        help="Spark's micro-batches by phase. addBatch is the window itself, latestOffset the wait until it is to be planned; "
+        "the others are what Spark adds.",
         example="histogram_quantile(0.99, sum by (phase, le) (rate(kafka_mirror_batch_duration_seconds_bucket[10m])))",
         bounds=PHASE_SECONDS,
     ),

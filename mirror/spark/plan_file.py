@@ -38,3 +38,19 @@ def read_plan(path: Path) -> Plan:
     if not isinstance(plan, Plan):
         raise TypeError(f"{path} is no plan but {json.dumps(str(type(plan)))}")
     return plan
+
+
+class PlanFile:
+    """The plan file as somebody sees it who looks often: it is read again only when it was replaced."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read: tuple[tuple[int, int], Plan] | None = None
+
+    def current(self) -> Plan:
+        """Return the plan of now."""
+        found = self._path.stat()
+        version = found.st_ino, found.st_mtime_ns
+        if self._read is None or self._read[0] != version:
+            self._read = version, read_plan(self._path)
+        return self._read[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,9 +14,11 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from metrics.reports import WindowReport, schema_of
 from mirror.model.flow_plan import FlowPlan, Window, next_window
 from mirror.runtime.logs import hang_up_quietly
-from mirror.spark.plan_file import read_plan
+from mirror.spark.plan_file import PlanFile
 
 NAME = "kafka-replication"
+AHEAD_S = 1.0  # before its begin a window is planned: what Spark takes for a micro-batch, and a task to get ready
+LOOKS_S = 0.2  # how often whoever waits for that looks whether the appliance stops
 
 
 class SlotPartition(InputPartition):
@@ -48,7 +51,7 @@ class LaneReader(DataSourceStreamReader):
     """Plans the windows of one lane. Offsets are `{"window": next window}`."""
 
     def __init__(self, options: dict[str, str]) -> None:
-        self._plan = Path(options["plan"])
+        self._plan = PlanFile(Path(options["plan"]))
         self._lanes = int(options["lanes"])
         self._slots = int(options["slots"])
         self._window_ms = int(options["window_ms"])
@@ -62,18 +65,28 @@ class LaneReader(DataSourceStreamReader):
         return {"window": self._first}
 
     def latestOffset(self, start: dict[str, int], limit: object) -> dict[str, int]:  # noqa: N802
-        """Return the offset behind the lane's next window; `start` again while the appliance is stopping."""
-        if read_plan(self._plan).is_stopping:
-            return start
+        """Return the offset behind the lane's next window when that is due; `start` again while the appliance is stopping."""
         window = next_window(start["window"], time.time() * 1000, window_ms=self._window_ms, lanes=self._lanes)
-        return {"window": window + self._lanes}
+        return {"window": window + self._lanes} if self._is_due(window) else start
+
+    def _is_due(self, window: int) -> bool:
+        """Wait until a window is to be planned, so that it has what the plan has then; False when the appliance stops."""
+        due_s, parent = window * self._window_ms / 1000 - AHEAD_S, os.getppid()
+        while not self._plan.current().is_stopping:
+            wait_s = due_s - time.time()
+            if wait_s <= 0:
+                return True
+            if os.getppid() != parent:
+                return False  # the JVM is gone, and nobody waits for an answer
+            time.sleep(min(wait_s, LOOKS_S))
+        return False
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[SlotPartition]:
         """Return one task per slot that has topic-partitions."""
         if start == end:
             return []
         number = end["window"] - self._lanes
-        plan = read_plan(self._plan)
+        plan = self._plan.current()
         tasks = []
         shares = [flow.shares(self._slots) for flow in plan.flows]
         for slot in range(self._slots):

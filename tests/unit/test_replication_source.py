@@ -1,0 +1,79 @@
+"""When a lane's window is planned: a moment before it begins, from the plan of then."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from mirror.model.flow_plan import Assigned, FlowPlan, window_at
+from mirror.spark.plan_file import Plan, write_plan
+from mirror.spark.replication_source import AHEAD_S, LaneReader
+
+WINDOW_MS = 2000
+BETWEEN = threading.Event().wait
+
+
+def plan_of(*topics: str) -> FlowPlan:
+    assigned = tuple(Assigned(topic, f"a.{topic}", 0, topic) for topic in topics)
+    return FlowPlan(source="a", target="b", tasks_max=1, consumer={}, producer={}, partitions=assigned)
+
+
+@pytest.fixture
+def plan(tmp_path):
+    path = tmp_path / "plan"
+    write_plan(path, Plan((plan_of("first"),)))
+    return path
+
+
+def reader(plan) -> LaneReader:
+    options = {"plan": str(plan), "lanes": "2", "slots": "1", "window_ms": str(WINDOW_MS), "first": "0", "run_id": "1"}
+    return LaneReader({**options, "gone": ""})
+
+
+def coming() -> int:
+    """The window after the running one, waited for where that is about to end."""
+    while (time.time() * 1000) % WINDOW_MS > WINDOW_MS / 4:
+        BETWEEN(0.02)
+    return window_at(time.time() * 1000, WINDOW_MS) + 1
+
+
+def topics(lane: LaneReader, start: dict[str, int], end: dict[str, int]) -> list[str]:
+    return [
+        assigned.topic for task in lane.partitions(start, end) for flow in task.flows for assigned in flow.partitions
+    ]
+
+
+def test_a_topic_that_is_found_while_the_window_before_runs_is_in_the_next_one(plan):
+    lane, window = reader(plan), coming()
+    threading.Timer(0.3, write_plan, (plan, Plan((plan_of("first", "second"),)))).start()
+    start = {"window": window}
+    end = lane.latestOffset(start, None)
+    assert end == {"window": window + 2}
+    assert time.time() * 1000 >= window * WINDOW_MS - AHEAD_S * 1000
+    assert topics(lane, start, end) == ["first", "second"]
+
+
+def test_a_window_that_runs_already_is_planned_at_once(plan):
+    lane, running = reader(plan), coming() - 1
+    start = {"window": running}
+    assert lane.latestOffset(start, None) == {"window": running + 2}
+    assert topics(lane, start, {"window": running + 2}) == ["first"]
+
+
+def test_who_waits_for_a_window_hears_that_the_appliance_stops(plan):
+    lane, window = reader(plan), coming()
+    threading.Timer(0.2, write_plan, (plan, Plan((), is_stopping=True))).start()
+    start = {"window": window}
+    assert lane.latestOffset(start, None) == start
+    assert lane.partitions(start, start) == []
+    assert time.time() * 1000 < window * WINDOW_MS
+
+
+def test_who_waits_for_a_window_ends_with_the_process_that_asked(plan, monkeypatch):
+    lane, window = reader(plan), coming()
+    parents = iter([7, 7, 1])
+    monkeypatch.setattr("mirror.spark.replication_source.os.getppid", lambda: next(parents))
+    start = {"window": window}
+    assert lane.latestOffset(start, None) == start
