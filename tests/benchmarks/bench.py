@@ -22,11 +22,13 @@ from mirror.embedded.broker import LARGE_HEAP, Broker, free_port
 from mirror.embedded.latency import LatencyProbe, percentiles
 from mirror.kafka.admin import Admin
 from tests.benchmarks import peers, switching
+from tests.benchmarks.limit import limit
 from tests.benchmarks.options import SWITCH, bench_parser
 from tests.benchmarks.processes import Meter
 from tests.integration.records import create
 
 SIDES = ("ours", "mm2")
+LIMIT = "limit"  # beside case 1: bare clients, and no mirror
 ALONE = "alone"  # beside case 8: a producer that writes straight to the target, and no mirror
 START_WITHIN_S = 120.0
 FINISH_WITHIN_S = 300.0
@@ -51,6 +53,7 @@ class Case:
     is_exactly_once: bool = False
     is_idle: bool = False
     linger_ms: int = 0  # of MirrorMaker's producer; ours has none
+    limit: float = 0.0  # least share of what the brokers take from bare clients; 0: that is not measured
     targets: dict[str, float] = field(default_factory=dict)  # ratio ours / MirrorMaker 2
 
 
@@ -63,6 +66,7 @@ CASES = (
         size=200,
         partitions=8,
         producer={**_BIG, "compression.type": "lz4"},
+        limit=0.85,
         targets={"CPU s/M": 1 / 10},
     ),
     Case(
@@ -267,6 +271,12 @@ class Bench:
         if producer.flush(120):
             raise RuntimeError(f"the records of case {case.number} could not be produced")
 
+    def one(self, side: str, case: Case, topic: str, servers: str) -> dict[str, float]:
+        """One run of a side, or of what is measured beside both; return its figures by name and unit."""
+        if side == ALONE:
+            return self.alone(case)
+        return self.limit(case, topic) if side == LIMIT else self.run(side, case, topic, servers)
+
     def run(self, side: str, case: Case, topic: str, servers: str, *, extra: str = "") -> dict[str, float]:
         """One run of one side, with `extra` lines in its file; return its figures by name and unit."""
         self._runs += 1
@@ -303,6 +313,23 @@ class Bench:
             return self._live(case, topic, Meter(process.pid), time.sleep)
         finally:
             peers.stop(process)
+
+    def limit(self, case: Case, topic: str) -> dict[str, float]:
+        """One run of bare clients, without any mirror; return how fast the brokers were."""
+        self._runs += 1
+        remote = f"r{self._runs}limit"
+        create(self.target, remote, case.partitions)
+        before = Meter(os.getpid(), beside=(self.source.pid, self.target.pid))
+        began = before.beside_s()
+        rate = limit(
+            self.source.bootstrap,
+            self.target.bootstrap,
+            topic,
+            remote,
+            partitions=case.partitions,
+            records=case.records,
+        )
+        return {"records/s": rate, "brokers' CPU s/M": (before.beside_s() - began) / case.records * 1e6}
 
     def _arrived(self, admin: Admin, topic: str, case: Case) -> int:
         """Log ends together; under exactly once they count the markers of transactions too."""
@@ -452,6 +479,14 @@ def table(case: Case, runs: dict[str, list[dict[str, float]]]) -> str:
         lines.append(
             f"| {figure} | {ours:,.1f} | {mm2:,.1f} | {ours / mm2:.2f} | {f'{sign} {goal:.2f}' if goal else ''} |"
         )
+    if runs.get(LIMIT):
+        most = statistics.median(run["records/s"] for run in runs[LIMIT])
+        share = statistics.median(run["records/s"] for run in runs["ours"]) / most
+        lines += [
+            "",
+            f"The brokers alone, with bare clients that append and fetch: {most:,.0f} records/s; ours is {share:.2f} of that, "
+            f"to reach >= {case.limit:.2f}.",
+        ]
     if runs.get(ALONE):
         least = {figure: min(run[figure] for run in runs[ALONE]) for figure in runs[ALONE][0]}
         shown = ", ".join(f"{figure} {value:,.1f}" for figure, value in least.items() if figure.endswith(" ms"))
@@ -497,10 +532,11 @@ def beside_mirrormaker(wanted: Collection[int], rounds: int) -> list[str]:
             servers = bench.far(case.delay_ms) if case.delay_ms else bench.source.bootstrap
             # Alone first: brokers that were just started are slow for minutes.
             sides = (ALONE, *SIDES) if case.is_exactly_once and case.rate else SIDES
+            sides = (*sides, LIMIT) if case.limit else sides
             runs: dict[str, list[dict[str, float]]] = {side: [] for side in sides}
             for turn in range(rounds):
                 for side in sides if turn % 2 == 0 else sides[::-1]:
-                    figures = bench.alone(case) if side == ALONE else bench.run(side, case, topic, servers)
+                    figures = bench.one(side, case, topic, servers)
                     runs[side].append(figures)
                     shown = ", ".join(f"{name} {value:,.1f}" for name, value in figures.items())
                     print(f"  round {turn + 1} {side}: {shown}", file=sys.stderr, flush=True)
