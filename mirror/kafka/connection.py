@@ -130,7 +130,7 @@ class Connection(asyncio.BufferedProtocol):
         """
         if self.failure is not None or self._transport is None:
             raise NotConnectedError(f"connection to {self._name} closed")
-        self._correlation = int.from_bytes(frame[_SIZE.size : 2 * _SIZE.size])
+        (self._correlation,) = _SIZE.unpack_from(frame, _SIZE.size)  # behind API key and version
         return self._sent([_SIZE.pack(len(frame)) + frame], None, 0, within_s)
 
     def _sent(self, pieces: list[Bytes], api: int | None, version: int, within_s: float) -> asyncio.Future[Any]:

@@ -28,7 +28,9 @@ from mirror.kafka.messages import answered, answers, decoded, make, request_of
 
 HERE, NAME = "127.0.0.1", "relay"
 WITHIN_S = 3_600.0  # librdkafka has time limits of its own, and ends its connection
+ADMITTED_WITHIN_S = 3 * CONNECT_S  # librdkafka gives up at 30 s, too
 UNDER_WAY = 64  # requests of a connection
+FIRST_BYTES = 1 << 16  # of a request of whom we do not know yet
 _HEAD = struct.Struct(">hhi")  # API key, version, correlation id
 _SIZE = struct.Struct(">i")
 _NAMES_BROKERS = {_METADATA := 3, _COORDINATOR := 10, _CLUSTER := 60}
@@ -188,11 +190,14 @@ class _Passage:
         self._writer = writer
         self._expected = f"\0{NAME}\0{secret}".encode()
         self._renamed = renamed
+        self._most_bytes = FIRST_BYTES
         self._under_way: asyncio.Queue[_Passed] = asyncio.Queue(UNDER_WAY)
 
     async def run(self) -> None:
         """Let librdkafka in, and pass on what both sides say, until one ends; raises what ended it."""
-        await self._admit(await self._broker.open())
+        async with asyncio.timeout(ADMITTED_WITHIN_S):
+            await self._admit(await self._broker.open())
+        self._most_bytes = MOST_FRAME_BYTES
         async with asyncio.TaskGroup() as both:
             both.create_task(self._pass_on())
             both.create_task(self._answer())
@@ -215,9 +220,9 @@ class _Passage:
             failure: KafkaError | None = None
             if api == messages.API_VERSIONS:
                 answer = _versions(broker, version)
-            elif api == _HANDSHAKE:
+            elif api == _HANDSHAKE and version <= _HIGHEST[api]:
                 answer = answers(api, version).SaslHandshakeResponse(error_code=ErrorCode.none, mechanisms=("PLAIN",))
-            elif api == _AUTHENTICATE and hmac.compare_digest(request_of(frame).auth_bytes, self._expected):
+            elif api == _AUTHENTICATE and version <= _HIGHEST[api] and self._knows_us(frame):
                 try:
                     await self._broker.log_in()
                 except KafkaError as error:
@@ -228,6 +233,9 @@ class _Passage:
             await self._send(answered(api, correlation, answer))
             if failure is not None:
                 raise failure
+
+    def _knows_us(self, frame: bytes) -> bool:
+        return hmac.compare_digest(request_of(frame).auth_bytes, self._expected)
 
     async def _pass_on(self) -> None:
         while True:
@@ -246,7 +254,7 @@ class _Passage:
     async def _request(self) -> tuple[int, int, int, bytes]:
         """Return a request's API key, version and correlation id, and all of it but its size."""
         (size,) = _SIZE.unpack(await self._reader.readexactly(_SIZE.size))
-        if not _HEAD.size <= size <= MOST_FRAME_BYTES:
+        if not _HEAD.size <= size <= self._most_bytes:
             raise _NotAllowed
         frame = await self._reader.readexactly(size)
         return *_HEAD.unpack_from(frame), frame

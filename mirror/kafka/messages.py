@@ -177,7 +177,14 @@ def answered(api: int, correlation: int, message: Any) -> bytes:
 
 
 def request_of(frame: bytes) -> Any:
-    """Return a request, as a broker reads it; its frame is without the size."""
+    """Return a request, as a broker reads it; its frame is without the size.
+
+    Raises:
+        MalformedError: it is none.
+    """
     api, version, _, length = _UNSIZED.unpack_from(frame)
     read, has_tags = _request_reader(api, version)
-    return read(frame, _UNSIZED.size + max(0, length) + (len(_NO_TAGS) if has_tags else 0))[0]
+    try:
+        return read(frame, _UNSIZED.size + max(0, length) + (len(_NO_TAGS) if has_tags else 0))[0]
+    except (SerialError, ValueError, IndexError) as error:
+        raise MalformedError(f"a request of API {api} version {version} cannot be read: {error!r}") from error

@@ -53,6 +53,7 @@ mirror.drill.enabled = true
 FAMILY = "kafka_mirror_drill_"
 
 
+@pytest.mark.long
 def test_drills_measure_touch_nobodys_data_and_follow_one_that_was_killed(tmp_path):
     with pair(tmp_path, ["orders"], extra=EXTRA) as clusters:
         before = {broker.name: acls(broker) for broker in (clusters.primary, clusters.backup)}

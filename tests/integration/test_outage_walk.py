@@ -32,6 +32,7 @@ from tests.integration.records import await_replicated, create, rows, write
 from tests.waiting import eventually
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.kafka,
     pytest.mark.spark,
     pytest.mark.skipif(shutil.which("prometheus") is None, reason="prometheus (Debian: prometheus) is not installed"),

@@ -164,6 +164,7 @@ def test_a_process_that_wakes_up_when_another_has_copied_everything_sets_no_posi
     equal(primary, backup, topic)
 
 
+@pytest.mark.long
 def test_a_rolling_restart_that_deals_topic_partitions_out_anew_waits_for_the_last_of_the_old_kind(
     processes, primary, backup, topic
 ):
@@ -188,6 +189,7 @@ def test_a_rolling_restart_that_deals_topic_partitions_out_anew_waits_for_the_la
     assert "waits for processes that run it with mirror.slots=2, tasks.max=4" in first.log.read_text()
 
 
+@pytest.mark.long
 def test_exactly_once_is_turned_on_and_off_by_rolling_restarts_under_load(processes, primary, backup, topic):
     """As Kafka's documentation has it: `preparing` everywhere, then `enabled`. Meanwhile the processes' settings race."""
     support = "backup.exactly.once.source.support = "

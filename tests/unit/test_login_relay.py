@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import struct
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 
 from mirror.config.clients import ClientOptions, Relayed, confluent_options
 from mirror.config.sasl import Login
+from mirror.kafka import login_relay
 from mirror.kafka.client import Client, Coordinates
 from mirror.kafka.errors import ErrorCode, NotConnectedError
 from mirror.kafka.login_relay import LoginRelay
@@ -72,6 +75,29 @@ def test_who_does_not_know_the_password_of_this_process_reaches_no_broker(passwo
         assert {api for api, _, _ in server.asked} <= {18}
 
     played(scene)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        struct.pack(">ihhi", 8, 3, 0, 1),  # a question before any login
+        struct.pack(">ihhih", 10, 36, 0, 1, -1),  # a login that ends too early
+        struct.pack(">ihhih", 10, 17, 9, 1, -1),  # in a version that nobody has
+        struct.pack(">ihhi", login_relay.FIRST_BYTES + 1, 36, 0, 1),
+        b"GET / HTTP/1.1\r\n\r\n",
+    ],
+)
+def test_what_is_no_login_ends_its_connection_without_a_word(sent, caplog):
+    async def scene(server: FakeBroker, relayed: Relayed) -> None:
+        reader, writer = await asyncio.open_connection(*relayed.bootstrap[0].split(":"))
+        writer.write(sent)
+        with contextlib.suppress(ConnectionResetError):
+            assert await reader.read() == b""
+        writer.close()
+        assert {api for api, _, _ in server.asked} <= {18}
+
+    played(scene)
+    assert caplog.text == ""
 
 
 def test_a_refused_login_is_told_with_the_brokers_reason_and_never_the_password():
