@@ -98,10 +98,7 @@ class Many:
     def _await_records(self, remote: str, records: int) -> None:
         admin = Admin("target", {"bootstrap.servers": self.target.bootstrap})
         deadline = time.monotonic() + WITHIN_S
-        while (
-            remote not in admin.topics()
-            or admin.end_offsets([(remote, 0)], read_committed=False).get((remote, 0), 0) < records
-        ):
+        while remote not in admin.topics() or self._end(admin, remote) < records:
             if time.monotonic() > deadline:
                 raise RuntimeError(f"{remote} has not {records} records after {WITHIN_S:.0f} s")
             time.sleep(0.1)
