@@ -6,7 +6,6 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from typing import Any
 
 from mirror.config.oauth import NoToken, Token, Tokens, lasting
 
@@ -40,13 +39,12 @@ def tokens(region: str, profile: str, role: str, session: str) -> Tokens:
     """
     from aws_msk_iam_sasl_signer import MSKAuthTokenProvider as Signer
 
+    sign = partial(Signer.generate_auth_token, region)
     if role:
-        return Tokens(
-            partial(_signed, partial(Signer.generate_auth_token_from_role_arn, region, role, session or SESSION))
-        )
-    if profile:
-        return Tokens(partial(_signed, partial(Signer.generate_auth_token_from_profile, region, profile)))
-    return Tokens(partial(_signed, partial(Signer.generate_auth_token, region)))
+        sign = partial(Signer.generate_auth_token_from_role_arn, region, role, session or SESSION)
+    elif profile:
+        sign = partial(Signer.generate_auth_token_from_profile, region, profile)
+    return Tokens(partial(_signed, sign))
 
 
 def _signed(sign: Callable[[], tuple[str, int]]) -> Token:
@@ -57,10 +55,6 @@ def _signed(sign: Callable[[], tuple[str, int]]) -> Token:
     except AttributeError:  # the signer takes for granted that there are credentials
         raise NoToken("no token for Amazon MSK: AWS's credential chain has no credentials") from None
     except (BotoCoreError, ClientError, ValueError) as error:
-        raise NoToken(f"no token for Amazon MSK: {_said(error)}") from None
+        raise NoToken(f"no token for Amazon MSK: {' '.join(str(error).split())}") from None
     now_s = time.time()
     return lasting(value, now_s, max(0.0, ends_ms / 1000 - now_s))
-
-
-def _said(error: Any) -> str:
-    return " ".join(str(error).split())

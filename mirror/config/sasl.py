@@ -38,6 +38,9 @@ class Tokens(Protocol):
     def extensions(self) -> dict[str, str]:
         """Return the SASL extensions that go with each token."""
 
+    def for_librdkafka(self, _: str) -> tuple[str, float, str, dict[str, str]]:
+        """Return token, end in epoch s, principal and extensions."""
+
 
 @dataclass(frozen=True, slots=True)
 class Kerberos:
@@ -83,18 +86,12 @@ def login(java: Mapping[str, str]) -> Login:
 
 def confluent_options(java: Mapping[str, str]) -> dict[str, Any]:
     """Return librdkafka's configuration for SASL; same errors. With GSSAPI its packages fail (mirror.kafka.login_relay)."""
-    mechanism, found = _given(java)
-    if mechanism == KERBEROS:
-        _kerberos(java, found)
-        return {"sasl.mechanism": KERBEROS}
-    if mechanism in (OAUTH, MSK):
-        tokens = _tokens(java, found) if mechanism == OAUTH else _amazons(java, found)
-        return {"sasl.mechanism": OAUTH, "oauth_cb": tokens.for_librdkafka}
-    return {
-        "sasl.mechanism": mechanism,
-        "sasl.username": found.options["username"],
-        "sasl.password": found.options["password"],
-    }
+    found = login(java)
+    if found.tokens is not None:
+        return {"sasl.mechanism": found.mechanism, "oauth_cb": found.tokens.for_librdkafka}
+    if found.kerberos is not None:
+        return {"sasl.mechanism": found.mechanism}
+    return {"sasl.mechanism": found.mechanism, "sasl.username": found.username, "sasl.password": found.password}
 
 
 def _given(java: Mapping[str, str]) -> tuple[str, Jaas]:

@@ -119,7 +119,7 @@ class Connection(asyncio.BufferedProtocol):
         return await self._sent(pieces, request.api, version, within_s)
 
     def passed_on(self, frame: bytes, within_s: float) -> asyncio.Future[memoryview]:
-        """Send somebody else's request, and return its answer to be; both with the correlation ids of whoever asks.
+        """Send a request that another client made, and return the future of its answer. Correlation ids stay as they are.
 
         Args:
             frame: The request without its size.

@@ -74,13 +74,14 @@ def _requests(api: int, version: int) -> ModuleType:
 @cache
 def _response_reader(api: int, version: int) -> tuple[Any, bool]:
     """Return what reads an answer, and whether its header has tagged fields."""
-    module = answers(api, version)
-    kind: Any = next(
-        kind
-        for kind in vars(module).values()
-        if isinstance(kind, type) and getattr(kind, "__type__", None) is EntityType.response
-    )
+    kind = _message_in(answers(api, version), EntityType.response)
     return entity_reader(kind), _has_tags(api, kind)
+
+
+def _message_in(module: ModuleType, which: EntityType) -> Any:
+    return next(
+        kind for kind in vars(module).values() if isinstance(kind, type) and getattr(kind, "__type__", None) is which
+    )
 
 
 def _has_tags(api: int, kind: Any) -> bool:
@@ -96,11 +97,7 @@ def answers(api: int, version: int) -> ModuleType:
 @cache
 def _request_reader(api: int, version: int) -> tuple[Any, bool]:
     """Return what reads a request, and whether its header has tagged fields."""
-    kind: Any = next(
-        kind
-        for kind in vars(_requests(api, version)).values()
-        if isinstance(kind, type) and getattr(kind, "__type__", None) is EntityType.request
-    )
+    kind = _message_in(_requests(api, version), EntityType.request)
     return entity_reader(kind), bool(kind.__flexible__)
 
 

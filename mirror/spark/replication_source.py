@@ -18,7 +18,7 @@ from mirror.spark.plan_file import PlanFile
 
 NAME = "kafka-replication"
 AHEAD_S = 1.0  # before its begin a window is planned: what Spark takes for a micro-batch, and a task to get ready
-LOOKS_S = 0.2  # how often whoever waits for that looks whether the appliance stops
+LOOKS_S = 0.2  # between two looks whether the appliance stops, while a planner waits
 
 
 class SlotPartition(InputPartition):

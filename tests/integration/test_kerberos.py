@@ -16,7 +16,7 @@ from mirror.kafka.admin import Admin
 from tests.certificates import Identity, identity
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import await_replicated, create, differences, load
-from tests.integration.test_security import lines, round_trip
+from tests.integration.test_security import EVERYTHING, lines, round_trip
 from tests.kdc import REALM, Kdc, needs_kerberos
 from tests.waiting import eventually
 
@@ -147,17 +147,13 @@ def test_both_clients_get_in_with_a_ticket_cache_within_tls(backup, kdc, trust, 
 
 def test_a_flow_with_tickets_that_run_out_keeps_every_record(primary, backup, kdc, keytab, trust, topic, tmp_path):
     """Heartbeats, checkpoints, groups, settings and the lease all go by the control plane's client, through the relay."""
-    everything = "".join(
-        f"{what}.enabled = true\n{what}.interval.seconds = 1\n"
-        for what in ("emit.checkpoints", "emit.heartbeats", "sync.group.offsets", "sync.topic.configs")
-    )
     create(primary, topic, 2)
     appliance = RunningAppliance(
         tmp_path,
         primary=f"{HOST}:{primary.port}",
         backup=f"{HOST}:{backup.port}",
         topics=topic,
-        extra=everything + lines(primary=primary.java(jaas=keytab), backup=backup.java(jaas=keytab) | trust),
+        extra=EVERYTHING + lines(primary=primary.java(jaas=keytab), backup=backup.java(jaas=keytab) | trust),
     )
     with appliance:
         with load(primary, topic):

@@ -29,6 +29,10 @@ from tests.integration.secured import Party, Secured, canary, secured, set_passw
 from tests.token_endpoint import TokenEndpoint
 from tests.waiting import eventually
 
+EVERYTHING = "".join(
+    f"{what}.enabled = true\n{what}.interval.seconds = 1\n"
+    for what in ("emit.checkpoints", "emit.heartbeats", "sync.group.offsets", "sync.topic.configs")
+)
 USUAL = "mirror.poll.interval.ms = 5000\nmirror.window.ms = 10000\n"
 MOST_ATTEMPTS_A_SECOND = 20  # of a mirror of two slots and two lanes
 
@@ -150,10 +154,6 @@ def test_who_is_not_let_in_is_told_by_the_alias_in_one_line(primary, backup, par
 
 def test_a_flow_between_secured_clusters_keeps_every_record_and_every_secret(primary, backup, party, topic, tmp_path):
     """A login within TLS and a JKS at the source; certificates on both sides and a PKCS12 at the target."""
-    everything = "".join(
-        f"{what}.enabled = true\n{what}.interval.seconds = 1\n"
-        for what in ("emit.checkpoints", "emit.heartbeats", "sync.group.offsets", "sync.topic.configs")
-    )
     create(primary, topic, 2)
     for partition in (0, 1):
         write(primary, topic, rows(50, start=partition), partition)
@@ -162,7 +162,7 @@ def test_a_flow_between_secured_clusters_keeps_every_record_and_every_secret(pri
         primary=primary.at("BOTH"),
         backup=backup.at("MUTUAL"),
         topics=topic,
-        extra=everything + USUAL + lines(primary=both(party), backup=party.mutual("p12")),
+        extra=EVERYTHING + USUAL + lines(primary=both(party), backup=party.mutual("p12")),
     )
     appliance.command.insert(appliance.command.index("run"), "--verbose")
     with appliance:
