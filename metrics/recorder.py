@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Any
 
 from metrics import leaving, native
@@ -302,7 +302,7 @@ class Recorder(WindowRecorder):
             self._set("kafka_mirror_processes", flow, processes)
             self._set("kafka_mirror_settings_conflict", flow, 1.0 if has_conflict else 0.0)
 
-    def keep_flows(self, *, served: Collection[Labels], led: Collection[Labels]) -> None:
+    def keep_flows(self, *, served: Set[Labels], led: Set[Labels]) -> None:
         """Remove what is known of flows that another process serves now, or does for once what one of several does."""
         with self._lock:
             leaving.keep_flows(self._series, served=served, led=led)
