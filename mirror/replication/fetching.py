@@ -26,6 +26,7 @@ from mirror.model import record_batches
 from mirror.model.flow_plan import Key
 from mirror.model.gaps import Cause, Effect
 from mirror.model.leader_epochs import LeaderEpochs
+from mirror.replication.fetch_pace import rest_s
 from mirror.replication.partition import Partition
 from mirror.replication.pauses import Pauses
 from mirror.replication.producer_registry import NOBODY, ProducerRegistry
@@ -172,6 +173,7 @@ class Fetching:
             if not is_cold:
                 self._asked_busy[node] = wanted
             self._packing.reserve(share)
+            received = 0
             asked_s = self._asked_s[node, is_cold] = self._loop.time()
             try:
                 fetched = await self._source.fetch(
@@ -188,7 +190,7 @@ class Fetching:
                 )
                 failures = 0
                 self._logged.clear()
-                if any(part.records for part in fetched):
+                if received := sum(len(part.records) for part in fetched):
                     self.polled.answered(self._loop.time() - asked_s)
                 await self._take(node, fetched, wanted)
             except KafkaError as error:
@@ -202,6 +204,8 @@ class Fetching:
                     self._asked_busy.pop(node, None)
                 self._asked_s.pop((node, is_cold), None)
                 self._packing.unreserve(share)
+            if received and (earned_s := rest_s(len(wanted), received)):
+                await asyncio.sleep(earned_s)
 
     def _read_from_leaders(self, node: int) -> None:
         """Read from leaders what was read from a replica that fails, and for this window ask for no other one."""

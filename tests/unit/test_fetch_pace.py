@@ -1,0 +1,83 @@
+"""How soon a broker is asked again, and that fetchers heed it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from itertools import pairwise
+from unittest.mock import create_autospec
+
+import pytest
+
+from mirror.config.clients import fetch_options, produce_options
+from mirror.kafka.client import Purpose
+from mirror.kafka.errors import ErrorCode
+from mirror.kafka.fetch_request import FetchLimits
+from mirror.kafka.fetch_session import From
+from mirror.kafka.fetcher import Fetched, Source
+from mirror.model.flow_plan import Assigned, Key
+from mirror.replication.fetch_pace import EACH_S, FREE, SMALL_BYTES, rest_s
+from mirror.replication.fetching import Fetching
+from mirror.replication.partition import Partition
+from mirror.replication.pauses import Pauses
+from mirror.replication.read_ahead import Packing
+from tests.unit.test_fetching import stamped_batch
+
+FETCHES = 4
+
+
+def test_a_few_topic_partitions_are_asked_for_at_once_again():
+    assert rest_s(1, 1) == rest_s(FREE, 1) == 0.0
+
+
+def test_many_are_asked_for_when_the_broker_has_had_time_for_others():
+    assert rest_s(FREE + 100, 1) == pytest.approx(100 * EACH_S)
+
+
+def test_who_catches_up_does_not_wait():
+    assert rest_s(5_000, SMALL_BYTES) > 0.0
+    assert rest_s(5_000, SMALL_BYTES + 1) == 0.0
+
+
+def gaps_s(topic_partitions: int) -> list[float]:
+    """Return the times between fetches of so many busy topic-partitions, whose source answers each at once with a record."""
+
+    async def run() -> list[float]:
+        loop, data, is_over = asyncio.get_running_loop(), stamped_batch(), asyncio.Event()
+        asked_s: list[float] = []
+        keys: list[Key] = [("t", number) for number in range(topic_partitions)]
+
+        async def fetch(node: int, wanted: Mapping[Key, From], limits: FetchLimits, purpose: Purpose) -> list[Fetched]:
+            asked_s.append(loop.time())
+            if len(asked_s) > FETCHES or purpose is Purpose.IDLE_FETCH:
+                is_over.set()
+                await asyncio.Event().wait()
+            return [Fetched(*keys[len(asked_s)], ErrorCode.none, 1, 0, [], data)]
+
+        source = create_autospec(Source, instance=True)
+        source.leader.return_value = 1
+        source.fetch = fetch
+        fetching = Fetching(
+            "a->b",
+            source,
+            {key: Partition(Assigned("t", "a.t", key[1], ""), 0, 0) for key in keys},
+            options=fetch_options({}),
+            packing=Packing(produce_options({})),
+            pauses=create_autospec(Pauses, instance=True),
+            busy_before=keys,
+            on_batches=lambda _: None,
+            on_doubt=lambda _: None,
+        )
+        fetching.follow_leaders()
+        async with asyncio.timeout(10):
+            await is_over.wait()
+        await fetching.stop()
+        return [later - earlier for earlier, later in pairwise(asked_s)]
+
+    return asyncio.run(run())
+
+
+def test_a_fetcher_heeds_it():
+    found = gaps_s(FREE + 300)
+    assert len(found) == FETCHES
+    assert min(found) >= 300 * EACH_S * 0.9
