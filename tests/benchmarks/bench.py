@@ -428,6 +428,11 @@ class Bench:
         isolation = "read_committed" if case.is_exactly_once else "read_uncommitted"
         with LatencyProbe(self.target.bootstrap, isolation=isolation) as probe:
             probe.watch({(remote, p) for p in range(busy)})
+            deadline = time.monotonic() + START_WITHIN_S
+            while not probe.has_heard_all:  # who takes longer to start is not measured while it catches up
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"{remote}: not all topic-partitions have a record after {START_WITHIN_S:.0f} s")
+                load(5.0)
             load(25.0)  # both sides warm up under the same load
             probe.begin()
             cpu, brokers = meter.cpu_s(), meter.beside_s()
