@@ -205,6 +205,9 @@ WARM = Case(
     number=0, name="warm", records=1_000_000, size=200, partitions=8, producer={**_BIG, "compression.type": "lz4"}
 )
 WARM_PASSES = 3
+WARM_LIVE = Case(
+    number=0, name="warm", records=0, size=200, partitions=8, rate=500, seconds=5.0, producer={"linger.ms": 0}
+)
 
 
 class Bench:
@@ -231,12 +234,17 @@ class Bench:
         self._stack = stack
         self._runs = 0
 
-    def warm(self) -> None:
-        """Have both brokers compile what they do much: who is measured first would pay for it."""
-        self.produce(WARM, "warm")
-        for _ in range(WARM_PASSES):
+    def warm(self, *, is_live: bool) -> None:
+        """Have both brokers compile what they do much: who is measured first would pay for it. `is_live`: also one by one."""
+        self._warm(WARM, "warm", WARM_PASSES)
+        if is_live:
+            self._warm(WARM_LIVE, "warm-live", 1)
+
+    def _warm(self, case: Case, topic: str, passes: int) -> None:
+        self.produce(case, topic)
+        for _ in range(passes):
             for side in SIDES:
-                self.run(side, WARM, "warm", self.source.bootstrap)
+                self.run(side, case, topic, self.source.bootstrap)
 
     def far(self, delay_ms: float) -> str:
         """Address of the source behind a proxy that delays each way; started when first asked for."""
@@ -527,7 +535,7 @@ def beside_mirrormaker(wanted: Collection[int], rounds: int) -> list[str]:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kafka-mirror-bench-")))
         bench = Bench(stack, folder)
         print("warming the brokers ...", file=sys.stderr, flush=True)
-        bench.warm()
+        bench.warm(is_live=any(case.rate for case in CASES if case.number in wanted))
         for case in CASES:
             if case.number not in wanted:
                 continue
