@@ -19,7 +19,7 @@ from mirror.kafka.messages import Request, make
 MOST_BYTES = 384 << 10
 _BYTES_EACH = 150  # of an offset's record and the group's name in it, without the topic's name and the metadata
 
-COORDINATOR_S = 10.0
+COORDINATOR_S = 30.0  # a cluster's first group waits for a topic, behind thousands that were created just now
 STABLE_AGAIN_S = 0.02
 ANSWER_S = 10.0  # how long a coordinator may take by default, and so much longer:
 _PER_OFFSET_S = 1 / 5_000

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mirror.kafka import group_offsets
 from mirror.kafka.errors import BrokerError, ErrorCode
 from mirror.kafka.group_offsets import MOST_BYTES, in_parts, offset_fetch, offsets_in, patiently
 from mirror.kafka.messages import agreed, encoded, make
@@ -93,6 +95,20 @@ def test_a_coordinator_that_loads_is_asked_again_and_other_refusals_are_told():
     answers.append(BrokerError(ErrorCode.group_authorization_failed))
     with pytest.raises(BrokerError, match="GROUP_AUTHORIZATION_FAILED"):
         asyncio.run(patiently(ask))
+
+
+def test_a_cluster_gets_half_a_minute_to_make_room_for_its_first_group(monkeypatch):
+    times = iter([0.0, 29.0, 31.0])
+    monkeypatch.setattr(group_offsets, "time", SimpleNamespace(monotonic=lambda: next(times)))
+    asked = []
+
+    async def ask():
+        asked.append(1)
+        raise BrokerError(ErrorCode.coordinator_not_available)
+
+    with pytest.raises(BrokerError, match="COORDINATOR_NOT_AVAILABLE"):
+        asyncio.run(patiently(ask))
+    assert len(asked) == 2
 
 
 def test_who_can_asks_for_offsets_that_no_transaction_is_about_to_change():
