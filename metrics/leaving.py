@@ -12,20 +12,18 @@ from metrics.catalogue import BY_NAME, CATALOGUE, FLOW, PARTITION, SLOT
 FLOW_GAUGES = [s.name for s in CATALOGUE if s.kind == "gauge" and s.labels[:2] == FLOW and s.told_by != "all"]
 SLOT_GAUGES = [s.name for s in CATALOGUE if s.kind == "gauge" and s.labels == SLOT]
 
-_flow_of = itemgetter(slice(len(FLOW)))
-
 # Thousands of topic-partitions are looked at every few seconds, so the loops over all series are C's: `map` and sets.
+_flow_of = itemgetter(slice(len(FLOW)))
 
 
 def keep_partitions(series: dict[Labels, Any], names: tuple[str, ...], partitions: set[Labels]) -> None:
     """Remove from series with labels of these names what is of other topic-partitions, or of topics without any."""
     if "topic" in names:
-        is_whole = "partition" in names
-        present = partitions if is_whole else {labels[:3] for labels in partitions}
-        place_of = itemgetter(*(names.index(label) for label in PARTITION[: 4 if is_whole else 3]))
-        gone = set(map(place_of, series)) - present
-        for labels in [key for key in series if place_of(key) in gone] if gone else ():
-            del series[labels]
+        present = partitions if "partition" in names else {labels[:3] for labels in partitions}
+        place_of = itemgetter(*(names.index(label) for label in PARTITION if label in names))
+        if gone := set(map(place_of, series)) - present:
+            for labels in [labels for labels in series if place_of(labels) in gone]:
+                del series[labels]
 
 
 def keep_slots(families: dict[str, dict[Labels, Any]], flow: Labels, owned: Collection[int]) -> None:
@@ -40,6 +38,6 @@ def keep_flows(families: dict[str, dict[Labels, Any]], *, served: Set[Labels], l
     """Remove gauges of flows that this process does not serve, or, where one process tells of a flow, does not lead."""
     for name in FLOW_GAUGES:
         wanted = led if BY_NAME[name].told_by == "leader" else served
-        gone = set(map(_flow_of, families[name])) - wanted
-        for labels in [labels for labels in families[name] if _flow_of(labels) in gone] if gone else ():
-            del families[name][labels]
+        if gone := set(map(_flow_of, families[name])) - wanted:
+            for labels in [labels for labels in families[name] if _flow_of(labels) in gone]:
+                del families[name][labels]
