@@ -106,7 +106,9 @@ class Fetching:
         self._fetchers: dict[tuple[int, bool], asyncio.Task[None]] = {}
         self._asked_s: dict[tuple[int, bool], float] = {}  # by fetcher: when it asked what is not answered yet
         self._logged: set[str] = set()
-        self._rack = options.rack
+        self._limits = FetchLimits(
+            options.max_wait_ms, options.min_bytes, options.max_bytes, options.isolation_level, options.rack
+        )
         self._is_stopping = False
         self.polled = Polled()
         for key, partition in partitions.items():
@@ -176,18 +178,9 @@ class Fetching:
             received = 0
             asked_s = self._asked_s[node, is_cold] = self._loop.time()
             try:
-                fetched = await self._source.fetch(
-                    node,
-                    wanted,
-                    FetchLimits(
-                        self._options.max_wait_ms,
-                        self._options.min_bytes,
-                        min(self._options.max_bytes, share),
-                        self._options.isolation_level,
-                        self._rack,
-                    ),
-                    Purpose.IDLE_FETCH if is_cold else Purpose.DATA,
-                )
+                limits = self._limits._replace(max_bytes=min(self._limits.max_bytes, share))
+                purpose = Purpose.IDLE_FETCH if is_cold else Purpose.DATA
+                fetched = await self._source.fetch(node, wanted, limits, purpose)
                 failures = 0
                 self._logged.clear()
                 if received := sum(len(part.records) for part in fetched):
@@ -212,7 +205,7 @@ class Fetching:
         for partition in self._by_node.get(node, ()):
             if partition.read_replica is not None:
                 partition.read_replica = None
-                self._rack = ""
+                self._limits = self._limits._replace(rack="")
 
     def _wanted(self, node: int, *, is_cold: bool) -> dict[Key, From]:
         """Return what to ask of one broker now: where to read each topic-partition from that has room to queue it."""
