@@ -19,7 +19,7 @@ from mirror.kafka.messages import Request, make
 MOST_BYTES = 384 << 10
 _BYTES_EACH = 150  # of an offset's record and the group's name in it, without the topic's name and the metadata
 
-COORDINATOR_S = 30.0  # a cluster's first group waits for a topic, behind thousands that were created just now
+COORDINATOR_S = 10.0
 STABLE_AGAIN_S = 0.02
 ANSWER_S = 10.0  # how long a coordinator may take by default, and so much longer:
 _PER_OFFSET_S = 1 / 5_000
@@ -55,9 +55,9 @@ def size_of(place: tuple[str, int], at: tuple[int, str]) -> int:
     return _BYTES_EACH + len(place[0].encode()) + len(at[1].encode())
 
 
-async def patiently(request: Callable[[], Awaitable[Answer]]) -> Answer:
+async def patiently(request: Callable[[], Awaitable[Answer]], *, within_s: float = COORDINATOR_S) -> Answer:
     """Ask a group's coordinator again while it moves or loads, or while a cluster makes room for its first group."""
-    deadline = time.monotonic() + COORDINATOR_S
+    deadline = time.monotonic() + within_s
     while True:
         try:
             return await request()

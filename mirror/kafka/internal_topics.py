@@ -27,6 +27,7 @@ from mirror.runtime.logs import in_words
 COMMITTED = 1  # isolation level: records of decided transactions
 WRITE_S = 20.0
 REQUEST_BYTES = 1 << 20
+FIRST_GROUP_S = 30.0  # a cluster's first group waits for a topic, which may be behind thousands of new ones
 WITHIN_S = 60.0
 BOUNDS_S = 5.0  # for a broker that does not answer, beside those that do
 
@@ -114,7 +115,7 @@ async def committed(options: ClientOptions, group: str) -> dict[Key, tuple[int, 
     """Return a group's (offset, metadata) by topic-partition."""
     offsets = await GroupOffsets.connected(options)
     try:
-        return await patiently(lambda: offsets.committed(group))
+        return await patiently(lambda: offsets.committed(group), within_s=FIRST_GROUP_S)
     finally:
         await offsets.close()
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 from types import SimpleNamespace
+from unittest.mock import AsyncMock, create_autospec
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mirror.config.clients import client_options
 from mirror.kafka import group_offsets
 from mirror.kafka.errors import BrokerError, ErrorCode
-from mirror.kafka.group_offsets import MOST_BYTES, in_parts, offset_fetch, offsets_in, patiently
+from mirror.kafka.group_offsets import MOST_BYTES, GroupOffsets, in_parts, offset_fetch, offsets_in, patiently
+from mirror.kafka.internal_topics import committed
 from mirror.kafka.messages import agreed, encoded, make
 from tests import wire
 
@@ -97,18 +100,16 @@ def test_a_coordinator_that_loads_is_asked_again_and_other_refusals_are_told():
         asyncio.run(patiently(ask))
 
 
-def test_a_cluster_gets_half_a_minute_to_make_room_for_its_first_group(monkeypatch):
+def test_who_reads_positions_gives_a_cluster_half_a_minute_to_make_room_for_its_first_group(monkeypatch):
     times = iter([0.0, 29.0, 31.0])
     monkeypatch.setattr(group_offsets, "time", SimpleNamespace(monotonic=lambda: next(times)))
-    asked = []
-
-    async def ask():
-        asked.append(1)
-        raise BrokerError(ErrorCode.coordinator_not_available)
+    offsets = create_autospec(GroupOffsets, instance=True)
+    offsets.committed.side_effect = BrokerError(ErrorCode.coordinator_not_available)
+    monkeypatch.setattr(GroupOffsets, "connected", AsyncMock(return_value=offsets))
 
     with pytest.raises(BrokerError, match="COORDINATOR_NOT_AVAILABLE"):
-        asyncio.run(patiently(ask))
-    assert len(asked) == 2
+        asyncio.run(committed(client_options({"bootstrap.servers": "b:1"}), "g"))
+    assert offsets.committed.await_count == 2
 
 
 def test_who_can_asks_for_offsets_that_no_transaction_is_about_to_change():
