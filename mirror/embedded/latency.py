@@ -29,7 +29,7 @@ class LatencyProbe:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="latency-probe", daemon=True)
         self._since_ms = float("inf")
-        self._silent: set[tuple[str, int]] = set()  # watched, and no record has come yet
+        self._heard: set[tuple[str, int]] = set()  # a record has come of these
         self.latencies_ms: list[float] = []
         self.failure: str = ""
 
@@ -40,12 +40,11 @@ class LatencyProbe:
     def watch(self, partitions: set[tuple[str, int]]) -> None:
         """Read these topic-partitions too."""
         self._wanted = self._wanted | partitions
-        self._silent |= partitions
 
     @property
     def has_heard_all(self) -> bool:
         """True when a record has come from each topic-partition that is watched."""
-        return not self._silent
+        return self._wanted <= self._heard
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -74,7 +73,7 @@ class LatencyProbe:
             message = self._consumer.poll(0.05)  # not consume(): it waits for a full chunk
             if message is None or message.error():
                 continue
-            self._silent.discard((str(message.topic()), message.partition() or 0))
+            self._heard.add((str(message.topic()), message.partition() or 0))
             if message.timestamp()[1] >= self._since_ms:
                 self.latencies_ms.append(time.time() * 1000 - message.timestamp()[1])
 

@@ -11,5 +11,8 @@ SMALL_BYTES = 64 << 10  # a fetch that brings more is worth what it costs: that 
 
 
 def rest_s(topic_partitions: int, received_bytes: int) -> float:
-    """Return how long (s) to wait after a fetch of so many topic-partitions that brought so much, before the next one."""
-    return 0.0 if received_bytes > SMALL_BYTES else max(0, topic_partitions - FREE) * EACH_S
+    """Return how long (s) to wait after a fetch of so many topic-partitions that brought so much, before the next one.
+
+    A fetch that brought nothing has waited at the broker.
+    """
+    return max(0, topic_partitions - FREE) * EACH_S if 0 < received_bytes <= SMALL_BYTES else 0.0

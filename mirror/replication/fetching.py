@@ -197,8 +197,8 @@ class Fetching:
                     self._asked_busy.pop(node, None)
                 self._asked_s.pop((node, is_cold), None)
                 self._packing.unreserve(share)
-            if received and (earned_s := rest_s(len(wanted), received)):
-                await asyncio.sleep(earned_s)
+            if left_s := rest_s(len(wanted), received):
+                await asyncio.sleep(left_s)
 
     def _read_from_leaders(self, node: int) -> None:
         """Read from leaders what was read from a replica that fails, and for this window ask for no other one."""

@@ -9,7 +9,6 @@ from unittest.mock import create_autospec
 
 import pytest
 
-from mirror.config.clients import fetch_options, produce_options
 from mirror.kafka.client import Purpose
 from mirror.kafka.errors import ErrorCode
 from mirror.kafka.fetch_request import FetchLimits
@@ -17,11 +16,8 @@ from mirror.kafka.fetch_session import From
 from mirror.kafka.fetcher import Fetched, Source
 from mirror.model.flow_plan import Assigned, Key
 from mirror.replication.fetch_pace import EACH_S, FREE, SMALL_BYTES, rest_s
-from mirror.replication.fetching import Fetching
 from mirror.replication.partition import Partition
-from mirror.replication.pauses import Pauses
-from mirror.replication.read_ahead import Packing
-from tests.unit.test_fetching import stamped_batch
+from tests.unit.test_fetching import fetchers, stamped_batch
 
 FETCHES = 4
 
@@ -32,6 +28,10 @@ def test_a_few_topic_partitions_are_asked_for_at_once_again():
 
 def test_many_are_asked_for_when_the_broker_has_had_time_for_others():
     assert rest_s(FREE + 100, 1) == pytest.approx(100 * EACH_S)
+
+
+def test_after_an_empty_answer_nobody_waits():
+    assert rest_s(5_000, 0) == 0.0
 
 
 def test_who_catches_up_does_not_wait():
@@ -57,17 +57,8 @@ def gaps_s(topic_partitions: int) -> list[float]:
         source = create_autospec(Source, instance=True)
         source.leader.return_value = 1
         source.fetch = fetch
-        fetching = Fetching(
-            "a->b",
-            source,
-            {key: Partition(Assigned("t", "a.t", key[1], ""), 0, 0) for key in keys},
-            options=fetch_options({}),
-            packing=Packing(produce_options({})),
-            pauses=create_autospec(Pauses, instance=True),
-            busy_before=keys,
-            on_batches=lambda _: None,
-            on_doubt=lambda _: None,
-        )
+        partitions = {key: Partition(Assigned("t", "a.t", key[1], ""), 0, 0) for key in keys}
+        fetching = fetchers(source, partitions, busy=keys)
         fetching.follow_leaders()
         async with asyncio.timeout(10):
             await is_over.wait()

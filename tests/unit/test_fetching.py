@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from unittest.mock import create_autospec
 
 from mirror.config.clients import fetch_options, produce_options
@@ -29,6 +29,27 @@ Answer = Callable[[int], list[Fetched]]
 def part(**values: object) -> Fetched:
     plain = Fetched(*PLACE, ErrorCode.none, high_watermark=50, log_start=0, aborted=[], records=b"")
     return plain._replace(**values)  # type: ignore[arg-type]
+
+
+def fetchers(
+    source: Source,
+    partitions: Mapping[Key, Partition],
+    *,
+    busy: Collection[Key],
+    on_doubt: Callable[[Partition], None] = lambda _: None,
+) -> Fetching:
+    """Return the fetchers of a flow, in a rack, which have not begun."""
+    return Fetching(
+        "a->b",
+        source,
+        partitions,
+        options=fetch_options({"client.rack": "here"}),
+        packing=Packing(produce_options({})),
+        pauses=create_autospec(Pauses, instance=True),
+        busy_before=busy,
+        on_batches=lambda _: None,
+        on_doubt=on_doubt,
+    )
 
 
 class Asked:
@@ -65,17 +86,7 @@ class Asked:
             doubted.doubt()
             self.is_over.set()
 
-        fetching = Fetching(
-            "a->b",
-            self.source,
-            {PLACE: partition},
-            options=fetch_options({"client.rack": "here"}),
-            packing=Packing(produce_options({})),
-            pauses=create_autospec(Pauses, instance=True),
-            busy_before=[PLACE],
-            on_batches=lambda _: None,
-            on_doubt=doubt,
-        )
+        fetching = fetchers(self.source, {PLACE: partition}, busy=[PLACE], on_doubt=doubt)
         fetching.follow_leaders()
         async with asyncio.timeout(10):
             await self.is_over.wait()
@@ -162,17 +173,7 @@ def test_what_has_data_again_is_asked_for_all_the_time():
         source = create_autospec(Source, instance=True)
         source.leader.return_value = LEADER
         source.fetch = fetch
-        fetching = Fetching(
-            "a->b",
-            source,
-            {PLACE: quiet, other: woken},
-            options=fetch_options({}),
-            packing=Packing(produce_options({})),
-            pauses=create_autospec(Pauses, instance=True),
-            busy_before=[PLACE],
-            on_batches=lambda _: None,
-            on_doubt=lambda _: None,
-        )
+        fetching = fetchers(source, {PLACE: quiet, other: woken}, busy=[PLACE])
         fetching.follow_leaders()
         await asyncio.sleep(0)
         answer_idle.set()
