@@ -119,7 +119,6 @@ class FlowState:
         self._count_matching(len(on_source))
         ensure_internal(flow, self.source, self.target, on_source=on_source, on_target=on_target, slots=slots)
         gone = self._gone(on_target)
-        replaced = self._replaced(on_target)
         stopped = gone if flow.on_recreated is OnRecreated.STOP else set()
         wanted = [topic for topic in self.topics if topic.remote not in stopped]
         present = ensure_remote(flow, wanted, on_target, self.source, self.target)
@@ -129,8 +128,10 @@ class FlowState:
             self.first = begin(flow, first)
             leases = on_target.get(first.lease_topic)
             self.slots_before = slots_of_lease_topic(leases.partitions) if leases is not None else 0
-        if not present.keys() <= on_target.keys():
-            on_target = _with(self.target, present.keys())
+        if created := present.keys() - on_target.keys():
+            # What was deleted since the first look keeps its id here, by which the next refresh tells of it.
+            on_target = on_target | _with(self.target, created)
+        replaced = self._replaced(on_target, besides=gone)
         if flow.on_recreated is not OnRecreated.RESTART:
             self._put_back(gone - stopped | replaced, last_position)
         self.target_ids = {name: topic.topic_id for name, topic in on_target.items()}
@@ -194,10 +195,15 @@ class FlowState:
         self.logged_gone = gone
         return gone
 
-    def _replaced(self, on_target: Mapping[str, Topic]) -> set[str]:
-        """Return the remote topics that are others than in the last plan, by somebody's doing; say what becomes of them."""
+    def _replaced(self, on_target: Mapping[str, Topic], *, besides: Set[str]) -> set[str]:
+        """Return the remote topics that are others than in the last plan, by somebody's doing; say what becomes of them.
+
+        Args:
+            on_target: The topics by whose ids the next plan is made: what is not told of here would never be.
+            besides: Those that were gone, and are told of.
+        """
         known = {p.remote_topic: p.remote_id for p in self.plan.partitions} if self.plan is not None else {}
-        ids = {name: on_target[name].topic_id for name in known if name in on_target}
+        ids = {name: on_target[name].topic_id for name in known.keys() - besides if name in on_target}
         replaced = {name for name, now in ids.items() if known[name] and known[name] != now}
         for name in sorted(replaced):
             log.error(

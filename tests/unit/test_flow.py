@@ -1,0 +1,92 @@
+"""What a flow makes of remote topics that somebody deletes, or deletes and creates again, while it looks."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirror.config.load import load
+from mirror.flows.flow import FlowState
+from mirror.flows.loops import Loops
+from mirror.kafka.admin import Topic
+
+SETTINGS = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\ntopics = orders, sales\n"
+SOURCE = {name: Topic(name=name, topic_id=f"id of {name}", partitions=1) for name in ("orders", "sales")}
+
+
+class Cluster:
+    """Shows its topics as they are at each look, and takes what is created for done."""
+
+    def __init__(self, alias, *looks):
+        self.alias = alias
+        self.looks = list(looks)
+
+    def topics(self):
+        return self.looks.pop(0)
+
+    def create(self, *_, **__):
+        return ""
+
+    def configs(self, names):
+        return {name: {} for name in names}
+
+    def alter(self, *_, **__):
+        return ""
+
+
+def on_target(**ids):
+    return {f"A.{name}": Topic(name=f"A.{name}", topic_id=topic_id, partitions=1) for name, topic_id in ids.items()}
+
+
+@pytest.fixture
+def told(tmp_path, monkeypatch, caplog):
+    """Return what is told of A.sales when the target shows this at each look, the first of which is the plan's."""
+    monkeypatch.setattr("mirror.flows.flow.begin", lambda *_: frozenset())
+    monkeypatch.setattr(Loops, "look", lambda *_, **__: None)
+    (tmp_path / "f").write_text(SETTINGS)
+
+    def played(*looks):
+        source, target = Cluster("A", *[SOURCE] * len(looks)), Cluster("B", *looks)
+        state = FlowState(load(tmp_path / "f").flows[0], source, target)
+        while target.looks:
+            state.discover(slots=1, last_position=lambda _: None)
+        return [found.getMessage() for found in caplog.records if "A.sales was" in found.getMessage()]
+
+    return played
+
+
+FIRST = on_target(orders="1", sales="1")
+
+
+@pytest.mark.parametrize(
+    ("looks", "saying"),
+    [
+        pytest.param([FIRST, FIRST], [], id="nothing happens"),
+        pytest.param([FIRST, on_target(orders="1", sales="2")], ["deleted and created again"], id="replaced"),
+        pytest.param([FIRST, on_target(orders="1"), on_target(orders="1", sales="2")], ["deleted on"], id="gone"),
+        pytest.param(
+            [FIRST, on_target(sales="1"), on_target(orders="2", sales="2")],
+            ["deleted and created again"],
+            id="replaced while another, that was gone, is created",
+        ),
+        pytest.param(
+            [FIRST, on_target(sales="1"), on_target(orders="2"), on_target(orders="2", sales="2")],
+            ["deleted and created again"],
+            id="gone while another is created, replaced before the next look",
+        ),
+        pytest.param(
+            [
+                FIRST,
+                on_target(sales="1"),
+                on_target(orders="2"),
+                on_target(orders="2"),
+                on_target(orders="2", sales="2"),
+            ],
+            ["deleted on"],
+            id="gone while another is created, and at the next look",
+        ),
+    ],
+)
+def test_each_remote_topic_that_goes_is_told_of_once_whenever_it_goes(told, looks, saying):
+    found = told(*looks)
+    assert len(found) == len(saying)
+    assert all(part in one for part, one in zip(saying, found, strict=True)), found
