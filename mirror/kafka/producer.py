@@ -401,7 +401,7 @@ class Producer:
                 self._appended(delivery, base)
             elif code is ErrorCode.duplicate_sequence_number:
                 self._appended(delivery, NO_OFFSET)
-            elif code.retriable and code is not ErrorCode.corrupt_message:  # the very same bytes would come again
+            elif _may_be_taken_later(code):
                 delivery.may_be_there |= code in _PERHAPS_APPENDED
                 self._put_off(delivery, BrokerError(code, _name(delivery.where)))
             else:
@@ -460,6 +460,13 @@ class Producer:
         del self._queues[delivery.where]
         if not self._queues:
             self._idle.set()
+
+
+def _may_be_taken_later(code: ErrorCode) -> bool:
+    """Tell whether the very same bytes may be taken when they are sent again."""
+    # A leader has all topic-partitions of a request added to the transaction (KIP-890); where one is refused, the others are
+    # not attempted. It is refused, and they come again without it.
+    return code is ErrorCode.operation_not_attempted or (code.retriable and code is not ErrorCode.corrupt_message)
 
 
 def _fail(future: asyncio.Future[int], error: BaseException) -> None:

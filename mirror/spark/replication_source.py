@@ -109,6 +109,3 @@ class LaneReader(DataSourceStreamReader):
         task = TaskContext.get()
         window = replace(partition.window, is_retry=task is not None and task.attemptNumber() > 0)
         yield from serve_slot(window, partition.flows)
-
-
-# --- the plan file: how the driver tells the planner what to replicate ------------------------------------------

@@ -118,10 +118,13 @@ class Cluster:
 
     def ProduceRequest(self, request: Any) -> Any:  # noqa: N802
         answers = []
+        # In the second version the leader has the coordinator add all of a request, or none.
+        is_refused = self.version == 2 and any(topic.name in self.denied for topic in request.topic_data)
         for topic in request.topic_data:
             for part in topic.partition_data:
                 where = (topic.name, part.index)
-                code = self.answers.get(part.index, DENIED if topic.name in self.denied else OK)
+                usual = DENIED if topic.name in self.denied else NOT_ATTEMPTED if is_refused else OK
+                code = self.answers.get(part.index, usual)
                 if self.version == 2:
                     known = self._code(request.transactional_id, HEADER.unpack_from(part.records)[-3])
                     code = known if known is not OK else code
