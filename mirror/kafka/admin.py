@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition, Uuid
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition, Uuid
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -30,8 +30,14 @@ from confluent_kafka.admin import (
 
 from metrics.headroom import Retention
 from mirror.kafka.clients import Clients
+from mirror.kafka.errors import KafkaError as LogError
+from mirror.kafka.errors import LoginError
+from mirror.kafka.log_offsets import LogOffsets
+from mirror.kafka.protocol import EARLIEST, LATEST
+from mirror.model.flow_plan import Key
 from mirror.policy.topic_acls import ANY_TOPIC, Acl
 from mirror.policy.topic_configs import Change, TopicSetting
+from mirror.runtime.logs import in_words
 
 log = logging.getLogger("mirror")
 
@@ -46,12 +52,6 @@ _COORDINATOR_MOVES = (
     KafkaError.NOT_COORDINATOR,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-)
-_LEADER_MOVED = (
-    KafkaError.FENCED_LEADER_EPOCH,
-    KafkaError.UNKNOWN_LEADER_EPOCH,
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError._NOENT,  # "no leaders found", from metadata of the time when there was none
 )
 _NOT_SHOWN = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED)
 
@@ -75,12 +75,14 @@ class Admin:
             min(usual_s, within_s) for usual_s in (TIMEOUT_S, OFFSETS_S, COORDINATOR_S)
         )
         self._clients = Clients(alias, java_options)
+        self._logs = LogOffsets(java_options, within_s=self._offsets_s)
         self._objections: dict[str, KafkaError | None] = {}  # by group: what the last answered commit met
         self._accepted: dict[str, dict[tuple[str, int], int]] = {}  # by group: the last commit that the broker took
 
     def close(self) -> None:
         """Let go of the connections now."""
         self._clients.close()
+        self._logs.close()
 
     def cluster_id(self) -> str:
         """Return the cluster's own id."""
@@ -222,15 +224,15 @@ class Admin:
 
     def end_offsets(self, wanted: Iterable[tuple[str, int]], *, read_committed: bool) -> dict[tuple[str, int], int]:
         """Return the log-end offset (last stable one under read_committed) of each topic-partition that answers."""
-        return self._offsets(wanted, OffsetSpec.latest(), read_committed=read_committed)  # type: ignore[no-untyped-call]
+        return self._offsets(wanted, LATEST, isolation_level=int(read_committed))
 
     def start_offsets(self, wanted: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """Return the log-start offset of each topic-partition that answers."""
-        return self._offsets(wanted, OffsetSpec.earliest(), read_committed=False)  # type: ignore[no-untyped-call]
+        return self._offsets(wanted, EARLIEST)
 
     def offsets_at(self, wanted: Iterable[tuple[str, int]], at_ms: int) -> dict[tuple[str, int], int]:
         """Return the offset of each topic-partition's first record of that time (epoch ms) or later, -1 where there is none."""
-        return self._offsets(wanted, OffsetSpec.for_timestamp(at_ms), read_committed=False)
+        return self._offsets(wanted, at_ms)
 
     def newest_ms(self, wanted: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """Return the largest timestamp (epoch ms) in each topic-partition that answers, -1 where it has no record."""
@@ -242,37 +244,16 @@ class Admin:
                 found[place.topic, place.partition] = int(future.result().timestamp)
         return found
 
-    def _offsets(
-        self, wanted: Iterable[tuple[str, int]], at: OffsetSpec, *, read_committed: bool
-    ) -> dict[tuple[str, int], int]:
-        request = {TopicPartition(topic, partition): at for topic, partition in wanted}
-        if not request:
-            return {}
-        found, failure = self._asked_offsets(request, read_committed=read_committed)
-        if failure is not None and failure.args[0].code() in _LEADER_MOVED:
-            # librdkafka would ask the leader that it knows, by the epoch that it knows, until its metadata is minutes old.
-            try:
-                self._clients.admin.list_topics(timeout=self._offsets_s)
-            except KafkaException as error:
-                raise self._clients.unavailable(error) from error
-            found, failure = self._asked_offsets(request, read_committed=read_committed)
+    def _offsets(self, wanted: Iterable[Key], at: int, *, isolation_level: int = 0) -> dict[Key, int]:
+        try:
+            answers = self._logs.ask(wanted, at, isolation_level=isolation_level)
+        except (LogError, OSError) as error:
+            raise self._clients.silent(in_words(error), is_refused=isinstance(error, LoginError)) from error
+        found = {place: answer for place, answer in answers.items() if isinstance(answer, int)}
+        failure = next((answer for answer in answers.values() if not isinstance(answer, int)), None)
         if failure is not None and not found:
-            raise self._clients.unavailable(failure) from failure
+            raise self._clients.silent(in_words(failure)) from failure
         return found
-
-    def _asked_offsets(
-        self, request: dict[TopicPartition, OffsetSpec], *, read_committed: bool
-    ) -> tuple[dict[tuple[str, int], int], KafkaException | None]:
-        """Return the offsets of the topic-partitions that answer, and the last refusal."""
-        level = IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED
-        answers = self._clients.admin.list_offsets(request, isolation_level=level, request_timeout=self._offsets_s)
-        found, failure = {}, None
-        for partition, future in answers.items():
-            try:
-                found[partition.topic, partition.partition] = int(future.result().offset)
-            except KafkaException as error:
-                failure = error
-        return found, failure
 
     def _shown(self, described: Mapping[str, Future[Found]], not_shown: Collection[int]) -> dict[str, Found]:
         """Return the answers by name, without those that have one of these codes."""

@@ -80,12 +80,17 @@ class Clients:
         """Return the error of a call that failed, in words for a person; after a long silence, ask with new clients."""
         if "admin" in vars(self):
             self.admin.poll(0)  # serves `met`
-        reason, advice = error.args[0].str(), "Is it up, and reachable from here?"
-        if self._refusal:
-            reason, advice = f"{reason}; {self._refusal}", "Do the certificates and the credentials fit?"
+        reason, is_refused = error.args[0].str(), bool(self._refusal)
+        if is_refused:
+            reason = f"{reason}; {self._refusal}"
         self._refusal = ""
         if error.args[0].code() in _SILENCE and time.monotonic() > self._renewed_s + LASTS_S:
             self._renew()
+        return self.silent(reason, is_refused=is_refused)
+
+    def silent(self, reason: str, *, is_refused: bool = False) -> ClusterUnavailable:
+        """Return the error of a cluster that does not answer, in words for a person; `is_refused`: by TLS or its login."""
+        advice = "Do the certificates and the credentials fit?" if is_refused else "Is it up, and reachable from here?"
         return ClusterUnavailable(
             f"cluster {self._alias} ({self._servers}): no answer ({reason}). {advice}", cluster=self._alias
         )

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from types import ModuleType
 from typing import Any, NamedTuple
 
 from mirror.config.clients import ClientOptions
-from mirror.kafka.by_topic import by_topic
 from mirror.kafka.client import Client, Purpose
-from mirror.kafka.errors import BrokerError, ErrorCode, KafkaError, NoAnswerError, check
+from mirror.kafka.errors import BrokerError, ErrorCode, check
 from mirror.kafka.fetch_request import FetchLimits, fetch_request
 from mirror.kafka.fetch_session import NO_SESSION, Delta, FetchSession, From
-from mirror.kafka.messages import Request, make
+from mirror.kafka.log_offsets import Answers, offsets_of
 from mirror.kafka.metadata import id_text
 from mirror.kafka.protocol import CONSUMER, DEBUGGER, NO_NODE, NO_OFFSET
 from mirror.model.flow_plan import Key
@@ -143,10 +140,8 @@ class Source:
         as_replica: bool = False,
         isolation_level: int = 0,
         within_s: float | None = None,
-    ) -> dict[Key, int | KafkaError]:
+    ) -> Answers:
         """Return the earliest (-2) or latest (-1) offset of each topic-partition, or the error that it has instead.
-
-        A broker that does not answer costs its own topic-partitions their offsets, and no others.
 
         Args:
             wanted: Which of the two, by topic-partition.
@@ -154,42 +149,10 @@ class Source:
             isolation_level: 1: the latest one is that of decided transactions.
             within_s: How long a broker may take; by default as long as for any request.
         """
-        found: dict[Key, int | KafkaError] = {}
-        by_leader: dict[int, dict[Key, int]] = defaultdict(dict)
-        metadata = self._client.metadata
-        for (topic, partition), at in wanted.items():
-            node = metadata.leader(topic, partition)
-            if node is None:
-                is_there = metadata.has(topic, partition)
-                unknown = metadata.errors.get(topic, ErrorCode.unknown_topic_or_partition)
-                code = ErrorCode.leader_not_available if is_there else unknown
-                found[topic, partition] = BrokerError(code, f"{topic}-{partition}")
-            else:
-                by_leader[node][topic, partition] = at
         replica = DEBUGGER if as_replica else CONSUMER
-
-        async def ask(node: int, asked: Mapping[Key, int]) -> None:
-            failure: KafkaError
-            try:
-                async with asyncio.timeout(within_s):
-                    answer = await self._client.ask(node, _list_offsets(replica, isolation_level, asked))
-            except KafkaError as error:
-                failure = error
-            except TimeoutError:
-                failure = NoAnswerError(f"no answer from broker {node} in time")
-            else:
-                for topic in answer.topics:
-                    for part in topic.partitions:
-                        is_good = part.error_code is ErrorCode.none
-                        where = f"{topic.name}-{part.partition_index}"
-                        found[topic.name, part.partition_index] = (
-                            int(part.offset) if is_good else BrokerError(part.error_code, where)
-                        )
-                return
-            found.update(dict.fromkeys(asked, failure))
-
-        await asyncio.gather(*(ask(node, asked) for node, asked in by_leader.items()))
-        return found
+        return await offsets_of(
+            self._client, wanted, replica=replica, isolation_level=isolation_level, within_s=within_s
+        )
 
 
 def parts_of(answer: Any, wanted: Mapping[Key, From]) -> list[Fetched]:
@@ -219,24 +182,3 @@ def _fetched(topic: str, part: Any) -> Fetched:
         int(read_replica) if read_replica != NO_NODE else None,
         diverging.end_offset if diverging is not None and diverging.end_offset != NO_OFFSET else None,
     )
-
-
-def _list_offsets(replica: int, isolation_level: int, asked: Mapping[Key, int]) -> Request:
-    def build(module: ModuleType, _: int) -> Any:
-        return make(
-            module.ListOffsetsRequest,
-            replica_id=replica,
-            isolation_level=isolation_level,
-            topics=tuple(
-                module.ListOffsetsTopic(
-                    name=topic,
-                    partitions=tuple(
-                        make(module.ListOffsetsPartition, partition_index=partition, timestamp=at)
-                        for partition, at in partitions
-                    ),
-                )
-                for topic, partitions in by_topic(asked.items()).items()
-            ),
-        )
-
-    return Request(2, 1, 7, build)

@@ -13,7 +13,6 @@ import logging
 import os
 import secrets
 import struct
-import threading
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -25,6 +24,7 @@ from mirror.kafka import messages
 from mirror.kafka.connection import CONNECT_S, MOST_FRAME_BYTES, Connection, connected
 from mirror.kafka.errors import ErrorCode, KafkaError
 from mirror.kafka.messages import answered, answers, decoded, make, request_of
+from mirror.runtime import background
 
 HERE, NAME = "127.0.0.1", "relay"
 WITHIN_S = 3_600.0  # librdkafka has time limits of its own, and ends its connection
@@ -66,7 +66,7 @@ def _relay(java: tuple[tuple[str, str], ...], pid: int) -> LoginRelay:
 
 
 class LoginRelay:
-    """A relay to one cluster, on a daemon thread of its own, for as long as the process lives.
+    """A relay to one cluster, in the background (mirror.runtime.background), for as long as the process lives.
 
     Attributes:
         relayed: Where librdkafka connects to, and as whom.
@@ -78,9 +78,7 @@ class LoginRelay:
         self._secret = secrets.token_urlsafe(32)
         self._ports: dict[tuple[str, int], int] = {}  # by the broker's address
         self._opening = asyncio.Lock()
-        loop = asyncio.new_event_loop()
-        threading.Thread(target=loop.run_forever, name="login-relay", daemon=True).start()
-        bootstrap = asyncio.run_coroutine_threadsafe(self._listen(), loop).result()
+        bootstrap = background.run(self._listen())
         self.relayed = Relayed(bootstrap, NAME, self._secret)
 
     async def _listen(self) -> tuple[str, ...]:

@@ -1,0 +1,170 @@
+"""Ask where logs begin and end, and where a time is in them: one request (ListOffsets) to each leader, for all that it leads.
+
+By the client of our own: librdkafka's admin client makes a future for each topic-partition, which takes four times as long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import weakref
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from types import ModuleType
+from typing import Any
+
+from mirror.config.clients import client_options
+from mirror.kafka.by_topic import by_topic
+from mirror.kafka.client import Client
+from mirror.kafka.errors import SILENCES, BrokerError, ErrorCode, KafkaError, NoAnswerError
+from mirror.kafka.messages import Request, make
+from mirror.kafka.protocol import CONSUMER
+from mirror.model.flow_plan import Key
+from mirror.runtime import background
+
+Answers = dict[Key, int | KafkaError]
+
+
+async def offsets_of(
+    client: Client,
+    wanted: Mapping[Key, int],
+    *,
+    replica: int = CONSUMER,
+    isolation_level: int = 0,
+    within_s: float | None = None,
+) -> Answers:
+    """Return an offset of each topic-partition, or the error that it has instead.
+
+    A broker that does not answer costs its own topic-partitions their offsets, and no others.
+
+    Args:
+        client: Knows the leaders.
+        wanted: EARLIEST, LATEST, or a time (epoch ms) whose first record is meant, by topic-partition.
+        replica: Who asks: DEBUGGER is told the end of the leader's log, which may have more than consumers are shown.
+        isolation_level: 1: the latest offset is that of decided transactions.
+        within_s: How long a broker may take; by default as long as for any request.
+    """
+    found: Answers = {}
+    by_leader: dict[int, dict[Key, int]] = defaultdict(dict)
+    metadata = client.metadata
+    for (topic, partition), at in wanted.items():
+        node = metadata.leader(topic, partition)
+        if node is None:
+            is_there = metadata.has(topic, partition)
+            unknown = metadata.errors.get(topic, ErrorCode.unknown_topic_or_partition)
+            code = ErrorCode.leader_not_available if is_there else unknown
+            found[topic, partition] = BrokerError(code, f"{topic}-{partition}")
+        else:
+            by_leader[node][topic, partition] = at
+
+    async def ask(node: int, asked: Mapping[Key, int]) -> None:
+        failure: KafkaError
+        try:
+            async with asyncio.timeout(within_s):
+                answer = await client.ask(node, _list_offsets(replica, isolation_level, asked))
+        except KafkaError as error:
+            failure = error
+        except TimeoutError:
+            failure = NoAnswerError(f"no answer from broker {node} in time")
+        else:
+            for topic in answer.topics:
+                for part in topic.partitions:
+                    is_good = part.error_code is ErrorCode.none
+                    where = f"{topic.name}-{part.partition_index}"
+                    found[topic.name, part.partition_index] = (
+                        int(part.offset) if is_good else BrokerError(part.error_code, where)
+                    )
+            return
+        found.update(dict.fromkeys(asked, failure))
+
+    await asyncio.gather(*(ask(node, asked) for node, asked in by_leader.items()))
+    return found
+
+
+def _list_offsets(replica: int, isolation_level: int, asked: Mapping[Key, int]) -> Request:
+    def build(module: ModuleType, _: int) -> Any:
+        return make(
+            module.ListOffsetsRequest,
+            replica_id=replica,
+            isolation_level=isolation_level,
+            topics=tuple(
+                module.ListOffsetsTopic(
+                    name=topic,
+                    partitions=tuple(
+                        make(module.ListOffsetsPartition, partition_index=partition, timestamp=at)
+                        for partition, at in partitions
+                    ),
+                )
+                for topic, partitions in by_topic(asked.items()).items()
+            ),
+        )
+
+    return Request(2, 1, 7, build)
+
+
+class LogOffsets:
+    """Asks one cluster again and again, for any thread. Its connections stay open until it is closed, or nobody has it."""
+
+    def __init__(self, java_options: Mapping[str, str], *, within_s: float) -> None:
+        """Connect to nothing yet; a question takes no longer than `within_s`."""
+        self._java = java_options
+        self._within_s = within_s
+        self._client: Client | None = None
+        self._turn = asyncio.Lock()
+
+    def ask(self, places: Iterable[Key], at: int, *, isolation_level: int = 0) -> Answers:
+        """Return the offset of each topic-partition at EARLIEST, LATEST, or a time (epoch ms), or the error that it has instead.
+
+        Raises:
+            KafkaError, OSError: no broker of the cluster answers.
+        """
+        wanted = dict.fromkeys(places, at)
+        return background.run(self._asked(wanted, isolation_level)) if wanted else {}
+
+    def close(self) -> None:
+        """End the connections; the next question opens others."""
+        client, self._client = self._client, None
+        if client is not None:
+            background.begin(client.close())
+
+    async def _asked(self, wanted: Mapping[Key, int], isolation_level: int) -> Answers:
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + self._within_s
+        async with self._turn:  # each question has topics of its own for the client to follow
+            client = await self._following({topic for topic, _ in wanted}, until_s)
+            found = await self._answers(client, wanted, isolation_level, until_s)
+            if any(isinstance(answer, SILENCES) for answer in found.values()):
+                client.abort()  # a connection may be half-open
+                client.refresh_soon()
+            moved = {place: wanted[place] for place, answer in found.items() if _has_moved(answer)}
+            if moved:
+                with contextlib.suppress(KafkaError, TimeoutError):
+                    async with asyncio.timeout_at(until_s):
+                        await client.refresh()
+                    found |= await self._answers(client, moved, isolation_level, until_s)
+        return found
+
+    async def _following(self, topics: set[str], until_s: float) -> Client:
+        client = self._client
+        if client is None:
+            client = self._client = Client(client_options(self._java))
+            weakref.finalize(self, _forget, client).atexit = False
+        try:
+            async with asyncio.timeout_at(until_s):
+                await (client.follow(topics) if client.metadata.brokers else client.open(topics))
+        except TimeoutError as error:
+            raise NoAnswerError(f"no answer within {self._within_s:g} s") from error
+        return client
+
+    @staticmethod
+    async def _answers(client: Client, wanted: Mapping[Key, int], isolation_level: int, until_s: float) -> Answers:
+        left_s = max(0.0, until_s - asyncio.get_running_loop().time())
+        return await offsets_of(client, wanted, isolation_level=isolation_level, within_s=left_s)
+
+
+def _has_moved(answer: int | KafkaError) -> bool:
+    return isinstance(answer, BrokerError) and answer.has_stale_metadata
+
+
+def _forget(client: Client) -> None:
+    background.begin(client.close())
