@@ -9,10 +9,11 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyspark
-from py4j.java_gateway import JavaGateway, java_import
+from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
@@ -39,6 +40,8 @@ _DEFAULTS = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
+    # A micro-batch has a row for each topic-partition: to write, compile and load code for them costs more than it saves.
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.speculation": "false",  # a second attempt of a slot would write beside the first
     "spark.task.maxFailures": "4",  # a window that is served again finds its own turn
     "spark.ui.showConsoleProgress": "false",
@@ -46,6 +49,7 @@ _DEFAULTS = {
 _HERE = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _ON_A_CLUSTER = {"spark.executor.memory": "512m", "spark.executor.extraJavaOptions": "-XX:+UseSerialGC"}
 CORES_WITHIN_S = 60.0
+_ASKED_FOR = ("org.apache.spark.api.python.PythonUtils", "org.apache.spark.sql.api.python.PythonSQLUtils")
 _PYTHON = Path(__file__).with_name("python.sh")
 
 
@@ -79,7 +83,7 @@ class Spark:
         defaults |= _HERE if is_here else {**_ON_A_CLUSTER, "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"]}
         conf.setAll([*{**defaults, **settings}.items()])
         gateway = launch_gateway(conf)
-        _import_what_is_asked_for(gateway)
+        _keep_what_is_asked_for(gateway)
         SparkContext(gateway=gateway, conf=conf)
         spark = SparkSession.builder.getOrCreate()
         if not is_here:
@@ -108,18 +112,16 @@ class Spark:
                 self._archive.keep()
 
 
-def _import_what_is_asked_for(gateway: JavaGateway) -> None:
-    """Import the names that PySpark asks the JVM for all the time (docs/adr/0034).
+def _keep_what_is_asked_for(gateway: JavaGateway) -> None:
+    """Keep the classes that PySpark asks the JVM for all the time, each by name (docs/adr/0034).
 
-    The JVM looks for a name without an import in nine packages, each in two hundred jars. `py4j` is a package, and never found
-    there. With an import of a class of that name the JVM looks for this class only; that there is none does no harm.
+    The JVM looks for a name in two hundred jars, and for one without its package in nine packages of each. What a progress event
+    takes to be read is mostly that, for it has several iterators, and to PySpark the end of each is an exception to be named.
     """
-    for name in (
-        "none.py4j",
-        "org.apache.spark.api.python.PythonUtils",
-        "org.apache.spark.sql.api.python.PythonSQLUtils",
-    ):
-        java_import(gateway.jvm, name)
+    jvm = gateway.jvm
+    for name in _ASKED_FOR:
+        setattr(jvm, name.rpartition(".")[2], getattr(jvm, name))
+    jvm.py4j = SimpleNamespace(reflection=SimpleNamespace(TypeUtil=getattr(jvm, "py4j.reflection.TypeUtil")))
 
 
 def _prepare_environment(*, is_here: bool) -> None:
