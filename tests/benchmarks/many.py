@@ -49,6 +49,16 @@ class Many:
         names = [f"many-{n:05d}" for n in range(partitions // PER_TOPIC)]
         for at in range(0, len(names), CREATED_AT_ONCE):
             self._create(names[at : at + CREATED_AT_ONCE])
+        self._await_created(set(names))
+
+    def _await_created(self, names: set[str]) -> None:
+        """Wait until the source shows all topics: those that come late would be new ones to the appliance."""
+        admin = Admin("source", {"bootstrap.servers": self.source.bootstrap})
+        deadline = time.monotonic() + WITHIN_S
+        while not names <= admin.topics().keys():
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"the source does not show all of {len(names)} topics after {WITHIN_S:.0f} s")
+            time.sleep(0.5)
 
     def _create(self, names: list[str]) -> None:
         for done in self._admin.create_topics([NewTopic(name, PER_TOPIC) for name in names]).values():

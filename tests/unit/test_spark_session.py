@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from py4j.java_gateway import is_instance_of
 
 from mirror.errors import SettingsError
 from mirror.spark import session
@@ -34,3 +35,21 @@ def test_a_cluster_without_room_for_both_lanes_is_refused_by_what_it_lacks(monke
 def test_executors_may_take_their_time(monkeypatch):
     monkeypatch.setattr(session.time, "sleep", lambda _: None)
     session._await_cores(cluster(2, 2, 4, 8), 6)
+
+
+def test_what_pyspark_asks_the_jvm_for_all_the_time_it_is_asked_for_once():
+    """At the end of each iterator PySpark asks what the exception is an instance of, a dozen times."""
+    asked = []
+
+    class Jvm:
+        def __getattr__(self, name):
+            asked.append(name)
+            return SimpleNamespace(isInstanceOf=lambda kind, one: (kind, one), toPyRow=lambda row: row)
+
+    gateway = SimpleNamespace(jvm=Jvm())
+    session._keep_what_is_asked_for(gateway)
+    assert len(asked) == 3
+    assert all("." in name for name in asked), "a name without its package is looked for in nine of them"
+    assert is_instance_of(gateway, "it", "java.lang.ArithmeticException") == ("java.lang.ArithmeticException", "it")
+    assert gateway.jvm.PythonSQLUtils.toPyRow("row") == "row"
+    assert len(asked) == 3
