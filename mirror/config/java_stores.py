@@ -7,15 +7,14 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
-
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, pkcs12
-from cryptography.x509 import Certificate
+from typing import TYPE_CHECKING, Literal
 
 from mirror.config import jks
 from mirror.config.client_values import ClientError, text
 from mirror.config.properties import is_provided, shown
+
+if TYPE_CHECKING:
+    from cryptography.x509 import Certificate
 
 Kind = Literal["ssl.truststore", "ssl.keystore"]
 
@@ -75,6 +74,10 @@ def _jks(java: Mapping[str, str], kind: Kind, data: bytes, password: str | None)
 
 
 def _pkcs12(java: Mapping[str, str], kind: Kind, data: bytes, password: str | None) -> Entries:
+    # Here, for it is 8 MiB in each process of an appliance, and few flows have such a store.
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, pkcs12
+
     try:
         store = pkcs12.load_pkcs12(data, password.encode() if password else None)
     except UnsupportedAlgorithm:

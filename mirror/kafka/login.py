@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from scramp import ScramClient, ScramException
-
 from mirror.config.sasl import Kerberos, Login
 from mirror.kafka.errors import LoginError
 
@@ -42,6 +40,8 @@ async def log_in(login: Login, host: str, exchange: Exchange) -> None:
 
 
 async def _scram(login: Login, exchange: Exchange) -> None:
+    from scramp import ScramClient, ScramException  # here, for few log in so, and it is 2 MiB in each process
+
     client = ScramClient([login.mechanism], login.username, login.password)
     try:
         client.set_server_first((await exchange(client.get_client_first().encode())).decode())
