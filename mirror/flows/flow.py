@@ -199,8 +199,8 @@ class FlowState:
         """Return the remote topics that are others than in the last plan, by somebody's doing; say what becomes of them.
 
         Args:
-            on_target: The topics by whose ids the next plan is made: what is not told of here would never be.
-            besides: Those that were gone, and are told of.
+            on_target: Topics by name. The next plan is made by their ids, so this is the only look that sees the change.
+            besides: Topics that were gone at the first look; `_gone` has logged them.
         """
         known = {p.remote_topic: p.remote_id for p in self.plan.partitions} if self.plan is not None else {}
         ids = {name: on_target[name].topic_id for name in known.keys() - besides if name in on_target}

@@ -29,9 +29,9 @@ from confluent_kafka.admin import (
 )
 
 from metrics.headroom import Retention
+from mirror.errors import ClusterUnavailable
+from mirror.kafka import errors
 from mirror.kafka.clients import Clients
-from mirror.kafka.errors import KafkaError as LogError
-from mirror.kafka.errors import LoginError
 from mirror.kafka.log_offsets import LogOffsets
 from mirror.kafka.protocol import EARLIEST, LATEST
 from mirror.model.flow_plan import Key
@@ -247,13 +247,16 @@ class Admin:
     def _offsets(self, wanted: Iterable[Key], at: int, *, isolation_level: int = 0) -> dict[Key, int]:
         try:
             answers = self._logs.ask(wanted, at, isolation_level=isolation_level)
-        except (LogError, OSError) as error:
-            raise self._clients.silent(in_words(error), is_refused=isinstance(error, LoginError)) from error
+        except (errors.KafkaError, OSError) as error:
+            raise self._silent(error) from error
         found = {place: answer for place, answer in answers.items() if isinstance(answer, int)}
         failure = next((answer for answer in answers.values() if not isinstance(answer, int)), None)
         if failure is not None and not found:
-            raise self._clients.silent(in_words(failure)) from failure
+            raise self._silent(failure) from failure
         return found
+
+    def _silent(self, error: Exception) -> ClusterUnavailable:
+        return self._clients.silent(in_words(error), is_refused=isinstance(error, errors.LoginError))
 
     def _shown(self, described: Mapping[str, Future[Found]], not_shown: Collection[int]) -> dict[str, Found]:
         """Return the answers by name, without those that have one of these codes."""

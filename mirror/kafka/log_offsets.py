@@ -40,7 +40,7 @@ async def offsets_of(
     Args:
         client: Knows the leaders.
         wanted: EARLIEST, LATEST, or a time (epoch ms) whose first record is meant, by topic-partition.
-        replica: Who asks: DEBUGGER is told the end of the leader's log, which may have more than consumers are shown.
+        replica: For DEBUGGER the latest offset is the end of the leader's log, which may have more than consumers are shown.
         isolation_level: 1: the latest offset is that of decided transactions.
         within_s: How long a broker may take; by default as long as for any request.
     """
@@ -125,7 +125,7 @@ class LogOffsets:
         """End the connections; the next question opens others."""
         client, self._client = self._client, None
         if client is not None:
-            background.begin(client.close())
+            _forget(client)
 
     async def _asked(self, wanted: Mapping[Key, int], isolation_level: int) -> Answers:
         loop = asyncio.get_running_loop()

@@ -22,6 +22,7 @@ from mirror.errors import ClusterUnavailable
 from mirror.kafka.admin import Admin
 from tests.benchmarks import peers
 from tests.benchmarks.processes import Meter
+from tests.waiting import eventually
 
 SIZES = (100, 2_000, 10_000)
 PER_TOPIC = 20
@@ -54,11 +55,9 @@ class Many:
     def _await_created(self, names: set[str]) -> None:
         """Wait until the source shows all topics: those that come late would be new ones to the appliance."""
         admin = Admin("source", {"bootstrap.servers": self.source.bootstrap})
-        deadline = time.monotonic() + WITHIN_S
-        while not names <= admin.topics().keys():
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"the source does not show all of {len(names)} topics after {WITHIN_S:.0f} s")
-            time.sleep(0.5)
+        eventually(
+            lambda: names <= admin.topics().keys(), within_s=60, because="the source shows all topics", every_s=0.5
+        )
 
     def _create(self, names: list[str]) -> None:
         for done in self._admin.create_topics([NewTopic(name, PER_TOPIC) for name in names]).values():

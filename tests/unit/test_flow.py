@@ -39,7 +39,7 @@ def on_target(**ids):
 
 @pytest.fixture
 def told(tmp_path, monkeypatch, caplog):
-    """Return what is told of A.sales when the target shows this at each look, the first of which is the plan's."""
+    """Return a function that plays looks at the target and returns the log lines about A.sales. The first makes the plan."""
     monkeypatch.setattr("mirror.flows.flow.begin", lambda *_: frozenset())
     monkeypatch.setattr(Loops, "look", lambda *_, **__: None)
     (tmp_path / "f").write_text(SETTINGS)
