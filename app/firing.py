@@ -20,6 +20,11 @@ NAMED = ("topic", "cluster", "group")  # labels that say what an alert is about,
 
 def draw_alerts(is_wanted: Callable[[FiringAlert], bool] = lambda _: True, *, most: int = 20) -> None:
     """Draw a line for each of at most so many alerts that fire, critical ones first, or that Prometheus does not answer."""
+    with st.container():  # however many they are, what follows keeps its place
+        _draw_alerts(is_wanted, most)
+
+
+def _draw_alerts(is_wanted: Callable[[FiringAlert], bool], most: int) -> None:
     url = settings().mirror.app_prometheus_url
     if not url:
         return

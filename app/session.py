@@ -37,7 +37,8 @@ def live(draw: Callable[[Snapshot], None]) -> None:
 
     def drawn() -> None:
         snapshot = watch().latest()
-        banners(snapshot)
+        with st.container():  # whatever it says, what follows keeps its place: nothing is seen twice meanwhile
+            banners(snapshot)
         draw(snapshot)
 
     st.fragment(drawn, run_every=every)()

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from mirror.embedded.broker import free_port
+from mirror.embedded.ports import free_port
 from mirror.embedded.prometheus_server import CONFIGURATION
 
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from mirror.embedded.broker import HOST, Broker, free_port
+from mirror.embedded.broker import Broker
+from mirror.embedded.ports import HOST, free_port
 from tests.cable import Cable, cable, is_possible
 
 CHUNK = 1 << 16

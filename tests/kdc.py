@@ -12,7 +12,7 @@ from typing import Self
 
 import pytest
 
-from mirror.embedded.broker import HOST, free_port
+from mirror.embedded.ports import HOST, free_port
 
 REALM = "MIRROR.TEST"
 _TOOLS = "/usr/sbin"  # where Debian has them, which is not on everybody's PATH

@@ -16,10 +16,11 @@ from pathlib import Path
 from confluent_kafka import Consumer, TopicPartition
 
 from mirror.embedded import jars
-from mirror.embedded.broker import Broker, free_port
+from mirror.embedded.broker import Broker
 from mirror.embedded.compare import compare
 from mirror.embedded.demo_settings import BOTH_WAYS, SETTINGS
 from mirror.embedded.load import TOPICS, Load
+from mirror.embedded.ports import free_port
 from mirror.errors import MirrorError
 from mirror.lag.text import duration
 

@@ -15,11 +15,12 @@ from pathlib import Path
 from mirror.appliance import Appliance
 from mirror.config.load import load
 from mirror.embedded import jars, prometheus_server
-from mirror.embedded.broker import Broker, free_port
+from mirror.embedded.broker import Broker
 from mirror.embedded.compare import compare
 from mirror.embedded.demo_settings import SETTINGS
 from mirror.embedded.latency import LatencyProbe, percentiles
 from mirror.embedded.load import Load
+from mirror.embedded.ports import free_port
 from mirror.flows.flow import labels_of
 from mirror.lag.live_table import lag_table
 from mirror.runtime.prometheus import Prometheus

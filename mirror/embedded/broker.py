@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import os
-import random
 import shutil
 import signal
 import socket
@@ -23,19 +22,15 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from mirror.embedded import jars
+from mirror.embedded.ports import HOST, free_port
 from mirror.errors import ClusterUnavailable, MirrorError
 from mirror.runtime.java import java
 
-HOST = "127.0.0.1"
 START_TIMEOUT_S = 120  # a cold JVM on a loaded two-core machine took 40 s
 STOP_TIMEOUT_S = 30  # a clean stop takes about 2 s
 LOG_TAIL_LINES = 15
 CHECKPOINT = "bootstrap.checkpoint"
 LARGE_HEAP = "1g"
-
-# Below Linux's and macOS' ephemeral ranges: no client's outgoing port takes a broker's while it restarts,
-# and no client that retries on loopback connects to itself.
-PORTS = range(20_000, 32_000)
 
 # Joined to the broker's own value instead of replacing it: the plain listener must stay, we talk through it.
 _JOINED = ("listeners", "advertised.listeners", "listener.security.protocol.map")
@@ -305,18 +300,6 @@ class Broker:
     def _log_tail(self) -> str:
         lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
         return "\n".join(lines[-LOG_TAIL_LINES:]) or "(its log is empty)"
-
-
-def free_port() -> int:
-    """Return a loopback port that nobody listens on, outside the ephemeral range."""
-    for _ in range(1000):
-        port = random.choice(PORTS)  # noqa: S311 - no secret
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            with contextlib.suppress(OSError):
-                probe.bind((HOST, port))
-                return port
-    raise MirrorError(f"no free port on {HOST} between {PORTS.start} and {PORTS.stop}.")
 
 
 def read_properties(path: Path) -> dict[str, str]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from mirror.embedded.broker import free_port
+from mirror.embedded.ports import free_port
 from mirror.errors import MirrorError
 from mirror.runtime.prometheus import Prometheus
 

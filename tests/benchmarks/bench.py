@@ -18,8 +18,9 @@ from pathlib import Path
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from mirror.embedded.broker import LARGE_HEAP, Broker, free_port
+from mirror.embedded.broker import LARGE_HEAP, Broker
 from mirror.embedded.latency import LatencyProbe, percentiles
+from mirror.embedded.ports import free_port
 from mirror.kafka.admin import Admin
 from tests.benchmarks import peers, switching
 from tests.benchmarks.limit import limit

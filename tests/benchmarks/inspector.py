@@ -20,7 +20,7 @@ from playwright.sync_api import sync_playwright
 from app.serve import OPTIONS
 from app.tables import narrowed, table
 from metrics.verdict import Status
-from mirror.embedded.broker import free_port
+from mirror.embedded.ports import free_port
 from mirror.lag.flow_summary import worst_first
 from mirror.lag.rows import LagRow
 

@@ -17,7 +17,8 @@ from pathlib import Path
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from mirror.embedded.broker import LARGE_HEAP, Broker, free_port
+from mirror.embedded.broker import LARGE_HEAP, Broker
+from mirror.embedded.ports import free_port
 from mirror.errors import ClusterUnavailable
 from mirror.kafka.admin import Admin
 from tests.benchmarks import peers

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mirror.embedded import jars
-from mirror.embedded.broker import free_port
+from mirror.embedded.ports import free_port
 from mirror.runtime.java import java
 
 # The options of Kafka's own connect-mirror-maker.sh and kafka-run-class.sh

@@ -6,7 +6,6 @@ import contextlib
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,16 +16,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from mirror.embedded.ports import free_port
 from tests.waiting import eventually
 
 START_WITHIN_S = 180  # of which it needs ten on a quiet machine
 LINES_SHOWN = 60  # of the log, where a test fails
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class RunningAppliance:

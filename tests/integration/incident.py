@@ -14,7 +14,8 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from dashboards.build import files
 from dashboards.monitoring import Monitoring
 from mirror.embedded import prometheus_server
-from mirror.embedded.broker import Broker, free_port
+from mirror.embedded.broker import Broker
+from mirror.embedded.ports import free_port
 from mirror.runtime.prometheus import FiringAlert, Prometheus
 from tests.alerting import paced
 from tests.integration.appliance import RunningAppliance

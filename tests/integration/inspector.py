@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
 from mirror.config.load import load
-from mirror.embedded.broker import free_port
+from mirror.embedded.ports import free_port
 from tests.waiting import PATIENCE, eventually
 
 CHROMIUM = shutil.which("chromium")

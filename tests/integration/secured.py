@@ -10,7 +10,8 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
-from mirror.embedded.broker import HOST, Broker, free_port
+from mirror.embedded.broker import Broker
+from mirror.embedded.ports import HOST, free_port
 from tests.certificates import Identity, identity, truststore
 from tests.fault_proxy import FaultProxy
 from tests.token_endpoint import TokenEndpoint

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyspark
 
-from mirror.embedded.broker import HOST, free_port
+from mirror.embedded.ports import HOST, free_port
 from tests.waiting import eventually
 
 HOME = Path(pyspark.__file__).parent

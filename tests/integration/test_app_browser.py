@@ -13,7 +13,7 @@ from axe_playwright_python.sync_playwright import Axe
 from confluent_kafka import Consumer, TopicPartition
 from playwright.sync_api import Browser, Page, expect
 
-from mirror.embedded.broker import free_port
+from mirror.embedded.ports import free_port
 from tests.certificates import identity
 from tests.integration.inspector import PAGES, SOON_MS, launched, needs_chromium, serving
 from tests.integration.records import create, rows, write

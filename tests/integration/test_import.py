@@ -14,7 +14,7 @@ import pytest
 
 from mirror.config.load import load as load_settings
 from mirror.embedded import jars
-from mirror.embedded.broker import free_port
+from mirror.embedded.ports import free_port
 from mirror.runtime.java import java
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import await_replicated, create, differences, end_offset, rows, write

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mirror.embedded.broker import HOST, Broker, free_port
+from mirror.embedded.broker import Broker
+from mirror.embedded.ports import HOST, free_port
 from mirror.errors import ClusterUnavailable
 from mirror.kafka.admin import Admin
 from tests.certificates import Identity, identity

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.appliance import free_port
+from mirror.embedded.ports import free_port
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mirror.embedded import jars
-from mirror.embedded.broker import Broker, free_port
+from mirror.embedded.broker import Broker
+from mirror.embedded.ports import free_port
 from mirror.runtime.java import java
 
 VERSION = "2.8.2"

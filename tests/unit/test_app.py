@@ -141,6 +141,16 @@ def test_a_cluster_that_is_down_is_a_sentence(monkeypatch):
     assert "b does not answer" in everything(test)
 
 
+def test_a_sentence_more_moves_nothing_below_it(monkeypatch):
+    """Streamlit knows elements by their place: what moves is shown twice until all is drawn."""
+
+    def places(snapshot: Snapshot) -> dict[int, str]:
+        (drawn,) = opened(monkeypatch, snapshot, "overview").main.children.values()
+        return {at: element.type for at, element in drawn.children.items()}
+
+    assert places(replace(HEALTHY, problems=("a is cut off", "b, too"))) == places(HEALTHY)
+
+
 def test_a_poll_that_fails_is_told_and_logged(monkeypatch, caplog):
     class Broken(Polls):
         def poll(self):

@@ -1,0 +1,36 @@
+"""Find ports for servers on loopback that nobody else takes meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import socket
+
+from mirror.errors import MirrorError
+
+HOST = "127.0.0.1"
+
+# Below Linux's and macOS' ephemeral ranges: no client's outgoing port takes a broker's while it restarts,
+# and no client that retries on loopback connects to itself.
+PORTS = range(20_000, 32_000)
+
+_held: list[socket.socket] = []  # as long as this process lives: many a server starts seconds after its port was chosen
+
+
+def free_port() -> int:
+    """Return a loopback port that nobody listens on. It is returned once: to no other caller, of no other process either.
+
+    The port stays bound, which keeps out who binds without SO_REUSEADDR, as this function does. Servers bind with it.
+
+    Raises:
+        MirrorError: No port was free.
+    """
+    for _ in range(1000):
+        holder = socket.socket()
+        with contextlib.suppress(OSError):
+            holder.bind((HOST, port := random.choice(PORTS)))  # noqa: S311 - no secret
+            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            _held.append(holder)
+            return port
+        holder.close()
+    raise MirrorError(f"no free port on {HOST} between {PORTS.start} and {PORTS.stop}.")
