@@ -21,7 +21,6 @@ from mirror.embedded.demo_settings import SETTINGS
 from mirror.embedded.latency import LatencyProbe, percentiles
 from mirror.embedded.load import Load
 from mirror.embedded.ports import free_port
-from mirror.flows.flow import labels_of
 from mirror.lag.live_table import lag_table
 from mirror.runtime.prometheus import Prometheus
 
@@ -162,7 +161,7 @@ class _Watcher:
                 log.warning("latency was not measured to the end: %s", probe.failure)
 
     def _labels(self) -> list[tuple[str, ...]]:
-        return [labels for state in self._appliance.flows if state.plan for labels in labels_of(state.plan).values()]
+        return [labels for state in self._appliance.flows if state.plan for labels in state.plan.labels.values()]
 
     def _draw(self, labels: list[tuple[str, ...]]) -> None:
         clear = "\x1b[2J\x1b[H" if sys.stdout.isatty() else "\n"

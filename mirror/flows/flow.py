@@ -76,6 +76,9 @@ class FlowState:
     membership: Membership | None = None
     acl_objections: set[str] = field(default_factory=set)  # those of the last time, logged already
     target_ids: dict[str, str] = field(default_factory=dict)  # of all topics on the target, by name
+    part: tuple[tuple[FlowPlan, frozenset[int], int], FlowPlan] | None = (
+        None  # what was served last, and of what it was made
+    )
     loops: Loops = field(init=False)
 
     def __post_init__(self) -> None:
@@ -97,10 +100,14 @@ class FlowState:
         return self.membership is not None and self.membership.leads
 
     def served(self) -> FlowPlan | None:
-        """Return the part of the plan that this process replicates; None before that is known."""
-        if self.plan is None or self.membership is None or self.membership.owned is None:
+        """Return the part of the plan that this process replicates; None before that is known. The same is the same object."""
+        plan, membership = self.plan, self.membership
+        if plan is None or membership is None or (owned := membership.owned) is None:
             return None
-        return self.plan.of_slots(self.membership.owned, slots=self.membership.layout.slots)
+        asked = (plan, owned, membership.layout.slots)
+        if self.part is None or self.part[0] != asked:
+            self.part = asked, plan.of_slots(owned, slots=membership.layout.slots)
+        return self.part[1]
 
     def discover(self, *, slots: int, last_position: Callable[[Labels], int | None]) -> bool:
         """Match topics, prepare the target, and return whether the flow's topic-partitions changed.
@@ -222,7 +229,7 @@ class FlowState:
         plan = self.plan
         if plan is None or not topics:
             return
-        kept, labels = read_positions(self.flow, plan.group), labels_of(plan)
+        kept, labels = read_positions(self.flow, plan.group), plan.labels
         found = {
             (p.remote_topic, p.partition): Position(offset, str(TopicIds(p.topic_id, p.remote_id)))
             for p in plan.partitions
@@ -232,13 +239,6 @@ class FlowState:
         }
         if found:
             write_positions(self.flow, plan.group, found)
-
-
-def labels_of(plan: FlowPlan) -> dict[tuple[str, int], Labels]:
-    """Return the metric labels of each topic-partition of a plan, by source topic and partition."""
-    return {
-        (p.topic, p.partition): (plan.source, plan.target, p.remote_topic, str(p.partition)) for p in plan.partitions
-    }
 
 
 def _with(target: Admin, created: Set[str]) -> dict[str, Topic]:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 from metrics.recorder import Recorder
-from mirror.flows.flow import FlowState, labels_of, led
+from mirror.flows.flow import FlowState, led
 from mirror.lag.poller import Poller
 
 
@@ -36,7 +36,7 @@ class Accounts:
         While it is not known yet what of a flow is ours, what the last run has seen of it stays.
         """
         plans = [state.served() or state.plan for state in self._flows]
-        present = [labels for plan in plans if plan is not None for labels in labels_of(plan).values()]
+        present = [labels for plan in plans if plan is not None for labels in plan.labels.values()]
         self._recorder.keep_only(present)
         self._poller.keep_only(present)
         owned = {s.name: s.membership.owned if s.membership is not None else None for s in self._flows}
@@ -54,7 +54,7 @@ class Accounts:
                 served_plan = state.served()
                 self._recorder.serves(
                     state.name,
-                    labels_of(served_plan).values() if served_plan is not None else (),
+                    served_plan.labels.values() if served_plan is not None else (),
                     expected=len(state.plan.partitions),
                     slots=owned[state.name] or (),
                 )

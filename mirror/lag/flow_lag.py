@@ -7,7 +7,6 @@ from typing import Protocol
 
 from metrics.history import History
 from metrics.verdict import LONG_AGO_S, written_by_s
-from mirror.flows.flow import labels_of
 from mirror.lag.first_unreplicated import FirstUnreplicated
 from mirror.lag.partition_offsets import NO_POSITIONS, FlowOffsets, LogBounds, Positions, joined
 from mirror.model.flow_plan import FlowPlan, Key
@@ -61,7 +60,7 @@ class FlowLag:
         if self._reader is None:
             self._reader = self._reads(plan)
         timestamps_ms = self._reader.timestamps(flow.first_unreplicated)
-        labels = labels_of(plan)
+        labels = plan.labels
         until_s = {key: at_s for key, at_s in self._until_s.items() if key in flow.of}
         for key, timestamp_ms in timestamps_ms.items():
             until_s[key] = written_by_s(
@@ -79,7 +78,7 @@ class FlowLag:
 
     def _polled_before(self, plan: FlowPlan) -> Positions | None:
         """Return the positions of an earlier run's last polls; None where none are kept."""
-        polled = {key: samples[-1] for key, at in labels_of(plan).items() if (samples := self._history.of(at))}
+        polled = {key: samples[-1] for key, at in plan.labels.items() if (samples := self._history.of(at))}
         if not polled:
             return None
         read_s = min(sample.position_s or sample.time_s for sample in polled.values())

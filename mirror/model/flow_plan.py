@@ -5,8 +5,10 @@ from __future__ import annotations
 import zlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import NamedTuple
 
+from metrics.cap import Labels
 from mirror.model.canary import is_canary
 from mirror.model.slot_ownership import Layout
 from mirror.model.transforms import Transforms
@@ -60,7 +62,7 @@ class Assigned(NamedTuple):
         return self.topic, self.partition
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class FlowPlan:
     """All topic-partitions of one flow, with what a task needs to know about it."""
 
@@ -94,6 +96,11 @@ class FlowPlan:
     def is_exactly_once(self) -> bool:
         """True when records and positions are written in transactions."""
         return self.transaction_ms > 0
+
+    @cached_property
+    def labels(self) -> Mapping[Key, Labels]:
+        """Return the metric labels of each topic-partition, by source topic and partition."""
+        return {p.key: (self.source, self.target, p.remote_topic, str(p.partition)) for p in self.partitions}
 
     def back(self) -> FlowPlan:
         """Return what is known of the flow back, where topics have the same names both ways: its names and topic-partitions."""
