@@ -18,13 +18,12 @@ _flow_of = itemgetter(slice(len(FLOW)))
 
 def keep_partitions(series: dict[Labels, Any], names: tuple[str, ...], partitions: set[Labels]) -> None:
     """Remove from series with labels of these names what is of other topic-partitions, or of topics without any."""
-    if names == PARTITION:
-        for labels in series.keys() - partitions:
-            del series[labels]
-    elif "topic" in names:
+    if "topic" in names:
         present = partitions if "partition" in names else {labels[:3] for labels in partitions}
         place_of = itemgetter(*(names.index(label) for label in PARTITION if label in names))
-        if gone := set(map(place_of, series)) - present:
+        # The labels of most families are the place already: no tuple is made again.
+        places = set(series) if names == PARTITION else set(map(place_of, series))
+        if gone := places - present:
             for labels in [labels for labels in series if place_of(labels) in gone]:
                 del series[labels]
 

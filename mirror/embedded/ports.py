@@ -1,4 +1,4 @@
-"""Find ports for servers on loopback that nobody else takes meanwhile."""
+"""Choose loopback ports for servers, each for one caller only."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ HOST = "127.0.0.1"
 # and no client that retries on loopback connects to itself.
 PORTS = range(20_000, 32_000)
 
-_held: list[socket.socket] = []  # as long as this process lives: many a server starts seconds after its port was chosen
+_held: list[socket.socket] = []  # until this process ends: a server may start seconds after its port was chosen
 
 
 def free_port() -> int:
-    """Return a loopback port that nobody listens on. It is returned once: to no other caller, of no other process either.
+    """Return a loopback port that nobody listens on. No other caller gets it, in this process or another.
 
-    The port stays bound, which keeps out who binds without SO_REUSEADDR, as this function does. Servers bind with it.
+    The port stays bound until this process ends. That keeps out sockets without SO_REUSEADDR, which this function tries ports
+    with, and lets in servers, which set it.
 
     Raises:
         MirrorError: No port was free.

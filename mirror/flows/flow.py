@@ -76,9 +76,8 @@ class FlowState:
     membership: Membership | None = None
     acl_objections: set[str] = field(default_factory=set)  # those of the last time, logged already
     target_ids: dict[str, str] = field(default_factory=dict)  # of all topics on the target, by name
-    part: tuple[tuple[FlowPlan, frozenset[int], int], FlowPlan] | None = (
-        None  # what was served last, and of what it was made
-    )
+    # What was served last, behind what it was made of: plan, slots that are ours, slots in all.
+    part: tuple[tuple[FlowPlan, frozenset[int], int], FlowPlan] | None = None
     loops: Loops = field(init=False)
 
     def __post_init__(self) -> None:
@@ -100,14 +99,18 @@ class FlowState:
         return self.membership is not None and self.membership.leads
 
     def served(self) -> FlowPlan | None:
-        """Return the part of the plan that this process replicates; None before that is known. The same is the same object."""
+        """Return the part of the plan that this process replicates; None before that is known.
+
+        It is the same object until the plan or the slots change: thousands of topic-partitions are asked for every few seconds.
+        """
         plan, membership = self.plan, self.membership
         if plan is None or membership is None or (owned := membership.owned) is None:
             return None
         asked = (plan, owned, membership.layout.slots)
-        if self.part is None or self.part[0] != asked:
-            self.part = asked, plan.of_slots(owned, slots=membership.layout.slots)
-        return self.part[1]
+        part = self.part  # read once: the poller's thread and the driver's both ask
+        if part is None or part[0] != asked:
+            part = self.part = asked, plan.of_slots(owned, slots=membership.layout.slots)
+        return part[1]
 
     def discover(self, *, slots: int, last_position: Callable[[Labels], int | None]) -> bool:
         """Match topics, prepare the target, and return whether the flow's topic-partitions changed.

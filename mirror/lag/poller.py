@@ -97,15 +97,12 @@ class Poller:
         samples = self._history.of(labels)
         return samples[-1].position if samples else None
 
-    def poll(
-        self, plan: FlowPlan, source: Admin, target: Admin, labels: Mapping[Key, Labels], *, since_s: float = 0.0
-    ) -> None:
+    def poll(self, plan: FlowPlan, source: Admin, target: Admin, *, since_s: float = 0.0) -> None:
         """Poll one flow, which this process serves since `since_s` (epoch).
 
-        `labels` maps (source topic, partition) to the labels of its series. Verdicts are made also where a cluster does not
-        answer, by what is known (mirror.lag.flow_lag).
+        Verdicts are made also where a cluster does not answer, by what is known (mirror.lag.flow_lag).
         """
-        name, began = (plan.source, plan.target), time.monotonic()
+        name, labels, began = (plan.source, plan.target), plan.labels, time.monotonic()
         if plan.name not in self._flows:
             self._flows[plan.name] = _Flow(FlowLag(self._history, reads=self._reads))
         flow = self._flows[plan.name]

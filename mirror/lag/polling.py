@@ -72,4 +72,4 @@ class Polling:
             for names in {(assigned.remote_topic, assigned.topic) for assigned in plan.partitions}:
                 self._recorder.info("kafka_mirror_topic_info", (*state.name, *names))
             since_s = state.membership.since_s if state.membership is not None else 0.0
-            self._poller.poll(plan, state.source, state.target, plan.labels, since_s=since_s)
+            self._poller.poll(plan, state.source, state.target, since_s=since_s)

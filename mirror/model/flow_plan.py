@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from metrics.cap import Labels
 from mirror.model.canary import is_canary
@@ -101,6 +101,10 @@ class FlowPlan:
     def labels(self) -> Mapping[Key, Labels]:
         """Return the metric labels of each topic-partition, by source topic and partition."""
         return {p.key: (self.source, self.target, p.remote_topic, str(p.partition)) for p in self.partitions}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what the plan file holds: no labels, which workers have no use for."""
+        return {name: value for name, value in vars(self).items() if name != "labels"}
 
     def back(self) -> FlowPlan:
         """Return what is known of the flow back, where topics have the same names both ways: its names and topic-partitions."""

@@ -1,5 +1,7 @@
 """Windows and slots."""
 
+import pickle
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,3 +36,13 @@ def test_shares_of_all_slots_are_the_plan():
     assert sorted(p for share in shares for p in share.partitions) == sorted(assigned)
     assert shares == [plan.of_slots((slot,), slots=4) for slot in range(4)]
     assert sum(bool(share.partitions) for share in shares) == 3
+
+
+def test_the_plan_file_holds_no_labels():
+    plan = FlowPlan(
+        source="A", target="B", tasks_max=1, consumer={}, producer={}, partitions=(Assigned("t", "A.t", 0, "id"),)
+    )
+    before = pickle.dumps(plan)
+    assert plan.labels == {("t", 0): ("A", "B", "A.t", "0")}
+    assert pickle.dumps(plan) == before
+    assert pickle.loads(before) == plan

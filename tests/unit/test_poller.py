@@ -21,7 +21,6 @@ PLAN = FlowPlan(
     source="a", target="b", tasks_max=1, consumer={}, producer={}, partitions=(Assigned("t", "a.t", 0, "id"),)
 )
 SERIES = ("a", "b", "a.t", "0")
-LABELS = {("t", 0): SERIES}
 
 
 class Cluster:
@@ -92,7 +91,7 @@ def recorder():
 
 def poll(poller, source, target, times=1):
     for _ in range(times):
-        poller.poll(PLAN, source, target, LABELS)
+        poller.poll(PLAN, source, target)
 
 
 def shown(recorder, short, labels, *, after_s=0.0):
@@ -366,7 +365,7 @@ def test_a_cluster_that_hangs_holds_up_neither_the_other_nor_what_is_known_of_it
     assert len(asked) == 1  # no second question while the first one is not answered
     # What the answer was asked about may have left the flow by then.
     fewer = FlowPlan(source="a", target="b", tasks_max=1, consumer={}, producer={}, partitions=())
-    poller.poll(fewer, source, target, {})
+    poller.poll(fewer, source, target)
     answers.set()
     eventually(
         lambda: poll(poller, source, target) or recorder.value("kafka_mirror_replicated_offset", SERIES) == 9,

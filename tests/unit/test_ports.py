@@ -1,4 +1,4 @@
-"""Ports are given once, to whoever asks, and servers may listen on them."""
+"""One caller only gets a port, and a server can listen on it."""
 
 from __future__ import annotations
 
