@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from importlib.metadata import version
-from typing import Any
+from typing import Any, ClassVar
 
 from metrics.exporter import PortTakenError, serve
 from metrics.formats import Format
 from metrics.history import HISTORY_FILE
-from metrics.listener import MirrorQueryListener, Stream
+from metrics.listener import Stream
 from metrics.recorder import Recorder
 from metrics.reports import CheckpointReport, WindowReport
 from metrics.scrape import answer
@@ -34,12 +34,13 @@ from mirror.lag.poller import Poller
 from mirror.lag.polling import Polling
 from mirror.model.slot_ownership import Layout
 from mirror.runtime.clock import Clock
+from mirror.runtime.engine import Engine, Query, WindowQueries
 from mirror.runtime.restarts import Restarts
 from mirror.runtime.signals import on_signals
 from mirror.runtime.state_folder import MOST_HERE, StateFolder
+from mirror.spark.engine import SparkEngine
 from mirror.spark.plans import Plans
-from mirror.spark.queries import OBSERVED, OBSERVED_CHECKPOINTS, CheckpointStream, Lanes
-from mirror.spark.session import Spark, class_archive
+from mirror.spark.queries import OBSERVED, OBSERVED_CHECKPOINTS
 from mirror.switching.drills import Drills
 
 log = logging.getLogger("mirror")
@@ -55,6 +56,8 @@ LOOK_AGAIN_S = 60.0
 
 class Appliance:
     """Runs all flows of one settings file in this process and its Spark."""
+
+    engine: ClassVar[type[Engine]] = SparkEngine
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -101,21 +104,26 @@ class Appliance:
             self._begin()
             stack.callback(self._memberships.end)
             self._memberships.start()
-            archive = class_archive()
-            spark = Spark.start(mirror.spark, archive, tasks=mirror.lanes * mirror.slots + SPARE_TASKS)
-            stack.callback(spark.close)
-            self._on_signals()  # after Spark, which installs a handler of its own
-            spark.session.streams.addListener(MirrorQueryListener(self.recorder, streams=self._streams()))
-            lanes = self._lanes(spark.session)
-            streams: list[Lanes | CheckpointStream] = [lanes, *self._checkpoint_streams(spark.session)]
+            engine = self.engine.start(mirror.spark, tasks=mirror.lanes * mirror.slots + SPARE_TASKS)
+            stack.callback(engine.close)
+            self._on_signals()  # after Spark, which installs its own handler
+            engine.listen(self.recorder, self._streams())
+            lanes = engine.lanes(
+                self._folder,
+                plan=self._plans.path,
+                lanes=mirror.lanes,
+                slots=mirror.slots,
+                window_ms=mirror.window_ms,
+            )
+            queries: list[Query] = [lanes, *self._checkpoint_queries(engine)]
             heartbeats = HeartbeatEmitter(
                 self._settings.heartbeat_flows, self._heartbeat_acknowledged, self._emits_heartbeats
             )
             stack.callback(heartbeats.stop)
             polling = Polling(self.flows, self.poller, self.recorder, every_s=mirror.poll_interval_s, stop=self._stop)
             if not self._stop.is_set():
-                for stream in streams:
-                    stream.start()
+                for query in queries:
+                    query.start()
                 polling.start()
                 for state in self.flows:
                     self._upkeep(state).start()
@@ -131,33 +139,21 @@ class Appliance:
                 )
                 if on_started is not None:
                     on_started(self)
-                self._watch(streams)
+                self._watch(queries)
             self._is_ready = False
             self._finish(lanes, polling)
-            spark.silence()
-            for stream in streams:
-                stream.stop()
+            engine.silence()
+            for query in queries:
+                query.stop()
             if self._failure is not None:
                 raise self._failure
 
-    def _lanes(self, spark: Any) -> Lanes:
-        """Return the streaming queries that serve windows, not started yet."""
-        mirror = self._mirror
-        return Lanes(
-            spark,
-            self._folder,
-            plan=self._plans.path,
-            lanes=mirror.lanes,
-            slots=mirror.slots,
-            window_ms=mirror.window_ms,
-        )
-
-    def _checkpoint_streams(self, spark: Any) -> list[CheckpointStream]:
-        """Return the stream of checkpoints, none where no flow makes them."""
+    def _checkpoint_queries(self, engine: Engine) -> list[Query]:
+        """Return the query of checkpoint rounds, none if no flow makes checkpoints."""
         intervals = [s.flow.checkpoints.interval_s for s in self.flows if s.flow.checkpoints.enabled]
         if not intervals:
             return []
-        return [CheckpointStream(spark, self._folder.path, plan=self._plans.path, every_s=min(intervals))]
+        return [engine.checkpoints(self._folder, plan=self._plans.path, every_s=min(intervals))]
 
     def _upkeep(self, state: FlowState) -> Upkeep:
         return Upkeep(
@@ -308,7 +304,7 @@ class Appliance:
 
     # --- while it runs ------------------------------------------------------------------------------------------
 
-    def _watch(self, streams: list[Lanes | CheckpointStream]) -> None:
+    def _watch(self, queries: list[Query]) -> None:
         restarts = Restarts(within_s=RESTARTS_COUNT_S)
         clock = Clock()
         account_due = Due()
@@ -317,7 +313,7 @@ class Appliance:
                 back = f"the machine's clock was set back by {back_s:.0f} s; windows are numbered by it"
                 self._fail(StreamTerminated(f"{back}. Start the appliance again"))
                 continue
-            for ended in [ended for stream in streams for ended in stream.revive()]:
+            for ended in [ended for query in queries for ended in query.revive()]:
                 count = restarts.one_more()
                 self.recorder.count("kafka_mirror_query_restarts_total")
                 log.error("%s; started again (%d)", ended, count)
@@ -333,7 +329,7 @@ class Appliance:
 
     # --- the end ------------------------------------------------------------------------------------------------
 
-    def _finish(self, lanes: Lanes, polling: Polling) -> None:
+    def _finish(self, lanes: WindowQueries, polling: Polling) -> None:
         """Let the running windows end themselves: everything in flight acknowledged, positions committed."""
         log.info("stopping: running windows hand over their positions")
         self._plans.write(is_stopping=True)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from mirror.embedded.broker import Broker
+from tests.integration.appliance import Engine, RunningAppliance
 
 # A machine that does something else meanwhile makes no property untrue.
 settings.register_profile("mirror", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -34,7 +35,20 @@ class GivenCluster:
 def pytest_addoption(parser: pytest.Parser) -> None:
     for name in ("primary", "backup"):
         parser.addoption(f"--bootstrap-{name}", metavar="HOST:PORT", help=f"use this {name} cluster, start none")
+    parser.addoption(
+        "--engine",
+        choices=[one.value for one in Engine],
+        default=Engine.LOCAL.value,
+        help="what runs the windows: Spark, or forked processes for all tests that are not marked spark (default)",
+    )
     parser.addoption("--update-golden", action="store_true", help="write what is found to the files of tests/data")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Set the engine before any fixture of the test starts an appliance."""
+    on_spark = item.get_closest_marker("spark") is not None
+    RunningAppliance.engine = Engine.SPARK if on_spark else Engine(item.config.getoption("--engine"))
 
 
 @pytest.fixture

@@ -6,13 +6,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from metrics.listener import MirrorQueryListener
 from metrics.recorder import Recorder
 from mirror.runtime.class_archive import ClassArchive
 from mirror.runtime.state_folder import StateFolder
+from mirror.spark.engine import SparkEngine
 from mirror.spark.plan_file import Plan, write_plan
-from mirror.spark.queries import CheckpointStream, Lanes
-from mirror.spark.session import Spark
 
 LANES, WINDOW_MS = 2, 1000
 RUNS_S = 5.0  # some windows of each lane: all that a micro-batch needs is loaded then
@@ -24,11 +22,11 @@ def write_archive(archive: ClassArchive) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder, plan = StateFolder(Path(name)), Path(name) / "plan"
         write_plan(plan, Plan(()))
-        spark = Spark.start({}, archive, tasks=LANES + 2)
+        spark = SparkEngine.start({}, tasks=LANES + 2, archive=archive)
         try:
-            spark.session.streams.addListener(MirrorQueryListener(Recorder(), streams={}))
-            lanes = Lanes(spark.session, folder, plan=plan, lanes=LANES, slots=1, window_ms=WINDOW_MS)
-            checkpoints = CheckpointStream(spark.session, folder.path, plan=plan, every_s=WINDOW_MS / 1000)
+            spark.listen(Recorder(), {})
+            lanes = spark.lanes(folder, plan=plan, lanes=LANES, slots=1, window_ms=WINDOW_MS)
+            checkpoints = spark.checkpoints(folder, plan=plan, every_s=WINDOW_MS / 1000)
             lanes.start()
             checkpoints.start()
             time.sleep(RUNS_S)

@@ -6,25 +6,38 @@ import contextlib
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Iterator
+from enum import Enum
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from mirror.embedded.ports import free_port
+from tests import processes
 from tests.waiting import eventually
 
-START_WITHIN_S = 180  # of which it needs ten on a quiet machine
-LINES_SHOWN = 60  # of the log, where a test fails
+START_WITHIN_S = 180  # of which Spark needs ten on a quiet machine
+LINES_SHOWN = 60  # of the log, if a test fails
+WORKER = "km-worker"  # the name of a forked worker, as /proc shows it
+
+
+class Engine(Enum):
+    """What runs the windows: the product's Spark, or forked processes (tests/engine.py)."""
+
+    SPARK = "spark"
+    LOCAL = "local"
 
 
 class RunningAppliance:
-    """`kafka-mirror run` on a file written for two clusters; a context manager that stops it with SIGTERM."""
+    """`kafka-mirror run` on a file written for two clusters; a context manager that stops it with SIGTERM.
+
+    `engine` is of the class: pytest sets it before each test (tests/conftest.py); soak and benchmarks run on Spark.
+    """
+
+    engine = Engine.SPARK
 
     def __init__(self, folder: Path, *, primary: str, backup: str, topics: str, extra: str = "") -> None:
         self.port = free_port()
@@ -54,18 +67,23 @@ mirror.poll.interval.ms = 500
 {extra}
 """
         )
-        self.command = [sys.executable, "-m", "mirror.cli", "run", str(self.file)]
-        self.environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
-        self.process: subprocess.Popen[bytes] | None = None
+        self.arguments = ["run", str(self.file)]
+        self.environment = {**os.environ, "PYTHONPATH": str(processes.ROOT)}
+        self.process: processes.Running | None = None
+        self.engine = type(self).engine  # for its life: a restart is on the same one
 
     def __enter__(self) -> Self:
         return self.start()
 
-    def launch(self) -> subprocess.Popen[bytes]:
+    def launch(self) -> processes.Running:
         """Start it and wait for nothing."""
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                self.command, stdout=log, stderr=log, cwd=self.file.parent, env=self.environment
+        folder = self.file.parent
+        if self.engine is Engine.SPARK:
+            self.process = processes.start(self.arguments, folder=folder, out=self.log, environment=self.environment)
+        else:
+            self.log.touch()
+            self.process = processes.fork(
+                self.arguments, folder=folder, out=self.log, errors=self.log, environment=self.environment
             )
         return self.process
 
@@ -74,7 +92,7 @@ mirror.poll.interval.ms = 500
         eventually(
             lambda: started.poll() is not None or self.is_ready(),
             within_s=START_WITHIN_S,
-            because="the appliance starts Spark and its lanes",
+            because="the process starts its engine and lanes",
         )
         assert started.poll() is None, self.log.read_text()
         return self
@@ -124,7 +142,10 @@ mirror.poll.interval.ms = 500
         return list(dict.fromkeys([self.process.pid, *descendants(self.process.pid), *self.workers()]))
 
     def workers(self) -> list[int]:
-        """The processes that replicate, also where the daemon that forked them was killed and Spark goes on with them."""
+        """The processes that replicate, also if Spark goes on with them after the daemon that forked them was killed."""
+        if self.engine is Engine.LOCAL:
+            assert self.process is not None
+            return [pid for pid in descendants(self.process.pid) if _name_of(pid) == WORKER]
         found = []
         for folder in Path("/proc").iterdir():
             with contextlib.suppress(OSError):
@@ -207,6 +228,13 @@ def descendants(pid: int) -> dict[int, str]:
             continue
         found |= {child: command, **descendants(child)}
     return found
+
+
+def _name_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 def _children(task: Path) -> list[str]:

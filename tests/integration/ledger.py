@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+from pathlib import Path
 
 from tests.integration.appliance import RunningAppliance
+from tests.processes import kafka_mirror
 
 PATIENCE_S = 30.0
 
@@ -16,10 +16,7 @@ Entry = tuple[str, str, int, int | None, int | None]
 
 def told(appliance: RunningAppliance, *options: str, flow: str = "primary->backup") -> str:
     """Return what `kafka-mirror gaps` prints."""
-    command = [sys.executable, "-m", "mirror.cli", "gaps", str(appliance.file), flow, *options]
-    done = subprocess.run(
-        command, check=True, capture_output=True, text=True, timeout=300, env=appliance.environment, cwd="/"
-    )
+    done = kafka_mirror("gaps", appliance.file, flow, *options, check=True, folder=Path("/"))
     return done.stdout
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 from mirror.embedded.broker import Broker
@@ -12,9 +9,10 @@ from mirror.kafka.admin import Admin
 from mirror.policy.topic_acls import Acl
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import create
+from tests.processes import kafka_mirror
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 GUARDED = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
@@ -54,9 +52,7 @@ def test_readers_of_a_topic_may_read_the_remote_one_and_plan_tells_before(tmp_pa
             topics=topic,
             extra=EXTRA.format(enabled="true"),
         )
-        shown = subprocess.run(
-            [sys.executable, "-m", "mirror.cli", "plan", str(running.file)], capture_output=True, text=True, check=True
-        ).stdout
+        shown = kafka_mirror("plan", running.file, check=True).stdout
         assert f"ACL that is added: ALLOW User:all from * to READ {remote}" in shown
         assert (
             f"ACL left out: ALLOW User:reader from * to WRITE {topic}: a remote topic is written by the mirror" in shown

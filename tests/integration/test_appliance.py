@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import time
 from pathlib import Path
 
@@ -13,9 +12,10 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from mirror.embedded.compare import compare
 from tests.integration.appliance import RunningAppliance, descendants
 from tests.integration.records import Row, create, rows, write
+from tests.processes import kafka_mirror
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 
 def fresh(count: int) -> list[Row]:
@@ -113,14 +113,6 @@ def alive(pids: list[int]) -> list[int]:
     return running
 
 
-def run_cli(*arguments: str) -> subprocess.CompletedProcess[str]:
-    import sys
-
-    return subprocess.run(
-        [sys.executable, "-m", "mirror.cli", *arguments], capture_output=True, text=True, timeout=300, check=False
-    )
-
-
 def test_both_ends_the_same_cluster_is_refused_in_one_line(primary, tmp_path: Path):
     file = tmp_path / "m.properties"
     host, _, port = primary.bootstrap.partition(":")
@@ -128,7 +120,7 @@ def test_both_ends_the_same_cluster_is_refused_in_one_line(primary, tmp_path: Pa
     file.write_text(
         f"clusters=a,b\na.bootstrap.servers=127.0.0.1:{port}\nb.bootstrap.servers=127.1:{port}\na->b.enabled=true\n"
     )
-    found = run_cli("plan", str(file))
+    found = kafka_mirror("plan", str(file))
     assert found.returncode == 2
     assert len(found.stderr.strip().splitlines()) == 1
     assert "same cluster" in found.stderr
@@ -142,7 +134,7 @@ def test_plan_prints_names_partitions_and_starts_and_creates_nothing(primary, ba
         f"clusters=primary,backup\nprimary.bootstrap.servers={primary.bootstrap}\n"
         f"backup.bootstrap.servers={backup.bootstrap}\nprimary->backup.enabled=true\nprimary->backup.topics={topic}\n"
     )
-    found = run_cli("plan", str(file))
+    found = kafka_mirror("plan", str(file))
     assert found.returncode == 0, found.stderr
     assert f"{topic} -> primary.{topic} (is created with 3; partition@start 0@begin, 1@begin, 2@begin)" in found.stdout
     told = r"\n  space: [1-9]\S* \w?i?B on primary, 0 B on backup; its brokers have [\d.,]+ \w+ free\n"

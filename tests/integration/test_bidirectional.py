@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
@@ -16,9 +14,10 @@ from confluent_kafka import Producer
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import beside, create, flows, messages, write
 from tests.integration.test_flow_shapes import Mesh, put, values
+from tests.processes import kafka_mirror
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 PARTITIONS = 2
 RATE = 200  # records/s of each origin
 BOTH_WAYS = """replication.policy.class = IdentityReplicationPolicy
@@ -155,9 +154,7 @@ def test_a_flow_that_was_one_way_goes_both_ways_from_where_an_operator_says(prim
                 because="the other does not begin by itself",
             )
             assert values(primary, topic) == [*first, b"second"]
-        begin = ["positions", "set", str(back.file), "b->a", "--to", str(len(first))]
-        command = [sys.executable, "-m", "mirror.cli", *begin]
-        subprocess.run(command, check=True, capture_output=True, env=back.environment, timeout=300)
+        kafka_mirror("positions", "set", back.file, "b->a", "--to", len(first), check=True)
         with back:
             for cluster in (primary, backup):
                 write(cluster, topic, [(b"k", f"third {cluster.name}".encode(), (), 3)])

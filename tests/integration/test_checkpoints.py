@@ -6,8 +6,6 @@ import contextlib
 import json
 import re
 import struct
-import subprocess
-import sys
 import uuid
 from collections.abc import Iterator
 from functools import partial
@@ -22,9 +20,10 @@ from tests.benchmarks import peers
 from tests.integration.appliance import RunningAppliance
 from tests.integration.kafka_java import formatted, kafka_java, translated
 from tests.integration.records import await_replicated, create, end_offset, messages, rows, write
+from tests.processes import kafka_mirror
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 EXTRA = """\
 emit.checkpoints.enabled = true
 emit.checkpoints.interval.seconds = 1
@@ -257,12 +256,7 @@ def test_nothing_is_said_before_something_is_replicated_and_nothing_foreign_stop
 
 
 def as_translated(*arguments: object) -> list[dict[str, Any]]:
-    done = subprocess.run(
-        [sys.executable, "-m", "mirror.cli", "translate", *map(str, arguments), "--json"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = kafka_mirror("translate", *arguments, "--json", check=True)
     found: list[dict[str, Any]] = json.loads(done.stdout)
     return found
 
@@ -316,12 +310,7 @@ def test_a_group_fails_over_and_back_and_reads_each_record_once(primary, backup,
             "to": {"topic": remote, "partition": 0, "offset": last.downstream},
         }
     ]
-    bad = subprocess.run(
-        [sys.executable, "-m", "mirror.cli", "translate", running.file, "primary->moon", "--group", group],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    bad = kafka_mirror("translate", running.file, "primary->moon", "--group", group)
     assert (bad.returncode, bad.stderr.count("\n")) == (2, 1)
     assert '"primary->moon" names no two clusters; expected A->B of backup, primary' in bad.stderr
 

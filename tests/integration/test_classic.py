@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 from confluent_kafka.admin import AdminClient
 
@@ -13,9 +10,10 @@ from mirror.model.repartition import place
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import create, end_offset, messages, write
 from tests.integration.test_checkpoints import stand, stands
+from tests.processes import kafka_mirror
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 
 class Classic(RunningAppliance):
@@ -32,16 +30,15 @@ class Classic(RunningAppliance):
             arguments += ["--consumer.config", str(file)]
         (folder / "central.properties").write_text(f"bootstrap.servers = {target}\n")
         self.files = [*arguments, "--producer.config", str(folder / "central.properties")]
-        self.command = [
-            *(sys.executable, "-m", "mirror.cli", "classic", *self.files, *options),
+        self.arguments = [
+            *("classic", *self.files, *options),
             *("--metrics-listen", f"127.0.0.1:{self.port}", "--state-dir", str(folder / "state")),
             *("--window-ms", "2000", "--poll-interval-ms", "500"),
         ]
 
     def asked(self, *command: str) -> str:
         """Return what a command prints that is given the same files."""
-        line = [sys.executable, "-m", "mirror.cli", *command, *self.files]
-        return subprocess.run(line, capture_output=True, text=True, check=True, env=self.environment).stdout
+        return kafka_mirror(*command, *self.files, check=True).stdout
 
 
 def test_two_sources_go_into_one_target_under_the_same_names(primary, backup, topic, tmp_path):
@@ -113,7 +110,7 @@ def test_it_goes_on_where_the_group_stands_and_spreads_over_other_partition_coun
 
 def test_a_bad_command_line_is_one_line(tmp_path):
     running = Classic(tmp_path, {"dc1": "h:1"}, "t:1")
-    done = subprocess.run(running.command, capture_output=True, text=True, check=False)
+    done = kafka_mirror(*running.arguments)
     assert done.returncode == 2
     assert done.stderr == (
         "kafka-mirror: classic: none of them given; expected exactly one of --include (or --whitelist) and --blacklist.\n"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
@@ -12,9 +10,10 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from mirror.kafka.admin import Admin
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import create
+from tests.processes import kafka_mirror
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 EXTRA = """\
 sync.topic.configs.enabled = true
 sync.topic.configs.interval.seconds = 1
@@ -49,9 +48,7 @@ def test_settings_follow_the_source_and_plan_tells_before(primary, backup, topic
     appliance = RunningAppliance(
         tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=topic, extra=EXTRA
     )
-    shown = subprocess.run(
-        [sys.executable, "-m", "mirror.cli", "plan", str(appliance.file)], capture_output=True, text=True, check=True
-    ).stdout
+    shown = kafka_mirror("plan", appliance.file, check=True).stdout
     assert "settings that change: cleanup.policy=compact, retention.bytes back to its default" in shown
     assert own(backup, remote) == {"retention.bytes": "12345", "segment.ms": "80000"}  # plan changed nothing
     with appliance:

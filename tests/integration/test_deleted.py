@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -14,9 +12,10 @@ from mirror.embedded.broker import Broker
 from mirror.model.mm2_records import Heartbeat
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import await_replicated, create, messages, rows, write
+from tests.processes import kafka_mirror
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 FOLLOWED_S = 12.0  # several windows, polls, rounds of checkpoints and looks at topics
 SETTINGS = """emit.checkpoints.enabled = true
@@ -68,8 +67,7 @@ def test_a_deleted_topic_stays_deleted_whatever_still_follows_it(tmp_path: Path,
         delete(target, f"primary.{unread}", "heartbeats")
         until = time.monotonic() + FOLLOWED_S
         while time.monotonic() < until:
-            lag = [sys.executable, "-m", "mirror.cli", "lag", str(appliance.file)]
-            subprocess.run(lag, check=True, capture_output=True, env=appliance.environment, timeout=300)
+            kafka_mirror("lag", appliance.file, check=True)
             assert gone not in names(source), "it came back on the source"
             assert f"primary.{unread}" not in names(target), "it came back on the target"
         write(source, kept, rows(5, start=20))

@@ -32,7 +32,7 @@ from tests.integration.test_switch import FLOW, GROUP, Pair, commit_on, committe
 from tests.token_endpoint import TokenEndpoint
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 CANARY = "mirror-drill-primary-backup"
 EXTRA = "mirror.drill.enabled = true\nmirror.drill.interval.seconds = 3600\nrefresh.topics.interval.seconds = 600\n"
 Right = tuple[ResourceType, str, ResourcePatternType, AclOperation]

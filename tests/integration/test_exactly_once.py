@@ -18,7 +18,7 @@ from tests.integration.records import await_replicated, create, differences, end
 from tests.integration.values import values
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 ENABLED = "backup.exactly.once.source.support = enabled"
 

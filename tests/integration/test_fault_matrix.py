@@ -15,7 +15,7 @@ from tests.soak.oracle import Fate
 from tests.soak.rounds import a_round
 from tests.soak.stage import MODES, Stage, staged
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 SEED = 1
 INTERNALS = re.compile(

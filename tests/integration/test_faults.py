@@ -23,7 +23,7 @@ from tests.integration.records import await_replicated, create, differences, end
 from tests.integration.values import values
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 
 def arrived(cluster, topic: str) -> int:

@@ -35,7 +35,7 @@ from tests.integration.records import (
 )
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 BIG = {"linger.ms": 50, "batch.num.messages": 1000}
 BACK = """\

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,9 +13,10 @@ from mirror.embedded.broker import Broker
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import create, end_offset, messages, write
 from tests.integration.test_checkpoints import stand, stands
+from tests.processes import kafka_mirror
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture(scope="module")
@@ -150,9 +149,7 @@ def test_the_documentations_six_clusters(topic, tmp_path):
 
 
 def the_six_are_planned(file: Path, topic: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "mirror.cli", "plan", str(file)], capture_output=True, text=True, check=True
-    )
+    done = kafka_mirror("plan", file, check=True)
     flows = dict(part.split(": ", 1) for part in done.stdout.split("\n\n") if part.strip())
     assert set(flows) == set(SIX_FLOWS)
     for flow, text in flows.items():

@@ -10,7 +10,7 @@ from tests.integration.kafka_java import formatted, kafka_java
 from tests.integration.records import messages
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 EXTRA = """\
 emit.heartbeats.enabled = true
 heartbeats.replication.enabled = true

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import subprocess
-import sys
 from collections import defaultdict
 
 import pytest
@@ -18,9 +16,10 @@ from mirror.kafka.groups import Groups
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import await_replicated, create, differences, rows, write
 from tests.integration.test_checkpoints import checkpoints
+from tests.processes import kafka_mirror
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 ALIAS = "../../../B- ._~:/?#[]@!$&'()*+;=\"<>%{}|\\^`618"  # behind the dots, of Kafka's DedicatedMirrorIntegrationTest
 GROUPS = ('a"} 1\nup{x="', "<script>alert(1)</script>", "../../up", "`$(id)` %s {0} \\n ünï 鏡", " ", "", "x" * 255)
 
@@ -98,13 +97,7 @@ def test_an_alias_and_groups_of_any_name_are_served_and_shown_as_they_are(primar
             lambda: set(GROUPS) <= served_labels(running)["group"], within_s=30, because="each group has its metrics"
         )
         shown = served_labels(running)
-        table = subprocess.run(
-            [sys.executable, "-m", "mirror.cli", "lag", running.file, "--topic", f"{topic},primary.{topic}"],
-            env=running.environment,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
+        table = kafka_mirror("lag", running.file, "--topic", f"{topic},primary.{topic}", check=True).stdout
         assert running.stop()[0] == 0
     assert differences(primary, backup, topic, f"primary.{topic}") == []
     assert set(GROUPS) <= set(checkpoints(backup, f"primary.{topic}"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
-import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,9 +18,10 @@ from mirror.runtime.java import java
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import await_replicated, create, differences, end_offset, rows, write
 from tests.integration.test_take_over import eventually_done
+from tests.processes import kafka_mirror
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 WORKER = """\
 bootstrap.servers = {servers}
@@ -78,10 +78,6 @@ def ask(address: str, path: str, method: str = "GET", body: object = None) -> ob
     return None
 
 
-def cli(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "mirror.cli", *arguments], capture_output=True, text=True, check=False)
-
-
 def test_a_running_connects_flow_is_imported_and_goes_on_where_it_stopped(primary, backup, topic, tmp_path):
     remote, name = f"{topic}.{topic}", f"connect-{topic}"
     create(primary, topic, 2)
@@ -122,12 +118,12 @@ def test_a_running_connects_flow_is_imported_and_goes_on_where_it_stopped(primar
             because="the connector copies",
         )
         file = tmp_path / "imported.properties"
-        done = cli("import", address, "-o", str(file), "--offsets-topic", f"{name}-offsets")
+        done = kafka_mirror("import", address, "-o", str(file), "--offsets-topic", f"{name}-offsets")
         assert (done.returncode, done.stderr) == (0, ""), done.stdout
         running = RunningAppliance(tmp_path, primary="x:1", backup="x:1", topics=topic)
         own = [line for line in running.file.read_text().splitlines() if line.startswith("mirror.")]
         running.file.write_text("\n".join([file.read_text(), *own, "mirror.slots = 2", f"backup.group.id = {name}"]))
-        refused = subprocess.run(running.command, capture_output=True, text=True, check=False, timeout=300)
+        refused = kafka_mirror(*running.arguments)
         assert refused.returncode == 2
         assert f"a MirrorMaker 2 still replicates into backup (its group {name} is " in refused.stderr
         eventually(
@@ -152,7 +148,7 @@ def test_a_running_connects_flow_is_imported_and_goes_on_where_it_stopped(primar
         assert running.stop()[0] == 0
     assert "2 topic-partitions go on where MirrorMaker 2 stopped" in running.log.read_text()
     assert differences(primary, backup, topic, remote) == []
-    back = eventually_done(lambda: cli("positions", "export", str(running.file), f"{topic}->backup"))
+    back = eventually_done(lambda: kafka_mirror("positions", "export", str(running.file), f"{topic}->backup"))
     assert f"2 of 2 positions are in {name}-offsets on backup" in back.stdout
     write(primary, topic, rows(100, start=300), range(2))
     with connect(backup.bootstrap, name, tmp_path / "again") as address:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,21 +19,15 @@ from mirror.lag.inspector import CLUSTER_S
 from mirror.runtime.java import java
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import await_replicated, create, rows, write
+from tests.processes import kafka_mirror
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 START_S = 20.0  # of a command, on a machine that does other things
 
 
 def lag(file: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "mirror.cli", "lag", str(file), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        cwd=Path(__file__).resolve().parents[2],
-    )
+    return kafka_mirror("lag", file, *arguments)
 
 
 def described(cluster, group: str) -> dict[tuple[str, str], tuple[str, str, str, str]]:

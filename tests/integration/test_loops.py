@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,9 +14,10 @@ from mirror.embedded.broker import Broker
 from mirror.kafka.internal_topics import committed
 from tests.integration.records import create, end_offset, write
 from tests.integration.test_flow_shapes import Mesh, put, values
+from tests.processes import kafka_mirror
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 IDENTITY = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 ROUND = "its records came from the target"
 
@@ -82,8 +81,7 @@ def test_what_a_mirror_brought_that_has_ended_does_not_go_back(primary, backup, 
         write(backup, topic, [(b"k", b"new", (), 99)])
         eventually(lambda: ROUND in errors(back), within_s=30, because="it says why")
         assert values(primary, topic) == first
-    plan = [sys.executable, "-m", "mirror.cli", "plan", str(back.file)]
-    told = subprocess.run(plan, capture_output=True, text=True, check=True, env=back.environment).stdout
+    told = kafka_mirror("plan", back.file, check=True).stdout
     assert told.count(ROUND) == 1, told
 
 

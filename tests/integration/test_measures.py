@@ -24,7 +24,7 @@ from tests.integration.appliance import RunningAppliance
 from tests.integration.records import await_replicated, beside, create, differences, messages, rows, write
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 BEHIND_S, AHEAD_S = 5.0, 3.0  # how wrong a producer's clock is
 ANSWER_S = (
     1.0  # from a broker's append to our note of its answer, on average of many, with a machine that does other things

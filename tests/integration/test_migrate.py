@@ -22,7 +22,7 @@ from tests.integration.records import create
 from tests.integration.test_switch import FLOW, InThread, Pair, ended, followed
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 IDENTITY = """\
 replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy
 mirror.source.group.enabled = true

@@ -13,7 +13,7 @@ from tests.integration.appliance import RunningAppliance
 from tests.integration.records import await_replicated, create, write
 from tests.integration.values import values
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 FORMATS = {"v0": "0.9.0", "v1": "0.10.2"}  # of messages: the first version that wrote them, or the last
 OLD = {"enable.idempotence": False, "linger.ms": 50}  # there was no idempotence

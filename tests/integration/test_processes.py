@@ -17,7 +17,7 @@ from tests.integration.appliance import RunningAppliance
 from tests.integration.records import create, differences, end_offset, load
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 PARTITIONS = 4
 WINDOW_S = 2.0

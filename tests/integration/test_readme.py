@@ -17,7 +17,7 @@ import pytest
 from mirror.embedded.ports import free_port
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 ROOT = Path(__file__).resolve().parents[2]
 PORT = 9404

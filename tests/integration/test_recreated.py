@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -19,9 +17,10 @@ from mirror.kafka.groups import Groups
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import await_replicated, create, end_offset, messages, rows, write
 from tests.integration.values import values
+from tests.processes import kafka_mirror
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 
 def delete(cluster, topic: str) -> None:
@@ -135,11 +134,7 @@ def test_a_topic_that_is_another_one_is_treated_as_the_flow_says(tmp_path: Path,
             within_s=20,
             because="it is shown to rest",
         )
-        command = [
-            *(sys.executable, "-m", "mirror.cli", "positions", "reset"),
-            *(str(appliance.file), "stop->backup", "--topic", paused, "--force"),
-        ]
-        subprocess.run(command, check=True, timeout=300, env=appliance.environment, capture_output=True)
+        kafka_mirror(*("positions", "reset", appliance.file, "stop->backup", "--topic", paused, "--force"), check=True)
         await_replicated(appliance, primary, paused, f"stop.{paused}")
         assert values(backup, f"stop.{paused}", 0) == payload([*OLD, *NEW])
 

@@ -11,7 +11,7 @@ from tests.integration.records import await_replicated, create, differences, end
 from tests.soak.trio import REPLICAS, trio
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 # With the old group coordinator, which takes in the offsets of a transaction some time after it has answered that this ended.
 BEFORE_4 = "3.9.1"

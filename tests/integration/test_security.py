@@ -6,8 +6,6 @@ import asyncio
 import os
 import re
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -26,6 +24,7 @@ from tests.integration.appliance import RunningAppliance, descendants
 from tests.integration.inspector import PAGES, SOON_MS, launched, needs_chromium, serving
 from tests.integration.records import await_replicated, create, differences, load, rows, write
 from tests.integration.secured import Party, Secured, canary, secured, set_password
+from tests.processes import kafka_mirror
 from tests.token_endpoint import TokenEndpoint
 from tests.waiting import eventually
 
@@ -36,7 +35,7 @@ EVERYTHING = "".join(
 USUAL = "mirror.poll.interval.ms = 5000\nmirror.window.ms = 10000\n"
 MOST_ATTEMPTS_A_SECOND = 20  # of a mirror of two slots and two lanes
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture(scope="module")
@@ -137,11 +136,8 @@ def test_who_is_not_let_in_is_told_by_the_alias_in_one_line(primary, backup, par
             topics="x",
             extra=lines(primary=properties(party)),
         )
-        with appliance.log.open("ab") as log:
-            running[what] = (
-                appliance,
-                subprocess.Popen(appliance.command, stdout=log, stderr=log, cwd=folder, env=environment()),
-            )
+        appliance.environment = environment()
+        running[what] = (appliance, appliance.launch())
     for what, (appliance, process) in running.items():
         code, text = process.wait(180), appliance.log.read_text()
         assert code == 3, (what, text)
@@ -164,7 +160,7 @@ def test_a_flow_between_secured_clusters_keeps_every_record_and_every_secret(pri
         topics=topic,
         extra=EVERYTHING + USUAL + lines(primary=both(party), backup=party.mutual("p12")),
     )
-    appliance.command.insert(appliance.command.index("run"), "--verbose")
+    appliance.arguments.insert(0, "--verbose")
     with appliance:
         for partition in (0, 1):
             await_replicated(appliance, primary, topic, f"primary.{topic}", partition)
@@ -293,9 +289,8 @@ def keeps_secrets(appliance: RunningAppliance, party: Party) -> None:
     plan = appliance.file.parent / "state" / "plan"
     assert any(secret in plan.read_bytes().decode("latin-1") for secret in party.secrets.values())
     assert plan.stat().st_mode & 0o777 == 0o600
-    command = [sys.executable, "-m", "mirror.cli", "explain", str(appliance.file)]
-    explained = subprocess.run(
-        [*command, "--json"], capture_output=True, text=True, check=True, cwd=appliance.file.parent, env=environment()
+    explained = kafka_mirror(
+        *("explain", appliance.file, "--json"), check=True, folder=appliance.file.parent, environment=environment()
     )
     shown = {
         "log": appliance.log.read_text(),

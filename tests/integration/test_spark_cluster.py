@@ -13,7 +13,7 @@ from tests.integration.appliance import RunningAppliance, descendants, signal_al
 from tests.integration.records import await_replicated, create, differences, flows, load
 from tests.integration.spark_cluster import SparkCluster, spark_cluster
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 SLOTS = "mirror.slots = 2\nmirror.spark.master = {}\nmirror.spark.driver.host = 127.0.0.1\n"
 

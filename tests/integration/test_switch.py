@@ -25,9 +25,10 @@ from mirror.switching.run import STEPS, Kind
 from tests.integration.acls import GUARDED
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import await_replicated, create, load
+from tests.processes import kafka_mirror
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 FLOW = "primary->backup"
 GROUP = "billing"
 EXTRA = """\
@@ -48,13 +49,10 @@ class Pair:
     backup: Broker
     appliance: RunningAppliance
 
-    def command(self, *arguments: str) -> list[str]:
-        name, *options = arguments
-        return [sys.executable, "-m", "mirror.cli", *name.split(), str(self.appliance.file), *options]
-
     def start(self, *arguments: str) -> subprocess.Popen[str]:
+        name, *options = arguments
         return subprocess.Popen(
-            self.command(*arguments),
+            [sys.executable, "-m", "mirror.cli", *name.split(), str(self.appliance.file), *options],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -62,15 +60,8 @@ class Pair:
         )
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self.command(*arguments),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=900,
-            stdin=subprocess.DEVNULL,
-            env=self.appliance.environment,
-        )
+        name, *options = arguments
+        return kafka_mirror(*name.split(), self.appliance.file, *options, within_s=900)
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import signal
 import subprocess
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,9 +19,10 @@ from tests.benchmarks import peers
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import START_MS, await_replicated, create, differences, end_offset, load, rows, write
 from tests.integration.test_checkpoints import checkpoints, records, stand
+from tests.processes import kafka_mirror
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 
 @contextlib.contextmanager
@@ -62,7 +62,7 @@ def test_it_goes_on_where_mirrormaker_stopped_under_load(primary, backup, topic,
             topic, primary, backup, topic, tmp_path / "peer", "emit.checkpoints.enabled = true\n"
         ) as theirs:
             eventually(lambda: end_offset(backup, remote, 0) > 800, within_s=90, because="MirrorMaker copies")
-            refused = subprocess.run(running.command, capture_output=True, text=True, check=False, timeout=300)
+            refused = kafka_mirror(*running.arguments)
             assert refused.returncode == 2
             assert "a MirrorMaker 2 still replicates into backup" in refused.stderr
             theirs.send_signal(signal.SIGTERM)
@@ -208,12 +208,7 @@ def test_connect_positions_are_read_and_foreign_records_are_none():
 
 def positions(running: RunningAppliance, *arguments: str) -> subprocess.CompletedProcess[str]:
     action, *rest = arguments
-    return subprocess.run(
-        [sys.executable, "-m", "mirror.cli", "positions", action, str(running.file), flow_name(running), *rest],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return kafka_mirror("positions", action, running.file, flow_name(running), *rest)
 
 
 def flow_name(running: RunningAppliance) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,9 +11,10 @@ from confluent_kafka import Producer
 
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import await_replicated, beside, create, flows, messages, write
+from tests.processes import kafka_mirror
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 RATE = 300
 EXACTLY_ONCE = "backup.exactly.once.source.support = enabled"
 PACKAGE = "org.apache.kafka.connect.transforms"
@@ -86,10 +85,7 @@ def test_records_are_changed_on_their_way_and_none_is_lost_or_repeated_by_a_kill
         topics=f"{topic}.*",
         extra=f"{TRANSFORMS}{mode}",
     )
-    plan = [sys.executable, "-m", "mirror.cli", "plan", str(appliance.file)]
-    told = subprocess.run(
-        plan, capture_output=True, text=True, check=True, env=appliance.environment, timeout=300
-    ).stdout
+    told = kafka_mirror("plan", appliance.file, check=True).stdout
     assert [line.strip() for line in told.splitlines() if "transforms:" in line] == [
         "transforms: tests",
         "transforms: mask, tests, mark",

@@ -13,7 +13,7 @@ from tests.integration.appliance import RunningAppliance
 from tests.integration.records import await_replicated, create, rows, write
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 
 def verify(appliance: RunningAppliance, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import importlib
 import importlib.machinery
 import inspect
 import json
@@ -118,6 +119,12 @@ def _hook(module: ModuleType) -> None:
             setattr(owner, last, _hooked(getattr(owner, last), name, point))
     if hasattr(module, "MAP_EVERY_MS"):
         module.MAP_EVERY_MS = MAP_EVERY_MS
+
+
+def hook_all() -> None:
+    """Hook all modules of kill points now; for a process that has loaded them before."""
+    for module in dict.fromkeys(point.module for point in POINTS.values()):
+        _hook(importlib.import_module(module))
 
 
 class _Finder(MetaPathFinder):

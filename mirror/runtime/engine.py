@@ -1,0 +1,67 @@
+"""State what the driver needs from the engine that runs its windows and checkpoint rounds.
+
+The product has one engine, Spark (`mirror/spark/engine.py`). Most tests run the same driver, planner and workers on an engine
+of forked processes (`tests/engine.py`), which starts in half a second (docs/adr/0041).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+from metrics.listener import Stream
+from metrics.recorder import Recorder
+from mirror.errors import StreamTerminated
+from mirror.runtime.state_folder import StateFolder
+
+
+class Query(Protocol):
+    """Work that the engine repeats until it is stopped."""
+
+    def start(self) -> None:
+        """Start; raises StreamTerminated if the engine cannot."""
+
+    def revive(self) -> list[StreamTerminated]:
+        """Restart what has ended, and return why it ended; raises StreamTerminated if the engine itself is gone."""
+
+    def stop(self) -> None:
+        """Stop at once."""
+
+
+class WindowQueries(Query, Protocol):
+    """The lanes: each plans a window and serves its slots, then the next one."""
+
+    def finish(self, within_s: float) -> bool:
+        """Wait until the running windows have ended, after the plan says stop; return False if the time is too short."""
+
+
+class Engine(Protocol):
+    """Runs the tasks of windows in worker processes, and passes their rows to the recorder."""
+
+    @classmethod
+    def start(cls, settings: Mapping[str, str], *, tasks: int) -> Self:
+        """Start the engine.
+
+        Args:
+            settings: Options `spark.*` of the user.
+            tasks: How many tasks must be able to run at once.
+
+        Raises:
+            SettingsError: the engine has no room for so many tasks.
+        """
+
+    def listen(self, recorder: Recorder, streams: Mapping[str, Stream[Any]]) -> None:
+        """Pass the rows of each stream, by its name, to its `take`; record progress."""
+
+    def lanes(self, folder: StateFolder, *, plan: Path, lanes: int, slots: int, window_ms: int) -> WindowQueries:
+        """Return the queries that serve windows, not started yet."""
+
+    def checkpoints(self, folder: StateFolder, *, plan: Path, every_s: float) -> Query:
+        """Return the query of checkpoint rounds, not started yet."""
+
+    def silence(self) -> None:
+        """Log nothing more: the stop that follows interrupts rounds and tasks."""
+
+    def close(self) -> None:
+        """Stop the engine and its processes."""
