@@ -12,6 +12,12 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from mirror.embedded.broker import Broker
+from tests.distribution import (  # noqa: F401 - hooks of pytest
+    add_options,
+    pytest_collection_modifyitems,
+    pytest_configure,
+    pytest_xdist_auto_num_workers,
+)
 from tests.integration.appliance import Engine, RunningAppliance
 
 # A machine that does something else meanwhile makes no property untrue.
@@ -35,11 +41,11 @@ class GivenCluster:
 def pytest_addoption(parser: pytest.Parser) -> None:
     for name in ("primary", "backup"):
         parser.addoption(f"--bootstrap-{name}", metavar="HOST:PORT", help=f"use this {name} cluster, start none")
+    add_options(parser)
     parser.addoption(
         "--engine",
         choices=[one.value for one in Engine],
-        default=Engine.LOCAL.value,
-        help="what runs the windows: Spark, or forked processes for all tests that are not marked spark (default)",
+        help="what runs the windows: Spark, or forked processes for tests that are not marked spark (default: local)",
     )
     parser.addoption("--update-golden", action="store_true", help="write what is found to the files of tests/data")
 
@@ -47,8 +53,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Set the engine before any fixture of the test starts an appliance."""
+    chosen = item.config.getoption("--engine") or ("spark" if item.config.getoption("--all") else "local")
     on_spark = item.get_closest_marker("spark") is not None
-    RunningAppliance.engine = Engine.SPARK if on_spark else Engine(item.config.getoption("--engine"))
+    RunningAppliance.engine = Engine.SPARK if on_spark else Engine(chosen)
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from tests.waiting import eventually
 
 START_WITHIN_S = 180  # of which Spark needs ten on a quiet machine
 LINES_SHOWN = 60  # of the log, if a test fails
+WINDOW_S = 2.0  # of each window
 WORKER = "km-worker"  # the name of a forked worker, as /proc shows it
 
 
@@ -62,7 +63,7 @@ heartbeats.topic.replication.factor = 1
 heartbeats.replication.enabled = false
 mirror.metrics.listen = 127.0.0.1:{self.port}
 mirror.state.dir = {folder / "state"}
-mirror.window.ms = 2000
+mirror.window.ms = {WINDOW_S * 1000:.0f}
 mirror.poll.interval.ms = 500
 {extra}
 """
@@ -71,6 +72,11 @@ mirror.poll.interval.ms = 500
         self.environment = {**os.environ, "PYTHONPATH": str(processes.ROOT)}
         self.process: processes.Running | None = None
         self.engine = type(self).engine  # for its life: a restart is on the same one
+
+    def call_source(self, alias: str) -> Self:
+        """Give the source another alias: the flow, its groups and internal topics are this test's alone."""
+        self.file.write_text(self.file.read_text().replace("primary", alias))
+        return self
 
     def __enter__(self) -> Self:
         return self.start()

@@ -176,7 +176,7 @@ def test_the_keyboard_reaches_every_filter(app, page):
     )
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("name", PAGES)
 def test_axe_finds_no_fault_of_wcag_a_or_aa(app, chromium, name, scheme):
     context = chromium.new_context(color_scheme=scheme, viewport={"width": 1500, "height": 1000})

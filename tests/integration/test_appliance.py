@@ -15,6 +15,8 @@ from tests.integration.records import Row, create, rows, write
 from tests.processes import kafka_mirror
 from tests.waiting import eventually
 
+STOPS_WITHIN_S = 22.0 + 20.0  # mirror.appliance.STOP_WITHIN_S, and what a loaded machine takes
+
 pytestmark = pytest.mark.kafka
 
 
@@ -38,6 +40,7 @@ def lag_is_zero(appliance, topic, partition, *, end):
     return check
 
 
+@pytest.mark.spark
 def test_records_metrics_growth_stop_and_kill(primary, backup, topic, tmp_path: Path):
     """One life of an appliance: backlog, live records, a grown and a new topic, SIGTERM, kill -9 under load."""
     other = f"{topic}-other"
@@ -83,7 +86,7 @@ def test_records_metrics_growth_stop_and_kill(primary, backup, topic, tmp_path: 
 
         code, took_s = appliance.stop()
         assert code == 0, appliance.log.read_text()
-        assert took_s < 30
+        assert took_s < STOPS_WITHIN_S
 
         write(primary, topic, fresh(500))
         appliance.start()

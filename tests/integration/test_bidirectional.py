@@ -17,7 +17,7 @@ from tests.integration.test_flow_shapes import Mesh, put, values
 from tests.processes import kafka_mirror
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.separate]
 PARTITIONS = 2
 RATE = 200  # records/s of each origin
 BOTH_WAYS = """replication.policy.class = IdentityReplicationPolicy

@@ -99,6 +99,7 @@ def appliance(primary, backup, topic, group, tmp_path):
     return made
 
 
+@pytest.mark.spark
 def test_a_group_that_fails_over_reads_on_exactly_where_it_stood(primary, backup, topic, group, java, appliance):
     """Across transaction markers and aborted transactions, from each offset there is, by Kafka's own translation."""
     remote = f"primary.{topic}"
@@ -319,6 +320,7 @@ LAGS = (0, 1, 100, 10_000, 100_000)
 RECORDS = 200_000
 
 
+@pytest.mark.nightly
 def test_no_lag_makes_a_group_read_again_as_it_does_with_mirrormaker(
     primary, backup, topic, group, java, appliance, tmp_path
 ):

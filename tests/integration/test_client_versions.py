@@ -37,7 +37,16 @@ from tests.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 
-VERSIONS = ["2.8.2 with ZooKeeper", "3.3.2", "3.9.1", "4.1.1", "4.4.0"]
+VERSIONS = [
+    pytest.param(version, marks=[pytest.mark.xdist_group(f"client of {version}"), *marks])
+    for version, marks in {
+        "2.8.2 with ZooKeeper": [],
+        "3.3.2": [pytest.mark.nightly],
+        "3.9.1": [pytest.mark.nightly],
+        "4.1.1": [],
+        "4.4.0": [],
+    }.items()
+]
 LIMITS = FetchLimits(500, 1, 1 << 20, 0)
 BATCH = 1 << 20
 

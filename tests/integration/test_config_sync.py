@@ -13,7 +13,7 @@ from tests.integration.records import create
 from tests.processes import kafka_mirror
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.separate]
 EXTRA = """\
 sync.topic.configs.enabled = true
 sync.topic.configs.interval.seconds = 1

@@ -15,7 +15,7 @@ from tests.integration.records import await_replicated, create, messages, rows, 
 from tests.processes import kafka_mirror
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.separate]
 
 FOLLOWED_S = 12.0  # several windows, polls, rounds of checkpoints and looks at topics
 SETTINGS = """emit.checkpoints.enabled = true

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from tests.cable import is_possible
+from tests.integration.appliance import Engine, RunningAppliance
 from tests.soak.faults import CABLES, FAULTS
 from tests.soak.kill_points import KILL_POINTS
 from tests.soak.oracle import Fate
@@ -54,26 +56,48 @@ BOUNDED = {
 }
 
 
+ON_SPARK = ("kill -9 one worker", "kill -9 all workers", "kill -9 the JVM", "kill -9 the appliance")
+
+
 @pytest.fixture(scope="module")
 def on_stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Stage]]:
-    """Gives the stage of a mode, the same to all faults; one mode's is over when the other's is asked for.
+    """Return the stage of a mode, the same for all faults; it ends when another mode or engine is asked for.
 
-    As a parameter of the fixture the modes would take turns: pytest brings tests with equal parameters together.
+    If the modes were parameters of the fixture, pytest would bring tests with equal parameters together.
     """
-    stages: dict[str, Stage] = {}
+    stages: dict[tuple[str, Engine], Stage] = {}
     with ExitStack() as running:
 
         def of(mode: str) -> Stage:
-            if mode not in stages:
+            key = mode, RunningAppliance.engine
+            if key not in stages:
                 running.close()
                 stages.clear()
-                stages[mode] = running.enter_context(staged(mode, tmp_path_factory.mktemp("stage")))
-            return stages[mode]
+                stages[key] = running.enter_context(staged(mode, tmp_path_factory.mktemp("stage")))
+            return stages[key]
 
         yield of
 
 
-@pytest.mark.parametrize(("mode", "fault"), [(mode, fault) for mode, faults in BOUNDED.items() for fault in faults])
+def _kind(fault: str) -> str:
+    if fault in KILL_POINTS:
+        return "kill points"
+    if any(word in fault for word in ("source", "target")):
+        return "brokers" if any(word in fault for word in ("kill", "freeze", "restart", "disk")) else "networks"
+    return "processes"
+
+
+def _scene(mode: str, fault: str) -> ParameterSet:
+    """Return the parameters of a scene, with its marks: a worker of pytest has a stage for each group."""
+    is_on_spark = mode == MODES[0] and fault in ON_SPARK
+    group = f"matrix, {mode}: {'processes on Spark' if is_on_spark else _kind(fault)}"
+    marks = [pytest.mark.xdist_group(group), *([pytest.mark.spark] if is_on_spark else [])]
+    return pytest.param(mode, fault, marks=marks)
+
+
+@pytest.mark.parametrize(
+    ("mode", "fault"), [_scene(mode, fault) for mode, faults in BOUNDED.items() for fault in faults]
+)
 def test_no_fault_loses_repeats_or_reorders_a_record(on_stage, mode, fault):
     if fault in CABLES and not is_possible():
         pytest.skip("cables need root, Linux and Debian's iproute2")

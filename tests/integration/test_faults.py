@@ -18,12 +18,14 @@ from confluent_kafka.admin import AclOperation, AdminClient, NewTopic
 from mirror.embedded.broker import Broker
 from tests.fault_proxy import proxied
 from tests.integration.acls import GUARDED, deny
-from tests.integration.appliance import RunningAppliance
+from tests.integration.appliance import Engine, RunningAppliance
 from tests.integration.records import await_replicated, create, differences, end_offset, flows, load, rows, write
 from tests.integration.values import values
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.kafka
+STOPS_WITHIN_S = 22.0 + 20.0  # mirror.appliance.STOP_WITHIN_S, and what a loaded machine takes
+
+pytestmark = [pytest.mark.kafka, pytest.mark.separate]
 
 
 def arrived(cluster, topic: str) -> int:
@@ -158,9 +160,16 @@ def test_compacted_batches_cross_though_they_have_gaps(primary, backup, topic, t
         assert differences(primary, backup, topic, f"primary.{topic}") == []
 
 
+@pytest.fixture
+def mortal(tmp_path: Path) -> Iterator[Broker]:
+    """A target of the test's own: groups of a broker that was killed may be lost to tests that follow."""
+    with Broker.start("mortal", tmp_path / "mortal") as broker:
+        yield broker
+
+
 @pytest.mark.parametrize("fault", ["freeze", "kill"])
-def test_it_stops_in_time_while_the_target_does_not_answer(primary, backup, topic, tmp_path, fault):
-    """With all that an appliance does beside the records switched on."""
+def test_it_stops_in_time_while_the_target_does_not_answer(primary, mortal, topic, tmp_path, fault):
+    """With everything that a mirror does besides records switched on."""
     create(primary, topic, 2)
     write(primary, topic, rows(20))
     everything = "".join(
@@ -174,23 +183,21 @@ def test_it_stops_in_time_while_the_target_does_not_answer(primary, backup, topi
         )
     )
     with RunningAppliance(
-        tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=topic, extra=everything
+        tmp_path, primary=primary.bootstrap, backup=mortal.bootstrap, topics=topic, extra=everything
     ) as appliance:
         await_replicated(appliance, primary, topic, f"primary.{topic}")
         if fault == "freeze":
-            backup.pause()
+            mortal.pause()
         else:
-            backup.kill()
-        time.sleep(5)  # into the tries to reach it
+            mortal.kill()
         try:
+            time.sleep(5)  # into the attempts to reach it
             code, took_s = appliance.stop()
         finally:
             if fault == "freeze":
-                backup.resume()
-            else:
-                backup.restart()
+                mortal.resume()
     assert code == 0, appliance.log.read_text()
-    assert took_s < 32
+    assert took_s < STOPS_WITHIN_S
     assert "Traceback" not in appliance.log.read_text()
     assert "every position is committed" not in appliance.log.read_text()  # nobody can know
 
@@ -205,6 +212,7 @@ def resident_mib(pids: list[int]) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
+@pytest.mark.nightly
 def test_memory_stays_bounded_whatever_the_backlog(appliance, primary, backup, topic):
     """300 MB wait on the source, the target is frozen for a while: what is read ahead is not more than the budget."""
     value = os.urandom(1000)
@@ -226,6 +234,7 @@ def test_memory_stays_bounded_whatever_the_backlog(appliance, primary, backup, t
     assert [end_offset(backup, f"primary.{topic}", p) for p in (0, 1)] == [150_000, 150_000]
 
 
+@pytest.mark.nightly
 def test_many_topic_partitions_with_a_backlog_each_share_the_memory_of_their_slot(
     tmp_path: Path, primary, backup, topic
 ):
@@ -295,6 +304,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", disk], check=True)
 
 
+@pytest.mark.spark
 def test_a_full_disk_ends_it_with_one_line_and_when_there_is_room_again_nothing_is_lost_or_repeated(
     small_disk, primary, backup, topic, tmp_path: Path
 ):
@@ -330,7 +340,8 @@ def test_an_hour_that_local_time_skips_and_one_that_it_repeats_change_nothing(tm
     create(primary, topic, 2)
     running = RunningAppliance(tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=f"{topic}.*")
     begins = datetime.now(UTC) + timedelta(seconds=5)
-    ends = begins + timedelta(seconds=75)  # in which the mirror starts
+    on_spark = running.engine is Engine.SPARK
+    ends = begins + timedelta(seconds=75 if on_spark else 30)  # in which the mirror starts
     # POSIX: "begins" is said in standard time, "ends" in that which is an hour ahead.
     rules = (begins, ends + timedelta(hours=1))
     running.environment["TZ"] = ",".join(

@@ -112,7 +112,7 @@ SIX_FLOWS = [
 ]
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_the_documentations_six_clusters(topic, tmp_path):
     """Three data centers with two clusters each: pairs within, a mesh of the first ones between."""
     with ExitStack() as stack:

@@ -16,7 +16,7 @@ from tests.integration.records import await_replicated, big, create, end_offset,
 from tests.integration.test_take_over import positions
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.separate]
 
 MODES = {"at least once": "", "exactly once": "backup.exactly.once.source.support = enabled"}
 

@@ -20,7 +20,10 @@ from tests.integration.seeds import BROKEN_FOR_S
 from tests.integration.test_boards_live import store
 from tests.unit.test_boards import MADE
 
-pytestmark = pytest.mark.skipif(shutil.which("npm") is None, reason="npm (Debian: npm) is not installed")
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.skipif(shutil.which("npm") is None, reason="npm (Debian: npm) is not installed"),
+]
 
 # Our JSON has an enum's value where TypeScript wants its member.
 HEAD = """\

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import uuid
+from pathlib import Path
+
 import pytest
 
 from mirror.model.mm2_records import Heartbeat
@@ -18,38 +21,60 @@ mirror.heartbeats.all.pairs = true
 """
 
 
-def test_a_flow_beats_and_carries_the_other_sides_heartbeats_on(primary, backup, topic, tmp_path):
-    with RunningAppliance(
-        tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=topic, extra=EXTRA
-    ) as running:
+def test_a_flow_beats_and_carries_the_other_sides_heartbeats_on(primary, backup, alias, tmp_path):
+    beats(primary, backup, alias, tmp_path)
+
+
+@pytest.mark.nightly
+def test_kafkas_own_client_counts_the_hops_of_heartbeats(primary, backup, alias, tmp_path):
+    first = beats(primary, backup, alias, tmp_path)
+    printed = formatted(backup.bootstrap, f"{alias}.heartbeats", "Heartbeat")
+    assert (
+        f"Heartbeat{{sourceClusterAlias=backup, targetClusterAlias={alias}, timestamp={first.timestamp_ms}}}" in printed
+    )
+    with kafka_java() as java:
+        utils = java.org.apache.kafka.connect.mirror.RemoteClusterUtils
+        properties = {"bootstrap.servers": backup.bootstrap}
+        assert utils.replicationHops(properties, alias) == 1
+        assert utils.replicationHops(properties, "elsewhere") == -1
+        assert alias in list(utils.upstreamClusters(properties))
+
+
+@pytest.fixture
+def alias() -> str:
+    """The source's alias: other tests' heartbeats are in the same topics."""
+    return f"a{uuid.uuid4().hex[:8]}"
+
+
+def beats(primary, backup, alias: str, folder: Path) -> Heartbeat:
+    """Run a mirror until it has written and carried heartbeats; return the first that it carried."""
+    running = RunningAppliance(
+        folder, primary=primary.bootstrap, backup=backup.bootstrap, topics="none", extra=EXTRA
+    ).call_source(alias)
+    with running:
         eventually(
             lambda: (
-                'kafka_mirror_last_heartbeat_timestamp_seconds{source="primary",target="backup"}'
+                f'kafka_mirror_last_heartbeat_timestamp_seconds{{source="{alias}",target="backup"}}'
                 in running.exposition()
             ),
             within_s=30,
             because="the target takes a heartbeat",
         )
         eventually(
-            lambda: running.value("kafka_mirror_record_count_total", topic="primary.heartbeats", partition=0),
+            lambda: running.value("kafka_mirror_record_count_total", topic=f"{alias}.heartbeats", partition=0),
             within_s=60,
             because="heartbeats of the source are mirrored whatever topics are asked for",
         )
         assert running.stop()[0] == 0
-    own = [Heartbeat.decode(m.key(), m.value()) for m in messages(backup, "heartbeats")]
-    assert {(beat.source, beat.target) for beat in own} == {("primary", "backup")}
-    assert all(
-        beat.timestamp_ms == m.timestamp()[1] for beat, m in zip(own[:3], messages(backup, "heartbeats"), strict=False)
-    )
-    carried = [Heartbeat.decode(m.key(), m.value()) for m in messages(backup, "primary.heartbeats")]
-    assert {(beat.source, beat.target) for beat in carried} == {("backup", "primary")}
-    printed = formatted(backup.bootstrap, "primary.heartbeats", "Heartbeat")
-    assert printed[0] == (
-        f"Heartbeat{{sourceClusterAlias=backup, targetClusterAlias=primary, timestamp={carried[0].timestamp_ms}}}"
-    )
-    with kafka_java() as java:
-        utils = java.org.apache.kafka.connect.mirror.RemoteClusterUtils
-        properties = {"bootstrap.servers": backup.bootstrap}
-        assert utils.replicationHops(properties, "primary") == 1
-        assert utils.replicationHops(properties, "elsewhere") == -1
-        assert "primary" in list(utils.upstreamClusters(properties))
+    written = decoded(backup, "heartbeats")
+    own = [(beat, timestamp_ms) for beat, timestamp_ms in written if alias in (beat.source, beat.target)]
+    assert {(beat.source, beat.target) for beat, _ in own} == {(alias, "backup")}
+    assert all(beat.timestamp_ms == timestamp_ms for beat, timestamp_ms in own[:3])
+    carried = [beat for beat, _ in decoded(backup, f"{alias}.heartbeats") if alias in (beat.source, beat.target)]
+    assert {(beat.source, beat.target) for beat in carried} == {("backup", alias)}
+    return carried[0]
+
+
+def decoded(cluster, topic: str) -> list[tuple[Heartbeat, int]]:
+    """Return the heartbeats of a topic, each with the record's timestamp."""
+    return [(Heartbeat.decode(one.key(), one.value()), one.timestamp()[1]) for one in messages(cluster, topic)]

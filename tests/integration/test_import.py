@@ -78,6 +78,7 @@ def ask(address: str, path: str, method: str = "GET", body: object = None) -> ob
     return None
 
 
+@pytest.mark.nightly
 def test_a_running_connects_flow_is_imported_and_goes_on_where_it_stopped(primary, backup, topic, tmp_path):
     remote, name = f"{topic}.{topic}", f"connect-{topic}"
     create(primary, topic, 2)

@@ -14,7 +14,6 @@ from tests.integration.inspector import SOON_MS, launched, needs_chromium
 
 pytestmark = [
     pytest.mark.kafka,
-    pytest.mark.spark,
     needs_chromium,
     pytest.mark.skipif(shutil.which("prometheus") is None, reason="prometheus (Debian: prometheus) is not installed"),
 ]

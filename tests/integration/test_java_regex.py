@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from mirror.policy.java_regex import RegexError, compiled
 from tests.java_regex import java_regex, table
 
-pytestmark = pytest.mark.spark  # for its py4j and a JVM
+pytestmark = (
+    pytest.mark.nightly
+)  # starts a JVM; tests/unit/test_java_regex.py compares with a table of what Java matches
 
 # Patterns, each with ten names. Always the same ones, or a run would fail for what nobody changed; others with
 # --hypothesis-seed and this at thousands, as after each change of the grammar.

@@ -21,7 +21,7 @@ from tests.integration.test_security import EVERYTHING, lines, round_trip
 from tests.kdc import REALM, Kdc, needs_kerberos
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, needs_kerberos]
+pytestmark = [pytest.mark.kafka, needs_kerberos]
 
 TICKET_S = 15  # so that tickets run out while records flow
 REAUTH_MS = "8000"  # and brokers end connections whose login is as old (KIP-368)
@@ -146,6 +146,7 @@ def test_both_clients_get_in_with_a_ticket_cache_within_tls(backup, kdc, trust, 
     assert asyncio.run(round_trip(java, topic)) == [b"there"]
 
 
+@pytest.mark.nightly
 def test_a_flow_with_tickets_that_run_out_keeps_every_record(primary, backup, kdc, keytab, trust, topic, tmp_path):
     """Heartbeats, checkpoints, groups, settings and the lease all go by the control plane's client, through the relay."""
     create(primary, topic, 2)

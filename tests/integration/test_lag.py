@@ -22,7 +22,7 @@ from tests.integration.records import await_replicated, create, rows, write
 from tests.processes import kafka_mirror
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.separate]
 START_S = 20.0  # of a command, on a machine that does other things
 
 
@@ -177,11 +177,13 @@ def test_every_row_is_printed_in_time_while_both_clusters_are_silent_by_what_the
             assert running.stop()[0] == 0
         source.pause()
         target.pause()
-        began = time.monotonic()
-        found = lag(running.file, "--wide", "--group", "primary->backup")
-        took_s = time.monotonic() - began
-        source.resume()
-        target.resume()
+        try:
+            began = time.monotonic()
+            found = lag(running.file, "--wide", "--group", "primary->backup")
+            took_s = time.monotonic() - began
+        finally:
+            source.resume()
+            target.resume()
     (row,) = [line for line in found.stdout.splitlines() if topic in line]
     assert row.split()[2:7] == ["0", "10", "unknown", "unknown", "none"]
     assert "UNKNOWN" in row

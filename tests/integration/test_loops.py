@@ -17,7 +17,7 @@ from tests.integration.test_flow_shapes import Mesh, put, values
 from tests.processes import kafka_mirror
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.separate]
 IDENTITY = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 ROUND = "its records came from the target"
 

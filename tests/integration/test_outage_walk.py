@@ -32,9 +32,8 @@ from tests.integration.records import await_replicated, create, rows, write
 from tests.waiting import eventually
 
 pytestmark = [
-    pytest.mark.long,
+    pytest.mark.nightly,
     pytest.mark.kafka,
-    pytest.mark.spark,
     pytest.mark.skipif(shutil.which("prometheus") is None, reason="prometheus (Debian: prometheus) is not installed"),
 ]
 START_S = 20.0  # of a command, on a machine that does other things

@@ -13,14 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.appliance import RunningAppliance
+from tests.integration.appliance import WINDOW_S, RunningAppliance
 from tests.integration.records import create, differences, end_offset, load
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.separate]
 
 PARTITIONS = 4
-WINDOW_S = 2.0
 SLOTS = "mirror.slots = 2\ntasks.max = 4\n"
 ONCE = "backup.exactly.once.source.support = enabled\n"
 TAKEN_OVER_S = 75.0  # 25 on a quiet machine: a session of 6 s, the assignment, a runner that is taken for dead
@@ -116,7 +115,10 @@ def test_two_processes_share_the_slots_and_the_rest_goes_on_when_one_stops(proce
     equal(primary, backup, topic)
 
 
-@pytest.mark.parametrize("mode", ["", ONCE], ids=["at least once", "exactly once"])
+@pytest.mark.parametrize(
+    "mode",
+    [pytest.param("", id="at least once", marks=pytest.mark.spark), pytest.param(ONCE, id="exactly once")],
+)
 def test_the_slots_of_a_process_that_was_killed_are_taken_over(processes, primary, backup, topic, mode):
     first, second = processes.one_more(mode), processes.one_more(mode)
     shared(first, second)
@@ -164,7 +166,7 @@ def test_a_process_that_wakes_up_when_another_has_copied_everything_sets_no_posi
     equal(primary, backup, topic)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_rolling_restart_that_deals_topic_partitions_out_anew_waits_for_the_last_of_the_old_kind(
     processes, primary, backup, topic
 ):
@@ -189,7 +191,7 @@ def test_a_rolling_restart_that_deals_topic_partitions_out_anew_waits_for_the_la
     assert "waits for processes that run it with mirror.slots=2, tasks.max=4" in first.log.read_text()
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_exactly_once_is_turned_on_and_off_by_rolling_restarts_under_load(processes, primary, backup, topic):
     """As Kafka's documentation has it: `preparing` everywhere, then `enabled`. Meanwhile the processes' settings race."""
     support = "backup.exactly.once.source.support = "
@@ -214,6 +216,7 @@ def test_exactly_once_is_turned_on_and_off_by_rolling_restarts_under_load(proces
     assert "another process runs it with other settings" in second.log.read_text()
 
 
+@pytest.mark.spark
 def test_processes_of_one_file_on_one_machine_need_not_be_told_where_to_keep_their_state_and_to_serve_metrics(
     tmp_path, primary, backup, topic
 ):

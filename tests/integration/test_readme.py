@@ -36,6 +36,7 @@ def metrics(port: int) -> str:
         return ""
 
 
+@pytest.mark.nightly
 def test_the_readmes_commands_mirror_what_kafkas_console_producer_wrote(tmp_path):
     start = next(block for block in blocks() if "clusters up" in block)
     tools = next(block for block in blocks() if "ConsoleProducer" in block)

@@ -6,6 +6,8 @@ import contextlib
 import re
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,13 +16,13 @@ from confluent_kafka.admin import AdminClient
 
 from mirror.embedded.broker import Broker
 from mirror.kafka.groups import Groups
-from tests.integration.appliance import RunningAppliance
+from tests.integration.appliance import WINDOW_S, RunningAppliance
 from tests.integration.records import await_replicated, create, end_offset, messages, rows, write
 from tests.integration.values import values
 from tests.processes import kafka_mirror
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.separate]
 
 
 def delete(cluster, topic: str) -> None:
@@ -62,6 +64,21 @@ def flows(primary, topic: str) -> str:
             f"{policy}->backup.mirror.recreated.topics = {policy}",
         ]
     return "\n".join(lines)
+
+
+@contextmanager
+def frozen_after_commits(appliance: RunningAppliance) -> Iterator[None]:
+    """Freeze a mirror late in a window: all positions are committed a second after its start, and must not be again."""
+
+    def is_late() -> bool:
+        return time.time() % WINDOW_S > 0.7 * WINDOW_S
+
+    while True:
+        eventually(is_late, within_s=5, because="the window has committed all positions")
+        with appliance.frozen():
+            if is_late():  # else the next window began meanwhile
+                yield
+                return
 
 
 def windows_pass(appliance: RunningAppliance, more: int) -> None:
@@ -157,9 +174,7 @@ def test_a_remote_topic_that_is_replaced_between_two_looks_is_treated_as_the_flo
         for policy, name in names.items():
             await_replicated(appliance, primary, name, f"{policy}.{name}")
         windows_pass(appliance, 2)
-        # A window commits all positions once, a second after its begin: where it is frozen before, the broker has them again.
-        eventually(lambda: time.time() % 2 > 1.4, within_s=5, because="the windows of two seconds have done that")
-        with appliance.frozen():
+        with frozen_after_commits(appliance):
             for policy, name in names.items():
                 remote = f"{policy}.{name}"
                 delete(backup, remote)

@@ -103,7 +103,6 @@ def test_a_leader_names_the_replica_in_our_rack_which_then_is_read(racks, topic)
     assert found == [value for _, value, *_ in written]
 
 
-@pytest.mark.spark
 def test_what_a_mirror_in_another_rack_copies_is_whole(racks, backup, topic, tmp_path):
     racks.create(topic)
     write(racks, topic, rows(500))
@@ -120,7 +119,6 @@ def test_what_a_mirror_in_another_rack_copies_is_whole(racks, backup, topic, tmp
     assert differences(racks, backup, topic, f"primary.{topic}") == []
 
 
-@pytest.mark.spark
 def test_a_log_that_was_truncated_and_has_grown_beyond_the_position_again_is_read_from_where_it_differs(
     racks, backup, topic, tmp_path
 ):

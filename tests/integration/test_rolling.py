@@ -20,7 +20,7 @@ replication.factor = {REPLICAS}
 """
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_rolling_restart_of_brokers_before_kafka_4_repeats_no_committed_record(tmp_path: Path, primary, topic):
     create(primary, topic, 2)
     folder = tmp_path / "mirror"

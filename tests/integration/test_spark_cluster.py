@@ -36,7 +36,7 @@ def executors(cluster: SparkCluster) -> list[int]:
     ]
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_executors_are_killed_and_the_driver_starts_elsewhere(cluster, primary, backup, topic, tmp_path: Path):
     create(primary, topic, 2)
     extra = SLOTS.format(cluster.url)

@@ -16,7 +16,7 @@ from tests.integration.appliance import RunningAppliance
 from tests.integration.records import await_replicated, create, differences, end_offset, load, rows, write
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.separate]
 
 MODES = {"at least once": "", "exactly once": "backup.exactly.once.source.support = enabled\n"}
 FLOWING = 2000  # records of the other topic, which gets 100 a second: of more time than a window that never ends is waited for

@@ -21,14 +21,14 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from mirror.config.clients import client_options
 from mirror.embedded.broker import Broker
 from mirror.kafka.internal_topics import read_checkpoints
-from mirror.switching.run import STEPS, Kind
+from mirror.switching.run import STEPS, Kind, Step
 from tests.integration.acls import GUARDED
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import await_replicated, create, load
 from tests.processes import kafka_mirror
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.separate]
 FLOW = "primary->backup"
 GROUP = "billing"
 EXTRA = """\
@@ -258,7 +258,14 @@ def committed_ends(clusters: Pair, topic: str) -> list[int]:
     return ends
 
 
-def test_a_conductor_that_is_killed_at_or_behind_any_step_is_followed_by_another_one(tmp_path, topic):
+@pytest.mark.parametrize(
+    "killed_at",
+    [
+        pytest.param((Step.FENCE, Step.GROUPS), id="fence and groups"),
+        pytest.param(STEPS[Kind.SWITCH], id="every step", marks=pytest.mark.nightly),
+    ],
+)
+def test_a_conductor_that_is_killed_at_or_behind_any_step_is_followed_by_another_one(tmp_path, topic, killed_at):
     remote = f"primary.{topic}"
     read: list[str] = []
     with pair(tmp_path, [topic]) as clusters:
@@ -267,7 +274,7 @@ def test_a_conductor_that_is_killed_at_or_behind_any_step_is_followed_by_another
         with Writer(clusters.primary, topic, "unread") as unread:
             eventually(lambda: len(unread.acked) > 100, within_s=60, because="some is left for the target")
         options = ("switch", FLOW, "--yes", "--fence", "acls-and-read", "--last", "50")
-        for step in STEPS[Kind.SWITCH]:
+        for step in killed_at:
             done = clusters.run(*options, "--hook", f"{step.value}=kill -9 $PPID")
             assert done.returncode == -9, (step, done.stdout, done.stderr)
         done = clusters.run(*options)
@@ -282,7 +289,7 @@ def test_a_conductor_that_is_killed_at_or_behind_any_step_is_followed_by_another
                 within_s=60,
                 because="the rest is read on the target",
             )
-        killed_when_each_step_begins(clusters)
+        killed_when_each_step_begins(clusters, [step for step in STEPS[Kind.SWITCH_BACK] if step in killed_at])
         with Writer(clusters.primary, topic, "after") as after, Reader(clusters.primary, [topic], read):
             eventually(lambda: len(after.acked) > 100, within_s=60, because="the source may be written again")
             after.end()
@@ -291,10 +298,10 @@ def test_a_conductor_that_is_killed_at_or_behind_any_step_is_followed_by_another
         assert max(Counter(read).values()) == 1
 
 
-def killed_when_each_step_begins(clusters: Pair) -> None:
+def killed_when_each_step_begins(clusters: Pair, steps: Sequence[Step]) -> None:
     """On the way back; the last conductor comes to the end."""
     options = ("switch-back", FLOW, "--yes", "--fence", "acls-and-read", "--last", "50")
-    for step in STEPS[Kind.SWITCH_BACK]:
+    for step in steps:
         process = clusters.start(*options)
         ended(process, followed(process, f"{step.value} ..."), by_force=True)
     done = clusters.run(*options)

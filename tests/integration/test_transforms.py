@@ -14,7 +14,7 @@ from tests.integration.records import await_replicated, beside, create, flows, m
 from tests.processes import kafka_mirror
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.separate]
 RATE = 300
 EXACTLY_ONCE = "backup.exactly.once.source.support = enabled"
 PACKAGE = "org.apache.kafka.connect.transforms"

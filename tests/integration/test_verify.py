@@ -33,6 +33,7 @@ def table_of(text: str) -> list[list[str]]:
     return lines[next(n for n, line in enumerate(lines) if line[:2] == ["topic", "partition"]) + 1 :]
 
 
+@pytest.mark.spark
 def test_what_is_mirrored_is_compared_and_what_is_not_is_found(primary, backup, topic, tmp_path):
     remote = f"primary.{topic}"
     create(primary, topic, 2)

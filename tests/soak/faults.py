@@ -12,6 +12,7 @@ from mirror.errors import ClusterUnavailable
 from mirror.kafka.admin import Admin
 from tests.fault_proxy import FaultProxy
 from tests.integration.appliance import signal_all
+from tests.integration.coordinators import restart_killed
 from tests.integration.records import create, rows, write
 from tests.soak.kill_points import KILL_POINTS
 from tests.soak.stage import Fault, Stage
@@ -107,9 +108,19 @@ def _broker(side: str, fault: str) -> Fault:
             return
         if fault == "kill":
             broker.kill()
-        broker.restart()
+            revive(broker)
+        else:
+            broker.restart()
 
     return strike
+
+
+def revive(cluster: Broker | Trio) -> None:
+    """Restart what was killed, and see that it coordinates groups."""
+    if isinstance(cluster, Broker):
+        restart_killed(cluster)
+    else:
+        cluster.restart()
 
 
 def _leaderless(side: str) -> Fault:
@@ -200,7 +211,7 @@ def outage(side: str, minutes: float) -> Fault:
         broker: Broker = getattr(stage, side)
         broker.kill()
         time.sleep(minutes * 60)
-        broker.restart()
+        revive(broker)
 
     return strike
 
