@@ -28,7 +28,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 from metrics.listener import Stream
 from metrics.recorder import Recorder
@@ -43,6 +43,7 @@ from mirror.runtime.state_folder import StateFolder
 from mirror.spark.checkpoint_source import CheckpointReader
 from mirror.spark.queries import OBSERVED, OBSERVED_CHECKPOINTS
 from mirror.spark.replication_source import LaneReader, SlotPartition
+from tests.fork_server import Request
 
 WORKER, FORKER = b"km-worker", b"km-forker"  # as /proc/PID/comm shows them
 ATTEMPTS = 4  # as spark.task.maxFailures of the product
@@ -345,13 +346,14 @@ def _exactly(connection: socket.socket, count: int) -> bytes:
     return bytes(body)
 
 
-def run_command(arguments: Sequence[str], folder: str, out: str, errors: str, environment: Mapping[str, str]) -> None:
-    """Be the process `kafka-mirror ARGUMENTS` in a folder; never return. For a fork of the fork server."""
+def run_command(request: Request) -> NoReturn:
+    """Be the process `kafka-mirror ARGUMENTS`. For a fork of the fork server."""
     os.environ.clear()
-    os.environ.update(environment)
+    os.environ.update(request.environment)
     time.tzset()
-    os.chdir(folder)
-    for number, path in ((1, out), (2, errors)):
+    os.chdir(request.folder)
+    arguments = request.arguments
+    for number, path in ((1, request.out), (2, request.errors)):
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         os.dup2(file, number)
         os.close(file)

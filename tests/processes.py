@@ -6,34 +6,23 @@ environment and folder. The command line in /proc of a fork is the fork server's
 
 from __future__ import annotations
 
-import multiprocessing
+import contextlib
+import functools
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
-from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Protocol
 
-ROOT = Path(__file__).resolve().parents[1]
-WITHIN_S = 300.0
+from tests.fork_server import NUMBER, ForkServer, Request
 
-_context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(
-    [
-        "tests.engine",
-        "mirror.commands.run",
-        "mirror.commands.classic",
-        "mirror.commands.lag",
-        "mirror.commands.plan",
-        "mirror.commands.switch",
-        "mirror.commands.positions",
-        "tests.soak.hooks.sitecustomize",
-    ]
-)
+WITHIN_S = 300.0
+STARTS_WITHIN_S = 60.0  # of which the fork server needs two to load everything
 
 
 class Running(Protocol):
@@ -62,30 +51,44 @@ class Running(Protocol):
 class Forked:
     """A process of the fork server."""
 
-    def __init__(self, process: ForkServerProcess) -> None:
-        self._process = process
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._code: int | None = None
         self._lock = threading.Lock()  # one thread at a time may read the exit code
-        assert process.pid is not None
-        self.pid: int = process.pid
+        connection.settimeout(STARTS_WITHIN_S)
+        self.pid = self._number()
 
     def poll(self) -> int | None:
         """Return the exit code, negative for a signal, None while it runs."""
-        with self._lock:
-            return self._process.exitcode
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self.wait(0.0)
+        return None
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait for the end and return the exit code; raises subprocess.TimeoutExpired."""
         with self._lock:
-            self._process.join(timeout)
-            code = self._process.exitcode
-        if code is None:
-            raise subprocess.TimeoutExpired("kafka-mirror", timeout or 0.0)
-        return code
+            if self._code is None:
+                self._connection.settimeout(timeout)
+                try:
+                    self._code = self._number()
+                except (TimeoutError, BlockingIOError):
+                    raise subprocess.TimeoutExpired("kafka-mirror", timeout or 0.0) from None
+                self._connection.close()
+            return self._code
+
+    def _number(self) -> int:
+        """Return the next number that the server sends: the id, then the exit code. A message is whole or not there."""
+        message = self._connection.recv(NUMBER.size)
+        if not message:
+            raise RuntimeError("the fork server has ended")
+        (number,) = NUMBER.unpack(message)
+        return int(number)
 
     def send_signal(self, number: int) -> None:
         """Send a signal; nothing if it has ended."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def terminate(self) -> None:
         """Send SIGTERM."""
@@ -96,14 +99,14 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
 
+@functools.cache
+def _server() -> ForkServer:
+    return ForkServer()
+
+
 def fork(arguments: Sequence[str], *, folder: Path, out: Path, errors: Path, environment: Mapping[str, str]) -> Forked:
     """Start `kafka-mirror ARGUMENTS`, which appends its output and errors to files."""
-    from tests.engine import run_command
-
-    given = (list(arguments), str(folder), str(out), str(errors), dict(environment))
-    process = _context.Process(target=run_command, args=given, daemon=True)
-    process.start()
-    return Forked(process)
+    return Forked(_server().fork(Request(list(arguments), folder, out, errors, dict(environment))))
 
 
 def start(

@@ -17,6 +17,7 @@ from typing import Self
 
 from mirror.embedded.ports import free_port
 from tests import processes
+from tests.fork_server import ROOT
 from tests.waiting import eventually
 
 START_WITHIN_S = 180  # of which Spark needs ten on a quiet machine
@@ -69,7 +70,7 @@ mirror.poll.interval.ms = 500
 """
         )
         self.arguments = ["run", str(self.file)]
-        self.environment = {**os.environ, "PYTHONPATH": str(processes.ROOT)}
+        self.environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         self.process: processes.Running | None = None
         self.engine = type(self).engine  # for its life: a restart is on the same one
 

@@ -1,0 +1,104 @@
+"""Distribute tests over workers: in groups, longest first, nightly ones only if they are asked for.
+
+A group is a file, unless its tests are marked `separate` (each is a group) or with another `xdist_group`. Tests that share a
+module's fixtures belong together. The seconds of each group are in tests/data/seconds.json, which `--record-seconds` writes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+SECONDS = Path(__file__).parent / "data" / "seconds.json"
+PROMISES = Path(__file__).parents[1] / "docs" / "guarantees.md"
+UNKNOWN_S = 30.0  # of a group that has never been timed
+WORKER_BYTES = 1_500_000_000  # a worker of pytest with the brokers, mirrors and browser of one test
+WORKERS_PER_CORE = 3  # integration tests mostly wait
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Add what chooses and times tests."""
+    parser.addoption(
+        "--all", action="store_true", help="also run what is marked nightly; on Spark unless --engine is given"
+    )
+    parser.addoption("--smoke", action="store_true", help="run one test of each promise in docs/guarantees.md")
+    parser.addoption("--record-seconds", action="store_true", help=f"write the seconds of each group to {SECONDS.name}")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is not asked for, name each test's group, and sort by the groups' seconds."""
+    kept = (
+        items if config.getoption("--all") else [item for item in items if item.get_closest_marker("nightly") is None]
+    )
+    if config.getoption("--smoke"):
+        kept = _one_of_each_promise(kept)
+    chosen = set(kept)
+    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+    known = json.loads(SECONDS.read_text())
+    for item in kept:
+        if item.get_closest_marker("xdist_group") is None:
+            name = item.nodeid if item.get_closest_marker("separate") else item.nodeid.partition("::")[0]
+            item.add_marker(pytest.mark.xdist_group(name.replace("@", " at ")))  # xdist splits at the last @
+    kept.sort(
+        key=lambda item: (-known.get(_group_of(item), UNKNOWN_S), _group_of(item))
+    )  # keeps the order within a group
+    items[:] = kept
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Return as many workers as cores for unit tests, and as memory allows for others."""
+    cores = os.cpu_count() or 1
+    if config.args and all("tests/unit" in path for path in config.args):
+        return cores
+    return max(1, min(cores * WORKERS_PER_CORE, _available_bytes() // WORKER_BYTES))
+
+
+class Seconds:
+    """Adds up the seconds of each group, and writes them at the end."""
+
+    def __init__(self) -> None:
+        self._of: defaultdict[str, float] = defaultdict(float)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Add a phase of a test; xdist has put the group behind its id."""
+        _, at, group = report.nodeid.rpartition("@")
+        self._of[group if at else report.nodeid.partition("::")[0]] += report.duration
+
+    def pytest_sessionfinish(self) -> None:
+        """Replace what was known of the groups that ran."""
+        known = json.loads(SECONDS.read_text()) | {group: round(took, 1) for group, took in self._of.items()}
+        SECONDS.write_text(json.dumps(dict(sorted(known.items())), indent=1) + "\n")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Time groups if that is asked for; workers of xdist leave it to the process that started them."""
+    if config.getoption("--record-seconds") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Seconds())
+
+
+def _one_of_each_promise(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Return the tests that docs/guarantees.md names, each with its first parameters."""
+    found: dict[str, pytest.Item] = {}
+    for item in items:
+        found.setdefault(item.nodeid.partition("[")[0], item)
+    named = {f"tests/{name}" for name in re.findall(r"`((?:unit|integration)/\w+\.py::\w+)`", PROMISES.read_text())}
+    return [item for name, item in found.items() if name in named]
+
+
+def _group_of(item: pytest.Item) -> str:
+    mark = item.get_closest_marker("xdist_group")
+    assert mark is not None
+    return str(mark.args[0])
+
+
+def _available_bytes() -> int:
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return WORKER_BYTES
