@@ -54,6 +54,18 @@ def store(folder: Path, scenario: Scenario) -> Iterator[Prometheus]:
         yield server
 
 
+@pytest.fixture(scope="module")
+def healthy(tmp_path_factory) -> Iterator[Prometheus]:
+    with store(tmp_path_factory.mktemp("healthy"), "healthy") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def stalled(tmp_path_factory) -> Iterator[Prometheus]:
+    with store(tmp_path_factory.mktemp("stalled"), "stalled") as server:
+        yield server
+
+
 def answers(server: Prometheus, panel: Panel) -> list[list[float]]:
     """The values of each query of a panel; Grafana's variables chosen as All."""
     return [[float(series["value"][1]) for series in server.query(filled_in(query.expr))] for query in panel.queries]
@@ -81,20 +93,17 @@ def number(server: Prometheus, title: str, uid: str = "kafka-mirror-overview") -
     return value
 
 
-def test_a_healthy_mirror_fills_every_panel(tmp_path):
-    with store(tmp_path, "healthy") as server:
-        assert empty_panels(server) == []
-        assert number(server, "Fresh") == 1
-        assert number(server, "Not OK") == number(server, "Down") == number(server, "Alerts") == 0
-        assert number(server, "Time lag") == 0
-        assert number(server, "Cannot fail over", FAILOVER) == number(server, "Failed rounds", FAILOVER) == 0
-        assert number(server, "Oldest checkpoint", FAILOVER) < 60
-        assert (
-            number(server, "May we go?", FAILOVER) == Answer.GO_WITH_LOSS
-        )  # groups that read would read a little again
-        copied, produced = (server.query(filled_in(query))[0]["value"][1] for query in _rates())
-        assert float(copied) == pytest.approx(40, rel=0.1)
-        assert float(produced) == pytest.approx(40, rel=0.1)
+def test_a_healthy_mirror_fills_every_panel(healthy):
+    assert empty_panels(healthy) == []
+    assert number(healthy, "Fresh") == 1
+    assert number(healthy, "Not OK") == number(healthy, "Down") == number(healthy, "Alerts") == 0
+    assert number(healthy, "Time lag") == 0
+    assert number(healthy, "Cannot fail over", FAILOVER) == number(healthy, "Failed rounds", FAILOVER) == 0
+    assert number(healthy, "Oldest checkpoint", FAILOVER) < 60
+    assert number(healthy, "May we go?", FAILOVER) == Answer.GO_WITH_LOSS  # groups that read would read a little again
+    copied, produced = (healthy.query(filled_in(query))[0]["value"][1] for query in _rates())
+    assert float(copied) == pytest.approx(40, rel=0.1)
+    assert float(produced) == pytest.approx(40, rel=0.1)
 
 
 def _rates() -> tuple[str, str]:
@@ -103,27 +112,26 @@ def _rates() -> tuple[str, str]:
     return copied.expr, produced.expr
 
 
-def test_a_stalled_partition_is_seen_on_every_board_that_should_show_it(tmp_path):
-    with store(tmp_path, "stalled") as server:
-        assert empty_panels(server) == []
-        assert number(server, "Fresh") == 0.75
-        assert number(server, "Not OK") == 1
-        assert number(server, "Time lag") == pytest.approx(BROKEN_FOR_S, abs=30)
-        assert number(server, "Records waiting") == pytest.approx(BROKEN_FOR_S * 10, rel=0.05)
-        assert number(server, "Paused", "kafka-mirror-topic") == 1
-        assert number(server, "Topics behind", FAILOVER) == 1
-        assert number(server, "Cannot fail over", FAILOVER) == number(server, "Settings that differ", FAILOVER) == 1
-        assert number(server, "May we go?", FAILOVER) == Answer.NO  # one group's offset was refused
-        assert number(server, "Read again", FAILOVER) == len(GROUPS) * len(PLACES) * RATE * STEP_S
-        # A reason to be empty hides no typing error: these have nothing to show here, every other panel has.
-        eventually(
-            lambda: {panel.title for _, panel, _ in unanswered(server)} == {"Time to catch up"},
-            within_s=30,
-            because="alerts fire when their rules are evaluated, which come behind the others",
-        )
-        assert number(server, "Burn, 1 h", "kafka-mirror-slo") > 14.4
-        worst = server.query(filled_in(_worst().queries[0].expr))
-        assert max(worst, key=lambda series: float(series["value"][1]))["metric"]["topic"] == "a.t"
+def test_a_stalled_partition_is_seen_on_every_board_that_should_show_it(stalled):
+    assert empty_panels(stalled) == []
+    assert number(stalled, "Fresh") == 0.75
+    assert number(stalled, "Not OK") == 1
+    assert number(stalled, "Time lag") == pytest.approx(BROKEN_FOR_S, abs=30)
+    assert number(stalled, "Records waiting") == pytest.approx(BROKEN_FOR_S * 10, rel=0.05)
+    assert number(stalled, "Paused", "kafka-mirror-topic") == 1
+    assert number(stalled, "Topics behind", FAILOVER) == 1
+    assert number(stalled, "Cannot fail over", FAILOVER) == number(stalled, "Settings that differ", FAILOVER) == 1
+    assert number(stalled, "May we go?", FAILOVER) == Answer.NO  # one group's offset was refused
+    assert number(stalled, "Read again", FAILOVER) == len(GROUPS) * len(PLACES) * RATE * STEP_S
+    # A reason to be empty hides no typing error: these have nothing to show here, every other panel has.
+    eventually(
+        lambda: {panel.title for _, panel, _ in unanswered(stalled)} == {"Time to catch up"},
+        within_s=30,
+        because="alerts fire when their rules are evaluated, which come behind the others",
+    )
+    assert number(stalled, "Burn, 1 h", "kafka-mirror-slo") > 14.4
+    worst = stalled.query(filled_in(_worst().queries[0].expr))
+    assert max(worst, key=lambda series: float(series["value"][1]))["metric"]["topic"] == "a.t"
 
 
 def _worst() -> Panel:
@@ -131,9 +139,8 @@ def _worst() -> Panel:
     return panel
 
 
-def test_the_preview_shows_every_panel_and_says_what_it_is(tmp_path):
-    with store(tmp_path, "stalled") as server:
-        page = preview(server)
+def test_the_preview_shows_every_panel_and_says_what_it_is(stalled):
+    page = preview(stalled)
     assert "Preview, not Grafana" in page
     for _, panel in PANELS:
         assert f"<h4>{html.escape(panel.title)}</h4>" in page
@@ -157,21 +164,19 @@ def test_a_source_that_is_down_is_seen_and_its_numbers_are_told_to_be_old(tmp_pa
         assert number(server, "Failed rounds", FAILOVER) == pytest.approx(BROKEN_FOR_S / STEP_S, rel=0.05)
 
 
-def test_the_lag_inspector_draws_the_past_from_the_same_store(tmp_path, monkeypatch):
-    with store(tmp_path, "stalled") as server:
-        page = opened(monkeypatch, HEALTHY, "incidents", app_prometheus_url=server.url)
+def test_the_lag_inspector_draws_the_past_from_the_same_store(stalled, monkeypatch):
+    page = opened(monkeypatch, HEALTHY, "incidents", app_prometheus_url=stalled.url)
     assert not page.warning
     (table,) = page.dataframe
     assert "KafkaMirrorStalled" in table.value.to_string()
     assert len(page.get("vega_lite_chart")) == 2  # what happened, and the longest wait
 
 
-def test_a_typing_error_in_a_query_would_be_seen(tmp_path):
+def test_a_typing_error_in_a_query_would_be_seen(healthy):
     """The check above can fail: a metric that does not exist leaves its panel empty."""
-    with store(tmp_path, "healthy") as server:
-        assert server.query("kafka_mirror_lag_secnds") == []
-        with pytest.raises(Exception, match="parse error"):
-            server.query("sum(kafka_mirror_lag_seconds")
+    assert healthy.query("kafka_mirror_lag_secnds") == []
+    with pytest.raises(Exception, match="parse error"):
+        healthy.query("sum(kafka_mirror_lag_seconds")
 
 
 def flows_listed(server: Prometheus, variable: dict[str, Any]) -> list[tuple[str, str]]:
@@ -185,14 +190,13 @@ def flows_listed(server: Prometheus, variable: dict[str, Any]) -> list[tuple[str
     return [(match["text"], match["value"]) for match in found]
 
 
-def test_every_variable_of_the_boards_lists_something(tmp_path):
+def test_every_variable_of_the_boards_lists_something(healthy):
     from dashboards.grafana import board_json
 
-    with store(tmp_path, "healthy") as server:
-        for board in boards():
-            for variable in board_json(board)["templating"]["list"]:
-                if variable["name"] == "flow":
-                    assert flows_listed(server, variable) == [("a->b", 'source="a",target="b"')]
-                elif variable["type"] == "query":
-                    selector, label = re.fullmatch(r"label_values\((.+), (\w+)\)", variable["definition"]).groups()
-                    assert server.query(f"count by ({label}) ({filled_in(selector)})"), json.dumps(variable)
+    for board in boards():
+        for variable in board_json(board)["templating"]["list"]:
+            if variable["name"] == "flow":
+                assert flows_listed(healthy, variable) == [("a->b", 'source="a",target="b"')]
+            elif variable["type"] == "query":
+                selector, label = re.fullmatch(r"label_values\((.+), (\w+)\)", variable["definition"]).groups()
+                assert healthy.query(f"count by ({label}) ({filled_in(selector)})"), json.dumps(variable)
