@@ -108,13 +108,7 @@ class Appliance:
             stack.callback(engine.close)
             self._on_signals()  # after Spark, which installs its own handler
             engine.listen(self.recorder, self._streams())
-            lanes = engine.lanes(
-                self._folder,
-                plan=self._plans.path,
-                lanes=mirror.lanes,
-                slots=mirror.slots,
-                window_ms=mirror.window_ms,
-            )
+            lanes = self._lanes(engine)
             queries: list[Query] = [lanes, *self._checkpoint_queries(engine)]
             heartbeats = HeartbeatEmitter(
                 self._settings.heartbeat_flows, self._heartbeat_acknowledged, self._emits_heartbeats
@@ -147,6 +141,11 @@ class Appliance:
                 query.stop()
             if self._failure is not None:
                 raise self._failure
+
+    def _lanes(self, engine: Engine) -> WindowQueries:
+        """Return the queries that serve windows, not started yet."""
+        mirror, plan = self._mirror, self._plans.path
+        return engine.lanes(self._folder, plan=plan, lanes=mirror.lanes, slots=mirror.slots, window_ms=mirror.window_ms)
 
     def _checkpoint_queries(self, engine: Engine) -> list[Query]:
         """Return the query of checkpoint rounds, none if no flow makes checkpoints."""

@@ -10,12 +10,14 @@ import json
 import os
 import re
 from collections import defaultdict
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
 SECONDS = Path(__file__).parent / "data" / "seconds.json"
 PROMISES = Path(__file__).parents[1] / "docs" / "guarantees.md"
+_NOT_IN_GROUPS = str.maketrans("@[]", "-()")  # xdist looks for the last @ after the last ]
 UNKNOWN_S = 30.0  # of a group that has never been timed
 WORKER_BYTES = 1_500_000_000  # a worker of pytest with the brokers, mirrors and browser of one test
 WORKERS_PER_CORE = 3  # integration tests mostly wait
@@ -30,9 +32,12 @@ def add_options(parser: pytest.Parser) -> None:
     parser.addoption("--record-seconds", action="store_true", help=f"write the seconds of each group to {SECONDS.name}")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is not asked for, name each test's group, and sort by the groups' seconds."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
+    """Leave out what is not asked for, name each test's group, and sort by the groups' seconds.
+
+    A wrapper, because xdist's hook, which reads the groups, runs before all others.
+    """
     kept = (
         items if config.getoption("--all") else [item for item in items if item.get_closest_marker("nightly") is None]
     )
@@ -44,11 +49,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in kept:
         if item.get_closest_marker("xdist_group") is None:
             name = item.nodeid if item.get_closest_marker("separate") else item.nodeid.partition("::")[0]
-            item.add_marker(pytest.mark.xdist_group(name.replace("@", " at ")))  # xdist splits at the last @
+            item.add_marker(pytest.mark.xdist_group(name.translate(_NOT_IN_GROUPS)))
     kept.sort(
         key=lambda item: (-known.get(_group_of(item), UNKNOWN_S), _group_of(item))
     )  # keeps the order within a group
     items[:] = kept
+    return (yield)
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
