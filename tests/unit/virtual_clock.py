@@ -109,7 +109,7 @@ class _JumpingSelector(selectors.DefaultSelector):
         if timeout is None or timeout <= 0 or self.threads:
             return super().select(timeout)
         has_sockets = len(self.get_map()) > 1  # one file is the loop's own, by which threads wake it
-        ready = super().select(GRACE_S if has_sockets else 0)
+        ready = super().select(min(timeout, GRACE_S) if has_sockets else 0)
         if not ready:
             self._clock.sleep(timeout)
         return ready
