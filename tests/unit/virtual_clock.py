@@ -8,8 +8,9 @@ A file requests it with `pytestmark = pytest.mark.usefixtures("virtual_clock")`.
 - `time.sleep` advances the clock and returns at once.
 - Outside of `asyncio.run` the clock follows the real one, so that other event loops and threads work as usual.
 
-Two things are real and are waited for. A function in a thread of the loop (`asyncio.to_thread`) stops the jumps until it
-returns. A loop with sockets gives the kernel `GRACE_S` for each jump.
+Two things are waited for in real time: a function in a thread of the loop (`asyncio.to_thread`), and an attempt to
+connect to a server of another loop or process. Between a client and a server of the same loop there is a pair of Unix
+sockets instead of TCP: the kernel delivers what is written to it before the write returns, however busy the machine is.
 Do not request the clock if a test runs two event loops at a time, or starts threads of its own that wait.
 """
 
@@ -20,11 +21,11 @@ import heapq
 import itertools
 import math
 import selectors
+import socket
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-GRACE_S = 0.005  # for data between two sockets of this process, which the kernel delivers at once
 STARTS_S = 1_750_000_020.0  # the wall time at second 0 of the monotonic clock
 TURN_S = 1e-6  # of each turn of the loop: code that waits until a time has passed sees it pass
 ROUND_S = 60.0  # each run starts at a multiple of this, so that it sees the same place of a window each time
@@ -83,17 +84,42 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def __init__(self, clock: VirtualClock) -> None:
         self._jumping = _JumpingSelector(clock)
+        self._servers: dict[int, tuple[Callable[[], asyncio.BaseProtocol], asyncio.Server]] = {}  # by port
         super().__init__(self._jumping)
 
     def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:
         """Run a function in a thread, and let the clock stand still until it returns."""
         running = super().run_in_executor(executor, func, *args)
-        self._jumping.threads += 1
-        running.add_done_callback(self._thread_is_done)
+        self._jumping.real_waits += 1
+        running.add_done_callback(self._real_wait_is_over)
         return running
 
-    def _thread_is_done(self, _: object) -> None:
-        self._jumping.threads -= 1
+    def _real_wait_is_over(self, _: object) -> None:
+        self._jumping.real_waits -= 1
+
+    async def create_server(self, protocol_factory: Any, *args: Any, **more: Any) -> asyncio.Server:
+        """Start a server; connections to it from this loop do without the network."""
+        server = await super().create_server(protocol_factory, *args, **more)
+        for listening in server.sockets:
+            self._servers[listening.getsockname()[1]] = (protocol_factory, server)
+        return server
+
+    async def create_connection(
+        self, protocol_factory: Any, host: Any = None, port: Any = None, **more: Any
+    ) -> tuple[Any, Any]:
+        """Connect to a server of this loop by a pair of sockets, or to another one over the network."""
+        accepts, server = self._servers.get(port, (None, None))
+        if accepts is not None and server is not None and server.is_serving() and more.get("ssl") is None:
+            near, far = socket.socketpair()
+            for each in (near, far):
+                each.setblocking(False)
+            await self.connect_accepted_socket(accepts, far)
+            return await super().create_connection(protocol_factory, sock=near)
+        self._jumping.real_waits += 1
+        try:
+            return await super().create_connection(protocol_factory, host, port, **more)
+        finally:
+            self._jumping.real_waits -= 1
 
 
 class _JumpingSelector(selectors.DefaultSelector):
@@ -102,14 +128,13 @@ class _JumpingSelector(selectors.DefaultSelector):
     def __init__(self, clock: VirtualClock) -> None:
         super().__init__()
         self._clock = clock
-        self.threads = 0  # functions that run in threads of the loop
+        self.real_waits = 0  # for what happens outside of the loop
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         self._clock.sleep(TURN_S)
-        if timeout is None or timeout <= 0 or self.threads:
+        if timeout is None or timeout <= 0 or self.real_waits:
             return super().select(timeout)
-        has_sockets = len(self.get_map()) > 1  # one file is the loop's own, by which threads wake it
-        ready = super().select(min(timeout, GRACE_S) if has_sockets else 0)
+        ready = super().select(0)
         if not ready:
             self._clock.sleep(timeout)
         return ready
