@@ -31,6 +31,13 @@ def virtual_clock() -> Iterator[VirtualClock]:
         yield clock
 
 
+@pytest.fixture(scope="module")
+def standing_clock(virtual_clock: VirtualClock) -> VirtualClock:
+    """Let the virtual clock of a file stand still, outside of event loops too."""
+    virtual_clock.stand()
+    return virtual_clock
+
+
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "m.properties"

@@ -7,6 +7,7 @@ A file requests it with `pytestmark = pytest.mark.usefixtures("virtual_clock")`.
   that takes, and each turn of the loop takes `TURN_S`: no test depends on the speed of the machine.
 - `time.sleep` advances the clock and returns at once.
 - Outside of `asyncio.run` the clock follows the real one, so that other event loops and threads work as usual.
+  With `standing_clock` in place of `virtual_clock` it stands still there too, for tests that compare times.
 
 Two things are waited for in real time: a function in a thread of the loop (`asyncio.to_thread`), and an attempt to
 connect to a server of another loop or process. Between a client and a server of the same loop there is a pair of Unix
@@ -69,14 +70,24 @@ class VirtualClock:
         else:
             self._stands_at_s = now_s
 
+    def stand(self) -> None:
+        """Stand still from now on, outside of event loops too; `sleep` advances."""
+        self._stands_at_s = self._round_s()
+
+    def _round_s(self) -> float:
+        return math.ceil(self.monotonic() / ROUND_S) * ROUND_S
+
     def run(self, main: Coroutine[Any, Any, Any], *, debug: bool | None = None) -> Any:
-        """Run a coroutine in a loop on this clock, from a round time on; replaces `asyncio.run`."""
-        self._stands_at_s = math.ceil(self.monotonic() / ROUND_S) * ROUND_S
+        """Run a coroutine in a loop on this clock; replaces `asyncio.run`. It starts at a round time unless it stands."""
+        does_stand = self._stands_at_s is not None
+        if not does_stand:
+            self._stands_at_s = self._round_s()
         try:
             with asyncio.Runner(debug=debug, loop_factory=lambda: VirtualLoop(self)) as runner:
                 return runner.run(main)
         finally:
-            self._offset_s, self._stands_at_s = self._stands_at_s - _monotonic(), None
+            if not does_stand and self._stands_at_s is not None:
+                self._offset_s, self._stands_at_s = self._stands_at_s - _monotonic(), None
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
