@@ -5,7 +5,7 @@ A file requests it with `pytestmark = pytest.mark.usefixtures("virtual_clock")`.
 - `asyncio.run` uses a `VirtualLoop`. If no callback is ready, its clock jumps to the next timer.
 - `time.time`, `time.monotonic` and `loop.time` show that clock. It stands still while a callback runs, however long
   that takes, and each turn of the loop takes `TURN_S`: no test depends on the speed of the machine.
-- `time.sleep` advances the clock and returns at once.
+- `time.sleep` advances the clock and returns at once. In other threads it sleeps: those may be left of other tests.
 - Outside of `asyncio.run` the clock follows the real one, so that other event loops and threads work as usual.
   With `standing_clock` in place of `virtual_clock` it stands still there too, for tests that compare times.
 
@@ -23,6 +23,7 @@ import itertools
 import math
 import selectors
 import socket
+import threading
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -31,7 +32,7 @@ STARTS_S = 1_750_000_020.0  # the wall time at second 0 of the monotonic clock
 TURN_S = 1e-6  # of each turn of the loop: code that waits until a time has passed sees it pass
 ROUND_S = 60.0  # each run starts at a multiple of this, so that it sees the same place of a window each time
 
-_monotonic = time.monotonic
+_monotonic, _sleep = time.monotonic, time.sleep
 
 
 class VirtualClock:
@@ -42,6 +43,7 @@ class VirtualClock:
         self._stands_at_s: float | None = None  # None: the clock follows the real one
         self._due: list[tuple[float, int, Callable[[], object]]] = []
         self._numbers = itertools.count()
+        self._thread = threading.get_ident()
 
     def monotonic(self) -> float:
         """Return seconds since an unknown start; replaces `time.monotonic`."""
@@ -57,6 +59,9 @@ class VirtualClock:
 
     def sleep(self, seconds: float) -> None:
         """Advance the clock, and run the actions that become due; replaces `time.sleep`."""
+        if threading.get_ident() != self._thread:
+            _sleep(seconds)
+            return
         until_s = self.monotonic() + seconds
         while self._due and self._due[0][0] <= until_s:
             due_s, _, action = heapq.heappop(self._due)
