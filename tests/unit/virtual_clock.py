@@ -129,8 +129,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             near, far = socket.socketpair()
             for each in (near, far):
                 each.setblocking(False)
-            await self.connect_accepted_socket(accepts, far)
-            return await super().create_connection(protocol_factory, sock=near)
+            try:
+                await self.connect_accepted_socket(accepts, far)
+                return await super().create_connection(protocol_factory, sock=near)
+            except asyncio.CancelledError:
+                near.close()
+                raise
         self._jumping.real_waits += 1
         try:
             return await super().create_connection(protocol_factory, host, port, **more)
