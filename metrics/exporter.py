@@ -18,6 +18,7 @@ log = logging.getLogger("mirror")
 OPEN = HttpAccess()
 
 NO_ERRORS = LastErrors().text()
+STOPS_WITHIN_S = 0.1  # between two looks whether the server must stop, for which the stop of the process waits
 _PLAIN = "text/plain; charset=utf-8"
 _FAST = 1  # gzip's level: a scrape of 15 MB is 2 % of that at any level, and the higher ones cost seconds
 _Start = Callable[[str, list[tuple[str, str]]], object]
@@ -73,7 +74,9 @@ def serve(
         ) from error
     if tls is not None:  # the handshake is the request's thread's: a client that says nothing holds up nobody
         server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-    thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": STOPS_WITHIN_S}, name="metrics", daemon=True
+    )
     thread.start()
     try:
         yield int(server.server_port)

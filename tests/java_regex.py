@@ -1,4 +1,4 @@
-"""Ask Java what its regular expressions match; fill in the table that the unit tests read: python -m tests.java_regex."""
+"""Run Java's regular expressions, and write the tables that the unit tests read: python -m tests.java_regex."""
 
 from __future__ import annotations
 
@@ -8,12 +8,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pyspark
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JJavaError
 
+from mirror.policy.java_regex import RegexError, compiled
 from mirror.runtime.java import java
 
 TABLE = Path(__file__).parent / "data" / "java_regex.json"
+GENERATED = TABLE.with_name("java_regex_generated.json")
+EXAMPLES = 500  # generated patterns, before those are left out that kafka-mirror refuses
 Answer = list[str] | None  # the names that a pattern matches; None when Java refuses the pattern
 
 
@@ -49,11 +54,39 @@ def text(names: Sequence[str], matched: Mapping[str, Answer]) -> str:
     return f'{{"names": {json.dumps(names)},\n"matched": {{\n' + ",\n".join(lines) + "\n}}\n"
 
 
+def generated_table() -> dict[str, tuple[list[str], Answer]]:
+    """Return the generated patterns, each with its names and those that Java matches."""
+    return {pattern: (names, found) for pattern, names, found in json.loads(GENERATED.read_text())}
+
+
+def generated() -> dict[str, list[str]]:
+    """Generate patterns that kafka-mirror accepts, each with ten names; every call returns the same ones."""
+    from tests.integration.test_java_regex import expressions, names
+
+    made: dict[str, list[str]] = {}
+
+    @settings(max_examples=EXAMPLES, derandomize=True, database=None, deadline=None)
+    @given(pattern=expressions, given_names=st.lists(names, min_size=10, max_size=10, unique=True))
+    def add(pattern: str, given_names: list[str]) -> None:
+        try:
+            compiled(pattern)
+        except RegexError:
+            return
+        if r"\b" in pattern.lower():  # a word has all letters before Java 19, and ASCII letters since
+            given_names = [name for name in given_names if name.isascii()]
+        made.setdefault(pattern, given_names)
+
+    add()
+    return made
+
+
 def main() -> None:
-    """Ask Java again for the patterns and names of the table; new ones are written there with null."""
+    """Run Java for the patterns of TABLE, where a new one is written with null, and for generated patterns."""
     names, patterns = table()
     with java_regex() as matched:
         TABLE.write_text(text(names, {pattern: matched(pattern, names) for pattern in patterns}))
+        rows = [json.dumps([pattern, of_it, matched(pattern, of_it)]) for pattern, of_it in generated().items()]
+    GENERATED.write_text("[\n" + ",\n".join(rows) + "\n]\n")
 
 
 if __name__ == "__main__":

@@ -62,7 +62,8 @@ class TokenEndpoint:
         return 200, {}, json.dumps({"access_token": token, "expires_in": self.life_s}).encode()
 
     def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        serving = {"poll_interval": 0.02}  # a stop waits for it
+        threading.Thread(target=self._server.serve_forever, kwargs=serving, daemon=True).start()
         return self
 
     def __exit__(

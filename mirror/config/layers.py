@@ -102,7 +102,10 @@ def ranked(layers: Layers, key: str) -> list[Entry]:
 
 def merged(layers: Layers) -> Layer:
     """Return the entry that wins for each key: that of the last layer which has it."""
-    return {key: ranked(layers, key)[0] for layer in layers for key in layer}
+    winning: Layer = {}
+    for layer in layers:
+        winning |= layer
+    return winning
 
 
 def effective(layers: Layers) -> Properties:

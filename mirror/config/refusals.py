@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from mirror.config.clients import COMMON_KEYS
 from mirror.config.keys import FLOW_KEYS, WORKER_KEYS, needless
@@ -118,6 +119,12 @@ def _refuse_near_misses(sub: str, entry: Entry) -> None:
         return
     if sub in ("topics.whitelist", "groups.whitelist"):
         raise refusal(entry, f"is no setting of MirrorMaker 2, which mirrors all. Write {sub.partition('.')[0]}.")
-    near = difflib.get_close_matches(sub, _KNOWN, n=1, cutoff=NEAR)
+    near = _nearest(sub)
     if near:
-        raise refusal(entry, f'is no setting of MirrorMaker. Was "{near[0]}" meant? Correct it or remove the line.')
+        raise refusal(entry, f'is no setting of MirrorMaker. Was "{near}" meant? Correct it or remove the line.')
+
+
+@lru_cache(maxsize=1024)
+def _nearest(sub: str) -> str | None:
+    """Return the setting whose name is nearly `sub`; the comparison takes a third of the time of a load."""
+    return next(iter(difflib.get_close_matches(sub, _KNOWN, n=1, cutoff=NEAR)), None)

@@ -39,6 +39,7 @@ from tests.unit.test_metrics import report, text
 from tests.unit.test_switching import RUN
 
 MAIN = str(Path(__file__).resolve().parents[2] / "app" / "main.py")
+PATIENCE_S = 120  # the limit of a run, which takes a second: a machine that is busy fails no test
 HOSTILE = "<img src=x onerror=alert(1)>[x](http://evil) **t**"
 
 
@@ -102,8 +103,12 @@ def opened(monkeypatch, snapshot: Snapshot, page: str = "", *, flows: tuple[Flow
     monkeypatch.setattr(inspection, "_settings", lambda: settings)
     inspection._exposition.cache_clear()
     inspection._errors.cache_clear()
-    test = AppTest.from_function(one_page, default_timeout=20, args=(page,)) if page else AppTest.from_file(MAIN)
-    test.run(timeout=20)
+    test = (
+        AppTest.from_function(one_page, default_timeout=PATIENCE_S, args=(page,))
+        if page
+        else AppTest.from_file(MAIN, default_timeout=PATIENCE_S)
+    )
+    test.run()
     assert not test.exception
     return test
 
@@ -432,7 +437,7 @@ def test_the_fail_over_page_shows_a_switch_as_it_goes(monkeypatch, tmp_path):
     assert list(steps["Step"]) == [step.value for step in STEPS[Kind.SWITCH]]
     assert list(steps["State"][:3]) == ["● done", "▶ running", "○ waiting"]
     assert steps["Took"][0] == "5.0 s"
-    assert steps["Took"][1].startswith("for 25")
+    assert re.fullmatch(r"for (2[5-9]|[3-5]\d)(\.\d)? s", steps["Took"][1]), "25 s, and what the page takes"
     switches._read.clear()
     silent = replace(snapshot, clusters=(("a", True), ("b", False)))
     assert "does not answer" in everything(opened(monkeypatch, silent, "groups", flows=flows))

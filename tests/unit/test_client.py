@@ -6,7 +6,7 @@ import asyncio
 import gc
 import socket
 import struct
-import time
+import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import timedelta
 from itertools import pairwise
@@ -36,9 +36,12 @@ from mirror.kafka.metadata import Metadata, PartitionState, id_of, id_text, requ
 from mirror.kafka.transaction_requests import init_producer_id
 from tests.unit.fake_broker import METADATA, BrokerInAThread, FakeBroker, answer_kinds
 
+pytestmark = pytest.mark.usefixtures("virtual_clock")
+
 Scene = Callable[[FakeBroker, Client], Awaitable[None]]
 INIT = 22
-CLOCK_S = 0.001  # uvloop counts milliseconds
+TURNS_S = 0.001  # more than the turns of a loop between an attempt to connect and its end
+REAL_WAIT = threading.Event().wait
 
 
 def producer_id(_: Any, version: int, *, throttle_ms: int = 0) -> Any:
@@ -56,14 +59,17 @@ def options(broker: FakeBroker, **changes: Any) -> ClientOptions:
     return ClientOptions(**{**given, **changes})
 
 
-def on_both_loops(run: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run it on asyncio's loop, and on the one that workers have."""
+def on_loop(run: Callable[[], Coroutine[Any, Any, None]], *, of_workers: bool = False) -> None:
+    """Run it on asyncio's loop, on the virtual clock; if asked for, also on uvloop's, which workers have."""
     asyncio.run(asyncio.wait_for(run(), 20))
-    uvloop.run(asyncio.wait_for(run(), 20))
+    if of_workers:
+        uvloop.run(asyncio.wait_for(run(), 20))
     gc.collect()  # what nobody retrieved would be logged now
 
 
-def played(scene: Scene, *, broker: Callable[[], FakeBroker] = FakeBroker, **changes: Any) -> None:
+def played(
+    scene: Scene, *, broker: Callable[[], FakeBroker] = FakeBroker, of_workers: bool = False, **changes: Any
+) -> None:
     """Play a scene with a broker and a client of it that is open."""
 
     async def run() -> None:
@@ -75,7 +81,7 @@ def played(scene: Scene, *, broker: Callable[[], FakeBroker] = FakeBroker, **cha
             finally:
                 await client.close()
 
-    on_both_loops(run)
+    on_loop(run, of_workers=of_workers)
 
 
 def test_requests_under_way_are_answered_in_their_order_over_one_connection(caplog):
@@ -86,7 +92,7 @@ def test_requests_under_way_are_answered_in_their_order_over_one_connection(capl
         assert timeouts == [timedelta(milliseconds=n) for n in range(50)]
         assert len(server.connects_s) == 2, "one to bootstrap, one to broker 1"
 
-    played(scene)
+    played(scene, of_workers=True)
     assert caplog.text == ""
 
 
@@ -97,7 +103,7 @@ def test_an_answer_of_any_size_arrives_whole_however_it_is_cut(size):
         await client.follow(server.topics)
         assert client.metadata.topics.keys() == server.topics.keys()
 
-    played(scene)
+    played(scene, of_workers=True)
 
 
 def test_the_highest_version_that_both_speak_is_spoken_and_one_that_neither_does_is_refused_by_name():
@@ -141,7 +147,7 @@ def test_what_was_not_sent_and_what_may_have_been_done_are_told_apart(caplog):
         with pytest.raises(NotConnectedError):
             await client.ask(1, init_producer_id(None, 0))
 
-    played(scene)
+    played(scene, of_workers=True)
     assert caplog.text == ""
 
 
@@ -170,7 +176,7 @@ def test_a_time_that_is_over_before_a_timer_can_ring_ends_the_connection_too():
             with pytest.raises(NoAnswerError):
                 await one
 
-    played(scene)
+    played(scene, of_workers=True)
 
 
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
@@ -180,16 +186,19 @@ def test_an_answer_that_came_while_the_loop_stood_still_is_read(new_loop):
         server.broker.handlers[INIT] = producer_id
         loop = new_loop()
 
-        async def asks() -> tuple[Client, asyncio.Task[Any]]:
+        async def asks() -> tuple[Client, asyncio.Task[Any], int]:
             client = await Client.opened(options(server.broker))
             await client.ask(1, init_producer_id(None, 0))
+            asked_before = len(server.broker.asked)
             asked = asyncio.create_task(client.ask(1, init_producer_id(None, 0), within_s=0.2))
             await asyncio.sleep(0)
-            return client, asked
+            return client, asked, asked_before
 
         try:
-            client, asked = loop.run_until_complete(asks())
-            time.sleep(0.5)  # the loop stands still
+            client, asked, asked_before = loop.run_until_complete(asks())
+            while len(server.broker.asked) == asked_before:
+                REAL_WAIT(0.01)
+            REAL_WAIT(0.3)  # the answer comes, the time for it passes, and the loop stands still
             assert loop.run_until_complete(asked).producer_id == 7
             loop.run_until_complete(client.close())
         finally:
@@ -218,7 +227,7 @@ def test_who_does_not_speak_the_protocol_is_left(answer):
         with pytest.raises(MalformedError, match="answers what it was not asked"):
             await client.ask(1, init_producer_id(None, 0))
 
-    played(scene)
+    played(scene, of_workers=True)
 
 
 def test_an_answer_that_ends_too_early_fails_its_request_alone():
@@ -235,7 +244,7 @@ def test_an_answer_that_ends_too_early_fails_its_request_alone():
         assert (await client.ask(1, init_producer_id(None, 0))).producer_id == 7
         assert len(server.connects_s) == 2
 
-    played(scene)
+    played(scene, of_workers=True)
 
 
 def test_a_broker_that_asks_to_wait_is_sent_nothing_meanwhile():
@@ -278,7 +287,7 @@ def test_who_cannot_connect_waits_longer_and_longer_whoever_asks_and_is_let_in_w
         await asyncio.gather(*everybody)
         pauses = [after - one for one, after in pairwise(server.connects_s[before:])]
         for pause, doubled in zip(pauses, (1, 2, 4, 4, 4, 4, 4, 4), strict=False):
-            assert pause >= doubled * FIRST_S - CLOCK_S
+            assert pause >= doubled * FIRST_S - TURNS_S
 
     played(scene)
 
@@ -301,7 +310,7 @@ def test_a_refused_login_says_so_and_never_the_password():
                 await Client.opened(options(server, login=Login("PLAIN", "me", "hunter2")))
             assert "hunter2" not in str(found.value)
 
-    on_both_loops(run)
+    on_loop(run, of_workers=True)
 
 
 def test_another_connection_takes_over_before_a_login_runs_out_and_no_request_is_lost():
@@ -322,7 +331,7 @@ def test_another_connection_takes_over_before_a_login_runs_out_and_no_request_is
             finally:
                 await client.close()
 
-    on_both_loops(run)
+    on_loop(run)
 
 
 def test_metadata_name_topics_without_having_them_created_and_tell_what_is_not_there():
@@ -379,7 +388,7 @@ def test_nobody_answers_is_told_with_the_reason_of_the_last_address():
         with pytest.raises(NotConnectedError, match=r"no broker answers: 127\.0\.0\.1:1: .*(refused|failed)"):
             await Client.opened(ClientOptions(bootstrap=("127.0.0.1:1",)))
 
-    on_both_loops(run)
+    on_loop(run, of_workers=True)
 
 
 def test_a_coordinator_is_looked_up_once_until_it_is_forgotten():
@@ -502,4 +511,4 @@ def test_buffers_of_sockets_are_as_large_as_the_file_says():
             assert await sizes(server, java) == [600_000, 400_000], "Linux doubles what it is asked for"
             assert await sizes(server, {"send.buffer.bytes": "-1"}) == await sizes(server, {})
 
-    on_both_loops(run)
+    on_loop(run, of_workers=True)

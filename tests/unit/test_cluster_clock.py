@@ -18,6 +18,7 @@ from tests.unit.fake_broker import FakeBroker, answer_kinds
 from tests.unit.test_metrics import text
 
 DESCRIBE_QUORUM = 55
+SLOW_S = 20  # more than a request takes on a busy machine
 REFUSAL = ErrorCode.cluster_authorization_failed
 
 
@@ -66,7 +67,7 @@ def asked_of_a_broker(clock, *, spoken):
 @pytest.mark.parametrize("spoken", [(0, 1), (0, 2), (1, 9)])
 def test_a_broker_tells_the_clock_over_one_connection_beside_that_of_the_bootstrap(spoken):
     skew_s, connects = asked_of_a_broker(lambda: int(time.time() * 1000) + 60_000, spoken=spoken)
-    assert skew_s == pytest.approx(60, abs=1)
+    assert 60 - SLOW_S < skew_s <= 60, "no more than it is, and less by the time of the request"
     assert connects == 2
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import shutil
 
 import pytest
 from hypothesis import given
@@ -20,7 +19,7 @@ from mirror.config.settings import Mirror
 from mirror.errors import SettingsError
 from mirror.policy.filters import NameFilter
 from mirror.policy.topic_configs import DEFAULT_EXCLUDE
-from tests.certificates import identity, truststore
+from tests.key_stores import DOCUMENTED, STORES
 
 BASE = """\
 clusters = primary, backup
@@ -526,17 +525,11 @@ def test_documentation_examples_that_are_refused(explained, text, expected):
     assert "my-secret-password" not in str(caught.value)
 
 
-def test_documentation_stores_are_read_where_they_are(explained, tmp_path):
+def test_documentation_stores_are_read_where_they_are(explained):
     """The page names a JKS by its file alone."""
-    if shutil.which("keytool") is None:
-        pytest.skip("keytool is not installed")
-    secret = "my-secret-password"
-    authority = identity("authority", is_authority=True)
-    truststore(tmp_path / "truststore.jks", "JKS", secret, authority)
-    identity("mirror", by=authority).jks(tmp_path / "keystore.jks", secret)
-    found = explained(base=US + SSL.replace("/path/to", str(tmp_path)))
+    found = explained(base=US + SSL.replace("/path/to", str(STORES)))
     assert found.ignored == {}
     rows = found.flows["us-west->us-east"]["target producer"]
-    assert value_of(rows, "ssl.keystore.location")[0] == str(tmp_path / "keystore.jks")
-    assert secret not in as_text(found)
-    assert secret not in as_json(found)
+    assert value_of(rows, "ssl.keystore.location")[0] == str(STORES / "keystore.jks")
+    assert DOCUMENTED not in as_text(found)
+    assert DOCUMENTED not in as_json(found)

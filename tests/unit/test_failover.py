@@ -18,6 +18,8 @@ from mirror.lag.judgement import horizon_of
 from mirror.lag.rows import LagRow, Snapshot
 from mirror.lag.served_metrics import served_facts
 
+pytestmark = pytest.mark.usefixtures("standing_clock")
+
 WELL = Facts(
     flow="a->b", source_up=True, target_up=True, partitions=3, groups={"g": {"synced": 3}}, reread={"g": 0}, unserved=0
 )

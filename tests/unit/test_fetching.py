@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping
 from unittest.mock import create_autospec
 
+import pytest
+
 from mirror.config.clients import fetch_options, produce_options
 from mirror.kafka.client import Purpose
 from mirror.kafka.errors import ErrorCode, NotConnectedError
@@ -20,6 +22,8 @@ from mirror.replication.fetching import Fetching
 from mirror.replication.partition import Partition
 from mirror.replication.pauses import Pauses
 from mirror.replication.read_ahead import Packing
+
+pytestmark = pytest.mark.usefixtures("virtual_clock")
 
 LEADER, REPLICA = 1, 2
 PLACE = ("t", 0)

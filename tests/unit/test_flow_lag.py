@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -21,9 +20,9 @@ from mirror.lag.judgement import Judge
 from mirror.lag.partition_offsets import LogBounds, PartitionOffsets, Positions, time_lag_s
 from mirror.lag.row_judge import RowJudge
 from mirror.model.flow_plan import Assigned, FlowPlan
+from tests.unit.source_files import ROOT, files, nodes
 from tests.unit.test_poller import Cluster
 
-ROOT = Path(__file__).resolve().parents[2]
 KEYS = (("t", 0), ("t", 1))
 PARTITIONS = tuple(Assigned(topic, f"a.{topic}", partition, "id") for topic, partition in KEYS)
 PLAN = FlowPlan(source="a", target="b", tasks_max=1, consumer={}, producer={}, partitions=PARTITIONS)
@@ -221,11 +220,11 @@ def test_old_answers_count_for_the_poller_and_not_for_a_row_of_now():
 def test_log_ends_are_read_in_one_place():
     """Outside of the packages that wrap a client or are about a window, one module asks where logs begin and end."""
     callers = set()
-    for path in sorted((ROOT / "mirror").rglob("*.py")):
-        names = {node.func.attr for node in ast.walk(ast.parse(path.read_text())) if _is_method_call(node)}
+    for path in files():
+        names = {node.func.attr for node in nodes(path) if _is_method_call(node)}
         if names & {"start_offsets", "end_offsets"}:
-            callers.add(str(path.relative_to(ROOT / "mirror")))
-    assert {name for name in callers if not name.startswith("kafka/")} == {"lag/cluster_offsets.py"}
+            callers.add(str(path.relative_to(ROOT)))
+    assert {name for name in callers if not name.startswith("mirror/kafka/")} == {"mirror/lag/cluster_offsets.py"}
 
 
 def _is_method_call(node):

@@ -19,6 +19,8 @@ from mirror.kafka.internal_topics import committed
 from mirror.kafka.messages import agreed, encoded, make
 from tests import wire
 
+pytestmark = pytest.mark.usefixtures("virtual_clock")
+
 
 def answer(version: int, places: dict[str, list[tuple[int, int, str | None, ErrorCode]]], **own: object) -> object:
     """Return an answer to OffsetFetch: (partition, offset, metadata, error) by topic."""

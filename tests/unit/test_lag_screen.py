@@ -16,6 +16,8 @@ from mirror.lag.rows import Snapshot
 from mirror.lag.terminal import blocks, cells, flow_line
 from tests.unit.test_app import STALLED, consumer, flow
 
+pytestmark = pytest.mark.usefixtures("virtual_clock")
+
 ROWS = (flow(), STALLED, consumer("audit"))
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("app", "dashboards", "metrics", "mirror")
+from tests.unit.source_files import PACKAGES, ROOT, files, imported
+
 # A room may import rooms of lower floors, and none beside it.
 FLOORS = (
     ("cli",),
@@ -31,23 +29,6 @@ FLOORS = (
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 LOOSE_FILES = {"__init__.py", "appliance.py", "cli.py", "errors.py"}
 OF_EMBEDDED = {"commands", "embedded"}  # production code needs no embedded clusters
-
-
-def files() -> Iterator[Path]:
-    for package in PACKAGES:
-        yield from sorted((ROOT / package).rglob("*.py"))
-
-
-def imported(path: Path) -> set[str]:
-    """Return the dotted names of all modules that a file imports, wherever in it."""
-    names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative import"
-            names.add(node.module or "")
-    return names
 
 
 def room_of(module: str) -> str:

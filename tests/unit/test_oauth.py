@@ -13,6 +13,8 @@ from mirror.config.oauth import Tokens
 from tests.token_endpoint import TokenEndpoint, unsigned
 from tests.unit.test_clients import refused_by_key_without_secrets
 
+pytestmark = pytest.mark.usefixtures("standing_clock")
+
 MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 URL = "sasl.oauthbearer.token.endpoint.url"
 

@@ -20,6 +20,8 @@ from mirror.replication.partition import Identity, Partition, Pause
 from mirror.replication.pauses import GATHER_S, Pauses
 from mirror.replication.read_ahead import Packing
 
+pytestmark = pytest.mark.usefixtures("virtual_clock")
+
 PRODUCE = ProduceOptions(
     compression=None, batch_size=1 << 18, max_request_size=1 << 20, largest_batch=None, transaction_timeout_ms=60_000
 )

@@ -17,6 +17,8 @@ from mirror.model.flow_plan import Assigned, FlowPlan
 from tests.unit.test_metrics import report
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.usefixtures("standing_clock")
+
 PLAN = FlowPlan(
     source="a", target="b", tasks_max=1, consumer={}, producer={}, partitions=(Assigned("t", "a.t", 0, "id"),)
 )

@@ -27,6 +27,8 @@ from mirror.kafka.producer import (
 from mirror.model.record_batches import HEADER, Outgoing, of_values
 from tests import wire
 
+pytestmark = pytest.mark.usefixtures("virtual_clock")
+
 OK, NOT_LEADER, TOO_LARGE = ErrorCode.none, ErrorCode.not_leader_or_follower, ErrorCode.message_too_large
 TIMED_OUT, FEW_REPLICAS = ErrorCode.request_timed_out, ErrorCode.not_enough_replicas
 

@@ -361,21 +361,25 @@ KEYS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("base", "keys"), [((), KEYS), (SASL, SASL_KEYS), (SSL, SSL_KEYS)], ids=["plain", "sasl", "ssl"]
+FOR_CLIENTS = (  # secrets that a client's security settings read, and a plain one
+    "hunter2",
+    "hunter2LoginModule required;",
+    f'{PLAIN_MODULE} required username="u" password="p" hunter2="c";',
+    "org.apache.kafka.common.security.scram.ScramLoginModule required username=hunter2 password=x;",
 )
+SECRETS = (*FOR_CLIENTS, "31415926", "hunter2:9092", "http://hunter2", "hunter2.(", "pathlib.hunter2")
+
+
 @pytest.mark.parametrize(
-    "secret",
+    ("secret", "base", "keys"),
     [
-        "hunter2",
-        "31415926",
-        "hunter2:9092",
-        "http://hunter2",
-        "hunter2.(",
-        "pathlib.hunter2",
-        "hunter2LoginModule required;",
-        f'{PLAIN_MODULE} required username="u" password="p" hunter2="c";',
-        "org.apache.kafka.common.security.scram.ScramLoginModule required username=hunter2 password=x;",
+        pytest.param(secret, base, keys, id=f"{name} {number}")
+        for name, base, keys, secrets in (
+            ("plain", (), KEYS, SECRETS),
+            ("sasl", SASL, SASL_KEYS, FOR_CLIENTS),
+            ("ssl", SSL, SSL_KEYS, FOR_CLIENTS),
+        )
+        for number, secret in enumerate(secrets)
     ],
 )
 def test_what_a_provider_brings_is_never_shown(given_file, secret, base, keys):

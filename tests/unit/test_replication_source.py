@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 
 import pytest
@@ -12,7 +11,8 @@ from mirror.spark.plan_file import Plan, write_plan
 from mirror.spark.replication_source import AHEAD_S, LaneReader
 
 WINDOW_MS = 2000
-BETWEEN = threading.Event().wait
+
+pytestmark = pytest.mark.usefixtures("virtual_clock")
 
 
 def plan_of(*topics: str) -> FlowPlan:
@@ -33,9 +33,8 @@ def reader(plan) -> LaneReader:
 
 
 def coming() -> int:
-    """The window after the running one, waited for where that is about to end."""
-    while (time.time() * 1000) % WINDOW_MS > WINDOW_MS / 4:
-        BETWEEN(0.02)
+    """Wait for the start of a window and return the number of the next one."""
+    time.sleep((WINDOW_MS - time.time() * 1000 % WINDOW_MS) / 1000 + 0.1)
     return window_at(time.time() * 1000, WINDOW_MS) + 1
 
 
@@ -45,9 +44,10 @@ def topics(lane: LaneReader, start: dict[str, int], end: dict[str, int]) -> list
     ]
 
 
-def test_a_topic_that_is_found_while_the_window_before_runs_is_in_the_next_one(plan):
+def test_a_topic_that_is_found_while_the_window_before_runs_is_in_the_next_one(plan, virtual_clock):
     lane, window = reader(plan), coming()
-    threading.Timer(0.3, write_plan, (plan, Plan((plan_of("first", "second"),)))).start()
+    found = Plan((plan_of("first", "second"),))
+    virtual_clock.call_at(time.time() + 0.3, lambda: write_plan(plan, found))
     start = {"window": window}
     end = lane.latestOffset(start, None)
     assert end == {"window": window + 2}
@@ -62,9 +62,9 @@ def test_a_window_that_runs_already_is_planned_at_once(plan):
     assert topics(lane, start, {"window": running + 2}) == ["first"]
 
 
-def test_who_waits_for_a_window_hears_that_the_appliance_stops(plan):
+def test_who_waits_for_a_window_hears_that_the_appliance_stops(plan, virtual_clock):
     lane, window = reader(plan), coming()
-    threading.Timer(0.2, write_plan, (plan, Plan((), is_stopping=True))).start()
+    virtual_clock.call_at(time.time() + 0.2, lambda: write_plan(plan, Plan((), is_stopping=True)))
     start = {"window": window}
     assert lane.latestOffset(start, None) == start
     assert lane.partitions(start, start) == []

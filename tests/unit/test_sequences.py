@@ -20,6 +20,8 @@ from mirror.model.record_batches import HEADER, Outgoing, of_values, records
 from mirror.model.sequences import SEQUENCES, NextSequence
 from tests import wire
 
+pytestmark = pytest.mark.usefixtures("virtual_clock")
+
 T = ("t", 0)
 
 

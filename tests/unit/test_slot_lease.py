@@ -18,6 +18,8 @@ from mirror.replication.partition import Partition
 from mirror.replication.positions import PositionCommits
 from mirror.replication.window import Connections, FlowWindow
 
+pytestmark = pytest.mark.usefixtures("virtual_clock")
+
 WINDOW_MS = 1000
 PLAN = FlowPlan(
     source="A", target="B", tasks_max=1, consumer={}, producer={}, partitions=(Assigned("t", "A.t", 0, "id"),)

@@ -12,35 +12,23 @@ from confluent_kafka.admin import AdminClient
 
 from mirror.config import clients, jks, stores
 from mirror.config.client_values import ClientError
-from tests.certificates import identity, keytool, truststore
+from tests.key_stores import KEY, STORE, STORES, TRUST
 
-STORE, KEY, TRUST = "hunter2-store", "hunter2-key", "hunter2-trust"
+ROOT, MIDDLE, CLIENT, CLIENT_KEY = (
+    (STORES / f"{name}.pem").read_text() for name in ("root", "middle", "client", "client.key")
+)
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """A folder of stores, and who is in them: root, intermediate, client."""
-    if shutil.which("keytool") is None:
-        pytest.skip("keytool is not installed")
+def folder(tmp_path_factory):
+    """A folder with the stores of tests/data/stores, and with files that are none."""
     folder = tmp_path_factory.mktemp("stores")
-    root = identity("root", is_authority=True)
-    middle = identity("middle", by=root, is_authority=True)
-    client = identity("client", by=middle)
-    client.jks(folder / "key.jks", STORE, key_password=KEY)
-    client.pkcs12(folder / "key.p12", STORE)
-    truststore(folder / "trust.jks", "JKS", TRUST, root)
-    truststore(folder / "trust.p12", "PKCS12", TRUST, root, middle)
-    shutil.copy(folder / "key.p12", folder / "both.p12")
-    keytool(
-        *("-genkeypair", "-keyalg", "EC", "-alias", "other", "-dname", "CN=other"),
-        *("-keystore", folder / "both.p12", "-storepass", STORE),
-    )
-    (folder / "root.pem").write_text(root.pem)
+    shutil.copytree(STORES, folder, dirs_exist_ok=True)
     (folder / "cut.p12").write_bytes((folder / "key.p12").read_bytes()[:-40])
     (folder / "cut.jks").write_bytes((folder / "trust.jks").read_bytes()[:-40])
     (folder / "key.jceks").write_bytes(b"\xce\xce\xce\xce\0\0\0\2")
     (folder / "text").write_text("hello")
-    return folder, root, middle, client
+    return folder
 
 
 def java(folder, **changes):
@@ -64,9 +52,8 @@ def java(folder, **changes):
 
 @pytest.mark.parametrize("kind", [None, "JKS", "PKCS12"])
 @pytest.mark.parametrize("suffix", ["jks", "p12"])
-def test_stores_are_read_as_what_they_are_whatever_java_type_is_written(made, suffix, kind):
+def test_stores_are_read_as_what_they_are_whatever_java_type_is_written(folder, suffix, kind):
     """Java's two types both read both, and keytool writes PKCS12 where people say JKS."""
-    folder, root, middle, client = made
     given = java(
         folder,
         ssl_truststore_location=f"trust.{suffix}",
@@ -75,25 +62,22 @@ def test_stores_are_read_as_what_they_are_whatever_java_type_is_written(made, su
         ssl_keystore_type=kind,
     )
     found = stores.pem(given)
-    assert found.key == client.key_pem
-    assert found.chain == client.pem + middle.pem
-    assert found.trusted == {"jks": root.pem, "p12": root.pem + middle.pem}[suffix]
+    assert found.key == CLIENT_KEY
+    assert found.chain == CLIENT + MIDDLE
+    assert found.trusted == {"jks": ROOT, "p12": ROOT + MIDDLE}[suffix]
     assert found.password is None
     context = clients.client_options(given).tls
     assert (context.check_hostname, context.verify_mode) == (True, ssl.CERT_REQUIRED)
     AdminClient(clients.confluent_options(given))
 
 
-def test_a_truststore_needs_no_password_where_java_needs_none(made):
-    folder, root, *_ = made
-    assert stores.pem(java(folder, ssl_truststore_password=None)).trusted == root.pem
+def test_a_truststore_needs_no_password_where_java_needs_none(folder):
+    assert stores.pem(java(folder, ssl_truststore_password=None)).trusted == ROOT
 
 
-def test_the_password_of_a_jks_key_is_the_stores_unless_it_has_its_own(made, tmp_path):
-    folder, *_, client = made
-    client.jks(tmp_path / "same.jks", STORE)
-    given = java(folder, ssl_keystore_location=str(tmp_path / "same.jks"), ssl_key_password=None)
-    assert stores.pem(given).key == client.key_pem
+def test_the_password_of_a_jks_key_is_the_stores_unless_it_has_its_own(folder):
+    given = java(folder, ssl_keystore_location="same.jks", ssl_key_password=None)
+    assert stores.pem(given).key == CLIENT_KEY
 
 
 def trusts(**changes):
@@ -130,50 +114,49 @@ def keys(**changes):
         (trusts(certificates="x"), "ssl.truststore.type", '"JKS" found with ssl.truststore.certificates'),
     ],
 )
-def test_what_cannot_be_read_is_refused_in_one_line_without_secrets(made, changes, key, named):
+def test_what_cannot_be_read_is_refused_in_one_line_without_secrets(folder, changes, key, named):
     for translate in (clients.client_options, clients.confluent_options):
         with pytest.raises(ClientError) as caught:
-            translate(java(made[0], **changes))
+            translate(java(folder, **changes))
         assert caught.value.key == key
         assert named in str(caught.value)
         assert "hunter2" not in str(caught.value)
         assert "\n" not in str(caught.value)
 
 
-def test_what_came_with_a_key_is_not_trusted_for_that(made):
+def test_what_came_with_a_key_is_not_trusted_for_that(folder):
     """As in Java: of a key's entry the own certificate at most."""
-    folder, *_, client = made
     for name in ("key.jks", "key.p12"):
         given = java(folder, ssl_truststore_location=name, ssl_truststore_password=STORE)
-        assert stores.pem(given).trusted == client.pem
+        assert stores.pem(given).trusted == CLIENT
 
 
-def test_a_key_is_never_in_a_file(made, monkeypatch):
+def test_a_key_is_never_in_a_file(folder, monkeypatch):
     """OpenSSL takes a path only; it is one into memory."""
     if not hasattr(os, "memfd_create"):
         pytest.skip("Linux only")
     monkeypatch.setattr(tempfile, "NamedTemporaryFile", None)
-    clients.client_options(java(made[0]))
+    clients.client_options(java(folder))
 
 
-def test_where_there_is_no_memory_file_the_owner_alone_may_read_it_and_it_is_removed(made, monkeypatch, tmp_path):
+def test_where_there_is_no_memory_file_the_owner_alone_may_read_it_and_it_is_removed(folder, monkeypatch, tmp_path):
     monkeypatch.delattr(os, "memfd_create", raising=False)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with stores._as_file("secret") as path:
         assert os.stat(path).st_mode & 0o777 == 0o600  # noqa: PTH116
     assert list(tmp_path.iterdir()) == []
-    clients.client_options(java(made[0]))
+    clients.client_options(java(folder))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_nothing_shows_a_key(made):
-    found = stores.pem(java(made[0]))
+def test_nothing_shows_a_key(folder):
+    found = stores.pem(java(folder))
     assert repr(found) == "Pem(***)"
 
 
 @pytest.mark.parametrize("cut", range(4, 60, 5))
-def test_a_jks_that_is_cut_or_garbled_is_refused_wherever_it_happens(made, cut):
-    data = (made[0] / "key.jks").read_bytes()
+def test_a_jks_that_is_cut_or_garbled_is_refused_wherever_it_happens(folder, cut):
+    data = (folder / "key.jks").read_bytes()
     with pytest.raises(jks.JksError):
         jks.read(data[:-cut], STORE)
     garbled = bytearray(data)

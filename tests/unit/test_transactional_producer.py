@@ -20,6 +20,8 @@ from mirror.kafka.transactional_producer import TransactionalProducer, Transacti
 from mirror.model.record_batches import HEADER, Outgoing, of_values
 from tests import wire
 
+pytestmark = pytest.mark.usefixtures("virtual_clock")
+
 ID = "mirror.A->B.0"
 OK, FEW_REPLICAS, TIMED_OUT = ErrorCode.none, ErrorCode.not_enough_replicas, ErrorCode.request_timed_out
 DENIED, NOT_ATTEMPTED = ErrorCode.topic_authorization_failed, ErrorCode.operation_not_attempted

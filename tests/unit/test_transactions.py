@@ -20,6 +20,8 @@ from mirror.replication.read_ahead import Packing
 from mirror.replication.settlement import Acknowledged
 from mirror.replication.transactions import BACKLOG_BYTES, BACKLOG_LASTS, InTransactions
 
+pytestmark = pytest.mark.usefixtures("virtual_clock")
+
 PRODUCE = ProduceOptions(
     compression=None, batch_size=1 << 18, max_request_size=1 << 20, largest_batch=None, transaction_timeout_ms=60_000
 )
