@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from concurrent.futures import wait
+import asyncio
 
-from confluent_kafka import ConsumerGroupTopicPartitions
-from confluent_kafka.admin import AdminClient
-
+from mirror.config.clients import client_options
 from mirror.embedded.broker import Broker
+from mirror.kafka.internal_topics import committed
 
 PARTITIONS = 5  # of __consumer_offsets, as embedded brokers have them
 SERVED_WITHIN_S = 20.0
@@ -29,13 +28,15 @@ def restart_killed(broker: Broker) -> None:
 
 def coordinates_all_groups(broker: Broker) -> bool:
     """Return whether the broker returns offsets for a group of each partition of __consumer_offsets."""
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
-    asked = [
-        admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)], request_timeout=SERVED_WITHIN_S)[group]
-        for group in one_of_each_partition()
-    ]
-    done, _ = wait(asked, SERVED_WITHIN_S + 5)
-    return len(done) == PARTITIONS and all(one.exception() is None for one in asked)
+    return asyncio.run(_all_served(broker))
+
+
+async def _all_served(broker: Broker) -> bool:
+    # librdkafka's futures are no alternative: it crashes if its client is gone before an outstanding response arrives.
+    options = client_options({"bootstrap.servers": broker.bootstrap})
+    asked = [asyncio.wait_for(committed(options, group), SERVED_WITHIN_S) for group in one_of_each_partition()]
+    found = await asyncio.gather(*asked, return_exceptions=True)
+    return not any(isinstance(one, BaseException) for one in found)
 
 
 def one_of_each_partition() -> list[str]:
