@@ -13,6 +13,7 @@ from mirror.kafka.producer import UncertainError
 from mirror.model.flow_plan import Assigned
 from mirror.model.record_batches import Outgoing
 from mirror.replication.ledger import Told
+from mirror.replication.logged_reasons import LoggedReasons
 from mirror.replication.partition import Partition, Pause
 from mirror.replication.pauses import Pauses
 from mirror.replication.positions import PendingCommit, PendingPosition
@@ -92,7 +93,7 @@ def begun(*, fails: bool = False) -> tuple[InTransactions, Sending, Partition, a
         target,
         [partition],
         packing=packing,
-        pauses=Pauses("a->b", target, [partition], packing, tries_all=False),
+        pauses=Pauses("a->b", target, [partition], packing, tries_all=False, logged_reasons=LoggedReasons()),
         commits=PositionCommits(partition),
         ledger=Ledger(),
         group="g",
