@@ -78,7 +78,7 @@ class InTransactions:
         self._is_ending = False  # the transaction takes no more batches
         self._must_abort = False
         self._is_stopping = False
-        self._waiting: set[Partition] = set()  # had something to send meanwhile, perhaps
+        self._waiting: dict[Partition, None] = {}  # in order: had something to send meanwhile, perhaps
         self._has_sent = asyncio.Event()  # something is in the transaction, or it is to end
         self._uncommitted: list[Acknowledged] = []
         self._committed = {partition: partition.acked for partition in partitions}
@@ -108,7 +108,7 @@ class InTransactions:
     def may_send(self, partition: Partition) -> bool:
         """Allow it while the transaction takes batches."""
         if self._is_ending or self._must_abort:
-            self._waiting.add(partition)
+            self._waiting[partition] = None
             return False
         return True
 
@@ -169,7 +169,7 @@ class InTransactions:
         """Begin the next transaction with what came meanwhile."""
         self._target.begin_transaction()
         self._is_ending = False
-        waiting, self._waiting = self._waiting, set()
+        waiting, self._waiting = self._waiting, {}
         for partition in waiting:
             self._sender.send_next(partition)
 
