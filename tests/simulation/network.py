@@ -120,7 +120,10 @@ class Link:
 
     def _give_up(self) -> None:
         self._giving_up = None
-        if self.is_stalled and not self.is_closed:
+        if self.loop.is_frozen:
+            # A suspended machine's kernel has no timers either; on waking it may send first.
+            self._watch()
+        elif self.is_stalled and not self.is_closed:
             self.end_client(TimeoutError("the network does not answer"))
 
     def _carry(self, at_s: float, arrive: Callable[[], None]) -> float:

@@ -75,6 +75,7 @@ class Stage:
         self.counts: Counter[str] = Counter()
         self.records = 0
         self._runs: dict[str, list[int]] = {}  # by state folder
+        self.is_calm = False
         self._next_value: Counter[tuple[str, int]] = Counter()
         self.is_writing = False
 
