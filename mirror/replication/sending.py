@@ -64,7 +64,7 @@ class Sending:
         self._settlement = settlement
         self._lease = lease
         self._on_doubt = on_doubt
-        self._without_lease: dict[Partition, None] = {}  # in order: have something to send when the lease is valid again
+        self._without_lease: dict[Partition, None] = {}  # in order: waits for a valid lease to send
         self._in_flight = 0
         self._under_way = Stopwatch(
             lambda: time.perf_counter() - packing.spent_s
