@@ -180,6 +180,8 @@ async def resume_behind_tails(
     found, unknown = await _behind(ours, sides.source, sides.target, more_than=1 if is_transactional else 0)
     unsettled -= set(ours) - unknown - {behind.partition for behind in found}
     await asyncio.gather(*(one(behind) for behind in found))
+    if unsettled:
+        sides.source.learn()  # no fetch of a paused topic-partition fails, so no refusal names its next leader
 
 
 async def _hidden(partitions: list[Partition], target: Source, patience_s: float) -> set[Partition]:
