@@ -22,6 +22,7 @@ SPOKEN = {0: (3, 13), 1: (4, 17), 2: (1, 7), 3: (4, 12), 8: (2, 8), 9: (2, 7), 1
     api: (0, 3) for api in (24, 25)
 }
 SERVICE_S = (0.00005, 0.0005)
+MARKER_LOOKS_S = 0.01
 NOTHING_S = timedelta(0)
 OK = ErrorCode.none
 _VERSIONS = 18
@@ -143,14 +144,28 @@ class Cluster:
         log.replicated(log.end)
         self.wake(log)
 
-    def _write_marker(self, place: Key, producer_id: int, epoch: int, is_commit: bool) -> bool:
+    def _write_marker(
+        self, place: Key, producer_id: int, epoch: int, is_commit: bool, done: Callable[[bool], None]
+    ) -> None:
+        """Append a marker; the coordinator waits for all replicas, as a producer does."""
         log = self.logs[place]
         if log.leader is None or self.brokers[log.leader].is_down:
-            return False
+            done(False)
+            return
         log.end_transaction(producer_id, epoch, is_commit=is_commit)
+        end, led_by = log.end, log.epoch
         self.appended(log)
         self.wake(log)
-        return True
+
+        def look() -> None:
+            if log.epoch != led_by:
+                done(False)
+            elif log.high_watermark >= end:
+                done(True)
+            else:
+                self.world.after(MARKER_LOOKS_S, look)
+
+        look()
 
     def _end_offsets(self, group: str, producer_id: int, is_commit: bool) -> None:
         pending = self.group(group).pending.pop(producer_id, {})
@@ -283,7 +298,9 @@ class Broker:
         module = answers(_VERSIONS, version)
         highest = 5 if self.cluster.is_second else 3
         spoken = SPOKEN | {26: (0, highest), 28: (0, highest)}
-        keys = tuple(module.ApiVersion(api_key=key, min_version=low, max_version=top) for key, (low, top) in spoken.items())
+        keys = tuple(
+            module.ApiVersion(api_key=key, min_version=low, max_version=top) for key, (low, top) in spoken.items()
+        )
         features = ()
         if self.cluster.is_second:
             kind = module.FinalizedFeatureKey
@@ -306,7 +323,12 @@ class Broker:
         )
         topics = tuple(self._topic(module, one.name) for one in request.topics or ())
         response = make(
-            module.MetadataResponse, throttle_time=NOTHING_S, brokers=named, controller_id=1, topics=topics, cluster_id="c"
+            module.MetadataResponse,
+            throttle_time=NOTHING_S,
+            brokers=named,
+            controller_id=1,
+            topics=topics,
+            cluster_id="c",
         )
         answer(response)
 
@@ -366,7 +388,9 @@ class Broker:
             )
 
         topics = tuple(
-            module.ListOffsetsTopicResponse(name=topic.name, partitions=tuple(part(topic.name, p) for p in topic.partitions))
+            module.ListOffsetsTopicResponse(
+                name=topic.name, partitions=tuple(part(topic.name, p) for p in topic.partitions)
+            )
             for topic in request.topics
         )
         answer(make(module.ListOffsetsResponse, throttle_time=NOTHING_S, topics=topics))

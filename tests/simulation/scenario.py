@@ -112,9 +112,7 @@ class Stage:
         run_id = 1 + sum(map(len, self._runs.values()))
         name = f"p{run_id}"
         self.world.note(f"{name} starts in {folder}")
-        made = Process(
-            self.world, self.network, self.plan, self.layout, name=name, run_id=run_id, gone=frozenset(runs)
-        )
+        made = Process(self.world, self.network, self.plan, self.layout, name=name, run_id=run_id, gone=frozenset(runs))
         runs.append(run_id)
         self.processes.append(made)
         return made

@@ -45,7 +45,7 @@ class Transaction:
 
 
 class Transactions:
-    """All transactional ids of a cluster. `write_marker` returns False while a partition has no leader that takes it."""
+    """All transactional ids of a cluster. `write_marker` calls back when all replicas have a marker, with False if they never will."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Transactions:
         *,
         is_second: bool,
         next_producer_id: Callable[[], int],
-        write_marker: Callable[[Key, int, int, bool], bool],
+        write_marker: Callable[[Key, int, int, bool, Callable[[bool], None]], None],
         end_offsets: Callable[[str, int, bool], None],
     ) -> None:
         self._world = world
@@ -172,10 +172,13 @@ class Transactions:
             found.state = State.COMPLETE
 
     def _mark(self, found: Transaction, place: Key) -> None:
-        if not self._write_marker(place, found.producer_id, found.epoch, found.is_commit):
-            self._world.after(MARKER_AGAIN_S, lambda: self._mark(found, place))
-            return
-        self._marked(found)
+        def done(is_written: bool) -> None:
+            if is_written:
+                self._marked(found)
+            else:
+                self._world.after(MARKER_AGAIN_S, lambda: self._mark(found, place))
+
+        self._write_marker(place, found.producer_id, found.epoch, found.is_commit, done)
 
     def _mark_group(self, found: Transaction, group: str) -> None:
         self._end_offsets(group, found.producer_id, found.is_commit)
