@@ -18,9 +18,8 @@ from tests.simulation.log import NO_OFFSET, PartitionLog
 from tests.simulation.network import Link, Network
 from tests.simulation.transactions import Transactions
 
-SPOKEN = {0: (3, 13), 1: (4, 17), 2: (1, 7), 3: (4, 12), 8: (2, 8), 9: (2, 7), 10: (1, 3), 18: (0, 3), 22: (0, 4)} | {
-    api: (0, 3) for api in (24, 25)
-}
+SPOKEN = {0: (3, 13), 1: (4, 17), 2: (1, 7), 3: (4, 12), 8: (2, 8), 9: (2, 7), 10: (1, 3), 18: (0, 3), 22: (0, 4)}
+SPOKEN |= dict.fromkeys((24, 25), (0, 3))
 SERVICE_S = (0.00005, 0.0005)
 MARKER_LOOKS_S = 0.01
 NOTHING_S = timedelta(0)

@@ -206,6 +206,7 @@ class Process:
 
     def _end_loop(self, loop: ProcessLoop) -> None:
         loop.is_dead = True
+        self._world.loops.remove(loop)
         self._dead.append(loop)
         for link in tuple(self._network.links):
             if link.loop is loop:

@@ -45,7 +45,7 @@ class Transaction:
 
 
 class Transactions:
-    """All transactional ids of a cluster. `write_marker` calls back when all replicas have a marker, with False if they never will."""
+    """All transactional ids of a cluster. `write_marker` calls back with True when all replicas have a marker."""
 
     def __init__(
         self,
