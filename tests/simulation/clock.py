@@ -1,6 +1,6 @@
 """A virtual clock: all events of a run in one order, and event loops of processes that one scheduler steps.
 
-Nothing waits: the clock jumps to the next event. A run depends on its seed alone, so it uses no thread, no socket and no real time.
+Nothing waits: the clock jumps to the next event. A run depends on its seed alone, and uses no thread, no socket and no real time.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ import time
 import zlib
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from math import inf
 from typing import Any
 
 EPOCH_S = 1_800_000_000.0  # what the wall clock shows when a run begins
 BOOTED_S = 1_000.0  # what the monotonic clock shows then
 STEP_S = 1e-5  # what a step of an event loop takes: no loop can run for ever at one moment
+TOLERANCE_S = 1e-9  # between the sums of a timer and of the clock
 HISTORY = 200_000  # lines of a trace that are kept
 
 
@@ -90,16 +92,21 @@ class World:
             if timer.action is not None:
                 timer.action()
             return
-        ready = [loop for loop in self.loops if loop.is_ready()]
+        ready, next_s, now_s = [], deadline_s, self.now_s
+        for loop in self.loops:
+            due_s = loop.due_s()
+            if due_s <= now_s:
+                ready.append(loop)
+            elif due_s < next_s:
+                next_s = due_s
         if ready:
             loop = ready[0] if len(ready) == 1 else self.dice.choice(ready)
             loop.step()
             self.now_s += STEP_S
             return
-        at_s = min((loop.next_timer_s() for loop in self.loops), default=deadline_s)
         if self._events:
-            at_s = min(at_s, self._events[0].at_s)
-        self.now_s = max(self.now_s, min(at_s, deadline_s))
+            next_s = min(next_s, self._events[0].at_s)
+        self.now_s = max(now_s, next_s)
 
 
 class _Task(asyncio.Task[Any]):
@@ -166,17 +173,13 @@ class ProcessLoop(asyncio.BaseEventLoop):
     def create_future(self) -> _Future:
         return _Future(loop=self)
 
-    def is_ready(self) -> bool:
-        """Tell whether there is something to run now."""
+    def due_s(self) -> float:
+        """Return when there is something to run, by the world's clock: 0 for now."""
         if self.is_frozen or self.is_resting or self.is_dead:
-            return False
-        return bool(self._ready) or (bool(self._scheduled) and self._scheduled[0].when() <= self.time())
-
-    def next_timer_s(self) -> float:
-        """Return when the next timer is due, by the world's clock."""
-        if self.is_frozen or self.is_resting or self.is_dead or not self._scheduled:
-            return float("inf")
-        return float(self._scheduled[0].when()) - BOOTED_S
+            return inf
+        if self._ready:
+            return 0.0
+        return self._scheduled[0]._when - BOOTED_S if self._scheduled else inf
 
     def step(self) -> None:
         """Run one callback."""
@@ -186,7 +189,7 @@ class ProcessLoop(asyncio.BaseEventLoop):
                 self.dies_after = None
                 self.on_death()
                 return
-        now_s = self.time()
+        now_s = self.time() + TOLERANCE_S
         while self._scheduled and (self._scheduled[0].when() <= now_s or self._scheduled[0].cancelled()):
             timer = heapq.heappop(self._scheduled)
             timer._scheduled = False
@@ -213,8 +216,7 @@ class ProcessLoop(asyncio.BaseEventLoop):
         for _ in range(10_000):
             if all(task.done() for task in tasks):
                 break
-            if not self.is_ready():
-                self.world.now_s = min(max(self.next_timer_s(), self.world.now_s), self.world.now_s + 60)
+            self.world.now_s = min(max(self.due_s(), self.world.now_s), self.world.now_s + 60)
             self.step()
         self.is_dead = True
         self.close()
