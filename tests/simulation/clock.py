@@ -1,6 +1,6 @@
 """A virtual clock: all events of a run in one order, and event loops of processes that one scheduler steps.
 
-Nothing waits: the clock jumps to the next event. A run depends on its seed alone, and uses no thread, no socket and no real time.
+Nothing waits: the clock jumps to the next event. A run depends on its seed alone: it has no thread, no socket and no real time.
 """
 
 from __future__ import annotations
