@@ -47,7 +47,8 @@ class Summary:
         per_minute = self.runs / self.spent_s * 60 if self.spent_s else 0.0
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self.faults.items()))
         return (
-            f"{self.mode}: {self.runs} runs in {self.spent_s:.0f} s of a core ({per_minute:.0f} a minute), {self.virtual_s:.0f} virtual s, "
+            f"{self.mode}: {self.runs} runs in {self.spent_s:.0f} s of a core ({per_minute:.0f} a minute), "
+            f"{self.virtual_s:.0f} virtual s, "
             f"{self.windows} windows, {self.records} records, {sum(self.faults.values())} faults ({kinds}), "
             f"{len(self.failed)} failed"
         )
@@ -60,7 +61,11 @@ def play_for(
     began_s = time.process_time()
     seed = first
     while time.monotonic() < until_s:
-        outcome = play(seed, mode)
+        try:
+            outcome = play(seed, mode)
+        except Exception as error:
+            error.add_note(f"mode {mode}, seed {seed}")
+            raise
         summary.add(outcome)
         summary.spent_s = time.process_time() - began_s
         yield outcome

@@ -205,6 +205,8 @@ class Process:
             self.kill()
 
     def _end_loop(self, loop: ProcessLoop) -> None:
+        if loop.is_dead:
+            return
         loop.is_dead = True
         self._world.loops.remove(loop)
         self._dead.append(loop)
