@@ -20,6 +20,7 @@ EPOCH_S = 1_800_000_000.0  # what the wall clock shows when a run begins
 BOOTED_S = 1_000.0  # what the monotonic clock shows then
 STEP_S = 1e-5  # what a step of an event loop takes: no loop can run for ever at one moment
 TOLERANCE_S = 1e-9  # between the sums of a timer and of the clock
+DISPOSALS = 10  # rounds of cancelling what is left
 HISTORY = 200_000  # lines of a trace that are kept
 
 
@@ -210,16 +211,22 @@ class ProcessLoop(asyncio.BaseEventLoop):
         self.is_dead = False
         self.is_frozen = self.is_resting = False
         self.dies_after = None
-        tasks = sorted((task for task in asyncio.all_tasks(self) if not task.done()), key=hash)
-        for task in tasks:
-            task.cancel()
-        for _ in range(10_000):
-            if all(task.done() for task in tasks):
+        for _ in range(DISPOSALS):  # clean-up code begins tasks
+            tasks = sorted((task for task in asyncio.all_tasks(self) if not task.done()), key=hash)
+            if not tasks:
                 break
-            self.world.now_s = min(max(self.due_s(), self.world.now_s), self.world.now_s + 60)
-            self.step()
+            for task in tasks:
+                task.cancel()
+            self._step_until(lambda tasks=tasks: all(task.done() for task in tasks))  # type: ignore[misc]
         self.is_dead = True
         self.close()
+
+    def _step_until(self, is_over: Callable[[], bool]) -> None:
+        for _ in range(10_000):
+            if is_over():
+                return
+            self.world.now_s = min(max(self.due_s(), self.world.now_s), self.world.now_s + 60)
+            self.step()
 
     # --- what asyncio asks of a loop ----------------------------------------------------------------------------
 

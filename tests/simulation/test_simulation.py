@@ -17,6 +17,9 @@ from mirror.model.record_batches import stamped
 from tests.simulation.playing import MODES, Summary, first_seed, play_for
 from tests.simulation.scenario import play
 
+# A process that is killed leaves coroutines that have not begun.
+pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+
 PLAYED_S = float(os.environ.get("MIRROR_SIMULATION_S", "30"))
 TRIES = 60  # seeds within which a broken mirror is noticed
 
