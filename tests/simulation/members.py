@@ -25,7 +25,7 @@ class Consumer:
         self.number = members.next_number()
         self.wanted: set[int] = set()  # what the coordinator has given it, and it has not heard of
         self.has: set[int] = set()
-        self.is_member = False
+        self.is_joining = False
         self.heard_s = 0.0
         self._members = members
         self._on_assign: Callable[..., None]
@@ -73,9 +73,12 @@ class Members:
         return self._numbers
 
     def joins(self, member: Consumer) -> None:
+        member.is_joining = True
+
         def join() -> None:
+            member.is_joining = False
             if not member.loop.is_dead:
-                member.is_member, member.heard_s = True, self._world.now_s
+                member.heard_s = self._world.now_s
                 self._members.append(member)
                 self.balance()
 
@@ -84,20 +87,14 @@ class Members:
     def leaves(self, member: Consumer) -> None:
         if member in self._members:
             self._members.remove(member)
-            member.is_member = False
             self.balance()
 
     def hears(self, member: Consumer) -> bool:
         """Tell whether a member reaches the coordinator; one whose session ended joins again."""
         if self._is_cut_off(member.loop):
             return False
-        if not member.is_member and member not in self._members:
-            if member.has:
-                member.wanted = set()
-                member.is_member = True
-                self.joins(member)
-                return True
-            return False
+        if member not in self._members and not member.is_joining:
+            self.joins(member)  # its session has ended: what it has is taken from it
         return True
 
     def _beat(self) -> None:
@@ -109,7 +106,6 @@ class Members:
             elif now_s - member.heard_s > SESSION_MS / 1000:
                 self._world.note(f"the session of {loop.name} ends")
                 self._members.remove(member)
-                member.is_member = False
                 member.wanted = set()
                 self.balance()
         self._world.after(HEARTBEAT_S / 4, self._beat)
@@ -122,7 +118,7 @@ class Members:
         held: set[int] = set()
         for member in self._members:
             member.wanted = set(sorted(member.wanted | member.has)[:share]) - held
-            held |= member.wanted | (member.has if member.is_member else set())
+            held |= member.wanted | member.has
         for slot in range(self._slots):
             if slot not in held:
                 least = min(self._members, key=lambda one: (len(one.wanted), one.number))
