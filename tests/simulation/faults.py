@@ -17,8 +17,8 @@ from tests.simulation.process import Process
 if TYPE_CHECKING:
     from tests.simulation.scenario import Stage
 
-MOST_FAULTS = 8
-BETWEEN_S = (0.0, 6.0)
+MOST_FAULTS = 14
+BETWEEN_S = (0.0, 4.0)
 LONGEST_HANG_S = 6.0  # of a broker, less than mirror.replication.settlement.ARRIVES_S
 STEPS = (0, 400)  # callbacks until a kill: some hundredths of a second up to seconds
 
