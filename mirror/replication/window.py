@@ -231,6 +231,7 @@ class FlowWindow:
             self._commits,
             self._ledger,
             self._term,
+            self._lease,
             tries_all=self._window.is_first_of(MINUTE_MS),
             logged_reasons=self._state.logged_reasons,
             commit_soon=self._has_numbers.set,
@@ -382,7 +383,8 @@ def replicator_of(
     partitions: Sequence[Partition],
     commits: PositionCommits,
     ledger: Ledger,
-    lease: LeaseTerm,
+    term: LeaseTerm,
+    lease: Lease,
     *,
     tries_all: bool,
     logged_reasons: LoggedReasons,
@@ -396,7 +398,8 @@ def replicator_of(
         partitions: Those of the window, as they were placed.
         commits: Has their positions.
         ledger: Takes their gaps.
-        lease: Says whether this window may write.
+        term: Says whether this window may write.
+        lease: Tells whether another window has the slot.
         tries_all: Also try what the target appended nothing to, and of which its metadata show no change.
         logged_reasons: Has what this process logged of them.
         commit_soon: Has positions committed, with new numbers; `Replicator.positions_committed` is to be called then.
@@ -414,6 +417,7 @@ def replicator_of(
             commits=commits,
             ledger=ledger,
             group=plan.group,
+            lease=lease,
             longest_s=plan.transaction_ms / 1000,
         )
     return Replicator(
@@ -426,7 +430,7 @@ def replicator_of(
         pauses=pauses,
         settlement=settlement,
         identities=Identities(plan, connections.source, target, logged_reasons),
-        lease=None if plan.is_exactly_once else lease,
+        lease=None if plan.is_exactly_once else term,
         busy_before=connections.busy,
         written_back=connections.written_back,
     )
