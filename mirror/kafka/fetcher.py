@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from mirror.kafka.metadata import id_text
 from mirror.kafka.protocol import CONSUMER, DEBUGGER, NO_NODE, NO_OFFSET
 from mirror.model.flow_plan import Key
 
+LEARN_EVERY_S = 2.0  # how often a cluster is asked for leaders of topic-partitions that are not read meanwhile
 _SESSION_LOST = (
     ErrorCode.fetch_session_id_not_found,
     ErrorCode.invalid_fetch_session_epoch,
@@ -51,6 +53,7 @@ class Source:
     def __init__(self, options: ClientOptions) -> None:
         self._client = Client(options)
         self._sessions: dict[tuple[int, Purpose], FetchSession] = defaultdict(FetchSession)
+        self._learns_s = 0.0
 
     @property
     def throttled_s(self) -> float:
@@ -83,6 +86,13 @@ class Source:
     def leader(self, topic: str, partition: int) -> int | None:
         """Return the node id of the leader, None while unknown."""
         return self._client.metadata.leader(topic, partition)
+
+    def learn(self) -> None:
+        """Ask for new metadata, at most every LEARN_EVERY_S, and do not wait for it."""
+        now_s = asyncio.get_running_loop().time()
+        if now_s >= self._learns_s:
+            self._learns_s = now_s + LEARN_EVERY_S
+            self._client.refresh_soon()
 
     async def refresh(self) -> None:
         """Ask for new metadata and wait for it."""

@@ -48,9 +48,8 @@ TAKE_BACK_S = 2.5  # how long a batch is tried that the target certainly does no
 # its request.timeout.ms (30 s); and a transaction coordinator has no other marker written there meanwhile.
 DECIDES_S = 10.0
 _BATCH_OVERHEAD = 16  # of a batch in a request, without the topic's name
-
 # After these the batch may be in the log all the same.
-_PERHAPS_APPENDED = (
+_PERHAPS_APPENDED: tuple[ErrorCode, ...] = (
     ErrorCode.request_timed_out,
     ErrorCode.not_enough_replicas_after_append,
     ErrorCode.kafka_storage_error,
@@ -169,6 +168,7 @@ class Producer:
     gives_up_uncertain = False
     # Versions of Produce requests that name topics, and of those that have their ids where the broker speaks of them
     by_name, by_id = (3, 11), (3, 13)
+    perhaps_appended = _PERHAPS_APPENDED
 
     def __init__(
         self,
@@ -402,7 +402,7 @@ class Producer:
             elif code is ErrorCode.duplicate_sequence_number:
                 self._appended(delivery, NO_OFFSET)
             elif _may_be_taken_later(code):
-                delivery.may_be_there |= code in _PERHAPS_APPENDED
+                delivery.may_be_there |= code in self.perhaps_appended
                 self._put_off(delivery, BrokerError(code, _name(delivery.where)))
             else:
                 self._refused(delivery, BrokerError(code, _name(delivery.where)))

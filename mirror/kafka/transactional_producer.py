@@ -53,6 +53,9 @@ class TransactionalProducer(Producer):
 
     gives_up_uncertain = True  # by aborting the transaction
     by_name = by_id = _FIRST  # of the transaction protocol; see `_agree`
+    # A leader that appended a batch and moved before its replicas had it answers so too. Without transactions the sequence number
+    # tells; here a commit would make the batch count, and its records would come again.
+    perhaps_appended = (*Producer.perhaps_appended, ErrorCode.not_leader_or_follower)
 
     def __init__(self, *args: Any, transactional_id: str, transaction_timeout_ms: int, **kwargs: Any) -> None:
         """As a Producer; the id's earlier producers are fenced by `open`."""

@@ -56,30 +56,40 @@ class Connections:
         self.source = Source(client_options(plan.consumer))
 
 
-_kept: dict[str, Connections] = {}  # by the flow's name
+class ConnectionRegistry:
+    """The clients of each flow in one worker process."""
 
+    def __init__(self) -> None:
+        self._by_flow: dict[str, Connections] = {}
 
-def kept(name: str) -> Connections | None:
-    """Return a flow's clients, None where it has none."""
-    return _kept.get(name)
+    def find(self, name: str) -> Connections | None:
+        """Return a flow's clients, None where it has none."""
+        return self._by_flow.get(name)
 
+    async def connect(self, plan: FlowPlan, window: Window) -> Connections:
+        """Return a flow's clients, new ones where it has none, and a new target where it was closed or is of another slot.
 
-async def connected(plan: FlowPlan, window: Window) -> Connections:
-    """Return a flow's clients, new ones where it has none, and a new target where it was closed or is of another slot.
+        A slot is written to by its own transactional id only. By another's nobody would be fenced that still writes to it, and
+        that other slot's window would be.
+        """
+        name = plan.transactional_id(window.slot) if plan.is_exactly_once else None
+        connections = self._by_flow.get(plan.name)
+        if connections is None:
+            both_ways = BothWays(plan) if plan.is_bidirectional else None
+            source, target = Source(client_options(plan.consumer)), _target(plan, name, both_ways)
+            connections = self._by_flow[plan.name] = Connections(source, target, name, both_ways)
+        elif connections.target.is_closed or connections.transactional_id != name:
+            await _close(connections.target, within_s=GRACE_S)
+            connections.target, connections.transactional_id = _target(plan, name, connections.both_ways), name
+        return connections
 
-    A slot is written to by its own transactional id only. By another's nobody would be fenced that still writes to it, and
-    that other slot's window would be.
-    """
-    name = plan.transactional_id(window.slot) if plan.is_exactly_once else None
-    connections = _kept.get(plan.name)
-    if connections is None:
-        both_ways = BothWays(plan) if plan.is_bidirectional else None
-        source, target = Source(client_options(plan.consumer)), _target(plan, name, both_ways)
-        connections = _kept[plan.name] = Connections(source, target, name, both_ways)
-    elif connections.target.is_closed or connections.transactional_id != name:
-        await _close(connections.target, within_s=GRACE_S)
-        connections.target, connections.transactional_id = _target(plan, name, connections.both_ways), name
-    return connections
+    async def forget(self, name: str) -> None:
+        """Close a flow's clients, in bounded time; the next window opens new ones."""
+        connections = self._by_flow.pop(name, None)
+        if connections is None:
+            return
+        for client in (connections.target, connections.source):
+            await _close(client, within_s=2 * GRACE_S)
 
 
 def _target(plan: FlowPlan, transactional_id: str | None, both_ways: BothWays | None) -> Target:
@@ -91,15 +101,6 @@ def _target(plan: FlowPlan, transactional_id: str | None, both_ways: BothWays | 
         transaction_timeout_ms=produce.transaction_timeout_ms,
         announced=None if both_ways is None else both_ways.registration.announced,
     )
-
-
-async def forget(name: str) -> None:
-    """Close a flow's clients, in bounded time; the next window opens new ones."""
-    connections = _kept.pop(name, None)
-    if connections is None:
-        return
-    for client in (connections.target, connections.source):
-        await _close(client, within_s=2 * GRACE_S)
 
 
 async def _close(client: Source | Target, *, within_s: float) -> None:

@@ -127,6 +127,8 @@ class Fetching:
             leader = self._source.leader(topic, number)
             if leader is not None:
                 by_node[leader if partition.read_replica is None else partition.read_replica].append(partition)
+            elif self._source.knows(topic, number):
+                self._source.learn()  # no fetch fails for a topic-partition without a leader
         self._by_node = by_node
         self._busy = {node: dict.fromkeys(p for p in everyone if p.is_hot) for node, everyone in by_node.items()}
         for node in by_node:

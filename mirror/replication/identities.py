@@ -16,7 +16,7 @@ from mirror.model.offset_map_tail import Tail
 from mirror.model.position_metadata import PositionMetadata
 from mirror.model.reports import ABSENT, FORGOTTEN, HIDDEN, RESTS
 from mirror.policy.recreated import OnRecreated, TopicIds
-from mirror.replication import logged_reasons
+from mirror.replication.logged_reasons import LoggedReasons
 from mirror.replication.partition import Identity, Partition
 
 log = logging.getLogger("mirror")
@@ -27,10 +27,11 @@ WITHIN_S = 3.0
 class Identities:
     """Asks both clusters which topics they have by a flow's names. Brokers before 2.8 cannot tell one topic from another."""
 
-    def __init__(self, plan: FlowPlan, source: Source, target: Target) -> None:
+    def __init__(self, plan: FlowPlan, source: Source, target: Target, logged_reasons: LoggedReasons) -> None:
         self._plan = plan
         self._source = source
         self._target = target
+        self._logged_reasons = logged_reasons
 
     async def identify(self, partitions: Iterable[Partition]) -> dict[Partition, str]:
         """Verify each topic-partition whose topics are there; return why the others stay unverified.
@@ -51,7 +52,7 @@ class Identities:
             if not is_there and TopicIds.parse(partition.ids).target:
                 unclear[partition] = f"{assigned.remote_topic} {ABSENT}"
             else:
-                identified(self._plan, partition, ids)
+                identified(self._plan, partition, ids, self._logged_reasons)
         return unclear
 
 
@@ -59,6 +60,7 @@ def placed(
     plan: FlowPlan,
     assigned: Assigned,
     committed: tuple[int, str] | None,
+    logged_reasons: LoggedReasons,
     *,
     from_earliest: bool,
     is_uncertain: bool,
@@ -104,19 +106,22 @@ def placed(
         if is_uncertain:
             partition.doubt()
     elif plan.on_recreated is OnRecreated.STOP:
-        identified(plan, partition, now, before=True)
+        identified(plan, partition, now, logged_reasons, before=True)
     else:
         partition.doubt()
     return partition
 
 
-def identified(plan: FlowPlan, partition: Partition, now: TopicIds, *, before: bool = False) -> None:
+def identified(
+    plan: FlowPlan, partition: Partition, now: TopicIds, logged_reasons: LoggedReasons, *, before: bool = False
+) -> None:
     """Take in which topics a topic-partition is of; where they are others, do what the flow's policy says.
 
     Args:
         plan: Has the policy.
         partition: Its `ids` are those of its position.
         now: The ids of its topics.
+        logged_reasons: Has what this process logged of it.
         before: The plan says so too: no later window needs to ask.
     """
     known = TopicIds.parse(partition.ids)

@@ -22,8 +22,7 @@ log = logging.getLogger("mirror")
 WRITE_S = 2.0
 AGAIN_S = 30.0  # until it is tried again where it could not be written
 
-
-_newest: dict[tuple[str, Key], Gap] = {}  # the last gap of each topic-partition that the ledger has from this process
+NewestGaps = dict[tuple[str, Key], Gap]  # by flow and topic-partition: the last gap that this process wrote
 
 
 class Told(NamedTuple):
@@ -41,8 +40,9 @@ class Ledger:
     B: A ledger that cannot be written holds up no record: the log has what it lacks.
     """
 
-    def __init__(self, plan: FlowPlan, partitions: Sequence[Partition]) -> None:
+    def __init__(self, plan: FlowPlan, partitions: Sequence[Partition], newest: NewestGaps) -> None:
         self._plan = plan
+        self._newest = newest
         self._partitions = partitions
         self._again_s = 0.0
 
@@ -73,9 +73,9 @@ class Ledger:
         """Forget what the ledger has."""
         for partition, gap in written:
             partition.gaps = [each for each in partition.gaps if each != gap]
-            _newest[self._plan.name, partition.assigned.key] = gap
+            self._newest[self._plan.name, partition.assigned.key] = gap
 
     def _is_known(self, told: Told) -> bool:
         """Tell whether it is the same as before but for the time: a record that is refused is so again in each window."""
-        newest = _newest.get((self._plan.name, told.partition.assigned.key))
+        newest = self._newest.get((self._plan.name, told.partition.assigned.key))
         return newest is not None and newest._replace(at_ms=told.gap.at_ms) == told.gap

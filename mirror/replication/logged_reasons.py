@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from mirror.model.flow_plan import Assigned
 
-_reasons: dict[tuple[str, str, int], str] = {}
 
+class LoggedReasons:
+    """The last logged reason of each paused topic-partition."""
 
-def is_new(flow: str, assigned: Assigned, reason: str) -> bool:
-    """Tell whether a reason was not logged yet, and take it for logged."""
-    key = (flow, assigned.topic, assigned.partition)
-    if _reasons.get(key) == reason:
-        return False
-    _reasons[key] = reason
-    return True
+    def __init__(self) -> None:
+        self._reasons: dict[tuple[str, str, int], str] = {}
 
+    def is_new(self, flow: str, assigned: Assigned, reason: str) -> bool:
+        """Tell whether a reason was not logged yet, and take it for logged."""
+        key = (flow, assigned.topic, assigned.partition)
+        if self._reasons.get(key) == reason:
+            return False
+        self._reasons[key] = reason
+        return True
 
-def forget(flow: str, assigned: Assigned) -> None:
-    """Forget the reason of a topic-partition that is replicated again."""
-    _reasons.pop((flow, assigned.topic, assigned.partition), None)
+    def forget(self, flow: str, assigned: Assigned) -> None:
+        """Forget the reason of a topic-partition that is replicated again."""
+        self._reasons.pop((flow, assigned.topic, assigned.partition), None)

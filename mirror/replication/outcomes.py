@@ -13,7 +13,7 @@ from mirror.kafka.producer import DECIDES_S
 from mirror.model.flow_plan import FlowPlan
 from mirror.model.reports import AWAITS
 from mirror.model.slot_lease import GRACE_S
-from mirror.replication import logged_reasons
+from mirror.replication.logged_reasons import LoggedReasons
 from mirror.replication.partition import Partition, Pause
 from mirror.replication.producer_registry import ProducerRegistry
 from mirror.replication.recovery import REPLICATED_WITHIN_S, Sides, resume_behind_tails
@@ -53,6 +53,7 @@ async def find_outcomes(
     *,
     isolation_level: int,
     is_patient: bool,
+    logged_reasons: LoggedReasons,
     warn: Callable[[str, BaseException], None],
 ) -> bool:
     """Go on behind what the target has of each topic-partition; pause those that cannot be compared yet.
@@ -66,6 +67,7 @@ async def find_outcomes(
         written_back: Tells which of its records the flow back wrote, where the flow is bidirectional.
         isolation_level: As the flow reads the source.
         is_patient: Wait a moment for leaders that have more than they show.
+        logged_reasons: Has what this process logged of them.
         warn: Gets what went wrong.
 
     Returns:
@@ -100,12 +102,12 @@ async def find_outcomes(
             partition.outcome_unknown_until_ms, partition.committed = 0, None
         if partition.sequence is not None and partition.sequence.is_doubted:
             partition.sequence = None  # the target has nothing behind the position: its numbers are no longer these
-    _await_outcomes(plan, unsettled)
+    _await_outcomes(plan, unsettled, logged_reasons)
     # Those without a position have no metadata that would tell the next window.
     return all(p.start is None for p in unsettled)
 
 
-def _await_outcomes(plan: FlowPlan, unsettled: Collection[Partition]) -> None:
+def _await_outcomes(plan: FlowPlan, unsettled: Collection[Partition], logged_reasons: LoggedReasons) -> None:
     news = [p for p in unsettled if logged_reasons.is_new(plan.name, p.assigned, AWAITS)]
     if news:
         log.warning(

@@ -13,7 +13,7 @@ from mirror.model.gaps import Cause, Effect
 from mirror.model.paused_topics import Paused
 from mirror.model.reports import ABSENT, GOES_ROUND
 from mirror.policy.java_regex import JavaPattern, SlowPattern
-from mirror.replication import logged_reasons
+from mirror.replication.logged_reasons import LoggedReasons
 from mirror.replication.partition import Partition, Pause
 from mirror.replication.read_ahead import Packing
 from mirror.runtime.logs import some
@@ -29,7 +29,14 @@ class Pauses:
     """The pauses of a flow's topic-partitions in one window."""
 
     def __init__(
-        self, name: str, target: Target, partitions: Collection[Partition], packing: Packing, *, tries_all: bool
+        self,
+        name: str,
+        target: Target,
+        partitions: Collection[Partition],
+        packing: Packing,
+        *,
+        tries_all: bool,
+        logged_reasons: LoggedReasons,
     ) -> None:
         """Take up standstills of earlier windows.
 
@@ -39,12 +46,14 @@ class Pauses:
             partitions: Those of the window, as they were placed.
             packing: Holds what was read of them.
             tries_all: Also try what the target appended nothing to, and of which its metadata show no change.
+            logged_reasons: Has what this process logged of them.
         """
         self._name = name
         self._target = target
         self._partitions = partitions
         self._packing = packing
         self._tries_all = tries_all
+        self._logged_reasons = logged_reasons
         self._loop = asyncio.get_running_loop()
         self._learns_s = 0.0
         self._unsaid: dict[str, list[str]] = {}  # by reason: topic-partitions that the next line of the log is about
@@ -96,7 +105,7 @@ class Pauses:
         partition.in_sync = self._target.in_sync(*place) if has_too_few_replicas(error.why) else 0
         partition.committed = None  # the next window is to know
         reason = f"{STANDS_STILL}: {standstill(error.why)}"
-        if logged_reasons.is_new(self._name, partition.assigned, reason):
+        if self._logged_reasons.is_new(self._name, partition.assigned, reason):
             self._say_soon(partition, reason)
         self._pause(partition, Pause.STANDSTILL, reason)
         self._at_standstill.add(partition)
@@ -119,7 +128,7 @@ class Pauses:
         if partition.in_sync is not None:
             partition.in_sync = partition.committed = None
         partition.resumed()
-        logged_reasons.forget(self._name, partition.assigned)
+        self._logged_reasons.forget(self._name, partition.assigned)
 
     def _pause(
         self,
@@ -133,7 +142,7 @@ class Pauses:
         self._packing.clear(partition)
         partition.position = partition.acked
         partition.paused(pause, reason, due_s, lacks_topic=lacks_topic)
-        if logged_reasons.is_new(self._name, partition.assigned, reason):
+        if self._logged_reasons.is_new(self._name, partition.assigned, reason):
             assigned = partition.assigned
             log.error("%s: %s-%d paused: %s", self._name, assigned.topic, assigned.partition, reason)
 

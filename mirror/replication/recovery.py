@@ -173,12 +173,15 @@ async def resume_behind_tails(
     if sides.own is not None:
         # Numbers, or transactions, are committed with a position before anything is written.
         unsettled -= {p for p in unsettled if p.start is not None}
-    hidden = await _hidden(list(unsettled), sides.target, patience_s)
-    ours = [partition for partition in unsettled if partition not in hidden]
+    ordered = sorted(unsettled, key=lambda p: p.assigned.key)
+    hidden = await _hidden(ordered, sides.target, patience_s)
+    ours = [partition for partition in ordered if partition not in hidden]
     # A committed transaction ends with one marker.
     found, unknown = await _behind(ours, sides.source, sides.target, more_than=1 if is_transactional else 0)
     unsettled -= set(ours) - unknown - {behind.partition for behind in found}
     await asyncio.gather(*(one(behind) for behind in found))
+    if unsettled:
+        sides.source.learn()  # no fetch of a paused topic-partition fails, so no refusal names its next leader
 
 
 async def _hidden(partitions: list[Partition], target: Source, patience_s: float) -> set[Partition]:

@@ -64,7 +64,7 @@ class Sending:
         self._settlement = settlement
         self._lease = lease
         self._on_doubt = on_doubt
-        self._without_lease: set[Partition] = set()  # have something to send when the lease is valid again
+        self._without_lease: dict[Partition, None] = {}  # in order: waits for a valid lease to send
         self._in_flight = 0
         self._under_way = Stopwatch(
             lambda: time.perf_counter() - packing.spent_s
@@ -103,7 +103,7 @@ class Sending:
 
     def lease_confirmed(self) -> None:
         """Send what was held back while it was not known whether the slot is still ours."""
-        waiting, self._without_lease = self._without_lease, set()
+        waiting, self._without_lease = self._without_lease, {}
         for partition in waiting:
             self.send_next(partition)
 
@@ -112,7 +112,7 @@ class Sending:
         if self._is_stopping or partition.in_flight or not self._settlement.may_send(partition):
             return
         if self._lease is not None and not self._lease.is_valid:
-            self._without_lease.add(partition)
+            self._without_lease[partition] = None
             return
         try:
             batches = self._packing.next_batches(partition)

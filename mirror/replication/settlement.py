@@ -107,7 +107,7 @@ class AtOnce:
         """Take the target, and what has new numbers committed; `announced` is to be called then."""
         self._target = target
         self._commit_soon = commit_soon
-        self._unannounced: set[Partition] = set()  # had something to send meanwhile
+        self._unannounced: dict[Partition, None] = {}  # in order: had something to send meanwhile
 
     def begin(self, sender: Sender, stop: Event) -> None:
         """Remember who sends."""
@@ -128,13 +128,13 @@ class AtOnce:
         if partition.sequence is None:
             partition.sequence = self._target.numbers(assigned.remote_topic, assigned.partition)
         partition.committed = None
-        self._unannounced.add(partition)
+        self._unannounced[partition] = None
         self._commit_soon()
         return False
 
     def announced(self) -> None:
         """Send what has waited for its numbers, as far as they are committed."""
-        waiting, self._unannounced = self._unannounced, set()
+        waiting, self._unannounced = self._unannounced, {}
         for partition in waiting:
             self._sender.send_next(partition)
 

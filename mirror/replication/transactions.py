@@ -11,6 +11,7 @@ import contextlib
 import logging
 from collections.abc import Collection
 
+from mirror.handover.lease import Lease
 from mirror.kafka.errors import KafkaError
 from mirror.kafka.producer import UncertainError
 from mirror.kafka.target import Target
@@ -52,6 +53,7 @@ class InTransactions:
         commits: PositionCommits,
         ledger: Ledger,
         group: str,
+        lease: Lease,
         longest_s: float,
     ) -> None:
         """Take what is to be committed.
@@ -65,6 +67,7 @@ class InTransactions:
             commits: Has the positions.
             ledger: Takes the gaps, in the transaction that commits the positions behind them.
             group: They are committed to it.
+            lease: Tells whether another window has the slot.
             longest_s: How long a transaction lasts, where no backlog waits.
         """
         self._name = name
@@ -74,11 +77,12 @@ class InTransactions:
         self._commits = commits
         self._ledger = ledger
         self._group = group
+        self._lease = lease
         self._longest_s = longest_s
         self._is_ending = False  # the transaction takes no more batches
         self._must_abort = False
         self._is_stopping = False
-        self._waiting: set[Partition] = set()  # had something to send meanwhile, perhaps
+        self._waiting: dict[Partition, None] = {}  # in order: had something to send meanwhile, perhaps
         self._has_sent = asyncio.Event()  # something is in the transaction, or it is to end
         self._uncommitted: list[Acknowledged] = []
         self._committed = {partition: partition.acked for partition in partitions}
@@ -108,7 +112,7 @@ class InTransactions:
     def may_send(self, partition: Partition) -> bool:
         """Allow it while the transaction takes batches."""
         if self._is_ending or self._must_abort:
-            self._waiting.add(partition)
+            self._waiting[partition] = None
             return False
         return True
 
@@ -169,7 +173,7 @@ class InTransactions:
         """Begin the next transaction with what came meanwhile."""
         self._target.begin_transaction()
         self._is_ending = False
-        waiting, self._waiting = self._waiting, set()
+        waiting, self._waiting = self._waiting, {}
         for partition in waiting:
             self._sender.send_next(partition)
 
@@ -209,6 +213,11 @@ class InTransactions:
     async def _abort(self) -> None:
         """Take everything back that is not committed; it is read again."""
         await self._target.abort_transaction()
+        # In the first version of the protocol this may have fenced a successor: then the positions of this window are old.
+        # A successor claims the lease before it opens its producer, so a lease that is still ours is proof of the opposite.
+        found = await self._target.committed(self._group, self._lease.looks_at)
+        if not self._lease.standing(found).may_write:
+            raise KafkaError("the slot has another owner or window by now")
         self._must_abort = False
         self._take_back()
 

@@ -17,10 +17,11 @@ from mirror.model.flow_plan import FlowPlan, Window
 from mirror.model.paused_topics import Paused
 from mirror.model.slot_lease import GRACE_S, WindowOutcome
 from mirror.model.slot_ownership import COMMIT_S
-from mirror.replication.connections import Connections, connected, ended, forget, kept
+from mirror.replication.connections import Connections, ended
 from mirror.replication.identities import Identities, placed
 from mirror.replication.leased_commits import LeasedCommits
 from mirror.replication.ledger import Ledger
+from mirror.replication.logged_reasons import LoggedReasons
 from mirror.replication.outcomes import find_outcomes, in_question, note_unknown_outcomes
 from mirror.replication.partition import Identity, Partition
 from mirror.replication.pauses import Pauses
@@ -29,6 +30,7 @@ from mirror.replication.read_ahead import Packing
 from mirror.replication.replicator import Replicator
 from mirror.replication.settlement import AtOnce, Settlement
 from mirror.replication.transactions import InTransactions
+from mirror.replication.worker_state import WorkerState
 from mirror.runtime.clock import now_ms
 from mirror.runtime.logs import in_words, once
 
@@ -48,38 +50,41 @@ class Served:
     slot: SlotReport | None = None
 
 
-async def serve(plan: FlowPlan, window: Window) -> Served:
+async def serve(plan: FlowPlan, window: Window, state: WorkerState) -> Served:
     """Serve one window of one flow.
 
     A network failure ends nothing: it is retried until the window is over, and what could not be done is left
     to the next window, which finds the positions on the target.
     """
-    running = asyncio.create_task(FlowWindow(plan, window).run())
+    running = asyncio.create_task(FlowWindow(plan, window, state).run())
+    connections = state.connections
     longest_s = (window.end_ms - now_ms()) / 1000 + GIVEN_UP_S
     try:
         if await ended(running, within_s=longest_s):
             if running.exception() is not None:
-                await forget(plan.name)  # what it had in its hands must not be sent by the next window's loop
+                # The next window's loop must not send what this one held.
+                await connections.forget(plan.name)
             return await running
         log.warning("%s: slot %d hung past its window and was given up", plan.name, window.slot)
-        if (connections := kept(plan.name)) is not None:
-            connections.target.abort()
+        if (found := connections.find(plan.name)) is not None:
+            found.target.abort()
         running.cancel()
         await ended(running, within_s=GRACE_S)
-        await forget(plan.name)
+        await connections.forget(plan.name)
         return Served()
     finally:
-        connections = kept(plan.name)
-        if connections is not None and connections.is_dirty:
-            await forget(plan.name)
+        found = connections.find(plan.name)
+        if found is not None and found.is_dirty:
+            await connections.forget(plan.name)
 
 
 class FlowWindow:
     """The steps of one window, in order: warm, acquire the lease, replicate, hand over."""
 
-    def __init__(self, plan: FlowPlan, window: Window) -> None:
+    def __init__(self, plan: FlowPlan, window: Window, state: WorkerState) -> None:
         self._plan = plan
         self._window = window
+        self._state = state
         self._fetch = fetch_options(plan.consumer)
         self._stop = asyncio.Event()
         self._has_numbers = asyncio.Event()  # that are to be committed before anything is sent with them
@@ -91,7 +96,7 @@ class FlowWindow:
         self._decides_ms = 0  # until when the target may not know what became of our last transaction
         self._paused = Paused()
         self._lease = Lease(plan, window, self._warn)
-        self._ledger = Ledger(plan, self._served.partitions)
+        self._ledger = Ledger(plan, self._served.partitions, state.newest_gaps)
         self._leased = LeasedCommits(plan, window, self._lease.own, self._commits, self._ledger, self._outcome)
         self._term = LeaseTerm()
         self._standing = Standing.HOLDS
@@ -109,7 +114,7 @@ class FlowWindow:
 
     async def _release_for_dead_attempt(self) -> None:
         """Release the lease of an earlier attempt that died too late in the window for this one to take over."""
-        target = (await connected(self._plan, self._window)).target
+        target = (await self._state.connections.connect(self._plan, self._window)).target
         try:
             await target.open({self._plan.lease_topic})
             await self._lease.release_for_dead_attempt(target)
@@ -119,14 +124,8 @@ class FlowWindow:
     def _warn(self, what: str, error: BaseException) -> None:
         """Note a failure, and say what cannot be done, once a window: a dead cluster must not fill the log."""
         self._had_failure = True
-        log.log(
-            once(self._logged, what),
-            "%s: slot %d cannot %s (%s), retrying",
-            self._plan.name,
-            self._window.slot,
-            what,
-            in_words(error),
-        )
+        name, slot, level = self._plan.name, self._window.slot, once(self._logged, what)
+        log.log(level, "%s: slot %d cannot %s (%s), retrying", name, slot, what, in_words(error))
 
     async def _retried(self, what: str, step):  # type: ignore[no-untyped-def]
         delay = 0.2
@@ -135,7 +134,7 @@ class FlowWindow:
                 return await step()
             except NETWORK as error:
                 self._warn(what, error)
-                await forget(self._plan.name)
+                await self._state.connections.forget(self._plan.name)
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, 5.0)
         return None
@@ -143,7 +142,7 @@ class FlowWindow:
     async def _warm(self) -> Connections | None:
         """Connect to the target, wait until the slot is this process', connect to the source, announce that we are ready."""
         plan = self._plan
-        connections = await connected(self._plan, self._window)
+        connections = await self._state.connections.connect(plan, self._window)
         own = {plan.lease_topic, plan.offset_map_topic, plan.gaps_topic}
         await connections.target.open({p.remote_topic for p in plan.partitions} | own)
         if not await self._lease.wait_for_slot(connections.target):
@@ -183,12 +182,11 @@ class FlowWindow:
             await target.fence(self._spare, lambda spare: self._writes_by(target, spare))
             found = await target.committed(plan.group, places, is_stable=True)
         self._paused = Paused.parse(found.get(plan.paused_key, (0, ""))[1])
-        from_earliest = self._fetch.from_earliest
+        is_early, in_doubt = self._fetch.from_earliest, before_us.in_doubt
         for assigned in plan.partitions:
-            committed = found.get((assigned.remote_topic, assigned.partition))
-            self._served.partitions.append(
-                placed(plan, assigned, committed, from_earliest=from_earliest, is_uncertain=before_us.in_doubt)
-            )
+            at, reasons = found.get((assigned.remote_topic, assigned.partition)), self._state.logged_reasons
+            partition = placed(plan, assigned, at, reasons, from_earliest=is_early, is_uncertain=in_doubt)
+            self._served.partitions.append(partition)
         if connections.both_ways is not None:
             await connections.both_ways.begin_window(plan, self._served.partitions)
         if window.is_first_of(HOUR_MS):
@@ -220,6 +218,7 @@ class FlowWindow:
             connections.written_back,
             isolation_level=self._fetch.isolation_level,
             is_patient=has_gap,
+            logged_reasons=self._state.logged_reasons,
             warn=self._warn,
         )
 
@@ -232,7 +231,9 @@ class FlowWindow:
             self._commits,
             self._ledger,
             self._term,
+            self._lease,
             tries_all=self._window.is_first_of(MINUTE_MS),
+            logged_reasons=self._state.logged_reasons,
             commit_soon=self._has_numbers.set,
         )
         replicator.follow(self._paused)
@@ -382,9 +383,11 @@ def replicator_of(
     partitions: Sequence[Partition],
     commits: PositionCommits,
     ledger: Ledger,
-    lease: LeaseTerm,
+    term: LeaseTerm,
+    lease: Lease,
     *,
     tries_all: bool,
+    logged_reasons: LoggedReasons,
     commit_soon: Callable[[], None],
 ) -> Replicator:
     """Make a window's replicator. Exactly once needs no lease: the target refuses who was fenced.
@@ -395,12 +398,14 @@ def replicator_of(
         partitions: Those of the window, as they were placed.
         commits: Has their positions.
         ledger: Takes their gaps.
-        lease: Says whether this window may write.
+        term: Says whether this window may write.
+        lease: Tells whether another window has the slot.
         tries_all: Also try what the target appended nothing to, and of which its metadata show no change.
+        logged_reasons: Has what this process logged of them.
         commit_soon: Has positions committed, with new numbers; `Replicator.positions_committed` is to be called then.
     """
     target, fetch, packing = connections.target, fetch_options(plan.consumer), Packing(produce_options(plan.producer))
-    pauses = Pauses(plan.name, target, partitions, packing, tries_all=tries_all)
+    pauses = Pauses(plan.name, target, partitions, packing, tries_all=tries_all, logged_reasons=logged_reasons)
     settlement: Settlement = AtOnce(target, commit_soon)
     if plan.is_exactly_once:
         settlement = InTransactions(
@@ -412,6 +417,7 @@ def replicator_of(
             commits=commits,
             ledger=ledger,
             group=plan.group,
+            lease=lease,
             longest_s=plan.transaction_ms / 1000,
         )
     return Replicator(
@@ -423,8 +429,8 @@ def replicator_of(
         packing=packing,
         pauses=pauses,
         settlement=settlement,
-        identities=Identities(plan, connections.source, target),
-        lease=None if plan.is_exactly_once else lease,
+        identities=Identities(plan, connections.source, target, logged_reasons),
+        lease=None if plan.is_exactly_once else term,
         busy_before=connections.busy,
         written_back=connections.written_back,
     )

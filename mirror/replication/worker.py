@@ -15,36 +15,56 @@ from metrics.reports import WindowReport
 from mirror.model.flow_plan import FlowPlan, Window
 from mirror.replication.partition import Partition
 from mirror.replication.window import MINUTE_MS, Served, serve
+from mirror.replication.worker_state import WorkerState
 from mirror.runtime.logs import log_to_stderr
 
-_loops: dict[int, asyncio.AbstractEventLoop] = {}  # by process: never shared across a fork
-_told: set[tuple[str, int]] = set()  # flows and slots of which this process has told all topic-partitions
+
+class Worker:
+    """What one worker process serves its windows with.
+
+    Attributes:
+        loop: Runs all windows of the process.
+        state: What is kept from window to window.
+        has_told: Flows and slots of which this process has told all topic-partitions.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.state = WorkerState()
+        self.has_told: set[tuple[str, int]] = set()
+
+    def serve(self, window: Window, flows: tuple[FlowPlan, ...]) -> Iterator[WindowReport]:
+        """Yield reports when the window is over: of what is idle only now and then, so that it costs nothing."""
+        started = time.time()
+        served = self.loop.run_until_complete(_serve_all(window, flows, self.state))
+        duration_ms = (time.time() - max(started, window.start_ms / 1000)) * 1000
+        for flow, done in zip(flows, served, strict=True):
+            of_slot = done.slot._asdict() if done.slot is not None else {}
+            tells_all = window.is_first_of(MINUTE_MS) or (flow.name, window.slot) not in self.has_told
+            self.has_told.add((flow.name, window.slot))
+            for partition in done.partitions:
+                if of_slot or tells_all or not partition.is_idle:
+                    yield _report(flow, window, partition, duration_ms, of_slot)
+                of_slot = {}  # the flow's first row has them
+
+
+_workers: dict[int, Worker] = {}  # by process: never shared across a fork
 
 
 def serve_slot(window: Window, flows: tuple[FlowPlan, ...]) -> Iterator[WindowReport]:
-    """Yield reports when the window is over: of what is idle only now and then, so that it costs nothing."""
-    loop = _loops.get(os.getpid())
-    if loop is None:
+    """Yield the reports of this process' worker when the window is over."""
+    worker = _workers.get(os.getpid())
+    if worker is None:
         log_to_stderr()
         gc.collect()
         gc.freeze()  # what is loaded stays: the collector after each task need not look at it
-        loop = _loops[os.getpid()] = uvloop.new_event_loop()
-    started = time.time()
-    served = loop.run_until_complete(_serve_all(window, flows))
-    duration_ms = (time.time() - max(started, window.start_ms / 1000)) * 1000
-    for flow, done in zip(flows, served, strict=True):
-        of_slot = done.slot._asdict() if done.slot is not None else {}
-        tells_all = window.is_first_of(MINUTE_MS) or (flow.name, window.slot) not in _told
-        _told.add((flow.name, window.slot))
-        for partition in done.partitions:
-            if of_slot or tells_all or not partition.is_idle:
-                yield _report(flow, window, partition, duration_ms, of_slot)
-            of_slot = {}  # the flow's first row has them
+        worker = _workers[os.getpid()] = Worker(uvloop.new_event_loop())
+    yield from worker.serve(window, flows)
 
 
-async def _serve_all(window: Window, flows: tuple[FlowPlan, ...]) -> list[Served]:
+async def _serve_all(window: Window, flows: tuple[FlowPlan, ...], state: WorkerState) -> list[Served]:
     """Serve every flow of the slot beside the others: a dead cluster holds up its own flows only."""
-    return await asyncio.gather(*(serve(flow, window) for flow in flows))
+    return await asyncio.gather(*(serve(flow, window, state) for flow in flows))
 
 
 def _report(

@@ -191,3 +191,32 @@ def test_what_has_data_again_is_asked_for_all_the_time():
     asked = asyncio.run(run())
     assert sorted(asked[:2]) == [(Purpose.DATA, [PLACE]), (Purpose.IDLE_FETCH, [other])]
     assert asked[2] == (Purpose.IDLE_FETCH, [other])
+
+
+def test_metadata_are_requested_while_a_topic_partition_has_no_leader():
+    """No broker is asked for its records, so no refusal names its next leader."""
+
+    async def run() -> None:
+        source = create_autospec(Source, instance=True)
+        source.leader.return_value = None
+        source.knows.return_value = True
+        fetching = fetchers(source, {PLACE: partition()}, busy=[PLACE])
+        fetching.follow_leaders()
+        assert source.learn.call_count == 1
+        source.leader.return_value = LEADER
+        fetching.follow_leaders()
+        await fetching.stop()
+        assert source.learn.call_count == 1
+
+    asyncio.run(run())
+
+
+def test_metadata_are_not_requested_for_a_topic_that_the_source_does_not_show():
+    async def run() -> None:
+        source = create_autospec(Source, instance=True)
+        source.leader.return_value = None
+        source.knows.return_value = False
+        fetchers(source, {PLACE: partition()}, busy=[PLACE]).follow_leaders()
+        assert source.learn.call_count == 0
+
+    asyncio.run(run())

@@ -12,8 +12,8 @@ from mirror.model.flow_plan import Assigned, FlowPlan, Window
 from mirror.model.offset_map import OffsetMap, Run
 from mirror.model.position_metadata import PositionMetadata
 from mirror.policy.recreated import OnRecreated, TopicIds
-from mirror.replication import logged_reasons
 from mirror.replication.identities import identified, placed
+from mirror.replication.logged_reasons import LoggedReasons
 from mirror.replication.partition import Identity, Partition, Pause
 from mirror.replication.positions import PositionCommits
 
@@ -34,7 +34,7 @@ def plan(policy: OnRecreated, *, source_id: str = "old", remote_id: str = "there
 def begun(policy: OnRecreated, known: str, *, is_uncertain: bool = False, **ids: str) -> Partition:
     made = plan(policy, **ids)
     committed = (AT, str(PositionMetadata(known, TAIL)))
-    return placed(made, made.partitions[0], committed, from_earliest=True, is_uncertain=is_uncertain)
+    return placed(made, made.partitions[0], committed, LoggedReasons(), from_earliest=True, is_uncertain=is_uncertain)
 
 
 @pytest.mark.parametrize("policy", [OnRecreated.RESTART, OnRecreated.CONTINUE])
@@ -45,7 +45,7 @@ def test_a_plan_that_differs_from_a_position_is_no_proof(policy, known):
     assert partition.identity is Identity.UNVERIFIED
     assert (partition.position, partition.start, partition.ids) == (AT, None, known)
     assert not partition.has_room(0.0)
-    identified(plan(policy), partition, TopicIds.parse(known))
+    identified(plan(policy), partition, TopicIds.parse(known), LoggedReasons())
     assert partition.identity is Identity.VERIFIED
     assert (partition.position, partition.start, partition.ids) == (AT, None, known)
     assert partition.tally.rewinds == 0
@@ -63,26 +63,25 @@ def test_a_position_is_written_again_when_its_records_come_from_elsewhere():
     made = plan(OnRecreated.RESTART)
     for upstream, committed in ((("first",), AT), ((), None), (("first", "second"), None)):
         assigned = made.partitions[0]._replace(upstream=upstream)
-        partition = placed(made, assigned, (AT, str(known)), from_earliest=True, is_uncertain=False)
+        partition = placed(made, assigned, (AT, str(known)), LoggedReasons(), from_earliest=True, is_uncertain=False)
         assert partition.committed == committed
 
 
 def test_restart_begins_at_the_start_and_the_position_is_written_with_the_new_id():
     partition = begun(OnRecreated.RESTART, "old:there", is_uncertain=True)
-    identified(plan(OnRecreated.RESTART), partition, TopicIds("new", "there"))
+    identified(plan(OnRecreated.RESTART), partition, TopicIds("new", "there"), LoggedReasons())
     assert (partition.start, partition.ids, partition.tally.rewinds) == (EARLIEST, "new:there", 1)
     assert partition.committed is None
 
 
 def test_continue_goes_on_at_its_offset_and_what_was_known_of_where_records_went_is_forgotten():
     partition = begun(OnRecreated.CONTINUE, "old:there", is_uncertain=True)
-    identified(plan(OnRecreated.CONTINUE), partition, TopicIds("new", "there"))
+    identified(plan(OnRecreated.CONTINUE), partition, TopicIds("new", "there"), LoggedReasons())
     assert (partition.position, partition.start, partition.ids) == (AT, None, "new:there")
     assert partition.tail.runs.last is None
 
 
 def test_stop_rests_at_once_by_the_plans_word_and_keeps_the_position_as_it_is():
-    logged_reasons.forget("a->b", plan(OnRecreated.STOP).partitions[0])
     partition = begun(OnRecreated.STOP, "old:there", source_id="new")
     assert partition.identity is Identity.REPLACED_BEFORE
     assert partition.reason.startswith(
@@ -92,9 +91,8 @@ def test_stop_rests_at_once_by_the_plans_word_and_keeps_the_position_as_it_is():
 
 
 def test_stop_rests_and_lets_the_successor_ask_where_the_plan_does_not_know_yet():
-    logged_reasons.forget("a->b", plan(OnRecreated.STOP).partitions[0])
     partition = begun(OnRecreated.STOP, "old:there", is_uncertain=True)
-    identified(plan(OnRecreated.STOP), partition, TopicIds("new", "there"))
+    identified(plan(OnRecreated.STOP), partition, TopicIds("new", "there"), LoggedReasons())
     assert (partition.position, partition.ids, partition.identity) == (AT, "old:there", Identity.REPLACED)
     assert partition.reason
 
@@ -102,12 +100,11 @@ def test_stop_rests_and_lets_the_successor_ask_where_the_plan_does_not_know_yet(
 @pytest.mark.parametrize("is_known_by", ["the plan", "the clusters"])
 def test_a_position_that_an_operator_is_to_set_is_never_written_over(is_known_by):
     """Not in the first window of an hour either, which writes every position again, nor where its tail has changed."""
-    logged_reasons.forget("a->b", plan(OnRecreated.STOP).partitions[0])
     if is_known_by == "the plan":
         partition = begun(OnRecreated.STOP, "old:there", source_id="new")
     else:
         partition = begun(OnRecreated.STOP, "old:there", is_uncertain=True)
-        identified(plan(OnRecreated.STOP), partition, TopicIds("new", "there"))
+        identified(plan(OnRecreated.STOP), partition, TopicIds("new", "there"), LoggedReasons())
     other = begun(OnRecreated.STOP, "old:there")
     commits = PositionCommits(plan(OnRecreated.STOP), WINDOW, [partition])
     assert commits.pending(EVERYTHING_IS_THERE).offsets == {}
@@ -120,18 +117,17 @@ def test_a_position_that_an_operator_is_to_set_is_never_written_over(is_known_by
 
 def test_what_was_never_replicated_is_of_the_topic_that_is_there():
     made = plan(OnRecreated.STOP)
-    partition = placed(made, made.partitions[0], None, from_earliest=True, is_uncertain=True)
-    identified(made, partition, TopicIds("new", "there"))
+    partition = placed(made, made.partitions[0], None, LoggedReasons(), from_earliest=True, is_uncertain=True)
+    identified(made, partition, TopicIds("new", "there"), LoggedReasons())
     assert (partition.start, partition.ids, partition.reason) == (EARLIEST, "new:there", "")
 
 
 def without_position(policy: OnRecreated, now: TopicIds) -> Partition:
     """Return one whose position a broker has forgotten, or that never had one, with `now` the ids that the clusters tell."""
     made = plan(policy)
-    logged_reasons.forget("a->b", made.partitions[0])
-    partition = placed(made, made.partitions[0], None, from_earliest=False, is_uncertain=False)
+    partition = placed(made, made.partitions[0], None, LoggedReasons(), from_earliest=False, is_uncertain=False)
     assert partition.identity is Identity.UNVERIFIED
-    identified(made, partition, now)
+    identified(made, partition, now, LoggedReasons())
     assert partition.identity is not Identity.UNVERIFIED
     assert partition.next_target_offset == 0
     return partition

@@ -10,7 +10,6 @@ from mirror.kafka.errors import KafkaError
 from mirror.model.flow_plan import Assigned, FlowPlan
 from mirror.model.gaps import Cause, Effect, Gap
 from mirror.model.record_batches import records
-from mirror.replication import ledger
 from mirror.replication.ledger import Ledger
 from mirror.replication.partition import Partition
 
@@ -40,8 +39,7 @@ class Target:
 
 
 @pytest.fixture
-def partition(monkeypatch):
-    monkeypatch.setattr(ledger, "_newest", {})
+def partition():
     return Partition(Assigned("t", "a.t", 0, "id"), position=5, acked=5)
 
 
@@ -55,7 +53,7 @@ def refused(partition: Partition, reason: str = "refused") -> None:
 
 def test_a_gap_is_written_again_until_it_counts(partition):
     """As where the transaction that had it is aborted."""
-    book, target = Ledger(PLAN, [partition]), Target()
+    book, target = Ledger(PLAN, [partition], {}), Target()
     lost(partition, 9)
     written = asyncio.run(book.write(target))
     assert [gap.last for gap in target.has] == [9]
@@ -67,9 +65,9 @@ def test_a_gap_is_written_again_until_it_counts(partition):
 
 
 def test_a_record_that_is_refused_in_each_window_is_told_once(partition):
-    target = Target()
+    target, newest = Target(), {}
     for _ in range(3):
-        book = Ledger(PLAN, [partition])
+        book = Ledger(PLAN, [partition], newest)
         refused(partition)
         book.told(asyncio.run(book.write(target)))
     assert len(target.has) == 1
@@ -81,7 +79,7 @@ def test_a_record_that_is_refused_in_each_window_is_told_once(partition):
 
 @pytest.mark.parametrize("target", [Target(knows=False), Target(failure=KafkaError("denied"))])
 def test_a_ledger_that_cannot_be_written_is_said_once_and_holds_nothing_up(partition, target, caplog):
-    book = Ledger(PLAN, [partition])
+    book = Ledger(PLAN, [partition], {})
     lost(partition, 9)
     for _ in range(3):
         assert asyncio.run(book.write(target)) == []

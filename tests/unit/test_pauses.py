@@ -15,7 +15,7 @@ from mirror.model.flow_plan import Assigned
 from mirror.model.paused_topics import REASON, Paused
 from mirror.model.reports import GOES_ROUND
 from mirror.policy.java_regex import JavaPattern, SlowPattern
-from mirror.replication import logged_reasons
+from mirror.replication.logged_reasons import LoggedReasons
 from mirror.replication.partition import Identity, Partition, Pause
 from mirror.replication.pauses import GATHER_S, Pauses
 from mirror.replication.read_ahead import Packing
@@ -46,7 +46,6 @@ class Target:
 
 def partition(topic: str = "t", **state: object) -> Partition:
     assigned = Assigned(topic, f"a.{topic}", 0, "id")
-    logged_reasons.forget("a->b", assigned)
     return Partition(assigned, position=5, acked=3, **state)
 
 
@@ -55,7 +54,9 @@ def played(scene: Callable[[Pauses, Target], None], *partitions: Partition, trie
 
     async def run() -> None:
         target = Target()
-        scene(Pauses("a->b", target, partitions, Packing(PRODUCE), tries_all=tries_all), target)
+        packing = Packing(PRODUCE)
+        pauses = Pauses("a->b", target, partitions, packing, tries_all=tries_all, logged_reasons=LoggedReasons())
+        scene(pauses, target)
         await asyncio.sleep(GATHER_S + 0.1)
 
     asyncio.run(run())

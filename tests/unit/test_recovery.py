@@ -123,7 +123,11 @@ class Log:
 
     def __init__(self, topic: str, *, start: int, end: int, hidden: int = 0, times: int = 0) -> None:
         self.hidden, self.times = hidden, times
+        self.learned = 0
         self._at = {(topic, EARLIEST): start, (topic, LATEST): end}
+
+    def learn(self) -> None:
+        self.learned += 1
 
     async def offsets(
         self, wanted: dict[tuple[str, int], int], *, as_replica: bool = False
@@ -174,6 +178,7 @@ def test_what_a_leader_has_and_does_not_show_yet_is_waited_for_and_never_taken_f
         )  # type: ignore[arg-type]
     )
     assert unsettled == ({partition} if is_unsettled else set())
+    assert source.learned == is_unsettled, "no fetch of it fails, so no refusal names its next leader"
     assert partition.acked == 5
 
 

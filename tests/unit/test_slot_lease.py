@@ -17,6 +17,7 @@ from mirror.model.slot_ownership import Owner, is_stopped, lease_key, owner_key,
 from mirror.replication.partition import Partition
 from mirror.replication.positions import PositionCommits
 from mirror.replication.window import Connections, FlowWindow
+from mirror.replication.worker_state import WorkerState
 
 pytestmark = pytest.mark.usefixtures("virtual_clock")
 
@@ -59,9 +60,8 @@ class GroupOffsets:
 
 
 def window(number: int, *, run_id: int = 7, plan: FlowPlan = PLAN) -> FlowWindow:
-    return FlowWindow(
-        plan, Window(number=number, window_ms=WINDOW_MS, lanes=2, slot=0, run_id=run_id, gone=frozenset({5, 6}))
-    )
+    served = Window(number=number, window_ms=WINDOW_MS, lanes=2, slot=0, run_id=run_id, gone=frozenset({5, 6}))
+    return FlowWindow(plan, served, WorkerState())
 
 
 async def acquired(served: FlowWindow, target: GroupOffsets) -> bool:

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.usefixtures("virtual_clock")
 
 ID = "mirror.A->B.0"
 OK, FEW_REPLICAS, TIMED_OUT = ErrorCode.none, ErrorCode.not_enough_replicas, ErrorCode.request_timed_out
+NOT_LEADER = ErrorCode.not_leader_or_follower
 DENIED, NOT_ATTEMPTED = ErrorCode.topic_authorization_failed, ErrorCode.operation_not_attempted
 CONCURRENT, FENCED = ErrorCode.concurrent_transactions, ErrorCode.invalid_producer_epoch
 
@@ -38,7 +39,9 @@ class Cluster:
 
     def __init__(self, version: int = 1) -> None:
         self.version = version  # of the transaction protocol
-        self.metadata = SimpleNamespace(leader=lambda _, part: None if part in self.leaderless else 1)
+        self.metadata = SimpleNamespace(
+            leader=lambda _, part: None if part in self.leaderless else 1, heed=lambda *_: None
+        )
         self.leaderless: set[int] = set()
         self.answers: dict[int, ErrorCode] = {}  # by partition: the error of a produce request
         self.denied: set[str] = set()
@@ -130,11 +133,11 @@ class Cluster:
                 if self.version == 2:
                     known = self._code(request.transactional_id, HEADER.unpack_from(part.records)[-3])
                     code = known if known is not OK else code
-                    if code in (OK, TIMED_OUT):
+                    if code in (OK, TIMED_OUT, NOT_LEADER):
                         self.open[request.transactional_id].add(where)
                 else:
                     assert where in self.open[request.transactional_id], "it did not enter the transaction"
-                if code in (OK, TIMED_OUT):
+                if code in (OK, TIMED_OUT, NOT_LEADER):
                     self.logs[where].append(HEADER.unpack_from(part.records)[-2])
                 answer = SimpleNamespace(index=part.index, error_code=code, base_offset=0)
                 answers.append(SimpleNamespace(name=topic.name, partition_responses=[answer]))
@@ -241,10 +244,13 @@ def test_what_takes_no_writes_is_left_out_and_without_a_leader_it_does_not_even_
     asyncio.run(run())
 
 
-def test_a_batch_without_an_outcome_ends_its_transaction_by_a_new_epoch_that_counts_anew(version):
+@pytest.mark.parametrize("answer", [TIMED_OUT, NOT_LEADER])
+def test_a_batch_without_an_outcome_ends_its_transaction_by_a_new_epoch_that_counts_anew(version, answer):
+    """A leader that appended the batch and moved before its replicas had it answers NOT_LEADER_OR_FOLLOWER."""
+
     async def run():
         cluster = Cluster(version)
-        cluster.answers = {1: TIMED_OUT}
+        cluster.answers = {1: answer}
         producer = await opened(cluster)
         sent = [producer.send(batch("a"), "t", part) for part in (0, 1)]
         await sent[0]

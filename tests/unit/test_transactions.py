@@ -8,11 +8,13 @@ import contextlib
 import pytest
 
 from mirror.config.clients import ProduceOptions
+from mirror.handover.lease import Standing
 from mirror.kafka.errors import BrokerError, ErrorCode, KafkaError
 from mirror.kafka.producer import UncertainError
-from mirror.model.flow_plan import Assigned
+from mirror.model.flow_plan import Assigned, Key
 from mirror.model.record_batches import Outgoing
 from mirror.replication.ledger import Told
+from mirror.replication.logged_reasons import LoggedReasons
 from mirror.replication.partition import Partition, Pause
 from mirror.replication.pauses import Pauses
 from mirror.replication.positions import PendingCommit, PendingPosition
@@ -40,6 +42,9 @@ class Target:
 
     async def abort_transaction(self) -> None: ...
 
+    async def committed(self, group: str, wanted: object) -> dict[Key, tuple[int, str]]:
+        return {}
+
     async def commit_transaction(self, group: str, offsets: object) -> None:
         if self._fails:
             raise KafkaError("fenced")
@@ -57,6 +62,18 @@ class PositionCommits:
         return PendingCommit({}, [PendingPosition(self._partition, self._partition.acked, None)])
 
     def completed(self, pending: PendingCommit) -> None: ...
+
+
+class Lease:
+    """A slot's lease, as it is found."""
+
+    looks_at = ()
+
+    def __init__(self, standing: Standing) -> None:
+        self._standing = standing
+
+    def standing(self, found: object) -> Standing:
+        return self._standing
 
 
 class Ledger:
@@ -85,7 +102,9 @@ class Sending:
         return self.quiet.is_set()
 
 
-def begun(*, fails: bool = False) -> tuple[InTransactions, Sending, Partition, asyncio.Event]:
+def begun(
+    *, fails: bool = False, standing: Standing = Standing.HOLDS
+) -> tuple[InTransactions, Sending, Partition, asyncio.Event]:
     """Return one that has begun, who sends, a topic-partition, and what is set when the window cannot go on."""
     partition = Partition(Assigned("t", "a.t", 0, "id"), position=100, acked=100)
     target, packing = Target(fails=fails), Packing(PRODUCE)
@@ -94,10 +113,11 @@ def begun(*, fails: bool = False) -> tuple[InTransactions, Sending, Partition, a
         target,
         [partition],
         packing=packing,
-        pauses=Pauses("a->b", target, [partition], packing, tries_all=False),
+        pauses=Pauses("a->b", target, [partition], packing, tries_all=False, logged_reasons=LoggedReasons()),
         commits=PositionCommits(partition),
         ledger=Ledger(),
         group="g",
+        lease=Lease(standing),
         longest_s=LONGEST_S,
     )
     sending, stop = Sending(), asyncio.Event()
@@ -176,3 +196,16 @@ def test_a_batch_without_an_outcome_aborts_its_transaction_and_its_topic_partiti
         return await made.drained(1), partition.acked, partition.pause
 
     assert asyncio.run(run()) == (True, 100, Pause.STANDSTILL)
+
+
+@pytest.mark.parametrize("standing", [Standing.LOST, Standing.OVERTAKEN])
+def test_after_an_abort_a_window_whose_slot_is_taken_over_commits_nothing_more(standing):
+    """The abort may have fenced the successor, whose positions are newer."""
+
+    async def run() -> tuple[bool, bool]:
+        made, sending, partition, _ = begun(standing=standing)
+        made.uncertain(partition, UncertainError(BrokerError(ErrorCode.request_timed_out)))
+        made.stop()
+        return await made.drained(1), sending.needs_new_producer
+
+    assert asyncio.run(run()) == (False, True)

@@ -29,8 +29,7 @@ def partitions(monkeypatch):
 
     loop = asyncio.new_event_loop()
     monkeypatch.setattr(worker, "serve", serve)
-    monkeypatch.setattr(worker, "_loops", {worker.os.getpid(): loop})
-    monkeypatch.setattr(worker, "_told", set())
+    monkeypatch.setattr(worker, "_workers", {worker.os.getpid(): worker.Worker(loop)})
     yield found
     loop.close()
 

@@ -1,0 +1,24 @@
+"""Hold what a worker process keeps from window to window: one object per process, made by `worker.py` and handed down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mirror.replication.connections import ConnectionRegistry
+from mirror.replication.ledger import NewestGaps
+from mirror.replication.logged_reasons import LoggedReasons
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerState:
+    """The memory of one worker process. Two simulated processes in one Python process have one each.
+
+    Attributes:
+        connections: The clients of each flow.
+        logged_reasons: Why topic-partitions are paused, as this process logged it.
+        newest_gaps: The last gap of each topic-partition that this process wrote into the ledger.
+    """
+
+    connections: ConnectionRegistry = field(default_factory=ConnectionRegistry)
+    logged_reasons: LoggedReasons = field(default_factory=LoggedReasons)
+    newest_gaps: NewestGaps = field(default_factory=dict)

@@ -1,0 +1,246 @@
+"""One run from a seed: records are written at the source, processes replicate them under faults, then calm, then the check."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from mirror.handover import membership
+from mirror.kafka.metadata import id_text
+from mirror.model.flow_plan import GAPS_TOPIC, LEASE_TOPIC, OFFSET_MAP_TOPIC, Assigned, FlowPlan
+from mirror.model.record_batches import of_values, stamped
+from mirror.model.slot_ownership import Layout, lease_topic_partitions
+from tests.simulation import faults
+from tests.simulation.clock import EPOCH_S, World, ticking
+from tests.simulation.cluster import Cluster
+from tests.simulation.members import Consumer, Members
+from tests.simulation.network import Network
+from tests.simulation.oracle import has_arrived, total
+from tests.simulation.process import Process
+from tests.soak.oracle import Fate
+
+TOPICS = {"one": "A.one", "two": "A.two"}
+PARTITIONS = 2
+SLOTS, LANES = 2, 2
+BROKERS = 3
+CALM_S = 180.0  # until all records have to be there
+AFTER_S = 8.0  # and so long nothing more may come
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of a run."""
+
+    seed: int
+    mode: str
+    fate: Fate
+    has_arrived: bool
+    failures: list[str]
+    faults: Counter[str]
+    digest: int
+    virtual_s: float
+    windows: int
+    trace: list[str] = field(default_factory=list)
+
+    @property
+    def is_good(self) -> bool:
+        return self.fate.is_clean and self.has_arrived and not self.failures
+
+    def __str__(self) -> str:
+        state = "good" if self.is_good else "BAD"
+        late = "" if self.has_arrived else ", not all arrived in time"
+        wrong = "".join(f"\n  {failure}" for failure in self.failures)
+        return f"{self.mode} seed {self.seed}: {state}: {self.fate}{late}{wrong}"
+
+
+class Stage:
+    """What faults act on: two clusters, the network, and the processes."""
+
+    def __init__(self, seed: int, mode: str, *, keeps_trace: bool = False) -> None:
+        self.world = World(seed, keeps_trace=keeps_trace)
+        self.dice: random.Random = self.world.dice
+        self.network = Network(self.world)
+        self.is_exactly_once = mode == "enabled"
+        is_second = self.is_exactly_once and self.dice.random() < 0.5
+        self.source = Cluster(self.world, self.network, "A", brokers=BROKERS, is_second=False)
+        self.target = Cluster(self.world, self.network, "B", brokers=BROKERS, is_second=is_second)
+        self.layout = Layout(SLOTS, SLOTS, self.dice.choice((2000, 3000, 5000)), LANES)
+        self._create_topics()
+        self.plan = self._plan()
+        self.members = Members(self.world, SLOTS, lambda loop: self.is_cut_off(loop.name.split("/")[0]))
+        self.processes: list[Process] = []
+        self.counts: Counter[str] = Counter()
+        self.records = 0
+        self._runs: dict[str, list[int]] = {}  # by state folder
+        self.is_calm = False
+        self._next_value: Counter[tuple[str, int]] = Counter()
+        self.is_writing = False
+
+    def _create_topics(self) -> None:
+        for topic, remote in TOPICS.items():
+            self.source.create(topic, PARTITIONS)
+            self.target.create(remote, PARTITIONS)
+        self.target.create(LEASE_TOPIC.format(source="A"), lease_topic_partitions(SLOTS))
+        self.target.create(OFFSET_MAP_TOPIC.format(source="A"), 1)
+        self.target.create(GAPS_TOPIC.format(source="A"), 1)
+
+    def _plan(self) -> FlowPlan:
+        source_id, target_id = self.source.topic_ids.__getitem__, self.target.topic_ids.__getitem__
+        assigned = tuple(
+            Assigned(topic, remote, number, id_text(source_id(topic)), remote_id=id_text(target_id(remote)))
+            for topic, remote in TOPICS.items()
+            for number in range(PARTITIONS)
+        )
+        return FlowPlan(
+            source="A",
+            target="B",
+            tasks_max=SLOTS,
+            consumer={"bootstrap.servers": self.source.bootstrap},
+            producer={"bootstrap.servers": self.target.bootstrap},
+            partitions=assigned,
+            transaction_ms=200 if self.is_exactly_once else 0,
+        )
+
+    # --- processes ----------------------------------------------------------------------------------------------
+
+    def start(self, folder: str) -> Process:
+        """Start a process with a state folder, which names the runs before it."""
+        runs = self._runs.setdefault(folder, [])
+        run_id = 1 + sum(map(len, self._runs.values()))
+        name = f"p{run_id}"
+        self.world.note(f"{name} starts in {folder}")
+        made = Process(self.world, self.network, self.plan, self.layout, name=name, run_id=run_id, gone=frozenset(runs))
+        runs.append(run_id)
+        self.processes.append(made)
+        return made
+
+    def alive(self) -> list[Process]:
+        return [process for process in self.processes if not (process.is_dead or process.is_stopping)]
+
+    def is_cut_off(self, process: str) -> bool:
+        """Tell whether a process reaches no broker of the target."""
+        return all(self.network.blocked.get((process, broker.name)) for broker in self.target.brokers.values())
+
+    # --- the writer ---------------------------------------------------------------------------------------------
+
+    def write(self, every_s: tuple[float, float]) -> None:
+        """Write some records to the source now and then, as long as `is_writing`."""
+        if not self.is_writing:
+            return
+        topic, number = self.dice.choice(list(TOPICS)), self.dice.randrange(PARTITIONS)
+        values = []
+        for _ in range(self.dice.randint(1, 8)):
+            values.append((b"k", b"%s-%d-%d" % (topic.encode(), number, self._next_value[topic, number])))
+            self._next_value[topic, number] += 1
+        self.records += len(values)
+        for batch in of_values(values, timestamp_ms=int((EPOCH_S + self.world.now_s) * 1000)):
+            self.source.write(topic, number, b"".join(stamped(batch.data, -1, -1, -1, transactional=False)))
+        self.world.after(self.dice.uniform(*every_s), lambda: self.write(every_s))
+
+    def dispose(self) -> None:
+        """End all processes without the network."""
+        for broker in (*self.source.brokers.values(), *self.target.brokers.values()):
+            broker.is_down = True
+        self.network.links.clear()
+        for process in self.processes:
+            process.dispose()
+
+
+def play(
+    seed: int, mode: str, *, keeps_trace: bool = False, before: Callable[[Stage], None] = lambda _: None
+) -> Outcome:
+    """Play one run.
+
+    Args:
+        seed: Decides everything.
+        mode: `disabled` or `enabled`, as of exactly.once.source.support.
+        keeps_trace: Keep the lines of the trace, and the log.
+        before: Called with the stage before anything happens.
+    """
+    stage = Stage(seed, mode, keeps_trace=keeps_trace)
+    before(stage)
+    world, dice = stage.world, stage.dice
+    kept, membership.Consumer = membership.Consumer, lambda options, logger: _consumer(stage)
+    with ticking(world), _logged(world, keeps_trace=keeps_trace):
+        try:
+            stage.start("folder1")
+            if dice.random() < 0.6:
+                world.after(dice.uniform(0, 5), lambda: stage.start("folder2"))
+            stage.is_writing = True
+            stage.write((0.02, dice.choice((0.1, 0.5))))
+            world.run_for(dice.uniform(1, 6))
+            faults.play(stage)
+            stage.is_writing = False
+            faults.heal(stage)
+            arrived = world.run_until(_looks(stage), within_s=CALM_S)
+            world.run_for(AFTER_S)
+            found = total(stage.source, stage.target, TOPICS, is_committed=stage.is_exactly_once)
+            return Outcome(
+                seed,
+                mode,
+                found,
+                arrived,
+                [failure for process in stage.processes for failure in process.failures],
+                stage.counts,
+                world.digest,
+                world.now_s,
+                sum(process.windows for process in stage.processes),
+                world.trace or [],
+            )
+        finally:
+            stage.dispose()
+            membership.Consumer = kept
+
+
+def _consumer(stage: Stage) -> Consumer:
+    import asyncio
+
+    return Consumer(stage.members, asyncio.get_running_loop())  # type: ignore[arg-type]
+
+
+def _looks(stage: Stage) -> Callable[[], bool]:
+    """Return what tells, once in a while, whether all records have arrived."""
+    due_s = 0.0
+
+    def look() -> bool:
+        nonlocal due_s
+        if stage.world.now_s < due_s:
+            return False
+        due_s = stage.world.now_s + 0.5
+        return has_arrived(stage.source, stage.target, TOPICS, is_committed=stage.is_exactly_once)
+
+    return look
+
+
+class _logged:  # noqa: N801 - a context manager
+    """Put the mirror's log into the trace, or nowhere."""
+
+    def __init__(self, world: World, *, keeps_trace: bool) -> None:
+        self._log = logging.getLogger("mirror")
+        self._handler = _Notes(world)
+        self._keeps_trace = keeps_trace
+
+    def __enter__(self) -> None:
+        self._kept = self._log.level, self._log.propagate
+        self._log.propagate = False
+        self._log.setLevel(logging.DEBUG if self._keeps_trace else logging.CRITICAL)
+        if self._keeps_trace:
+            self._log.addHandler(self._handler)
+
+    def __exit__(self, *_: object) -> None:
+        self._log.setLevel(self._kept[0])
+        self._log.propagate = self._kept[1]
+        self._log.removeHandler(self._handler)
+
+
+class _Notes(logging.Handler):
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self._world.trace is not None:  # not in the digest: whether it is logged changes nothing
+            self._world.trace.append(f"{self._world.now_s:10.5f} {record.levelname} {record.getMessage()}")

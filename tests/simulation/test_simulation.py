@@ -1,0 +1,77 @@
+"""Simulated runs with faults: each record arrives once and in order. And the simulation notices what it is there to notice.
+
+`MIRROR_SIMULATION_S` says for how many seconds each mode is played, 30 by default; a nightly run plays 1800.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from mirror.handover.lease import LeaseTerm
+from mirror.kafka.producer import Producer
+from mirror.kafka.transactional_producer import TransactionalProducer
+from mirror.model.record_batches import stamped
+from tests.simulation.playing import MODES, Summary, first_seed, play_for
+from tests.simulation.scenario import play
+
+# A process that is killed leaves coroutines that have not begun.
+pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+
+PLAYED_S = float(os.environ.get("MIRROR_SIMULATION_S", "30"))
+TRIES = 60  # seeds within which a broken mirror is noticed
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_whatever_fails_each_record_arrives_once_and_in_order(mode):
+    summary = Summary(mode)
+    for outcome in play_for(mode, first_seed(), until_s=time.monotonic() + PLAYED_S, summary=summary):
+        assert outcome.is_good, f"{outcome}\nreplay: {summary.replay(outcome)}"
+    print(summary)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("seed", [11, 15, 18])
+def test_the_same_seed_plays_the_same_run(mode, seed):
+    first, second = play(seed, mode), play(seed, mode)
+    assert (first.digest, first.fate, first.virtual_s) == (second.digest, second.fate, second.virtual_s)
+    assert play(seed + 1, mode).digest != first.digest
+
+
+def _is_noticed(mode: str) -> bool:
+    return any(not play(seed, mode).fate.is_clean for seed in range(TRIES))
+
+
+def test_a_batch_that_is_sent_again_with_another_number_is_noticed(monkeypatch):
+    """The broker takes it for a new batch."""
+
+    def numbered(self, delivery):
+        number = self._sequences[delivery.where]
+        self._sequences[delivery.where] += delivery.outgoing.count
+        return stamped(delivery.outgoing.data, self._id, self._epoch, number, transactional=False)
+
+    monkeypatch.setattr(Producer, "_numbered", numbered)
+    assert _is_noticed("disabled")
+
+
+def test_a_process_that_wakes_and_writes_without_a_fence_is_noticed(monkeypatch):
+    """Batches without producer ids, and a lease that is always valid."""
+
+    def unnumbered(self, delivery):
+        return stamped(delivery.outgoing.data, -1, -1, -1, transactional=False)
+
+    monkeypatch.setattr(Producer, "_numbered", unnumbered)
+    monkeypatch.setattr(LeaseTerm, "is_valid", property(lambda _: True))
+    assert _is_noticed("disabled")
+
+
+def test_batches_that_are_outside_of_their_transaction_are_noticed(monkeypatch):
+    """An abort does not take them back."""
+
+    def outside(self, delivery):
+        return stamped(delivery.outgoing.data, -1, -1, -1, transactional=False)
+
+    monkeypatch.setattr(TransactionalProducer, "_numbered", outside)
+    assert _is_noticed("enabled")
