@@ -88,7 +88,11 @@ def count_of(page: Page) -> str:
 
 
 def shows(page: Page, text: str) -> None:
-    expect(page.get_by_text(text, exact=False).first).to_be_visible()
+    """Wait until a page shows a text; a failure has what the page shows instead."""
+    try:
+        expect(page.get_by_text(text, exact=False).first).to_be_visible()
+    except AssertionError as missing:
+        raise AssertionError(f'"{text}" is not on {page.url}, which shows:\n{page.inner_text("body")}') from missing
 
 
 def test_an_address_chooses_and_choosing_changes_the_address(app, page):
