@@ -1,6 +1,6 @@
 """Simulated runs with faults: each record arrives once and in order. And the simulation notices what it is there to notice.
 
-Each mode is played for 30 seconds, from the same first seed each time: what a change breaks is found, and nothing fails by chance.
+Each mode is played for 30 seconds, from the same first seed each time: nothing fails by chance.
 `python -m tests.simulation` plays other seeds each time, for an hour at night.
 """
 
