@@ -48,8 +48,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     known = json.loads(SECONDS.read_text())
     for item in kept:
         if item.get_closest_marker("xdist_group") is None:
-            name = item.nodeid if item.get_closest_marker("separate") else item.nodeid.partition("::")[0]
-            item.add_marker(pytest.mark.xdist_group(name.translate(_NOT_IN_GROUPS)))
+            item.add_marker(pytest.mark.xdist_group(_usual_group_of(item)))
     kept.sort(
         key=lambda item: (-known.get(_group_of(item), UNKNOWN_S), _group_of(item))
     )  # keeps the order within a group
@@ -86,6 +85,13 @@ def pytest_configure(config: pytest.Config) -> None:
     """Time groups if that is asked for; workers of xdist leave it to the process that started them."""
     if config.getoption("--record-seconds") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Seconds())
+
+
+def _usual_group_of(item: pytest.Item) -> str:
+    if item.get_closest_marker("spark"):
+        return "on Spark"  # one JVM at a time beside all others: several would take all cores
+    name = item.nodeid if item.get_closest_marker("separate") else item.nodeid.partition("::")[0]
+    return name.translate(_NOT_IN_GROUPS)
 
 
 def _one_of_each_promise(items: list[pytest.Item]) -> list[pytest.Item]:

@@ -13,6 +13,9 @@ from pyspark.find_spark_home import _find_spark_home
 
 from mirror.embedded import jars
 from mirror.runtime.java import java
+from tests.integration.records import messages
+
+PRINTED_WITHIN_MS = 120_000
 
 
 @contextmanager
@@ -30,13 +33,15 @@ def kafka_java() -> Iterator[Any]:
         gateway.shutdown()
 
 
-def formatted(bootstrap: str, topic: str, kind: str) -> list[str]:
+def formatted(cluster: Any, topic: str, kind: str) -> list[str]:
     """Return a topic's records as MirrorMaker's formatter of that kind (Checkpoint, OffsetSync, Heartbeat) prints them."""
+    count = len(messages(cluster, topic))
     command = [
         *(java(), "-cp", jars.classpath(jars.resolve(lambda _: None))),
-        *("org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server", bootstrap, "--topic", topic),
+        *("org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server", cluster.bootstrap),
+        *("--topic", topic),
         *("--formatter", f"org.apache.kafka.connect.mirror.formatters.{kind}Formatter"),
-        *("--from-beginning", "--timeout-ms", "5000"),
+        *("--from-beginning", "--max-messages", str(count), "--timeout-ms", str(PRINTED_WITHIN_MS)),
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     found = [line for line in done.stdout.splitlines() if line.startswith(kind)]

@@ -131,11 +131,11 @@ def test_a_group_that_fails_over_reads_on_exactly_where_it_stood(primary, backup
     assert (
         f"Checkpoint{{consumerGroupId={group}-{end}, topicPartition={remote}-0, upstreamOffset={end}, "
         f"downstreamOffset={read_all.downstream}, metadata=}}"
-        in formatted(backup.bootstrap, "primary.checkpoints.internal", "Checkpoint")
+        in formatted(backup, "primary.checkpoints.internal", "Checkpoint")
     )
     syncs = [
         tuple(map(int, re.findall(r"Offset=(\d+)", line)))
-        for line in formatted(primary.bootstrap, "mm2-offset-syncs.backup.internal", "OffsetSync")
+        for line in formatted(primary, "mm2-offset-syncs.backup.internal", "OffsetSync")
         if f"topicPartition={topic}-0," in line
     ]
     assert len(syncs) > 0

@@ -28,7 +28,7 @@ def test_a_flow_beats_and_carries_the_other_sides_heartbeats_on(primary, backup,
 @pytest.mark.nightly
 def test_kafkas_own_client_counts_the_hops_of_heartbeats(primary, backup, alias, tmp_path):
     first = beats(primary, backup, alias, tmp_path)
-    printed = formatted(backup.bootstrap, f"{alias}.heartbeats", "Heartbeat")
+    printed = formatted(backup, f"{alias}.heartbeats", "Heartbeat")
     assert (
         f"Heartbeat{{sourceClusterAlias=backup, targetClusterAlias={alias}, timestamp={first.timestamp_ms}}}" in printed
     )
