@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from mirror.embedded.broker import Broker
 from tests.distribution import (  # noqa: F401 - hooks of pytest
     add_options,
+    engine_of,
     pytest_collection_modifyitems,
     pytest_configure,
     pytest_xdist_auto_num_workers,
@@ -53,9 +54,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Set the engine before any fixture of the test starts an appliance."""
-    chosen = item.config.getoption("--engine") or ("spark" if item.config.getoption("--all") else "local")
-    on_spark = item.get_closest_marker("spark") is not None
-    RunningAppliance.engine = Engine.SPARK if on_spark else Engine(chosen)
+    RunningAppliance.engine = Engine(engine_of(item))
 
 
 @pytest.fixture

@@ -56,6 +56,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     return (yield)
 
 
+def engine_of(item: pytest.Item) -> str:
+    """Return what runs the windows of a test's mirrors: "spark" or "local"."""
+    asked = item.config.getoption("--engine") or ("spark" if item.config.getoption("--all") else "local")
+    mark = item.get_closest_marker("spark")
+    if mark is None:
+        return str(asked)
+    has_time = not item.config.getoption("--smoke")
+    return "spark" if has_time or mark.kwargs.get("always") else str(asked)
+
+
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Return as many workers as cores for unit tests, and as memory allows for others."""
     cores = os.cpu_count() or 1
@@ -88,7 +98,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _usual_group_of(item: pytest.Item) -> str:
-    if item.get_closest_marker("spark"):
+    if item.get_closest_marker("spark") and engine_of(item) == "spark":
         return "on Spark"  # one JVM at a time beside all others: several would take all cores
     name = item.nodeid if item.get_closest_marker("separate") else item.nodeid.partition("::")[0]
     return name.translate(_NOT_IN_GROUPS)

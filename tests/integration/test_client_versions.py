@@ -40,11 +40,11 @@ pytestmark = pytest.mark.kafka
 VERSIONS = [
     pytest.param(version, marks=[pytest.mark.xdist_group(f"client of {version}"), *marks])
     for version, marks in {
+        "4.1.1": [],
+        "4.4.0": [],
         "2.8.2 with ZooKeeper": [],
         "3.3.2": [pytest.mark.nightly],
         "3.9.1": [pytest.mark.nightly],
-        "4.1.1": [],
-        "4.4.0": [],
     }.items()
 ]
 LIMITS = FetchLimits(500, 1, 1 << 20, 0)

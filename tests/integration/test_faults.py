@@ -304,7 +304,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", disk], check=True)
 
 
-@pytest.mark.spark
+@pytest.mark.spark(always=True)  # the full disk is that of Spark's checkpoint
 def test_a_full_disk_ends_it_with_one_line_and_when_there_is_room_again_nothing_is_lost_or_repeated(
     small_disk, primary, backup, topic, tmp_path: Path
 ):
