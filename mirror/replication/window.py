@@ -92,6 +92,7 @@ class FlowWindow:
         self._commits = PositionCommits(plan, window, self._served.partitions)
         self._logged: set[str] = set()
         self._had_failure = False  # positions may not be what they were: the successor looks what the target has
+        self._has_begun = False  # before, the outcome of the predecessor is still that of the slot
         self._decides_ms = 0  # until when the target may not know what became of our last transaction
         self._paused = Paused()
         self._lease = Lease(plan, window, self._warn)
@@ -183,6 +184,7 @@ class FlowWindow:
                 return False
         self._paused = Paused.parse(found.get(plan.paused_key, (0, ""))[1])
         is_early, in_doubt = self._fetch.from_earliest, self._lease.predecessor.outcome.in_doubt
+        self._served.partitions.clear()  # of an attempt that failed
         for assigned in plan.partitions:
             at, reasons = found.get((assigned.remote_topic, assigned.partition)), self._state.logged_reasons
             partition = placed(plan, assigned, at, reasons, from_earliest=is_early, is_uncertain=in_doubt)
@@ -193,6 +195,7 @@ class FlowWindow:
             self._commits.write_all()
             await keep_alive(target, plan, self._served.partitions, found, is_paused=bool(self._paused.patterns))
         await self._find_outcomes(connections)
+        self._has_begun = True
         return True
 
     # --- replicating and handing over -------------------------------------------------------------------------
@@ -358,14 +361,16 @@ class FlowWindow:
             self._warn(f"write {self._plan.offset_map_topic}", error)
 
     def _outcome(self) -> WindowOutcome:
+        before = WindowOutcome() if self._has_begun else self._lease.predecessor.outcome
         return WindowOutcome(
-            is_unclean=self._had_failure,
-            in_doubt=any(
+            is_unclean=self._had_failure or before.is_unclean,
+            in_doubt=before.in_doubt
+            or any(
                 p.start is not None or p.identity in (Identity.UNVERIFIED, Identity.REPLACED)
                 for p in self._served.partitions
             ),
             spare=self._producer.spare,
-            decides_ms=self._decides_ms,
+            decides_ms=self._decides_ms or before.decides_ms,
         )
 
 

@@ -521,3 +521,38 @@ def test_a_process_that_slept_covers_no_lease_of_its_successor_by_that_of_a_spar
         assert target.offsets == before
 
     asyncio.run(scene())
+
+
+def test_a_window_that_gives_its_claim_back_passes_on_how_its_predecessor_ended():
+    async def scene() -> None:
+        target, number = GroupOffsets(), await next_start()
+        outcome = WindowOutcome(is_unclean=True, in_doubt=True, spare=2, decides_ms=99)
+        before = LeaseState(number - 2, 7, is_released=True, outcome=outcome)
+        target.offsets[PLAN.lease_topic, lease_key(0, 0)] = before.encode()
+        late = GroupOffsets(hold=True)
+        late.offsets = target.offsets
+        tested = window(number)
+        begun = asyncio.create_task(acquired(tested, late))
+        await asyncio.sleep(0.1)
+        target.gives_the_slot_to(8)
+        late.release.set()
+        assert await begun is False
+        assert target.lease(lane=0) == LeaseState(number, 7, is_released=True, outcome=outcome)
+
+    asyncio.run(scene())
+
+
+def test_a_window_that_begins_again_after_a_failure_has_each_topic_partition_once(monkeypatch):
+    async def scene() -> None:
+        target, tested = GroupOffsets(), window(await next_start())
+        failures = [KafkaError("no coordinator")]
+
+        async def find_outcomes(_: object) -> None:
+            if failures:
+                raise failures.pop()
+
+        monkeypatch.setattr(tested, "_find_outcomes", find_outcomes)
+        assert await acquired(tested, target)
+        assert len(tested._served.partitions) == 1
+
+    asyncio.run(scene())
