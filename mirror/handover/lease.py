@@ -72,6 +72,7 @@ class Lease:
         predecessor: How the windows before ended; known when the lease is acquired.
         wait_ms: From the window's start, or from when the slot could be ours, until the lease was acquired.
         takeovers: 1 when a predecessor counted as dead, otherwise 0.
+        is_claimed_again: The lease was claimed again, for a spare transactional id, and may have covered that of a successor.
     """
 
     def __init__(self, plan: FlowPlan, window: Window, warn: Callable[[str, BaseException], None]) -> None:
@@ -88,6 +89,7 @@ class Lease:
         self.predecessor = Predecessor()
         self.wait_ms = 0.0
         self.takeovers = 0
+        self.is_claimed_again = False
         self._acquired_from: dict[Key, LeaseState] = {}  # the lanes' leases when ours was acquired
         self._logged_dead: set[int] = set()
 
@@ -100,6 +102,25 @@ class Lease:
         if not self.owns_slot(found):
             return Standing.LOST
         return Standing.STOPPING if self._is_stopped(found) else Standing.HOLDS
+
+    def may_commit(self, found: Offsets) -> bool:
+        """Tell whether this window may commit a transaction that had begun before `found` was read.
+
+        A window whose slot has another owner may: the new owner claims the lease before it opens its producer.
+        """
+        standing = self.standing(found)
+        return standing.may_write if self.is_claimed_again else standing is not Standing.OVERTAKEN
+
+    def newest_spare(self, found: Offsets) -> int:
+        """Return the number of the transactional id that the slot writes by; `found` was read after this window's claim.
+
+        A predecessor that claimed the lease later than `acquire` read it, for a spare id, is part of `found`.
+        """
+        window, leases = self._window, dict(self._acquired_from)
+        for key, lease in self._leases(found).items():
+            if (lease.window, lease.run_id) != (window.number, window.run_id):
+                leases[key] = lease
+        return predecessor_of(window.number, leases.values()).outcome.spare
 
     def owns_slot(self, found: Offsets) -> bool:
         """Tell whether the slot is this process'; `found` has the offset of `owner`."""

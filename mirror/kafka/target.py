@@ -14,7 +14,7 @@ from mirror.kafka.group_offsets import GroupOffsets
 from mirror.kafka.metadata import id_text
 from mirror.kafka.producer import Announced, Producer
 from mirror.kafka.protocol import COORDINATOR_S
-from mirror.kafka.transactional_producer import Rotated, TransactionalProducer, TransactionStateError
+from mirror.kafka.transactional_producer import Confirm, Rotated, TransactionalProducer, TransactionStateError
 from mirror.model.record_batches import Outgoing
 from mirror.model.sequences import NextSequence
 
@@ -145,13 +145,15 @@ class Target(GroupOffsets):
         """Open a transaction; `send` needs one."""
         self._transactional().begin()
 
-    async def commit_transaction(self, group: str, offsets: Mapping[tuple[str, int], tuple[int, str]]) -> None:
-        """Commit what was sent and, with it, (offset, metadata) of a group's topic-partitions.
+    async def commit_transaction(
+        self, group: str, offsets: Mapping[tuple[str, int], tuple[int, str]], confirm: Confirm | None = None
+    ) -> None:
+        """Commit what was sent and, with it, (offset, metadata) of a group's topic-partitions; `confirm` as of the producer.
 
         Raises:
             KafkaError: nothing of it counts; or that is not known (the connection went), and the next `fence` decides.
         """
-        await self._transactional().commit(group, offsets)
+        await self._transactional().commit(group, offsets, confirm)
 
     async def abort_transaction(self) -> None:
         """Take back what was sent since the transaction began."""

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
+from mirror.kafka.by_topic import codes_by_place
 from mirror.kafka.client import Coordinates, Purpose
-from mirror.kafka.errors import SILENCES, BrokerError, ErrorCode, KafkaError
+from mirror.kafka.errors import SILENCES, BrokerError, ErrorCode, KafkaError, check
 from mirror.kafka.messages import Request
 from mirror.kafka.producer import Client, ProducerClosedError
-from mirror.kafka.transaction_requests import init_producer_id
+from mirror.kafka.transaction_requests import ProducerState, add_offsets, commit_offsets, init_producer_id
 from mirror.model.flow_plan import Key
 
 log = logging.getLogger("mirror")
@@ -90,6 +91,25 @@ class TransactionCoordinators:
                 raise StuckError(f"{key}: its last transaction does not end")
             await asyncio.sleep(MARKERS_S if is_busy else self._retry_s)
         raise ProducerClosedError
+
+    async def add_group(self, who: ProducerState, group: str) -> None:
+        """Add a group to a transaction of the first version; raises KafkaError."""
+        answer = await self.ask(add_offsets(who, group), own_code, key=who.transactional_id)
+        check(answer.error_code, group)
+
+    async def commit_offsets(
+        self, who: ProducerState, group: str, offsets: Mapping[Key, tuple[int, str]], *, is_second: bool
+    ) -> None:
+        """Commit a group's offsets in a transaction; raises KafkaError."""
+        answer = await self.ask(
+            commit_offsets(who, group, offsets, is_second=is_second),
+            lambda found: codes_of(codes_by_place(found)),
+            kind=Coordinates.GROUP,
+            key=group,
+            come_again=(*COME_AGAIN, ErrorCode.request_timed_out),
+        )
+        for (topic, partition), code in codes_by_place(answer):
+            check(code, f"{topic}-{partition}")
 
     async def fence(self, name: str, timeout_ms: int) -> None:
         """Fence the producer that has a transactional id, as soon as its last transaction has ended."""

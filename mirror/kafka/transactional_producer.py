@@ -15,7 +15,6 @@ from typing import Any
 
 from mirror.kafka import transaction_coordinators as coordinators
 from mirror.kafka import transaction_requests as requests
-from mirror.kafka.by_topic import codes_by_place
 from mirror.kafka.client import Coordinates, Purpose
 from mirror.kafka.errors import BrokerError, ErrorCode, KafkaError, check, is_code
 from mirror.kafka.group_offsets import in_parts
@@ -31,6 +30,7 @@ log = logging.getLogger("mirror")
 SPARES = 10
 
 Rotated = Callable[[int], Awaitable[None]]
+Confirm = Callable[[], Awaitable[None]]
 
 _FEATURE, _SECOND = "transaction.version", 2
 _FIRST, _SECOND_BY_NAME, _SECOND_BY_ID = (3, 11), (12, 12), (12, 13)  # versions of Produce requests
@@ -128,7 +128,10 @@ class TransactionalProducer(Producer):
         return ProducerState(self.transactional_id, self._id, self._epoch)
 
     async def _rotate(self) -> None:
-        """Go on by a spare transactional id, where the transaction before does not end; raises KafkaError."""
+        """Use a spare transactional id, if the transaction before does not end; raises KafkaError.
+
+        A coordinator does not fence the producer of such a transaction, which may continue later: see `commit`.
+        """
         for _ in range(SPARES):
             if self._rotated is None:
                 raise StuckError(f"{self.transactional_id}: its last transaction does not end")
@@ -148,8 +151,10 @@ class TransactionalProducer(Producer):
         self._added.clear()
         self._has_group = self._has_appended = False
 
-    async def commit(self, group: str, offsets: Mapping[Key, tuple[int, str]]) -> None:
+    async def commit(self, group: str, offsets: Mapping[Key, tuple[int, str]], confirm: Confirm | None = None) -> None:
         """Commit all batches that the target has, and (offset, metadata) of a group's topic-partitions with them.
+
+        `confirm` runs after the transaction began and before EndTxn. It raises KafkaError if a successor has the slot.
 
         Raises:
             KafkaError: nothing of it counts; or that is not known, and the next `open` of the transactional id decides.
@@ -157,8 +162,12 @@ class TransactionalProducer(Producer):
         await self._end()
         if self._is_uncertain:
             raise TransactionStateError("a batch of the transaction has no outcome: it can only be aborted")
-        for part in in_parts(offsets):
-            await self._commit_offsets(group, part)
+        if confirm is not None and self._has_appended:
+            await asyncio.gather(self._commit_offsets(group, offsets), confirm())
+        else:
+            await self._commit_offsets(group, offsets)
+            if confirm is not None and self._has_group:
+                await confirm()  # the transaction began with the offsets
         if self._added or self._has_group:
             await self._ended(is_committed=True)
         self._state = TransactionState.NONE
@@ -322,23 +331,13 @@ class TransactionalProducer(Producer):
     # --- the coordinators -----------------------------------------------------------------------------------------
 
     async def _commit_offsets(self, group: str, offsets: Mapping[Key, tuple[int, str]]) -> None:
-        if self._is_second:
-            self._has_group = True
-        if not self._has_group:
-            answer = await self._coordinators.ask(
-                requests.add_offsets(self._who, group), own_code, key=self.transactional_id
-            )
-            check(answer.error_code, group)
-            self._has_group = True
-        answer = await self._coordinators.ask(
-            requests.commit_offsets(self._who, group, offsets, is_second=self._is_second),
-            lambda found: codes_of(codes_by_place(found)),
-            kind=Coordinates.GROUP,
-            key=group,
-            come_again=(*coordinators.COME_AGAIN, ErrorCode.request_timed_out),
-        )
-        for (topic, partition), code in codes_by_place(answer):
-            check(code, f"{topic}-{partition}")
+        for part in in_parts(offsets):
+            if self._is_second:
+                self._has_group = True
+            if not self._has_group:
+                await self._coordinators.add_group(self._who, group)
+                self._has_group = True
+            await self._coordinators.commit_offsets(self._who, group, part, is_second=self._is_second)
 
     async def _ended(self, *, is_committed: bool) -> None:
         request = requests.end_transaction(self._who, is_committed=is_committed, is_second=self._is_second)

@@ -224,7 +224,7 @@ async def _behind(
     """
     remote = {(p.assigned.remote_topic, p.assigned.partition): p for p in partitions}
     # A position may have been written before the first record: then all that its topic has may be behind it.
-    new = {p for p in partitions if p.start == EARLIEST or (p.start is None and p.tail.runs.last is None)}
+    new = [p for p in partitions if p.start == EARLIEST or (p.start is None and p.tail.runs.last is None)]
     ends = await target.offsets(dict.fromkeys(remote, LATEST))
     target_starts = await target.offsets({(p.assigned.remote_topic, p.assigned.partition): EARLIEST for p in new})
     source_starts = await source.offsets({p.assigned.key: EARLIEST for p in new})

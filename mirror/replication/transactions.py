@@ -2,6 +2,14 @@
 
 Each transaction is committed as soon as nothing more waits to be sent, or when it has lasted for its time. Opening the slot's
 transactional producer fences every earlier one, so what a window that is taken for dead still writes is refused by the broker.
+Only an earlier producer whose last transaction does not end is not fenced: its successor writes by a spare transactional id.
+Therefore a window looks at its lease before each commit:
+
+    this window:   begin a transaction, look at the lease, commit the transaction
+    a successor:   claim the lease, open the producer, read the positions
+
+If the look does not show the claim, the successor opens the producer after the transaction began. Then the coordinator aborts
+the transaction, or has committed it before the successor reads the positions.
 """
 
 from __future__ import annotations
@@ -32,6 +40,7 @@ BACKLOG_LASTS = 5  # times as long
 # After its answer to a commit a broker writes the markers for some ms, and tells who sends meanwhile to come again.
 # A rest costs less than that, and fewer transactions leave the brokers more time for each.
 REST_S = 0.01
+LOOKS_AGAIN_S = 0.05
 
 
 class InTransactions:
@@ -202,13 +211,27 @@ class InTransactions:
         await self._commits.move_tails(self._target)
         gaps = await self._ledger.write(self._target)
         pending = self._commits.pending(self._target)
-        await self._target.commit_transaction(self._group, pending.offsets)
+        await self._target.commit_transaction(self._group, pending.offsets, self._confirm)
         self._commits.completed(pending)
         self._ledger.told(gaps)
         self._committed |= {written.partition: written.acked for written in pending.written}
         for batch in self._uncommitted:
             batch.counted()
         self._uncommitted.clear()
+
+    async def _confirm(self) -> None:
+        """Look at the lease until the target responds; raise KafkaError if a successor may not have fenced this window."""
+        while not self._target.is_closed:
+            try:
+                found = await self._target.committed(self._group, self._lease.looks_at)
+            except KafkaError as error:
+                log.debug("%s: the lease cannot be read: %s", self._name, error)
+                await asyncio.sleep(LOOKS_AGAIN_S)
+                continue
+            if not self._lease.may_commit(found):
+                raise KafkaError("another window has the slot by now")
+            return
+        raise KafkaError("the producer was closed")
 
     async def _abort(self) -> None:
         """Take everything back that is not committed; it is read again."""

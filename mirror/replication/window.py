@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from metrics.reports import SlotReport
 from mirror.config.clients import fetch_options, produce_options
 from mirror.handover.lease import NETWORK, Lease, LeaseTerm, Standing
-from mirror.kafka.producer import DECIDES_S
 from mirror.kafka.target import Target
 from mirror.model.flow_plan import FlowPlan, Window
 from mirror.model.paused_topics import Paused
@@ -29,6 +28,7 @@ from mirror.replication.positions import PositionCommits, is_there, keep_alive
 from mirror.replication.read_ahead import Packing
 from mirror.replication.replicator import Replicator
 from mirror.replication.settlement import AtOnce, Settlement
+from mirror.replication.slot_producer import SlotProducer
 from mirror.replication.transactions import InTransactions
 from mirror.replication.worker_state import WorkerState
 from mirror.runtime.clock import now_ms
@@ -92,12 +92,13 @@ class FlowWindow:
         self._commits = PositionCommits(plan, window, self._served.partitions)
         self._logged: set[str] = set()
         self._had_failure = False  # positions may not be what they were: the successor looks what the target has
-        self._spare = 0  # number of the transactional id that is written by
+        self._has_begun = False  # before, the outcome of the predecessor is still that of the slot
         self._decides_ms = 0  # until when the target may not know what became of our last transaction
         self._paused = Paused()
         self._lease = Lease(plan, window, self._warn)
         self._ledger = Ledger(plan, self._served.partitions, state.newest_gaps)
         self._leased = LeasedCommits(plan, window, self._lease.own, self._commits, self._ledger, self._outcome)
+        self._producer = SlotProducer(plan, window, self._lease, self._leased.claim)
         self._term = LeaseTerm()
         self._standing = Standing.HOLDS
 
@@ -166,23 +167,24 @@ class FlowWindow:
         another process that was given the slot.
         """
         plan, target, window = self._plan, connections.target, self._window
-        before_us = self._lease.predecessor.outcome
-        await self._leased.claim(target)
+        await self._producer.claim(target)
         places = [plan.paused_key, *((p.remote_topic, p.partition) for p in plan.partitions)]
         before = [] if plan.is_exactly_once else places
-        found = await target.committed(plan.group, [self._lease.ready, self._lease.owner, *before])
+        found = await target.committed(plan.group, [*self._lease.looks_at, *before])
         is_over = now_ms() >= window.end_ms and self._lease.has_successor(found)
         if is_over or not self._lease.owns_slot(found):
             await self._leased.release(target)
             return False
         if plan.is_exactly_once:
-            self._spare = before_us.spare
-            await asyncio.sleep(max(0.0, min(DECIDES_S, (before_us.decides_ms - now_ms()) / 1000)))
-            # Which may end a transaction, and with it move the positions.
-            await target.fence(self._spare, lambda spare: self._writes_by(target, spare))
-            found = await target.committed(plan.group, places, is_stable=True)
+            found = await self._producer.open(target, found, places)
+            self._standing = self._lease.standing(found)
+            if self._standing is Standing.LOST:
+                await self._leased.release(target)
+            if not self._standing.may_write:
+                return False
         self._paused = Paused.parse(found.get(plan.paused_key, (0, ""))[1])
-        is_early, in_doubt = self._fetch.from_earliest, before_us.in_doubt
+        is_early, in_doubt = self._fetch.from_earliest, self._lease.predecessor.outcome.in_doubt
+        self._served.partitions.clear()  # of an attempt that failed
         for assigned in plan.partitions:
             at, reasons = found.get((assigned.remote_topic, assigned.partition)), self._state.logged_reasons
             partition = placed(plan, assigned, at, reasons, from_earliest=is_early, is_uncertain=in_doubt)
@@ -193,17 +195,8 @@ class FlowWindow:
             self._commits.write_all()
             await keep_alive(target, plan, self._served.partitions, found, is_paused=bool(self._paused.patterns))
         await self._find_outcomes(connections)
+        self._has_begun = True
         return True
-
-    async def _writes_by(self, target: Target, spare: int) -> None:
-        """Let everybody know by which id the slot's next transactions are written, before the first one; raises KafkaError."""
-        self._spare = spare
-        await self._leased.claim(target)
-        log.warning(
-            "%s: slot %d: a transaction does not end: one of its topic-partitions takes no writes; going on beside it",
-            self._plan.name,
-            self._window.slot,
-        )
 
     # --- replicating and handing over -------------------------------------------------------------------------
 
@@ -342,6 +335,8 @@ class FlowWindow:
         if self._standing.may_write:
             if self._lease.has_stale_commit(found):
                 self._warn_of_sleeper()
+                if self._plan.is_exactly_once:
+                    await self._leased.claim(target)  # no commit of positions does it
             self._term.confirm(asked)
             replicator.lease_confirmed()
         replicator.follow(Paused.parse(found.get(self._plan.paused_key, (0, ""))[1]))
@@ -366,14 +361,16 @@ class FlowWindow:
             self._warn(f"write {self._plan.offset_map_topic}", error)
 
     def _outcome(self) -> WindowOutcome:
+        before = WindowOutcome() if self._has_begun else self._lease.predecessor.outcome
         return WindowOutcome(
-            is_unclean=self._had_failure,
-            in_doubt=any(
+            is_unclean=self._had_failure or before.is_unclean,
+            in_doubt=before.in_doubt
+            or any(
                 p.start is not None or p.identity in (Identity.UNVERIFIED, Identity.REPLACED)
                 for p in self._served.partitions
             ),
-            spare=self._spare,
-            decides_ms=self._decides_ms,
+            spare=self._producer.spare,
+            decides_ms=self._decides_ms or before.decides_ms,
         )
 
 

@@ -49,6 +49,7 @@ class World:
         dice: Every random decision of a run.
         digest: A checksum of the trace; two runs with the same digest were the same.
         trace: The lines of the trace, if they are kept.
+        ahead_s: By process, how far its wall clock was set forward.
     """
 
     def __init__(self, seed: int, *, keeps_trace: bool = False) -> None:
@@ -56,6 +57,7 @@ class World:
         self.dice = random.Random(seed)
         self.loops: list[ProcessLoop] = []
         self.digest = 0
+        self.ahead_s: dict[str, float] = {}
         self.trace: list[str] | None = [] if keeps_trace else None
         self._events: list[Timer] = []
         self._order = itertools.count()
@@ -67,6 +69,10 @@ class World:
         self.digest = zlib.crc32(line.encode(), self.digest)
         if self.trace is not None and len(self.trace) < HISTORY:
             self.trace.append(line)
+
+    def wall_s(self, process: str | None) -> float:
+        """Return what the wall clock of a process shows."""
+        return EPOCH_S + self.now_s + self.ahead_s.get(process or "", 0.0)
 
     def after(self, delay_s: float, action: Callable[[], None]) -> Timer:
         """Schedule an event."""
@@ -256,10 +262,16 @@ def ticking(world: World) -> Iterator[None]:
     kept = time.time, time.monotonic, time.perf_counter
     state = random.getstate()
     random.seed(world.dice.getrandbits(64))
-    time.time = lambda: EPOCH_S + world.now_s
+    time.time = lambda: world.wall_s(_running())
     time.monotonic = time.perf_counter = lambda: BOOTED_S + world.now_s
     try:
         yield
     finally:
         time.time, time.monotonic, time.perf_counter = kept
         random.setstate(state)
+
+
+def _running() -> str | None:
+    """Return the name of the process that runs now."""
+    loop = asyncio._get_running_loop()
+    return loop.name.split("/")[0] if isinstance(loop, ProcessLoop) else None

@@ -143,6 +143,13 @@ class Cluster:
         log.replicated(log.end)
         self.wake(log)
 
+    def end(self, topic: str, number: int, producer_id: int, *, is_commit: bool) -> None:
+        """End a transaction of a producer of the source."""
+        log = self.logs[topic, number]
+        log.end_transaction(producer_id, 0, is_commit=is_commit)
+        log.replicated(log.end)
+        self.wake(log)
+
     def _write_marker(
         self, place: Key, producer_id: int, epoch: int, is_commit: bool, done: Callable[[bool], None]
     ) -> None:

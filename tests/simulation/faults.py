@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 MOST_FAULTS = 14
 BETWEEN_S = (0.0, 4.0)
 LONGEST_HANG_S = 6.0  # of a broker, less than mirror.replication.settlement.ARRIVES_S
+LONGEST_STEP_S = 5.0  # of a wall clock
 STEPS = (0, 400)  # callbacks until a kill: some hundredths of a second up to seconds
 
 Fault = Callable[["Stage"], None]
@@ -99,6 +100,14 @@ def _suspend(stage: Stage) -> None:
         seconds = _log_uniform(stage, 0.02, 40.0)
         _block(stage, victim, [*_brokers(stage.source), *_brokers(stage.target)], seconds)
         _freeze_for(stage, victim, seconds)
+
+
+def _set_clock(stage: Stage) -> None:
+    """Set the wall clock of a process forward."""
+    if victim := _victim(stage):
+        ahead_s = stage.world.ahead_s
+        ahead_s[victim.name] = ahead_s.get(victim.name, 0.0) + _log_uniform(stage, 0.05, LONGEST_STEP_S)
+        stage.world.note(f"the clock of {victim.name} is {ahead_s[victim.name]:.2f} s ahead")
 
 
 def _freeze_for(stage: Stage, victim: Process, seconds: float) -> None:
@@ -268,6 +277,7 @@ KINDS: tuple[Fault, ...] = (
     _freeze,
     _freeze,
     _suspend,
+    _set_clock,
     _partition,
     _partition,
     _reset,

@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tests.simulation.cluster import Cluster
 from tests.soak.oracle import Fate, fate
 
 
-def total(source: Cluster, target: Cluster, topics: dict[str, str], *, is_committed: bool) -> Fate:
-    """Compare all partitions of topics on the source with their remote topics on the target."""
-    found = Fate()
-    for topic, remote in topics.items():
-        for ours, theirs in zip(source.partitions(topic), target.partitions(remote), strict=True):
-            found.add(fate(ours.values(is_committed=False), theirs.values(is_committed=is_committed)))
-    return found
+class Sides:
+    """Both clusters, and which records count on each: all, or those of committed transactions and of none."""
 
+    def __init__(
+        self, source: Cluster, target: Cluster, topics: dict[str, str], *, from_committed: bool, to_committed: bool
+    ) -> None:
+        self._source = source
+        self._target = target
+        self._topics = topics
+        self._from_committed = from_committed
+        self._to_committed = to_committed
 
-def has_arrived(source: Cluster, target: Cluster, topics: dict[str, str], *, is_committed: bool) -> bool:
-    """Tell whether the last record of each partition is on the target."""
-    for topic, remote in topics.items():
-        for ours, theirs in zip(source.partitions(topic), target.partitions(remote), strict=True):
-            sent, got = ours.values(is_committed=False), theirs.values(is_committed=is_committed)
-            if sent and sent[-1] not in got:
-                return False
-    return True
+    def fate(self) -> Fate:
+        """Compare all partitions of topics on the source with their remote topics on the target."""
+        found = Fate()
+        for sent, got in self._values():
+            found.add(fate(sent, got))
+        return found
+
+    def has_arrived(self) -> bool:
+        """Tell whether the last record of each partition is on the target."""
+        return all(not sent or sent[-1] in got for sent, got in self._values())
+
+    def _values(self) -> Iterator[tuple[list[bytes | None], list[bytes | None]]]:
+        for topic, remote in self._topics.items():
+            logs = zip(self._source.partitions(topic), self._target.partitions(remote), strict=True)
+            for ours, theirs in logs:
+                yield ours.values(is_committed=self._from_committed), theirs.values(is_committed=self._to_committed)

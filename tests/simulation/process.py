@@ -17,7 +17,7 @@ from mirror.model.flow_plan import FlowPlan, Window, next_window
 from mirror.model.slot_ownership import Layout
 from mirror.replication.window import serve
 from mirror.replication.worker_state import WorkerState
-from tests.simulation.clock import EPOCH_S, ProcessLoop, World
+from tests.simulation.clock import ProcessLoop, World
 from tests.simulation.network import Network
 
 AHEAD_S = 1.0  # before its begin a window is planned (mirror.spark.replication_source)
@@ -104,12 +104,13 @@ class Process:
     def _plan_lane(self, lane: int, start: int) -> None:
         """Plan the next window of a lane, a moment before it begins."""
         layout = self._layout
-        now_ms = (EPOCH_S + self._world.now_s) * 1000
+        now_s = self._world.wall_s(self.name)
+        now_ms = now_s * 1000
         first = start or int(now_ms // layout.window_ms) + 1
         first += (lane - first) % layout.lanes
         number = next_window(first, now_ms, window_ms=layout.window_ms, lanes=layout.lanes)
-        due_s = number * layout.window_ms / 1000 - EPOCH_S - AHEAD_S + self._world.dice.uniform(*PLANNING_S)
-        self._world.after(due_s - self._world.now_s, lambda: self._when_awake(lambda: self._begin(lane, number)))
+        due_s = number * layout.window_ms / 1000 - AHEAD_S + self._world.dice.uniform(*PLANNING_S)
+        self._world.after(due_s - now_s, lambda: self._when_awake(lambda: self._begin(lane, number)))
 
     def _when_awake(self, action: Callable[[], None]) -> None:
         """Do something as soon as the process is not frozen, unless it dies before."""
@@ -121,7 +122,7 @@ class Process:
     def _begin(self, lane: int, number: int) -> None:
         if self.is_stopping:
             return
-        now_ms = (EPOCH_S + self._world.now_s) * 1000
+        now_ms = self._world.wall_s(self.name) * 1000
         if now_ms >= (number + 1) * self._layout.window_ms:
             self._plan_lane(lane, number)  # it was frozen meanwhile
             return

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from mirror.handover import membership
@@ -18,7 +19,7 @@ from tests.simulation.clock import EPOCH_S, World, ticking
 from tests.simulation.cluster import Cluster
 from tests.simulation.members import Consumer, Members
 from tests.simulation.network import Network
-from tests.simulation.oracle import has_arrived, total
+from tests.simulation.oracle import Sides
 from tests.simulation.process import Process
 from tests.soak.oracle import Fate
 
@@ -27,6 +28,8 @@ PARTITIONS = 2
 SLOTS, LANES = 2, 2
 BROKERS = 3
 CALM_S = 180.0  # until all records have to be there
+IN_TRANSACTIONS = 0.2  # how many batches of the source are
+LASTS_S = (0.001, 1.0)  # a transaction on the source
 AFTER_S = 8.0  # and so long nothing more may come
 
 
@@ -67,8 +70,16 @@ class Stage:
         is_second = self.is_exactly_once and self.dice.random() < 0.5
         self.source = Cluster(self.world, self.network, "A", brokers=BROKERS, is_second=False)
         self.target = Cluster(self.world, self.network, "B", brokers=BROKERS, is_second=is_second)
+        self.is_read_committed = self.dice.random() < 0.4
         self.layout = Layout(SLOTS, SLOTS, self.dice.choice((2000, 3000, 5000)), LANES)
         self._create_topics()
+        self.sides = Sides(
+            self.source,
+            self.target,
+            TOPICS,
+            from_committed=self.is_read_committed,
+            to_committed=self.is_exactly_once,
+        )
         self.plan = self._plan()
         self.members = Members(self.world, SLOTS, lambda loop: self.is_cut_off(loop.name.split("/")[0]))
         self.processes: list[Process] = []
@@ -78,6 +89,8 @@ class Stage:
         self.is_calm = False
         self._next_value: Counter[tuple[str, int]] = Counter()
         self.is_writing = False
+        self._open: dict[int, tuple[str, int]] = {}  # partitions of open transactions on the source, by producer id
+        self.written = [(topic, number) for topic in TOPICS for number in range(PARTITIONS)]
 
     def _create_topics(self) -> None:
         for topic, remote in TOPICS.items():
@@ -94,11 +107,12 @@ class Stage:
             for topic, remote in TOPICS.items()
             for number in range(PARTITIONS)
         )
+        isolation = "read_committed" if self.is_read_committed else "read_uncommitted"
         return FlowPlan(
             source="A",
             target="B",
             tasks_max=SLOTS,
-            consumer={"bootstrap.servers": self.source.bootstrap},
+            consumer={"bootstrap.servers": self.source.bootstrap, "isolation.level": isolation},
             producer={"bootstrap.servers": self.target.bootstrap},
             partitions=assigned,
             transaction_ms=200 if self.is_exactly_once else 0,
@@ -130,15 +144,34 @@ class Stage:
         """Write some records to the source now and then, as long as `is_writing`."""
         if not self.is_writing:
             return
-        topic, number = self.dice.choice(list(TOPICS)), self.dice.randrange(PARTITIONS)
+        topic, number = self.dice.choice(self.written)
         values = []
         for _ in range(self.dice.randint(1, 8)):
             values.append((b"k", b"%s-%d-%d" % (topic.encode(), number, self._next_value[topic, number])))
             self._next_value[topic, number] += 1
         self.records += len(values)
         for batch in of_values(values, timestamp_ms=int((EPOCH_S + self.world.now_s) * 1000)):
-            self.source.write(topic, number, b"".join(stamped(batch.data, -1, -1, -1, transactional=False)))
+            self._write(topic, number, batch.data)
         self.world.after(self.dice.uniform(*every_s), lambda: self.write(every_s))
+
+    def _write(self, topic: str, number: int, data: bytes) -> None:
+        """Write a batch, now and then in a transaction that is committed or aborted later."""
+        if self.dice.random() > IN_TRANSACTIONS:
+            self.source.write(topic, number, b"".join(stamped(data, -1, -1, -1, transactional=False)))
+            return
+        producer_id = self.source.next_producer_id()
+        self._open[producer_id] = topic, number
+        self.source.write(topic, number, b"".join(stamped(data, producer_id, 0, 0, transactional=True)))
+        self.world.after(self.dice.uniform(*LASTS_S), lambda: self._end(producer_id))
+
+    def _end(self, producer_id: int) -> None:
+        if producer_id in self._open:
+            self.source.end(*self._open.pop(producer_id), producer_id, is_commit=self.dice.random() < 0.5)
+
+    def end_transactions(self) -> None:
+        """End the open transactions on the source."""
+        for producer_id in tuple(self._open):
+            self._end(producer_id)
 
     def dispose(self) -> None:
         """End all processes without the network."""
@@ -163,36 +196,50 @@ def play(
     stage = Stage(seed, mode, keeps_trace=keeps_trace)
     before(stage)
     world, dice = stage.world, stage.dice
+    with staged(stage, keeps_trace=keeps_trace):
+        stage.start("folder1")
+        if dice.random() < 0.6:
+            world.after(dice.uniform(0, 5), lambda: stage.start("folder2"))
+        stage.is_writing = True
+        stage.write((0.02, dice.choice((0.1, 0.5))))
+        world.run_for(dice.uniform(1, 6))
+        faults.play(stage)
+        return calm(stage, seed, mode)
+
+
+@contextmanager
+def staged(stage: Stage, *, keeps_trace: bool = False) -> Iterator[None]:
+    """Let clocks and the consumer group be those of a stage, and end its processes afterwards."""
     kept, membership.Consumer = membership.Consumer, lambda options, logger: _consumer(stage)
-    with ticking(world), _logged(world, keeps_trace=keeps_trace):
+    with ticking(stage.world), _logged(stage.world, keeps_trace=keeps_trace):
         try:
-            stage.start("folder1")
-            if dice.random() < 0.6:
-                world.after(dice.uniform(0, 5), lambda: stage.start("folder2"))
-            stage.is_writing = True
-            stage.write((0.02, dice.choice((0.1, 0.5))))
-            world.run_for(dice.uniform(1, 6))
-            faults.play(stage)
-            stage.is_writing = False
-            faults.heal(stage)
-            arrived = world.run_until(_looks(stage), within_s=CALM_S)
-            world.run_for(AFTER_S)
-            found = total(stage.source, stage.target, TOPICS, is_committed=stage.is_exactly_once)
-            return Outcome(
-                seed,
-                mode,
-                found,
-                arrived,
-                [failure for process in stage.processes for failure in process.failures],
-                stage.counts,
-                world.digest,
-                world.now_s,
-                sum(process.windows for process in stage.processes),
-                world.trace or [],
-            )
+            yield
         finally:
             stage.dispose()
             membership.Consumer = kept
+
+
+def calm(stage: Stage, seed: int, mode: str) -> Outcome:
+    """End writes and faults, let the records arrive, and check them."""
+    world = stage.world
+    stage.is_writing = False
+    stage.end_transactions()
+    faults.heal(stage)
+    arrived = world.run_until(_looks(stage), within_s=CALM_S)
+    world.run_for(AFTER_S)
+    found = stage.sides.fate()
+    return Outcome(
+        seed,
+        mode,
+        found,
+        arrived,
+        [failure for process in stage.processes for failure in process.failures],
+        stage.counts,
+        world.digest,
+        world.now_s,
+        sum(process.windows for process in stage.processes),
+        world.trace or [],
+    )
 
 
 def _consumer(stage: Stage) -> Consumer:
@@ -210,7 +257,7 @@ def _looks(stage: Stage) -> Callable[[], bool]:
         if stage.world.now_s < due_s:
             return False
         due_s = stage.world.now_s + 0.5
-        return has_arrived(stage.source, stage.target, TOPICS, is_committed=stage.is_exactly_once)
+        return stage.sides.has_arrived()
 
     return look
 

@@ -61,15 +61,15 @@ class Transactions:
         self._next_producer_id = next_producer_id
         self._write_marker = write_marker
         self._end_offsets = end_offsets
-        self._by_name: dict[str, Transaction] = {}
+        self.by_name: dict[str, Transaction] = {}
         self._by_producer: dict[int, Transaction] = {}
 
     def init(self, name: str, timeout_s: float) -> tuple[ErrorCode, int, int]:
         """Fence the producer that has an id; return the error, the producer id and its epoch."""
-        found = self._by_name.get(name)
+        found = self.by_name.get(name)
         if found is None:
             found = Transaction(name, self._next_producer_id(), timeout_s=timeout_s)
-            self._by_name[name] = self._by_producer[found.producer_id] = found
+            self.by_name[name] = self._by_producer[found.producer_id] = found
             return OK, found.producer_id, found.epoch
         if found.state is State.ENDING:
             return ErrorCode.concurrent_transactions, -1, -1
@@ -82,7 +82,7 @@ class Transactions:
         return OK, found.producer_id, found.epoch
 
     def _known(self, name: str, producer_id: int, epoch: int) -> tuple[ErrorCode, Transaction | None]:
-        found = self._by_name.get(name)
+        found = self.by_name.get(name)
         if found is None or found.producer_id != producer_id:
             return ErrorCode.invalid_producer_id_mapping, None
         if epoch != found.epoch:
@@ -138,7 +138,7 @@ class Transactions:
 
     def end(self, name: str, producer_id: int, epoch: int, *, is_commit: bool) -> tuple[ErrorCode, int, int]:
         """Commit or abort; return the error, and in the second version the producer id and epoch of the next transaction."""
-        found = self._by_name.get(name)
+        found = self.by_name.get(name)
         if found is None or found.producer_id != producer_id:
             return ErrorCode.invalid_producer_id_mapping, -1, -1
         is_repeated = self._is_second and epoch == found.epoch - 1 and found.state in (State.ENDING, State.COMPLETE)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.handover.lease import LeaseTerm, Standing
+from mirror.kafka.errors import KafkaError
 from mirror.model.flow_plan import Assigned, FlowPlan, Window
 from mirror.model.slot_lease import LeaseState, Predecessor, WindowOutcome, predecessor_of
 from mirror.model.slot_ownership import Owner, is_stopped, lease_key, owner_key, ready_key, stop_key, with_stop
@@ -468,5 +469,92 @@ def test_a_window_that_counted_as_dead_writes_no_position_and_no_lease():
         before = dict(target.offsets)
         await first._hand_over(seen_by(target), Replicator())  # type: ignore[arg-type]
         assert target.offsets == before
+
+    asyncio.run(scene())
+
+
+def test_a_claim_names_the_spare_id_that_the_slot_writes_by():
+    """If the process dies, its successor fences that id."""
+
+    async def scene() -> None:
+        target, number = GroupOffsets(), await next_start()
+        before = LeaseState(number - 1, 7, is_released=True, outcome=WindowOutcome(spare=2))
+        target.offsets[PLAN.lease_topic, lease_key(0, 1)] = before.encode()
+        assert await acquired(window(number), target)
+        assert target.lease(lane=0).outcome.spare == 2
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize(
+    ("late", "spare"),
+    [
+        pytest.param(None, 2, id="nobody claimed meanwhile"),
+        pytest.param(LeaseState(-1, 7, is_released=False, outcome=WindowOutcome(spare=3)), 3, id="the predecessor did"),
+        pytest.param(LeaseState(-3, 7, is_released=False, outcome=WindowOutcome(spare=4)), 2, id="an older window did"),
+    ],
+)
+def test_a_window_opens_the_spare_id_that_its_predecessor_claimed_last(late, spare):
+    async def scene() -> None:
+        target, number = GroupOffsets(), await next_start()
+        served = Window(number=number, window_ms=WINDOW_MS, lanes=3, slot=0, run_id=7, gone=frozenset())
+        tested = FlowWindow(PLAN, served, WorkerState())
+        lane, older = (number - 1) % 3, (number - 3) % 3
+        before = LeaseState(number - 1, 7, is_released=True, outcome=WindowOutcome(spare=2))
+        target.offsets[PLAN.lease_topic, lease_key(0, lane)] = before.encode()
+        assert await acquired(tested, target)
+        if late is not None:
+            key = lease_key(0, lane if late.window == -1 else older)
+            target.offsets[PLAN.lease_topic, key] = late._replace(window=number + late.window).encode()
+        found = await target.committed(PLAN.group, tested._lease.looks_at)
+        assert tested._lease.newest_spare(found) == spare
+
+    asyncio.run(scene())
+
+
+def test_a_process_that_slept_covers_no_lease_of_its_successor_by_that_of_a_spare_id():
+    async def scene() -> None:
+        target, first = await one_at_42()
+        key = PLAN.lease_topic, lease_key(0, first._window.lane)
+        target.offsets[key] = LeaseState(first._window.number + 2, 7, is_released=False).encode()
+        before = dict(target.offsets)
+        with pytest.raises(KafkaError):
+            await first._producer.write_by(target, 1)  # type: ignore[arg-type]
+        assert target.offsets == before
+
+    asyncio.run(scene())
+
+
+def test_a_window_that_gives_its_claim_back_passes_on_how_its_predecessor_ended():
+    async def scene() -> None:
+        target, number = GroupOffsets(), await next_start()
+        outcome = WindowOutcome(is_unclean=True, in_doubt=True, spare=2, decides_ms=99)
+        before = LeaseState(number - 2, 7, is_released=True, outcome=outcome)
+        target.offsets[PLAN.lease_topic, lease_key(0, 0)] = before.encode()
+        late = GroupOffsets(hold=True)
+        late.offsets = target.offsets
+        tested = window(number)
+        begun = asyncio.create_task(acquired(tested, late))
+        await asyncio.sleep(0.1)
+        target.gives_the_slot_to(8)
+        late.release.set()
+        assert await begun is False
+        assert target.lease(lane=0) == LeaseState(number, 7, is_released=True, outcome=outcome)
+
+    asyncio.run(scene())
+
+
+def test_a_window_that_begins_again_after_a_failure_has_each_topic_partition_once(monkeypatch):
+    async def scene() -> None:
+        target, tested = GroupOffsets(), window(await next_start())
+        failures = [KafkaError("no coordinator")]
+
+        async def find_outcomes(_: object) -> None:
+            if failures:
+                raise failures.pop()
+
+        monkeypatch.setattr(tested, "_find_outcomes", find_outcomes)
+        assert await acquired(tested, target)
+        assert len(tested._served.partitions) == 1
 
     asyncio.run(scene())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -34,6 +35,7 @@ class Target:
     """A target whose commits fail when they are to."""
 
     transaction_failure = None
+    is_closed = False
 
     def __init__(self, *, fails: bool) -> None:
         self._fails = fails
@@ -45,7 +47,8 @@ class Target:
     async def committed(self, group: str, wanted: object) -> dict[Key, tuple[int, str]]:
         return {}
 
-    async def commit_transaction(self, group: str, offsets: object) -> None:
+    async def commit_transaction(self, group: str, offsets: object, confirm: Callable[[], Awaitable[None]]) -> None:
+        await confirm()
         if self._fails:
             raise KafkaError("fenced")
 
@@ -74,6 +77,9 @@ class Lease:
 
     def standing(self, found: object) -> Standing:
         return self._standing
+
+    def may_commit(self, found: object) -> bool:
+        return self._standing is not Standing.OVERTAKEN
 
 
 class Ledger:
@@ -209,3 +215,17 @@ def test_after_an_abort_a_window_whose_slot_is_taken_over_commits_nothing_more(s
         return await made.drained(1), sending.needs_new_producer
 
     assert asyncio.run(run()) == (False, True)
+
+
+@pytest.mark.parametrize(("standing", "is_committed"), [(Standing.LOST, True), (Standing.OVERTAKEN, False)])
+def test_a_window_whose_successor_has_claimed_the_lease_commits_nothing_more(standing, is_committed):
+    """The successor may write by a spare id, and has not fenced this window then."""
+
+    async def run() -> tuple[bool, int]:
+        made, _, partition, _ = begun(standing=standing)
+        made.acknowledged(Acknowledged(partition, Outgoing(bytes(80), 40, 140, 0, 0, 0.0), 0.0, 0))
+        partition.acked = 140
+        made.stop()
+        return await made.drained(1), partition.acked
+
+    assert asyncio.run(run()) == (is_committed, 140 if is_committed else 100)

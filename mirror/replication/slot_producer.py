@@ -1,0 +1,78 @@
+"""Open the transactional producer of a slot for one window, by the transactional id that the slot's lease names."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+
+from mirror.handover.lease import Lease, Offsets
+from mirror.kafka.errors import KafkaError
+from mirror.kafka.producer import DECIDES_S
+from mirror.kafka.target import Target
+from mirror.model.flow_plan import FlowPlan, Key, Window
+from mirror.runtime.clock import now_ms
+
+log = logging.getLogger("mirror")
+
+Claim = Callable[[Target], Awaitable[None]]
+
+
+class SlotProducer:
+    """Names a transactional id in the lease before it is used: a successor fences the id that the lease names.
+
+    Attributes:
+        spare: Number of the transactional id: 0, or that of a spare one.
+    """
+
+    def __init__(self, plan: FlowPlan, window: Window, lease: Lease, claim: Claim) -> None:
+        """Take what names the id; `claim` commits the lease with `spare` in it."""
+        self._plan = plan
+        self._window = window
+        self._lease = lease
+        self._claim = claim
+        self.spare = 0
+
+    async def claim(self, target: Target) -> None:
+        """Claim the lease for the transactional id that the predecessor wrote by; raises KafkaError."""
+        self.spare = self._lease.predecessor.outcome.spare
+        await self._claim(target)
+
+    async def open(self, target: Target, found: Offsets, places: Iterable[Key]) -> dict[Key, tuple[int, str]]:
+        """Fence the predecessor, then read positions.
+
+        Args:
+            target: The target.
+            found: The offsets of `Lease.looks_at`, read after `claim`.
+            places: Whose offsets to return, with those of `Lease.looks_at`. A successor that claimed the lease may write by
+                another transactional id, which was not fenced.
+
+        Raises:
+            KafkaError: the cluster refuses.
+        """
+        if self.spare != (spare := self._lease.newest_spare(found)):
+            self.spare = spare
+            await self._claim(target)
+        decides_ms = self._lease.predecessor.outcome.decides_ms
+        await asyncio.sleep(max(0.0, min(DECIDES_S, (decides_ms - now_ms()) / 1000)))
+        # Which may end a transaction, and with it move the positions.
+        await target.fence(self.spare, lambda spare: self.write_by(target, spare))
+        return await target.committed(self._plan.group, [*places, *self._lease.looks_at], is_stable=True)
+
+    async def write_by(self, target: Target, spare: int) -> None:
+        """Name a spare id in the lease, before the first transaction is written by it.
+
+        Raises:
+            KafkaError: the cluster refuses, or a successor has claimed the lease: a process that slept must not cover that claim.
+        """
+        found = await target.committed(self._plan.group, self._lease.looks_at)
+        if not self._lease.standing(found).may_write:
+            raise KafkaError("the slot has another owner or window by now")
+        self.spare = spare
+        self._lease.is_claimed_again = True
+        await self._claim(target)
+        log.warning(
+            "%s: slot %d: a transaction does not end: one of its topic-partitions takes no writes; going on beside it",
+            self._plan.name,
+            self._window.slot,
+        )
