@@ -20,7 +20,7 @@ PROMISES = Path(__file__).parents[1] / "docs" / "guarantees.md"
 _NOT_IN_GROUPS = str.maketrans("@[]", "-()")  # xdist looks for the last @ after the last ]
 UNKNOWN_S = 30.0  # of a group that has never been timed
 WORKER_BYTES = 1_500_000_000  # a worker of pytest with the brokers, mirrors and browser of one test
-WORKERS_PER_CORE = 3  # integration tests mostly wait
+WORKERS_PER_CORE = 2  # integration tests mostly wait
 
 
 def add_options(parser: pytest.Parser) -> None:
