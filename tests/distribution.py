@@ -20,7 +20,8 @@ PROMISES = Path(__file__).parents[1] / "docs" / "guarantees.md"
 _NOT_IN_GROUPS = str.maketrans("@[]", "-()")  # xdist looks for the last @ after the last ]
 UNKNOWN_S = 30.0  # of a group that has never been timed
 WORKER_BYTES = 1_500_000_000  # a worker of pytest with the brokers, mirrors and browser of one test
-WORKERS_PER_CORE = 2  # integration tests mostly wait
+WORKERS_PER_CORE = 2
+MORE_WORKERS = 1  # integration tests mostly wait
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -71,7 +72,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     cores = os.cpu_count() or 1
     if config.args and all("tests/unit" in path for path in config.args):
         return cores
-    return max(1, min(cores * WORKERS_PER_CORE, _available_bytes() // WORKER_BYTES))
+    return max(1, min(cores * WORKERS_PER_CORE + MORE_WORKERS, _available_bytes() // WORKER_BYTES))
 
 
 class Seconds:

@@ -51,7 +51,7 @@ def store(folder: Path, scenario: Scenario) -> Iterator[Prometheus]:
 
 def fresh_data(folder: Path, scenario: Scenario) -> Path:
     """Return the data of a store whose last samples are of now: rates over a minute need them, however slow the machine is."""
-    for made_in_s in (30, 90, 240):
+    for made_in_s in (45, 120, 240):
         now_s = time.time() + made_in_s
         made = folder / f"made in {made_in_s} s"
         made.mkdir()
