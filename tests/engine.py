@@ -10,7 +10,6 @@ Each ends with its parent. The forker and the workers have names of their own in
 
 from __future__ import annotations
 
-import array
 import contextlib
 import ctypes
 import gc
@@ -282,8 +281,7 @@ class Forker:
         """Return the connection to a new worker."""
         own, theirs = socket.socketpair()
         with self._lock, theirs:
-            descriptors = array.array("i", [theirs.fileno()])
-            self._control.sendmsg([b"f"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)])
+            socket.send_fds(self._control, [b"f"], [theirs.fileno()])
         return own
 
 

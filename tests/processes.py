@@ -142,6 +142,7 @@ def kafka_mirror(
             code = running.wait(within_s)
         finally:
             running.kill()
+            running.wait(STARTS_WITHIN_S)
         done = subprocess.CompletedProcess(["kafka-mirror", *words], code, out.read_text(), errors.read_text())
         if check and code != 0:
             print(done.stdout, done.stderr, sep="\n")

@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from mirror.embedded.ports import free_port
 from tests.certificates import identity
-from tests.integration.inspector import PAGES, SOON_MS, launched, needs_chromium, serving
+from tests.integration.inspector import PAGES, SOON_MS, launched, needs_chromium, serving, visit
 from tests.integration.records import create, rows, write
 from tests.waiting import eventually
 
@@ -96,7 +96,7 @@ def shows(page: Page, text: str) -> None:
 
 
 def test_an_address_chooses_and_choosing_changes_the_address(app, page):
-    page.goto(f"{app}/lag?topic=browser-orders&group=shop")
+    visit(page, f"{app}/lag?topic=browser-orders&group=shop")
     shows(page, "1 of ")
     expect(page.get_by_role("combobox", name="Topic", exact=True)).to_have_value("browser-orders")
     page.get_by_role("combobox", name="Group", exact=True).click()
@@ -110,12 +110,12 @@ def test_an_address_chooses_and_choosing_changes_the_address(app, page):
 
 def test_links_of_boards_and_alerts_land_on_their_row(app, page):
     """Boards link with source, target, topic (the name on the target) and partition."""
-    page.goto(f"{app}/lag?source=primary&target=backup&topic=primary.browser-payments&partition=0")
+    visit(page, f"{app}/lag?source=primary&target=backup&topic=primary.browser-payments&partition=0")
     shows(page, "1 of ")
 
 
 def test_a_partition_explains_its_verdict(app, page):
-    page.goto(f"{app}/partition?group=shop&cluster=primary&topic=browser-orders&partition=0")
+    visit(page, f"{app}/partition?group=shop&cluster=primary&topic=browser-orders&partition=0")
     shows(page, "shop: browser-orders-0")
     shows(page, "Why:")
     shows(page, "polls.")
@@ -126,7 +126,7 @@ def test_a_partition_explains_its_verdict(app, page):
 
 
 def test_a_refresh_keeps_filters_and_choice(app, page):
-    page.goto(f"{app}/lag?topic=browser-orders&refresh=2+s")
+    visit(page, f"{app}/lag?topic=browser-orders&refresh=2+s")
     shows(page, "rows")
     before = count_of(page)
     table = page.get_by_test_id("stDataFrame")
@@ -139,7 +139,7 @@ def test_a_refresh_keeps_filters_and_choice(app, page):
 
 
 def test_the_exports_hold_what_is_shown(app, page):
-    page.goto(f"{app}/lag?group=shop")
+    visit(page, f"{app}/lag?group=shop")
     shows(page, "1 of ")
     found = {}
     for button in ("CSV", "JSON", "Checker's text"):
@@ -153,15 +153,15 @@ def test_the_exports_hold_what_is_shown(app, page):
 
 
 def test_a_strangers_group_id_is_text(app, page):
-    page.goto(f"{app}/lag?search=%3Cimg")
+    visit(page, f"{app}/lag?search=%3Cimg")
     shows(page, "1 of ")
-    page.goto(f"{app}/partition?group=%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E&topic=browser-orders&partition=0")
+    visit(page, f"{app}/partition?group=%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E&topic=browser-orders&partition=0")
     shows(page, HOSTILE)
     assert page.locator("img[src='x']").count() == 0
 
 
 def test_the_keyboard_reaches_every_filter(app, page):
-    page.goto(f"{app}/lag")
+    visit(page, f"{app}/lag")
     shows(page, "rows")
 
     def reached() -> set[str]:
@@ -187,7 +187,7 @@ def test_axe_finds_no_fault_of_wcag_a_or_aa(app, chromium, name, scheme):
     context.set_default_timeout(SOON_MS)
     page = context.new_page()
     query = "?group=shop&topic=browser-orders&partition=0" if name in ("topic", "partition") else ""
-    page.goto(f"{app}/{name}{query}")
+    visit(page, f"{app}/{name}{query}")
     page.get_by_role("heading", level=1).wait_for()
     time.sleep(2)  # what fades in has no colour of its own yet
     options = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}

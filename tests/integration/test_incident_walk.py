@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.integration.incident import Watched, watched
-from tests.integration.inspector import SOON_MS, launched, needs_chromium
+from tests.integration.inspector import SOON_MS, launched, needs_chromium, visit
 
 pytestmark = [
     pytest.mark.kafka,
@@ -40,7 +40,7 @@ def shows(page: Page, text: str | re.Pattern[str]) -> None:
 
 def test_an_on_call_finds_the_cause_from_the_alert_and_sees_it_end(scene: Watched, page: Page):
     headline = page.get_by_role("heading", level=1)
-    page.goto(scene.inspector)
+    visit(page, scene.inspector)
     expect(headline).to_have_text("All 2 flows are well")
 
     scene.await_end("KafkaMirrorStalled", within_s=60)  # a first window that was slow to end
@@ -53,7 +53,7 @@ def test_an_on_call_finds_the_cause_from_the_alert_and_sees_it_end(scene: Watche
     shows(page, re.compile("KafkaMirrorStalled"))
 
     # The pager's link: the topic's rows, the worst first; the first of them explains itself.
-    page.goto(alert.inspector)
+    visit(page, alert.inspector)
     shows(page, re.compile(r"^2 of \d+ rows$"))
     box = page.get_by_test_id("stDataFrame").bounding_box()
     assert box is not None
@@ -70,11 +70,11 @@ def test_an_on_call_finds_the_cause_from_the_alert_and_sees_it_end(scene: Watche
     detail.close()
 
     # Whether one may fail over is answered with what it would cost.
-    page.goto(f"{scene.inspector}/groups")
+    visit(page, f"{scene.inspector}/groups")
     shows(page, re.compile("primary->backup: GO WITH LOSS|primary->backup: NO"))
 
     scene.accept(STALLED)
-    page.goto(scene.inspector)
+    visit(page, scene.inspector)
     expect(headline).to_have_text("All 2 flows are well")
-    page.goto(f"{scene.inspector}/incidents?back=1+h")
+    visit(page, f"{scene.inspector}/incidents?back=1+h")
     shows(page, re.compile("KafkaMirrorStalled primary->backup"))

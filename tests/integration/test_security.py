@@ -21,7 +21,7 @@ from mirror.kafka.fetcher import Source
 from mirror.kafka.target import Target
 from mirror.model.record_batches import of_values, records
 from tests.integration.appliance import RunningAppliance, descendants
-from tests.integration.inspector import PAGES, SOON_MS, launched, needs_chromium, serving
+from tests.integration.inspector import PAGES, SOON_MS, launched, needs_chromium, serving, visit
 from tests.integration.records import await_replicated, create, differences, load, rows, write
 from tests.integration.secured import Party, Secured, canary, secured, set_password
 from tests.processes import kafka_mirror
@@ -205,7 +205,7 @@ def test_the_inspector_tells_no_page_and_no_browser_a_secret(primary, backup, pa
                 lambda socket, sent=sent: socket.on("framereceived", lambda frame: sent.append(latin(frame))),
             )
             for name in PAGES:
-                page.goto(f"{address}/{name}?topic={topic}&partition=0")
+                visit(page, f"{address}/{name}?topic={topic}&partition=0")
                 page.get_by_role("heading", level=1).wait_for()
                 if name == PAGES[0]:  # the others come with what it has waited for
                     page.get_by_text("this page only reads").wait_for()
