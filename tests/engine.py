@@ -41,7 +41,7 @@ from mirror.runtime.engine import Engine
 from mirror.runtime.state_folder import StateFolder
 from mirror.spark.checkpoint_source import CheckpointReader
 from mirror.spark.queries import OBSERVED, OBSERVED_CHECKPOINTS
-from mirror.spark.replication_source import LaneReader, SlotPartition
+from mirror.spark.replication_source import LaneReader, SlotPartition, lane_options
 from tests.fork_server import Request
 
 WORKER, FORKER = b"km-worker", b"km-forker"  # as /proc/PID/comm shows them
@@ -71,14 +71,7 @@ class LocalEngine:
 
     def lanes(self, folder: StateFolder, *, plan: Path, lanes: int, slots: int, window_ms: int) -> LocalLanes:
         """Return the lanes."""
-        options = {
-            "plan": str(plan),
-            "lanes": str(lanes),
-            "slots": str(slots),
-            "window_ms": str(window_ms),
-            "run_id": str(folder.run_id),
-            "gone": " ".join(map(str, sorted(folder.gone))),
-        }
+        options = lane_options(folder, plan=plan, lanes=lanes, slots=slots, window_ms=window_ms)
         return LocalLanes([Lane(options, lane, self._pool, self) for lane in range(lanes)])
 
     def checkpoints(self, folder: StateFolder, *, plan: Path, every_s: float) -> LocalCheckpoints:

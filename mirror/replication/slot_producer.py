@@ -67,7 +67,7 @@ class SlotProducer:
         """
         found = await target.committed(self._plan.group, self._lease.looks_at)
         if not self._lease.standing(found).may_write:
-            raise KafkaError("the slot has another owner or window by now")
+            raise KafkaError("another window or process has the slot")
         self.spare = spare
         self._lease.is_claimed_again = True
         await self._claim(target)

@@ -229,7 +229,7 @@ class InTransactions:
                 await asyncio.sleep(LOOKS_AGAIN_S)
                 continue
             if not self._lease.may_commit(found):
-                raise KafkaError("another window has the slot by now")
+                raise KafkaError("another window has the slot")
             return
         raise KafkaError("the producer was closed")
 
@@ -240,7 +240,7 @@ class InTransactions:
         # A successor claims the lease before it opens its producer, so a lease that is still ours is proof of the opposite.
         found = await self._target.committed(self._group, self._lease.looks_at)
         if not self._lease.standing(found).may_write:
-            raise KafkaError("the slot has another owner or window by now")
+            raise KafkaError("another window or process has the slot")
         self._must_abort = False
         self._take_back()
 

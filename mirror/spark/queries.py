@@ -19,7 +19,7 @@ from mirror.errors import StreamTerminated
 from mirror.model.flow_plan import window_at
 from mirror.runtime.state_folder import StateFolder
 from mirror.spark.checkpoint_source import NAME as CHECKPOINTS
-from mirror.spark.replication_source import NAME
+from mirror.spark.replication_source import NAME, lane_options
 
 OBSERVED = "replication"
 OBSERVED_CHECKPOINTS = "checkpoints"
@@ -33,14 +33,7 @@ class Lanes:
     ) -> None:
         self._spark = spark
         self._checkpoints = folder.path / "spark"
-        self._options = {
-            "plan": str(plan),
-            "lanes": str(lanes),
-            "slots": str(slots),
-            "window_ms": str(window_ms),
-            "run_id": str(folder.run_id),
-            "gone": " ".join(map(str, sorted(folder.gone))),
-        }
+        self._options = lane_options(folder, plan=plan, lanes=lanes, slots=slots, window_ms=window_ms)
         self._lanes = lanes
         self._window_ms = window_ms
         self._queries: dict[int, Any] = {}

@@ -14,6 +14,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from metrics.reports import WindowReport, schema_of
 from mirror.model.flow_plan import FlowPlan, Window, next_window
 from mirror.runtime.logs import hang_up_quietly
+from mirror.runtime.state_folder import StateFolder
 from mirror.spark.plan_file import PlanFile
 
 NAME = "kafka-replication"
@@ -45,6 +46,18 @@ class ReplicationSource(DataSource):
     def streamReader(self, schema: object) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Return the reader of one lane."""
         return LaneReader(self.options)
+
+
+def lane_options(folder: StateFolder, *, plan: Path, lanes: int, slots: int, window_ms: int) -> dict[str, str]:
+    """Return the options that all lanes have: those of ReplicationSource without `lane` and `first`."""
+    return {
+        "plan": str(plan),
+        "lanes": str(lanes),
+        "slots": str(slots),
+        "window_ms": str(window_ms),
+        "run_id": str(folder.run_id),
+        "gone": " ".join(map(str, sorted(folder.gone))),
+    }
 
 
 class LaneReader(DataSourceStreamReader):
