@@ -46,7 +46,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--engine",
         choices=[one.value for one in Engine],
-        help="what runs the windows: Spark, or forked processes for tests that are not marked spark (default: local)",
+        help="what runs the windows: Spark, or forked processes for tests not marked spark (default: local; spark with --all)",
     )
     parser.addoption("--update-golden", action="store_true", help="write what is found to the files of tests/data")
 

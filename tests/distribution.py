@@ -26,16 +26,14 @@ MORE_WORKERS = 1  # integration tests mostly wait
 
 def add_options(parser: pytest.Parser) -> None:
     """Add what chooses and times tests."""
-    parser.addoption(
-        "--all", action="store_true", help="also run what is marked nightly; on Spark unless --engine is given"
-    )
+    parser.addoption("--all", action="store_true", help="also run nightly tests; on Spark unless --engine is given")
     parser.addoption("--smoke", action="store_true", help="run one test of each promise in docs/guarantees.md")
     parser.addoption("--record-seconds", action="store_true", help=f"write the seconds of each group to {SECONDS.name}")
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
-    """Leave out what is not asked for, name each test's group, and sort by the groups' seconds.
+    """Deselect tests that the options leave out, name each test's group, and sort by the groups' seconds.
 
     A wrapper, because xdist's hook, which reads the groups, runs before all others.
     """
@@ -87,7 +85,7 @@ class Seconds:
         self._of[group if at else report.nodeid.partition("::")[0]] += report.duration
 
     def pytest_sessionfinish(self) -> None:
-        """Replace what was known of the groups that ran."""
+        """Write the seconds of the groups that ran."""
         known = json.loads(SECONDS.read_text()) | {group: round(took, 1) for group, took in self._of.items()}
         SECONDS.write_text(json.dumps(dict(sorted(known.items())), indent=1) + "\n")
 
@@ -100,7 +98,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _usual_group_of(item: pytest.Item) -> str:
     if item.get_closest_marker("spark") and engine_of(item) == "spark":
-        return "on Spark"  # one JVM at a time beside all others: several would take all cores
+        return "on Spark"  # one worker runs these, one after the other: several JVMs would take all cores
     name = item.nodeid if item.get_closest_marker("separate") else item.nodeid.partition("::")[0]
     return name.translate(_NOT_IN_GROUPS)
 

@@ -5,7 +5,7 @@ a pool: any idle worker serves any task, a task whose worker dies is repeated as
 
 Processes:
     fork server (modules loaded, no threads) -> driver -> forker (no threads) -> workers
-Each ends with its parent. The forker and the workers have names of their own in /proc/PID/comm.
+Each ends with its parent. /proc/PID/comm names the forker and the workers.
 """
 
 from __future__ import annotations

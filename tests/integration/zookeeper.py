@@ -36,7 +36,7 @@ def broker_with_zookeeper(name: str, folder: Path) -> Iterator[Broker]:
         "broker.id": "1",
         "zookeeper.connect": f"127.0.0.1:{port}",
         "zookeeper.session.timeout.ms": "4000",
-        "zookeeper.connection.timeout.ms": "120000",  # ZooKeeper's JVM starts beside the broker's
+        "zookeeper.connection.timeout.ms": "120000",  # ZooKeeper's JVM starts at the same time as the broker's
         "log.dirs": str(folder / "broker" / "logs"),
     }
     try:
