@@ -13,6 +13,7 @@ SHAPES = {
     Status.STALL: "■",
     Status.REWIND: "◀",
     Status.LOST: "✖",
+    Status.ABSENT: "✖",
 }
 MEANING = {
     Status.IDLE: "a consumer group without members: nobody reads",
@@ -23,6 +24,7 @@ MEANING = {
     Status.STALL: "stands still while records wait",
     Status.REWIND: "the position went back",
     Status.LOST: "records were deleted before they were copied",
+    Status.ABSENT: "not on the target, so nothing of it is copied",
 }
 # Streamlit's names, for its Markdown and its labels; every other verdict is red.
 COLOURS = {Status.IDLE: "gray", Status.OK: "green", Status.WARN: "orange", Status.UNKNOWN: "violet"}

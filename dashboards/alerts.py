@@ -12,6 +12,7 @@ from typing import Any
 from dashboards.monitoring import DEFAULT, Monitoring
 from dashboards.recording import BY_FLOW, BY_TOPIC, LAG, LAG_SECONDS, STATUSES, burns, metric
 from metrics.objective import FRESH_S
+from metrics.verdict import Status
 
 # What became of a group's offset, where the group has none to go on from on the target
 NO_WAY = "no_map|refused|past_end"
@@ -203,7 +204,7 @@ def of_queries() -> list[Alert]:
 
 
 def of_the_unknown() -> list[Alert]:
-    """Return the alerts about what nobody knows."""
+    """Return the alerts about what nobody knows, and what is not there."""
     return [
         Alert(
             name="KafkaMirrorClusterUnreachable",
@@ -228,6 +229,17 @@ def of_the_unknown() -> list[Alert]:
             severity="warning",
             summary="Of some topic-partitions nobody knows how far they are replicated.",
             description=f"{THE_FLOW}: {{{{ $value | humanize }}}} topic-partitions are UNKNOWN.",
+        ),
+        # A warning also where nothing of it is copied: KafkaMirrorRpoExceeded wakes somebody once records wait.
+        Alert(
+            name="KafkaMirrorTopicAbsent",
+            expr=f"count by ({BY_TOPIC}) ({metric('partition_status')} == {Status.ABSENT.value})",
+            lasts="10m",
+            severity="warning",
+            summary="The target has no counterpart of a topic, or not of all its partitions: nothing of them is mirrored.",
+            description=(
+                f"{THE_TOPIC}: {{{{ $value | humanize }}}} topic-partitions are not on the target; the log has the reason."
+            ),
         ),
     ]
 

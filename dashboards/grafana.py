@@ -30,6 +30,7 @@ _COLOURS = {
     Status.STALL: "red",
     Status.REWIND: "purple",
     Status.LOST: "dark-red",
+    Status.ABSENT: "dark-red",
 }
 assert set(_COLOURS) == set(FLOW_STATUSES)
 STATUSES = {status.value: (status.name, color) for status, color in _COLOURS.items()}

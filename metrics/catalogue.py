@@ -682,7 +682,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         unit="code",
         help="Verdict on the last 10 polls: 1 OK, 2 WARN (falls behind), 3 UNKNOWN (a cluster has not answered for three polls), "
         "4 STOP (flow silent), 5 STALL (stands still), 6 REWIND (position went back), 7 LOST (records deleted before they were "
-        "copied). Burrow's codes and rules.",
+        "copied), 8 ABSENT (not on the target). Burrow's codes and rules.",
         example="kafka_mirror_partition_status > 1",
         fold="max",
     ),

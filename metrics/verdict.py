@@ -3,7 +3,8 @@
 The rules are Burrow's (core/internal/evaluator/caching.go), which need no lag threshold, with four changes: samples
 are polls at a steady interval instead of commits, so a flow is stopped when its reports end, not when its commits do; a
 lag that stays the same, or is what a few polls copy, is no warning, for positions of a busy partition always trail by a
-second or two; lost records are a verdict of their own; and so is it that nobody knows.
+second or two; lost records are a verdict of their own; and so is it that nobody knows. ABSENT comes from no poll: the target
+has no counterpart of the topic-partition.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ LONG_AGO_S = 1.0  # epoch seconds: of a position of which nobody knows how old i
 
 
 class Status(IntEnum):
-    """Burrow's codes; IDLE, UNKNOWN (its group-level ERR) and LOST are ours. Larger is worse."""
+    """Burrow's codes; IDLE, UNKNOWN (its group-level ERR), LOST and ABSENT are ours. Larger is worse."""
 
     IDLE = 0  # a consumer group without a member that reads: nobody's fault; never of a flow
     OK = 1
@@ -31,6 +32,7 @@ class Status(IntEnum):
     STALL = 5
     REWIND = 6
     LOST = 7
+    ABSENT = 8
 
 
 FLOW_STATUSES = tuple(status for status in Status if status is not Status.IDLE)

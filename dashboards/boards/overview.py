@@ -119,7 +119,7 @@ def _each_flow() -> Row:
                 title="Topic-partitions by verdict",
                 unit="short",
                 description="WARN falls behind, UNKNOWN nobody knows, STALL stands, STOP is silent, REWIND went back, "
-                "LOST deleted.",
+                "LOST deleted, ABSENT not on the target.",
                 queries=(Query(q.partitions_by_status(q.ONE_FLOW), "{{status}}"),),
             ),
         ),

@@ -146,7 +146,7 @@ def _partitions_and_settings() -> Row:
                 title="Verdict of each topic-partition",
                 unit="short",
                 width=16,
-                description="The 20 worst: 1 OK, 2 WARN, 3 UNKNOWN, 4 STOP, 5 STALL, 6 REWIND, 7 LOST.",
+                description="The 20 worst: 1 OK, 2 WARN, 3 UNKNOWN, 4 STOP, 5 STALL, 6 REWIND, 7 LOST, 8 ABSENT.",
                 queries=(Query(q.status_of_partitions(), PARTITION),),
             ),
             lines(

@@ -9,7 +9,7 @@ from mirror.config.given import add_mirror
 from mirror.config.settings import Settings
 from mirror.flows.flow import FlowState, check
 from mirror.flows.sync import acl_changes, config_changes
-from mirror.flows.topics import transforms_of
+from mirror.flows.topics import Matched, transforms_of
 from mirror.kafka.log_dirs import LogDirsUnknown, log_dirs
 from mirror.lag.cluster_offsets import positions_by_remote
 from mirror.model.flow_plan import FlowPlan
@@ -64,7 +64,7 @@ def _flow_text(state: FlowState) -> str:
     for topic in state.topics:
         have = existing[topic.remote].partitions if topic.remote in existing else 0
         want = topic.source.partitions
-        action = "exists" if have >= want else f"grows from {have} to {want}" if have else f"is created with {want}"
+        action = "exists" if have >= want else f"grows from {have} to {want}" if have else _created(state, topic)
         starts = ", ".join(
             f"{number}@{positions[topic.remote, number]}"
             if (topic.remote, number) in positions
@@ -81,6 +81,19 @@ def _flow_text(state: FlowState) -> str:
     lines += _acl_lines(state)
     lines += _space_lines(state)
     return "\n".join(lines) + "\n"
+
+
+def _created(state: FlowState, topic: Matched) -> str:
+    """Say whether a remote topic is going to be created, which the target is asked without creating it."""
+    want = topic.source.partitions
+    objection = state.target.create(
+        topic.remote,
+        partitions=want,
+        replication_factor=state.flow.replication_factor,
+        configs={},
+        validates_only=True,
+    )
+    return f"CANNOT be created: {objection}" if objection else f"is created with {want}"
 
 
 def _acl_lines(state: FlowState) -> list[str]:

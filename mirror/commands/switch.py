@@ -58,6 +58,13 @@ def add_switching(parser: ArgumentParser) -> None:
     parser.add_argument("flow", metavar="A->B", help="the flow")
     parser.add_argument("--topics", metavar="REGEX[,REGEX]", default="", help="only these topics, as A calls them")
     parser.add_argument("--groups", metavar="REGEX[,REGEX]", default="", help="only these consumer groups")
+    parser.add_argument(
+        "--without-topic",
+        action="append",
+        metavar="NAME",
+        default=[],
+        help="leave out a topic, as A calls it, for example one that cannot be created on B; it may be given several times",
+    )
     parser.add_argument("--dry-run", action="store_true", help="print what it would do, and change nothing")
     parser.add_argument("--yes", action="store_true", help="do not ask")
     parser.add_argument("--step-by-step", action="store_true", help="ask before each step")
@@ -122,7 +129,15 @@ def switch(settings: Settings, flow: str, kind: Kind, args: Namespace) -> int:
         if step not in STEPS[kind]:
             known = ", ".join(each.value for each in STEPS[kind])
             raise SettingsError(f"--hook: a {kind.value} has no step {step.value}; its steps are {known}.")
-    scope = Scope.of(settings, flow, kind, topics=args.topics, groups=args.groups, fence=FENCES[args.fence])
+    scope = Scope.of(
+        settings,
+        flow,
+        kind,
+        topics=args.topics,
+        groups=args.groups,
+        fence=FENCES[args.fence],
+        without=args.without_topic,
+    )
     journal = Journal(scope.flow, scope.target)
     begun = unfinished(journal, scope, kind)
     how = Conduct(

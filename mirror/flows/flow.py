@@ -62,6 +62,7 @@ class FlowState:
     target: Admin
     topics: list[Matched] = field(default_factory=list)
     remote: dict[str, int] = field(default_factory=dict)  # partitions of each topic on the target
+    objections: dict[str, str] = field(default_factory=dict)  # why the target has not got a topic, or not all of it
     plan: FlowPlan | None = None
     first: frozenset[Key] | None = None  # topic-partitions that were there when the flow began
     begin_due: Due = field(default_factory=Due)
@@ -131,7 +132,7 @@ class FlowState:
         gone = self._gone(on_target)
         stopped = gone if flow.on_recreated is OnRecreated.STOP else set()
         wanted = [topic for topic in self.topics if topic.remote not in stopped]
-        present = ensure_remote(flow, wanted, on_target, self.source, self.target)
+        present, self.objections = ensure_remote(flow, wanted, on_target, self.source, self.target)
         self.remote = present | {name: self.remote[name] for name in stopped}
         if before is None:
             first = flow_plan(flow, self.topics, self.remote)
@@ -176,6 +177,7 @@ class FlowState:
             remote_ids=self.target_ids,
             upstream=self.loops.upstream,
             going_round=self.loops.going_round,
+            objections=self.objections,
         )
 
     def _count_matching(self, topics: int) -> None:

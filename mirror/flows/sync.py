@@ -20,22 +20,39 @@ Drift = dict[str, int]  # settings that differ, by remote topic
 def sync_configs(flow: Flow, topics: list[Matched], source: Admin, target: Admin, *, present: Collection[str]) -> Drift:
     """Make the settings of remote topics what the flow wants them to be, where it is asked to.
 
+    A target refuses all settings of a request where it refuses one. Then each is asked for alone.
+
     Returns:
         How many settings of each remote topic are still different: refused (logged, and tried again next time) or not asked
         to be carried over.
     """
     drift = dict.fromkeys((topic.remote for topic in topics if topic.remote in present), 0)
     for topic, changes in config_changes(flow, topics, source, target, present=present).items():
-        objection = target.alter(topic, changes) if flow.sync_configs.enabled else ""
-        if objection:
-            log.warning(
-                "%s: settings of %s cannot be changed on %s: %s", flow.name, topic, flow.target.alias, objection
-            )
-        elif flow.sync_configs.enabled:
-            log.info("%s: %s changed on %s: %s", flow.name, topic, flow.target.alias, described(changes))
-            continue
-        drift[topic] = len(changes)
+        drift[topic] = len(_alter(flow, target, topic, changes) if flow.sync_configs.enabled else changes)
     return drift
+
+
+def _alter(flow: Flow, target: Admin, topic: str, changes: list[Change]) -> list[Change]:
+    """Change settings of a remote topic, as many as the target takes; return the others."""
+    objection = target.alter(topic, changes)
+    if not objection:
+        refused = {}
+    elif len(changes) == 1:
+        refused = {changes[0]: objection}
+    else:
+        refused = {change: why for change in changes if (why := target.alter(topic, [change]))}
+    for change, why in refused.items():
+        log.warning(
+            "%s: %s cannot be set on %s of %s: %s. If it is meant to differ, name it in config.properties.exclude",
+            flow.name,
+            described([change]),
+            topic,
+            flow.target.alias,
+            why,
+        )
+    if done := [change for change in changes if change not in refused]:
+        log.info("%s: %s changed on %s: %s", flow.name, topic, flow.target.alias, described(done))
+    return list(refused)
 
 
 def config_changes(

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import NamedTuple
 
 from mirror.config.settings import Flow
 from mirror.config.transforms import of_topic
@@ -18,6 +19,7 @@ from mirror.model.flow_plan import (
     OFFSET_MAP_TOPIC,
     PRODUCERS_TOPIC,
     SLOTS_TOPIC,
+    Absent,
     Assigned,
     FlowPlan,
 )
@@ -40,6 +42,13 @@ class Matched:
     remote: str
 
 
+class Prepared(NamedTuple):
+    """What the target has of a flow: the partitions of each of its topics, and why a remote topic could not be made or grown."""
+
+    partitions: dict[str, int]
+    objections: dict[str, str]
+
+
 def matched(flow: Flow, source_topics: Mapping[str, Topic]) -> list[Matched]:
     """Return the topics the flow replicates: not internal, and not on their way back to the target."""
     found = []
@@ -59,12 +68,13 @@ def _is_wanted(flow: Flow, topic: str) -> bool:
 
 def ensure_remote(
     flow: Flow, topics: list[Matched], existing: Mapping[str, Topic], source: Admin, target: Admin
-) -> dict[str, int]:
-    """Create missing remote topics and grow short ones; return the partitions each remote topic has on the target.
+) -> Prepared:
+    """Create missing remote topics and grow short ones.
 
     A refusal is logged and tried again at the next refresh, as MirrorMaker does; other topics go on.
     """
     partitions = {name: topic.partitions for name, topic in existing.items()}
+    objections = {}
     known = _known_settings(flow, target) if any(topic.remote not in existing for topic in topics) else ()
     for topic in topics:
         have = partitions.get(topic.remote, 0)
@@ -79,17 +89,18 @@ def ensure_remote(
             done = f"created with {want} partitions"
         if objection:
             log.error("%s: %s cannot be prepared on %s: %s", flow.name, topic.remote, flow.target.alias, objection)
+            objections[topic.remote] = objection
             continue
         log.info("%s: %s %s on %s", flow.name, topic.remote, done, flow.target.alias)
         partitions[topic.remote] = want
-    return partitions
+    return Prepared(partitions, objections)
 
 
 def _create(flow: Flow, topic: Matched, source: Admin, target: Admin, known: Collection[str]) -> str:
     """Create a remote topic with the source's settings; return the objection, also when those cannot be read.
 
-    Settings that the target does not know are left out: versions of Kafka have different ones, and it would refuse the topic.
-    `known` are those that it does know; it is empty where the target did not tell.
+    Settings that the target does not know or does not allow are left out, and the topic is created without them: versions of
+    Kafka have different ones. `known` are those that it knows; it is empty where the target did not tell.
     """
     try:
         theirs = source.configs([topic.source.name])[topic.source.name]
@@ -104,12 +115,32 @@ def _create(flow: Flow, topic: Matched, source: Admin, target: Admin, known: Col
             flow.target.alias,
             ", ".join(unknown),
         )
-    return target.create(
-        topic.remote,
-        partitions=topic.source.partitions,
-        replication_factor=flow.replication_factor,
-        configs={name: value for name, value in wanted.items() if name not in unknown},
-    )
+
+    def create(settings: Mapping[str, str], *, validates_only: bool = False) -> str:
+        return target.create(
+            topic.remote,
+            partitions=topic.source.partitions,
+            replication_factor=flow.replication_factor,
+            configs=settings,
+            validates_only=validates_only,
+        )
+
+    settings = {name: value for name, value in wanted.items() if name not in unknown}
+    objection = create(settings)
+    if not objection or not settings or create({}, validates_only=True):
+        return objection  # which is about the topic, not about a setting of it
+    refused = {name: why for name, value in settings.items() if (why := create({name: value}, validates_only=True))}
+    for name, why in refused.items():
+        log.warning(
+            "%s: %s is created on %s without %s=%s: %s",
+            flow.name,
+            topic.remote,
+            flow.target.alias,
+            name,
+            settings[name],
+            why,
+        )
+    return create({name: value for name, value in settings.items() if name not in refused})
 
 
 def _known_settings(flow: Flow, target: Admin) -> Collection[str]:
@@ -219,8 +250,9 @@ def flow_plan(
     remote_ids: Mapping[str, str] = MappingProxyType({}),
     upstream: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
     going_round: Collection[str] = (),
+    objections: Mapping[str, str] = MappingProxyType({}),
 ) -> FlowPlan:
-    """Return the flow's topic-partitions that have a counterpart on the target.
+    """Return the flow's topic-partitions: those that have a counterpart on the target, and those that have none.
 
     Args:
         flow: The flow.
@@ -230,6 +262,7 @@ def flow_plan(
         remote_ids: Ids of the topics on the target, as far as they are known.
         upstream: Ids of the topics that a source topic's records came from.
         going_round: Topics of the source whose records came from the target.
+        objections: Why the target could not make or grow a remote topic.
     """
 
     def spread_over(topic: Matched) -> int:
@@ -260,11 +293,32 @@ def flow_plan(
         consumer=dict(flow.consumer),
         producer=dict(flow.producer),
         partitions=partitions,
+        absent=_absent(flow, topics, remote_partitions, objections),
         source_group=flow.source_group,
         on_recreated=flow.on_recreated,
         transaction_ms=flow.transaction_ms,
         is_bidirectional=flow.is_bidirectional,
     )
+
+
+def _absent(
+    flow: Flow, topics: list[Matched], remote_partitions: Mapping[str, int], objections: Mapping[str, str]
+) -> tuple[Absent, ...]:
+    """Return the topic-partitions that the target has no counterpart of; none of a topic that is spread over fewer ones."""
+    return tuple(
+        Absent(topic.source.name, topic.remote, partition, _why_absent(flow, topic, have, objections))
+        for topic in topics
+        if not (have := remote_partitions.get(topic.remote, 0)) or flow.grows_topics
+        for partition in range(have, topic.source.partitions)
+    )
+
+
+def _why_absent(flow: Flow, topic: Matched, have: int, objections: Mapping[str, str]) -> str:
+    """Return why the target has no counterpart of some of a topic's partitions."""
+    lacks = f"{flow.target.alias} has {f'only {have} partitions of' if have else 'no topic'} {topic.remote}"
+    if (objection := objections.get(topic.remote)) is not None:
+        return f"{lacks}: {objection}"
+    return f"{lacks}; the mirror looks for new topics every {flow.refresh_topics.interval_s:.0f} s"
 
 
 def present_plan(flow: Flow, source: Admin, target: Admin) -> FlowPlan:

@@ -209,10 +209,21 @@ class Admin:
             found[topic] = Retention(*limits)
         return found
 
-    def create(self, topic: str, *, partitions: int, replication_factor: int, configs: Mapping[str, str]) -> str:
-        """Create a topic; return what the broker objected, "" when the topic is there now."""
+    def create(
+        self,
+        topic: str,
+        *,
+        partitions: int,
+        replication_factor: int,
+        configs: Mapping[str, str],
+        validates_only: bool = False,
+    ) -> str:
+        """Create a topic, or only ask whether it could be; return what the broker objected, "" when the topic is there now."""
         new = NewTopic(topic, partitions, replication_factor, config=dict(configs))
-        return self._objection(self._clients.admin.create_topics([new], request_timeout=self._timeout_s)[topic])
+        answers = self._clients.admin.create_topics(
+            [new], request_timeout=self._timeout_s, validate_only=validates_only
+        )
+        return self._objection(answers[topic])
 
     def grow(self, topic: str, *, partitions: int) -> str:
         """Raise a topic's partition count; return what the broker objected, "" when it is done."""

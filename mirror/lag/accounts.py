@@ -55,6 +55,6 @@ class Accounts:
                 self._recorder.serves(
                     state.name,
                     served_plan.labels.values() if served_plan is not None else (),
-                    expected=len(state.plan.partitions),
+                    expected=len(state.plan.labels),
                     slots=owned[state.name] or (),
                 )

@@ -35,7 +35,7 @@ def shown_positions(plan: FlowPlan, source: Admin) -> dict[Key, int]:
 
 def log_bounds(plan: FlowPlan, source: Admin) -> LogBounds:
     """Return the logs' bounds; ends are last stable offsets where the flow reads committed records only."""
-    places = [(p.topic, p.partition) for p in plan.partitions]
+    places = list(plan.labels)
     read_committed = bool(fetch_options(plan.consumer).isolation_level)
     return LogBounds(log_starts(source, places), log_ends(source, places, read_committed=read_committed))
 

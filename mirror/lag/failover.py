@@ -12,6 +12,7 @@ from enum import IntEnum
 from metrics.verdict import Status
 from mirror.checkpoints.rules import State
 from mirror.lag.rows import Snapshot
+from mirror.runtime.logs import some
 
 OLD_S = 60.0  # older numbers say nothing of what a fail-over costs now
 NO_WAY = (State.NO_MAP, State.REFUSED, State.PAST_END)  # a group in one of these has no offset to go on from
@@ -40,7 +41,8 @@ class Facts:
         target_up: Whether the target answers.
         partitions: Topic-partitions of the flow.
         unknown: Those of which nobody knows what is missing.
-        missing: Records of the others that are not on the target.
+        absent: Those that are not on the target at all, by the names that they would have there.
+        missing: Records of those that are known that are not on the target.
         waits_s: How long the first of them waits; None where that of any is not known.
         age_s: How old these numbers are.
         level_in_s: When all would be there at the present rates; None where they never would.
@@ -55,6 +57,7 @@ class Facts:
     target_up: bool
     partitions: int
     unknown: int = 0
+    absent: Sequence[str] = ()
     missing: int = 0
     waits_s: float | None = 0.0
     age_s: float = 0.0
@@ -115,6 +118,8 @@ def _vetoes(facts: Facts) -> Iterable[str]:
             yield f"the numbers are {facts.age_s:.0f} s old"
         if facts.unknown:
             yield f"of {facts.unknown:,} of {facts.partitions:,} topic-partitions nobody knows what is missing"
+        if facts.absent:
+            yield _not_there(facts)
         if facts.unserved:
             yield f"{facts.unserved:,} slots are served by no process"
 
@@ -133,8 +138,14 @@ def _unknowns(facts: Facts) -> Iterable[str]:
         yield "the source does not answer: what was written to it since it was last read is not on the target"
         if facts.unknown:
             yield f"of {facts.unknown:,} of {facts.partitions:,} topic-partitions nobody knows what is missing"
+        if facts.absent:
+            yield _not_there(facts)
     if facts.groups is None:
         yield "nobody tells where consumer groups would go on: the appliance does not answer, or makes no checkpoints"
+
+
+def _not_there(facts: Facts) -> str:
+    return f"{len(facts.absent):,} of {facts.partitions:,} topic-partitions are not on the target: {some(sorted(facts.absent))}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +172,7 @@ def facts_of(flow: str, snapshot: Snapshot, *, source: str, target: str, served:
         target_up=up.get(target, False),
         partitions=len(rows),
         unknown=len(rows) - len(known),
+        absent=[f"{row.remote_topic}-{row.partition}" for row in rows if row.status is Status.ABSENT],
         missing=sum(row.lag or 0 for row in known),
         waits_s=None if None in waits else max((wait for wait in waits if wait is not None), default=0.0),
         level_in_s=None if None in levels else max((level for level in levels if level is not None), default=None),

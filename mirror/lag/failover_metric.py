@@ -55,6 +55,7 @@ def _facts(
         target_up=up.get((*flow, flow[1])) == 1,
         partitions=len(partitions),
         unknown=len(partitions) - len(known),
+        absent=["-".join(labels[2:]) for labels in partitions if status[labels] == Status.ABSENT],
         missing=int(sum(lag[labels] for labels in known)),
         waits_s=None if None in waits else max((wait for wait in waits if wait is not None), default=0.0),
         age_s=now_s - read_s,

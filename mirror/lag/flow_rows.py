@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from metrics.history import History
+from metrics.verdict import Status
 from mirror.config.settings import Flow
 from mirror.flows.topics import flow_plan, matched
 from mirror.kafka.admin import Admin
@@ -15,7 +16,7 @@ from mirror.lag.flow_lag import FlowLag
 from mirror.lag.partition_offsets import FlowOffsets, PartitionOffsets, time_lag_s
 from mirror.lag.row_judge import RowJudge
 from mirror.lag.rows import LagRow
-from mirror.model.flow_plan import Assigned, FlowPlan, Key
+from mirror.model.flow_plan import Absent, Assigned, FlowPlan, Key
 
 
 class FlowRows:
@@ -41,6 +42,7 @@ class FlowRows:
         found = self._lag.read(plan, BoundedFlow(poll, self._source, self._target))
         # Rows first: their maker keeps the polls that time lag is computed from.
         rows = [self._row(assigned, found, poll) for assigned in plan.partitions]
+        rows += [self._absent(place, found, poll) for place in plan.absent]
         has_ends = found.logs is not None and bool(found.logs.ends)
         until_s = self._lag.replicated_until_s(plan, found) if has_ends else {}
         return [
@@ -52,7 +54,10 @@ class FlowRows:
         """Close the connections."""
         self._lag.close()
 
-    def _row(self, assigned: Assigned, found: FlowOffsets, poll: BoundedPoll) -> LagRow:
+    def _absent(self, place: Absent, found: FlowOffsets, poll: BoundedPoll) -> LagRow:
+        return replace(self._row(place, found, poll), status=Status.ABSENT, reason=place.reason)
+
+    def _row(self, assigned: Assigned | Absent, found: FlowOffsets, poll: BoundedPoll) -> LagRow:
         """Return a row with its verdict, whose time lag is not known yet."""
         at = found.of[assigned.key]
         row = LagRow(

@@ -77,10 +77,16 @@ class FlowOffsets:
 
 
 def joined(plan: FlowPlan, positions: Positions, logs: LogBounds | None, *, is_target_read: bool) -> FlowOffsets:
-    """Join positions and log bounds. An answer may be older than the plan, and have other topic-partitions than it."""
+    """Join positions and log bounds. An answer may be older than the plan, and have other topic-partitions than it.
+
+    Where the target has no such topic-partition, all records of the source's log wait.
+    """
     starts, ends, _ = logs or NO_BOUNDS
-    keys = [assigned.key for assigned in plan.partitions]
-    of = {key: PartitionOffsets(positions.offsets.get(key), starts.get(key), ends.get(key)) for key in keys}
+    at = {
+        **{p.key: positions.offsets.get(p.key) for p in plan.partitions},
+        **{p.key: starts.get(p.key) for p in plan.absent},
+    }
+    of = {key: PartitionOffsets(position, starts.get(key), ends.get(key)) for key, position in at.items()}
     return FlowOffsets(positions, is_target_read, logs, of)
 
 

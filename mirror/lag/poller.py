@@ -19,7 +19,7 @@ from metrics.headroom import Retention, headroom
 from metrics.history import History
 from metrics.recorder import Recorder
 from metrics.trend import TREND_FILE, Trend
-from metrics.verdict import FLOW_STATUSES, Status
+from metrics.verdict import FLOW_STATUSES, Status, Verdict
 from mirror.errors import ClusterUnavailable
 from mirror.kafka.admin import Admin
 from mirror.lag.first_unreplicated import FirstUnreplicated
@@ -120,7 +120,7 @@ class Poller:
             self._record_time_lag(labels, found, until_s, flow.retention.of(plan, source))
             if self._publishes and found.is_target_read:
                 self._publish(plan, source, flow, found.positions.offsets)
-        statuses = self._record_verdicts(name, labels.values(), time.time(), since_s)
+        statuses = self._record_verdicts(plan, time.time(), since_s)
         seen = [self._history.of(where) for where in labels.values()]
         self._trend.take_in(
             plan.name, point_of(found, until_s, seen, max(statuses, default=Status.UNKNOWN), time.time())
@@ -185,14 +185,15 @@ class Poller:
         for topic, left in nearest.items():
             self._recorder.headroom(topic, left)
 
-    def _record_verdicts(
-        self, flow: Labels, partitions: Collection[Labels], now_s: float, since_s: float
-    ) -> Collection[Status]:
+    def _record_verdicts(self, plan: FlowPlan, now_s: float, since_s: float) -> Collection[Status]:
         """Record a verdict for each topic-partition; return those that there are."""
+        flow = plan.source, plan.target
+        absent = {place.key: Verdict(Status.ABSENT, place.reason, is_complete=True) for place in plan.absent}
         reported_s = self._recorder.value("kafka_mirror_last_progress_timestamp_seconds", flow)
         last_report_s = max(reported_s or self._started_s, since_s)
         verdicts = [
-            (labels, self._judge.verdict(labels, now_s=now_s, last_report_s=last_report_s)) for labels in partitions
+            (labels, absent.get(key) or self._judge.verdict(labels, now_s=now_s, last_report_s=last_report_s))
+            for key, labels in plan.labels.items()
         ]
         for labels, verdict in verdicts:
             self._recorder.status(labels, verdict.status)

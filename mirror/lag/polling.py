@@ -68,8 +68,8 @@ class Polling:
 
     def _poll(self, state: FlowState) -> None:
         plan = state.served()
-        if plan is not None and plan.partitions:
-            for names in {(assigned.remote_topic, assigned.topic) for assigned in plan.partitions}:
+        if plan is not None and plan.labels:
+            for names in {(labels[2], topic) for (topic, _), labels in plan.labels.items()}:
                 self._recorder.info("kafka_mirror_topic_info", (*state.name, *names))
             since_s = state.membership.since_s if state.membership is not None else 0.0
             self._poller.poll(plan, state.source, state.target, since_s=since_s)

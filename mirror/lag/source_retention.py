@@ -21,7 +21,7 @@ class SourceRetention:
 
     def of(self, plan: FlowPlan, source: Admin) -> Mapping[str, Retention]:
         """Return the retention by source topic; asks when topics appear, and when the last answer is old."""
-        topics = {assigned.topic for assigned in plan.partitions}
+        topics = {topic for topic, _ in plan.labels}
         is_due = time.monotonic() - self._read_s > RETENTION_EVERY_S
         if is_due or not topics <= self._known.keys():
             # A topic that does not answer keeps what is known of it, and is not asked for at each poll.

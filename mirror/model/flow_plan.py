@@ -62,9 +62,26 @@ class Assigned(NamedTuple):
         return self.topic, self.partition
 
 
+class Absent(NamedTuple):
+    """A topic-partition that a flow's settings match, and that is not on the target, so that nothing of it is replicated."""
+
+    topic: str
+    remote_topic: str
+    partition: int
+    reason: str
+
+    @property
+    def key(self) -> Key:
+        """Return the topic-partition as the source calls it."""
+        return self.topic, self.partition
+
+
 @dataclass(frozen=True, kw_only=True)
 class FlowPlan:
-    """All topic-partitions of one flow, with what a task needs to know about it."""
+    """All topic-partitions of one flow, with what a task needs to know about it.
+
+    `partitions` are those that are replicated, `absent` those that would be if the target had them.
+    """
 
     source: str
     target: str
@@ -72,6 +89,7 @@ class FlowPlan:
     consumer: Mapping[str, str] = field(repr=False)
     producer: Mapping[str, str] = field(repr=False)
     partitions: tuple[Assigned, ...]
+    absent: tuple[Absent, ...] = ()
     source_group: str = ""  # group on the source that shows the positions, "" for the one named as that on the target
     on_recreated: OnRecreated = OnRecreated.RESTART
     transaction_ms: int = 0  # how long a transaction may last; 0: none, delivery is at least once
@@ -100,11 +118,12 @@ class FlowPlan:
     @cached_property
     def labels(self) -> Mapping[Key, Labels]:
         """Return the metric labels of each topic-partition, by source topic and partition."""
-        return {p.key: (self.source, self.target, p.remote_topic, str(p.partition)) for p in self.partitions}
+        every: tuple[Assigned | Absent, ...] = (*self.partitions, *self.absent)
+        return {p.key: (self.source, self.target, p.remote_topic, str(p.partition)) for p in every}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what the plan file holds: no labels, which workers have no use for."""
-        return {name: value for name, value in vars(self).items() if name != "labels"}
+        """Return what the plan file holds: neither labels nor what is absent, which workers have no use for."""
+        return {name: value for name, value in vars(self).items() if name not in ("labels", "absent")}
 
     def back(self) -> FlowPlan:
         """Return what is known of the flow back, where topics have the same names both ways: its names and topic-partitions."""
@@ -116,6 +135,7 @@ class FlowPlan:
             consumer=self.producer,
             producer=self.consumer,
             partitions=tuple(swapped),
+            absent=(),
             source_group="",
         )
 
@@ -125,18 +145,24 @@ class FlowPlan:
 
     def of_slots(self, mine: Collection[int], *, slots: int) -> FlowPlan:
         """Return the plan with the topic-partitions of some of all `slots` only."""
-        return replace(self, partitions=tuple(p for p in self.partitions if self.slot_of(p, slots=slots) in mine))
+
+        def is_mine(place: Assigned | Absent) -> bool:
+            return self.slot_of(place, slots=slots) in mine
+
+        return replace(
+            self, partitions=tuple(filter(is_mine, self.partitions)), absent=tuple(filter(is_mine, self.absent))
+        )
 
     def shares(self, slots: int) -> list[FlowPlan]:
         """Return the plan of each slot, in one pass over the topic-partitions."""
         found: list[list[Assigned]] = [[] for _ in range(slots)]
         for assigned in self.partitions:
             found[self.slot_of(assigned, slots=slots)].append(assigned)
-        return [replace(self, partitions=tuple(partitions)) for partitions in found]
+        return [replace(self, partitions=tuple(partitions), absent=()) for partitions in found]
 
-    def slot_of(self, assigned: Assigned, *, slots: int) -> int:
+    def slot_of(self, place: Assigned | Absent, *, slots: int) -> int:
         """Return the slot that replicates a topic-partition."""
-        return slot_of(self.name, assigned.topic, assigned.partition, tasks_max=self.tasks_max, slots=slots)
+        return slot_of(self.name, place.topic, place.partition, tasks_max=self.tasks_max, slots=slots)
 
     def transactional_id(self, slot: int) -> str:
         """Name of a slot's transactional producer: to open it fences the one before."""

@@ -18,10 +18,11 @@ from mirror.errors import MirrorError, SettingsError
 from mirror.lag.text import duration
 from mirror.model.flow_plan import Key
 from mirror.runtime.text_columns import one_line
+from mirror.switching.fence_step import undo_fence
 from mirror.switching.journal import Journal
 from mirror.switching.run import STEPS, Kind, Run, RunState, Step, StepState
 from mirror.switching.scope import Scope
-from mirror.switching.steps import does, undo_fence
+from mirror.switching.steps import does
 from mirror.switching.work import Found, Work
 
 HOOK_S = 600.0
@@ -60,6 +61,7 @@ def new_run(scope: Scope, kind: Kind, *, last: int) -> Run:
         kind=kind,
         topics=scope.topics,
         groups=scope.groups,
+        without=tuple(sorted(scope.without)),
         last=last,
         by=conductor(),
         version=__version__,
@@ -78,7 +80,7 @@ def conductor() -> str:
 
 
 def unfinished(journal: Journal, scope: Scope, kind: Kind) -> Run | None:
-    """Return the run to go on with, None where there is none.
+    """Return the run to go on with, None where there is none. Topics that either leaves out are left out of both.
 
     Raises:
         SettingsError: it is another one than is asked for, or somebody conducts it.
@@ -93,12 +95,14 @@ def unfinished(journal: Journal, scope: Scope, kind: Kind) -> Run | None:
         )
     if journal.is_conducted():
         raise SettingsError(f"{kind.value}: {run.by} conducts {run.id} of {run.flow} now. Two never conduct at once.")
-    return replace(run, by=conductor())
+    scope.without |= frozenset(run.without)
+    return replace(run, by=conductor(), without=tuple(sorted(scope.without)))
 
 
 def called(run: Run) -> str:
     """Return how a run was called."""
     chosen = [f"--{name} {text}" for name, text in (("topics", run.topics), ("groups", run.groups)) if text]
+    chosen += [f"--without-topic {topic}" for topic in run.without]
     return " ".join([run.kind.value, run.flow, *chosen])
 
 

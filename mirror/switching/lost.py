@@ -46,6 +46,8 @@ def tell_gap(work: Work) -> Found:
                 work.seen.get(place),
             )
         )
+    for (name, partition), sample in sorted(scope.seen_only(plan, work.seen).items()):
+        gaps.append(gap(scope.origin(name), partition, sample.position, -1, sample))
     now_s = time.time()
     note(scope.flow, (_entry(each, int(now_s * 1000)) for each in gaps if each["missing"]))
     return Found(gap_sentences(gaps, now_s), {GAPS: gaps})

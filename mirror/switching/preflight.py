@@ -15,7 +15,7 @@ from mirror.kafka.authorizer import AuthorizerUnknown, has_authorizer
 from mirror.kafka.groups import HIDDEN, Group, is_idle
 from mirror.lag.rows import LagRow
 from mirror.lag.text import counted, duration
-from mirror.model.flow_plan import Key
+from mirror.model.flow_plan import Absent, Assigned, Key
 from mirror.runtime.logs import some
 from mirror.switching.lost import last_checkpoints, missing
 from mirror.switching.scope import Fencing, Scope
@@ -66,7 +66,8 @@ class Ahead:
 def looked_ahead(scope: Scope, rows: Sequence[LagRow], *, window_ms: int, is_resumed: bool) -> Ahead:
     """Look at both clusters; raises ClusterUnavailable where one does not answer."""
     plan = scope.plan()
-    wanted = scope.partitions(plan)
+    absent = scope.absent(plan)
+    wanted: list[Assigned | Absent] = [*scope.partitions(plan), *absent]
     groups = scope.groups_on_source()
     there = scope.groups_on_target([group.name for group in groups])
     found = read_positions(scope.flow, plan.group)
@@ -79,6 +80,7 @@ def looked_ahead(scope: Scope, rows: Sequence[LagRow], *, window_ms: int, is_res
     topics = {assigned.topic: assigned.remote_topic for assigned in wanted}
     blocks = [
         *_of_topics(scope, topics, is_running=is_running),
+        *_of_absent(scope, absent),
         *(() if is_resumed else _of_groups(scope, groups, there)),
         *_of_fence(scope, topics, operations),
     ]
@@ -104,6 +106,10 @@ def looked_ahead_without_source(scope: Scope, seen: Mapping[Key, Sample]) -> Ahe
         known = missing(at.offset if at is not None else None, seen.get(place))
         counts_of.setdefault(assigned.topic, []).append(known)
     warnings = []
+    for (name, _), sample in scope.seen_only(plan, seen).items():
+        topic = scope.origin(name)
+        remote[topic] = name
+        counts_of.setdefault(topic, []).append(missing(sample.position, sample))
     if not seen:
         warnings.append(
             "no poll of the appliance is kept on this machine (mirror.state.dir): nobody here knows what is missing"
@@ -153,6 +159,16 @@ def _of_topics(scope: Scope, topics: Mapping[str, str], *, is_running: bool) -> 
         yield f"{scope.flow.name} replicates no topic that was asked for; 'kafka-mirror plan' lists its topics"
     elif not is_running:
         yield f"no process replicates {scope.flow.name}, so what waits would never cross; start 'kafka-mirror run'"
+
+
+def _of_absent(scope: Scope, absent: Sequence[Absent]) -> Iterable[str]:
+    reasons = {place.topic: place.reason for place in absent}
+    if reasons:
+        first = next(iter(reasons))
+        yield (
+            f"{counted(len(reasons), 'topic')} of {scope.flow.name} would be left behind: {some(sorted(reasons))}. "
+            f"Of {first}: {reasons[first]}. Mend that, or accept it by --without-topic NAME"
+        )
 
 
 def _of_groups(scope: Scope, groups: Sequence[Group], there: Mapping[str, Group]) -> Iterable[str]:

@@ -81,7 +81,10 @@ class StepRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One switch of a flow. `topics` and `groups` are pattern lists, "" for all that the flow has; `version` is the program's."""
+    """One switch of a flow. `topics` and `groups` are pattern lists, "" for all that the flow has; `version` is the program's.
+
+    `without` are topics that an operator leaves out.
+    """
 
     id: str
     flow: str
@@ -93,6 +96,7 @@ class Run:
     version: str
     began_s: float
     is_aborted: bool = False
+    without: tuple[str, ...] = ()
     steps: Mapping[Step, StepRecord] = field(default_factory=dict)
 
     def step(self, step: Step) -> StepRecord:
@@ -145,6 +149,7 @@ class Run:
                 Step(name): StepRecord(**{**record, "state": StepState(record["state"]), "said": tuple(record["said"])})
                 for name, record in found.pop("steps").items()
             }
-            return cls(**{**found, "kind": Kind(found["kind"]), "steps": steps})
+            kind, without = Kind(found["kind"]), tuple(found.get("without", ()))
+            return cls(**{**found, "kind": kind, "without": without, "steps": steps})
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"no run of a switch: {error!r}") from error

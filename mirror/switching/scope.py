@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from metrics.verdict import Sample
 from mirror.config.settings import Flow, Settings
 from mirror.errors import SettingsError
 from mirror.flows.offset_maps import FlowMaps
@@ -13,9 +14,9 @@ from mirror.flows.selection import flow_named
 from mirror.flows.topics import Matched, matched
 from mirror.flows.translation import maps_of, plan_of
 from mirror.kafka.admin import Admin
-from mirror.kafka.groups import Group, Groups
+from mirror.kafka.groups import Group, Groups, is_idle
 from mirror.model.canary import canary, is_canary
-from mirror.model.flow_plan import Assigned, FlowPlan, is_own_group
+from mirror.model.flow_plan import Absent, Assigned, FlowPlan, Key, is_own_group
 from mirror.policy.filters import compile_list
 from mirror.policy.java_regex import JavaPattern, RegexError
 from mirror.policy.naming import IdentityReplicationPolicy, ReplicationPolicy
@@ -43,6 +44,7 @@ class Scope:
     fence: Fencing = Fencing.ACLS
     is_source_lost: bool = False
     mirrored_from: frozenset[str] = frozenset()  # aliases of clusters that the file's flows bring to the source
+    without: frozenset[str] = frozenset()  # topics of the source that an operator leaves out
     canary: str = ""  # of a drill: the topic and the group that it is about; otherwise it is about all but canaries
     source: Admin = field(init=False)
     target: Admin = field(init=False)
@@ -56,7 +58,17 @@ class Scope:
         self._groups = _pattern(self.groups, "--groups")
 
     @classmethod
-    def of(cls, settings: Settings, name: str, kind: Kind, *, topics: str, groups: str, fence: Fencing) -> Scope:
+    def of(
+        cls,
+        settings: Settings,
+        name: str,
+        kind: Kind,
+        *,
+        topics: str,
+        groups: str,
+        fence: Fencing,
+        without: Iterable[str] = (),
+    ) -> Scope:
         """Return the scope of a switch along the flow `name`.
 
         Raises:
@@ -88,7 +100,7 @@ class Scope:
                 "wrote. Enable one of them, and use 'kafka-mirror migrate'."
             )
         brought = frozenset(other.source.alias for other in settings.flows if other.target.alias == flow.source.alias)
-        return cls(flow, back, topics, groups, fence, kind is Kind.FAIL_OVER, brought)
+        return cls(flow, back, topics, groups, fence, kind is Kind.FAIL_OVER, brought, frozenset(without))
 
     def reversed(self) -> Scope:
         """Return the scope of the flow back, all of its topics; of a drill, the same canary."""
@@ -131,10 +143,35 @@ class Scope:
         """Return the topic-partitions of a plan that are chosen."""
         return [assigned for assigned in plan.partitions if self._is_chosen(assigned.topic)]
 
+    def absent(self, plan: FlowPlan) -> list[Absent]:
+        """Return the topic-partitions of a plan that are chosen, and that are not on the target."""
+        return [place for place in plan.absent if self._is_chosen(place.topic)]
+
+    def seen_only(self, plan: FlowPlan, seen: Mapping[Key, Sample]) -> dict[Key, Sample]:
+        """Return what was seen on the source and is not on the target at all, by remote topic and partition."""
+        brought = {(place.remote_topic, place.partition) for place in plan.partitions}
+        return {
+            place: sample
+            for place, sample in seen.items()
+            if place not in brought and self._is_chosen(self.origin(place[0]))
+        }
+
+    def origin(self, remote_topic: str) -> str:
+        """Return what the source calls a remote topic."""
+        return self.flow.policy.upstream_topic(remote_topic) or remote_topic
+
+    def has_process(self, plan: FlowPlan) -> bool:
+        """Tell whether some process runs a flow, also one that matches no topic; raises ClusterUnavailable."""
+        members = Groups(self.target.alias, self.flow.target_admin, within_s=GROUPS_S).read(
+            lambda name: name.startswith(f"{plan.group}.")
+        )
+        return any(not is_idle(group.state) for group in members)
+
     def _is_chosen(self, topic: str) -> bool:
         policy = self.flow.policy
         return (
-            not policy.is_heartbeats(topic)
+            topic not in self.without
+            and not policy.is_heartbeats(topic)
             and (topic == self.canary if self.canary else not is_canary(topic))
             and (is_identity(policy) or policy.topic_source(topic) not in self.mirrored_from)
             and (self._topics is None or self._topics.matches(topic))

@@ -5,60 +5,46 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable
 
 from mirror.errors import MirrorError
 from mirror.flows.stored_positions import Position, is_served, paused_topics, read_positions, write_paused
 from mirror.flows.sync import sync_acls, sync_configs
+from mirror.flows.translation import maps_of
 from mirror.kafka.groups import Group, is_idle
 from mirror.lag.cluster_offsets import log_ends
 from mirror.lag.text import counted
 from mirror.model.flow_plan import Assigned, Key
 from mirror.model.paused_topics import Paused
-from mirror.policy.topic_acls import Acl
 from mirror.runtime.logs import some
 from mirror.switching import fence, lost, tail
+from mirror.switching.fence_step import (
+    acls_of,
+    await_counterparts,
+    fence_writers,
+    fenced_ends,
+    listed,
+    open_left_out,
+    whole_plan,
+)
 from mirror.switching.group_step import carry_out, remembered, stands_there
 from mirror.switching.moved_groups import wanted_moves
-from mirror.switching.run import Kind, Run, Step
-from mirror.switching.scope import Fencing, Scope
+from mirror.switching.run import Kind, Step
+from mirror.switching.scope import Scope
 from mirror.switching.work import Found, Work
 from mirror.verification.compare import check_pieces, scope_over
 
 LOOK_S = 0.5
-ACLS = "acls"  # a fact of the step FENCE: what it added
-
-
-def fence_writers(work: Work) -> Found:
-    """Deny writing the source's topics, and wait until their logs stand still."""
-    scope, found = work.scope, Found()
-    topics = [topic.source.name for topic in scope.matched()]
-    if scope.fence is not Fencing.NONE:
-        lacking = fence.lacking(scope.source, topics, keeps_readers=scope.fence is Fencing.ACLS_AND_READ)
-        found.facts[ACLS] = [list(acl) for acl in sorted({*acls_of(work.run), *lacking})]
-        # Before it is done: who takes the fence away after a crash must know which part of it is ours.
-        work.journal.save(work.run.with_step(Step.FENCE, facts=found.facts))
-        if fence.denied(scope.source, lacking):
-            found.said.append(f"writing is denied on {counted(len(topics), 'topic')} of {scope.source.alias}")
-        else:
-            found.facts[ACLS] = []
-            found.said.append(f"{scope.source.alias} has no authorizer: its producers are stopped by their operators")
-    else:
-        found.said.append("no fence was asked for: the producers are stopped by their operators")
-    places = [assigned.key for assigned in scope.partitions(scope.plan())]
-    ends = fence.until_quiet(scope.source, places, within_s=work.within_s, say=work.say)
-    found.said.append(f"{counted(len(ends), 'log')} did not grow for {fence.QUIET_S:.0f} s")
-    found.facts["ends"] = _listed(ends.items())
-    return found
+PATTERNS = "patterns"  # a fact of the step PAUSE
 
 
 def drain(work: Work) -> Found:
     """Wait until the target has every record: each position is at its log's end, and no log has grown since the fence."""
     scope = work.scope
-    plan = scope.plan()
+    opened = open_left_out(work)
+    await_counterparts(work)
+    plan, fenced = whole_plan(work), fenced_ends(work)
     places = scope.partitions(plan)
-    fenced = {(topic, partition): end for topic, partition, end in work.run.step(Step.FENCE).facts["ends"]}
     last, moved_s = None, time.monotonic()
     while True:
         found = read_positions(scope.flow, plan.group)
@@ -74,8 +60,8 @@ def drain(work: Work) -> Found:
         behind = {place: count for place, count in waiting.items() if count}
         if not behind:
             return Found(
-                [f"{scope.target.alias} has every record of {counted(len(places), 'topic-partition')}"],
-                {"positions": _listed((assigned.key, _position(assigned, found)) for assigned in places)},
+                [*opened, f"{scope.target.alias} has every record of {counted(len(places), 'topic-partition')}"],
+                {"positions": listed((assigned.key, _position(assigned, found)) for assigned in places)},
             )
         total = sum(behind.values())
         work.say(f"{counted(total, 'record')} of {counted(len(behind), 'topic-partition')} wait")
@@ -103,7 +89,8 @@ def _position(assigned: Assigned, found: dict[Key, Position]) -> int:
 def verify(work: Work) -> Found:
     """Compare the newest records of each topic-partition on both sides."""
     scope = work.scope
-    plan, maps = scope.plan_and_maps()
+    plan = whole_plan(work)
+    maps = maps_of(scope.flow, plan)
     wanted = scope_over(scope.partitions(plan), maps, scope.source, scope.target, last=work.run.last)
     findings = asyncio.run(check_pieces(plan, list(wanted.pieces())))
     wrong = [finding for finding in findings.values() if not finding.is_equal]
@@ -140,6 +127,7 @@ def move_groups(work: Work) -> Found:
     """Wait until no group has members on the source, and move each to its exact place on the target."""
     scope = work.scope
     groups = _left(work)
+    whole_plan(work)
     there = scope.groups_on_target([group.name for group in groups])
     moves = remembered(work, wanted_moves(scope, groups, there))
     unknown = [each for each in moves if each.after is None]
@@ -189,7 +177,7 @@ def pause(work: Work) -> Found:
         write_paused(scope.flow, plan, Paused(tuple(dict.fromkeys([*known.patterns, *patterns]))))
     except ValueError as error:
         raise MirrorError(f"{scope.flow.name}: its topics cannot be paused: {error}") from None
-    return Found([f"{scope.flow.name} is paused"], {"patterns": list(patterns)})
+    return Found([f"{scope.flow.name} is paused"], {PATTERNS: list(patterns)})
 
 
 def pause_patterns(scope: Scope) -> tuple[str, ...]:
@@ -197,7 +185,8 @@ def pause_patterns(scope: Scope) -> tuple[str, ...]:
     if scope.canary:
         return (literally(scope.canary),)
     asked = scope.topics.split(",") if scope.topics else scope.flow.topics.include
-    return tuple(rf"(?!(.*\.)?heartbeats)(?:{pattern})" for pattern in asked)
+    left_out = "".join(rf"(?!{literally(topic)}$)" for topic in sorted(scope.without))
+    return tuple(rf"(?!(.*\.)?heartbeats){left_out}(?:{pattern})" for pattern in asked)
 
 
 def literally(topic: str) -> str:
@@ -214,11 +203,14 @@ def start_reverse(work: Work) -> Found:
     plan = back.plan()
     known = paused_topics(read_positions(back.flow, plan.group), plan.paused_key)
     tailed = work.run.step(Step.TAIL).facts.get(tail.TOPICS, [])  # what of it shall not cross by itself
-    left = tuple(pattern for pattern in known.patterns if pattern not in pause_patterns(back))
+    ours = {*pause_patterns(back), *(_paused_before(work, back) if not scope.topics else ())}
+    left = tuple(pattern for pattern in known.patterns if pattern not in ours)
     left = tuple(dict.fromkeys([*left, *map(literally, tailed)]))
     if left != known.patterns:
         write_paused(back.flow, plan, Paused(left))
     found = read_positions(back.flow, plan.group)
+    if not plan.partitions and back.has_process(plan):
+        return Found([f"{back.flow.name} matches no topic of {back.source.alias} yet"], {"resumed": []})
     if not is_served(found, plan.lease_topic, window_ms=work.window_ms, now_ms=time.time() * 1000):
         raise MirrorError(
             f"no process replicates {back.flow.name}. Start 'kafka-mirror run', and run the same command again."
@@ -227,6 +219,12 @@ def start_reverse(work: Work) -> Found:
     if left:
         said.append(f"of it stays paused: {some(left)} (kafka-mirror positions resume)")
     return Found(said, {"resumed": [pattern for pattern in known.patterns if pattern not in left]})
+
+
+def _paused_before(work: Work, back: Scope) -> set[str]:
+    """Return the patterns that earlier switches the other way have paused."""
+    runs = work.journal.of(back.flow, back.target).read().runs()
+    return {pattern for run in runs for pattern in run.step(Step.PAUSE).facts.get(PATTERNS, ())}
 
 
 def open_target(work: Work) -> Found:
@@ -241,21 +239,6 @@ def open_target(work: Work) -> Found:
     if not opened:
         return Found([f"no fence of an earlier switch stands on {scope.target.alias}"])
     return Found([fence.open_again(scope.target, opened)], {"opened": opened})
-
-
-def undo_fence(work: Work) -> Found:
-    """Take away the fence of this run."""
-    source = work.scope.source
-    return Found([fence.open_again(source, fence.lifted(source, acls_of(work.run)))])
-
-
-def acls_of(run: Run) -> list[Acl]:
-    """Return the ACLs that a run's fence added."""
-    return [Acl(*fields) for fields in run.step(Step.FENCE).facts.get(ACLS, [])]
-
-
-def _listed(at: Iterable[tuple[Key, int]]) -> list[list[Any]]:
-    return [[topic, partition, offset] for (topic, partition), offset in sorted(at)]
 
 
 DO: dict[Step, Callable[[Work], Found]] = {

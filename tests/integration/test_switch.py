@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import signal
 import subprocess
 import sys
 import threading
@@ -18,13 +19,14 @@ from typing import Self
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
+from metrics.verdict import Status
 from mirror.config.clients import client_options
 from mirror.embedded.broker import Broker
 from mirror.kafka.internal_topics import read_checkpoints
 from mirror.switching.run import STEPS, Kind, Step
 from tests.integration.acls import GUARDED
 from tests.integration.appliance import RunningAppliance
-from tests.integration.records import await_replicated, create, load
+from tests.integration.records import await_replicated, create, load, rows, write
 from tests.processes import kafka_mirror
 from tests.waiting import eventually
 
@@ -360,6 +362,66 @@ def test_what_stands_in_the_way_is_named_and_what_was_begun_is_taken_back(tmp_pa
         nobody = clusters.run("switch", FLOW, "--fence", "none")
         assert "nobody is there to be asked" in nobody.stderr
         assert nobody.returncode == 2
+
+
+def test_a_topic_that_is_not_on_the_target_stands_in_the_way_until_an_operator_leaves_it_out(tmp_path, topic):
+    """One whose remote name is too long for Kafka, one that is younger than the last look, and one that appears meanwhile."""
+    long, young, late = topic + "-".ljust(246 - len(topic), "x"), f"{topic}-young", f"{topic}-late"
+    extra = f"""
+refresh.topics.interval.seconds = 600
+primary->backup.topics = {topic}.*
+backup->primary.topics = matches-nothing
+"""
+    with pair(tmp_path, [topic], extra=extra) as clusters:
+        create(clusters.primary, long)
+        write(clusters.primary, long, rows(30))
+        create(clusters.primary, young)
+        switch = ("switch", FLOW, "--fence", "acls-and-read")
+        plan = clusters.run(*switch, "--dry-run", "--without-topic", long)
+        assert plan.returncode == 5
+        assert f"1 topic of primary->backup would be left behind: {young}" in plan.stdout
+        clusters.appliance.process.send_signal(signal.SIGHUP)
+        eventually(
+            lambda: clusters.run(*switch, "--dry-run", "--without-topic", long).returncode == 0,
+            within_s=30,
+            because="the mirror looks for topics at once",
+        )
+        blocked = clusters.run(*switch, "--yes")
+        assert blocked.returncode == 5
+        assert f"would be left behind: {long}" in blocked.stdout
+        remote = f"primary.{long}"
+        assert clusters.appliance.value("kafka_mirror_partition_status", topic=remote, partition=0) == Status.ABSENT
+        assert clusters.appliance.value("kafka_mirror_lag_records", topic=remote, partition=0) == 30
+        assert f"{remote} (CANNOT be created: TOPIC_EXCEPTION" in clusters.run("plan").stdout
+        answer = clusters.run("failover-check", FLOW)
+        assert answer.returncode == 5
+        assert f"not on the target: {remote}-0" in answer.stdout
+        (row,) = [row for row in json.loads(clusters.run("lag", "--json").stdout)["rows"] if row["topic"] == long]
+        assert (row["status"], row["lag"]) == ("ABSENT", 30)
+
+        script = tmp_path / "create.py"
+        script.write_text(
+            "from confluent_kafka.admin import AdminClient, NewTopic\n"
+            f"admin = AdminClient({{'bootstrap.servers': '{clusters.primary.bootstrap}'}})\n"
+            f"admin.create_topics([NewTopic('{late}', 1, 1)])['{late}'].result(30)\n"
+        )
+        without = ("--within", "3", "--without-topic", long)
+        behind = clusters.run(*switch, "--yes", *without, "--hook", f"fence={sys.executable} {script}")
+        assert behind.returncode == 1
+        assert f"{late}-0 would be left behind: backup has no topic primary.{late}" in behind.stderr
+        clusters.appliance.process.send_signal(signal.SIGHUP)
+        eventually(
+            lambda: "appeared behind the fence" in clusters.run(*switch, "--yes", *without).stderr,
+            within_s=30,
+            because="the topic is on the target now, and was never fenced",
+        )
+        done = clusters.run(*switch, "--yes", *without, "--without-topic", late)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "backup->primary matches no topic of backup yet" in done.stdout
+        for name in (long, late):
+            write(clusters.primary, name, rows(1))  # it was not fenced
+        with Writer(clusters.primary, young, "denied") as writer:
+            eventually(lambda: writer.refused, within_s=30, because="what was switched is fenced")
 
 
 def commit_on(cluster: Broker, topic: str) -> None:

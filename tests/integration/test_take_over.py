@@ -167,7 +167,7 @@ def test_positions_that_are_gone_come_back_from_the_offset_map(primary, backup, 
     create(primary, topic)
     running, group = flow_of_its_own(tmp_path, primary, backup, topic), f"mirror.{topic}->backup"
     written = 0
-    for _ in range(3):  # a stop in the very moment of a hand-over leaves the map's end with the positions
+    for _ in range(10):  # a stop in the very moment of a hand-over leaves the map's end with the positions
         write(primary, topic, rows(40, start=written))  # so that a window has to begin
         written += 40
         with running:

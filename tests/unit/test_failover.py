@@ -53,6 +53,7 @@ def test_what_is_level_and_known_may_go():
         ),
         ({"age_s": 61.0}, "61 s old"),
         ({"unknown": 2}, "2 of 3 topic-partitions nobody knows"),
+        ({"absent": ["a.t-0", "a.t-1"]}, "2 of 3 topic-partitions are not on the target: a.t-0, a.t-1"),
         ({"unserved": 1}, "1 slots are served by no process"),
     ],
 )

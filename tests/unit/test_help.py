@@ -107,6 +107,8 @@ def test_plan(monkeypatch):
         topics=[topic],
         look_for_loops=lambda: None,
         loops=SimpleNamespace(going_round=set()),
-        target=SimpleNamespace(topics=dict, committed=lambda group, wanted: {("a.orders", 0): 200}),
+        target=SimpleNamespace(
+            topics=dict, committed=lambda group, wanted: {("a.orders", 0): 200}, create=lambda *_, **__: ""
+        ),
     )
     assert plan._flow_text(state).strip() == sample(plan.EXAMPLES)

@@ -400,6 +400,11 @@ SCENES: dict[str, list[Scene]] = {
         fires("rewound", 8, {f"{K}offset_rewinds_total{PARTITION}": "0x5 1x20"}),
         silent("never", 30, {f"{K}offset_rewinds_total{PARTITION}": "0x60"}),
     ],
+    "KafkaMirrorTopicAbsent": [
+        fires("refused by the target", 12, {f"{K}partition_status{PARTITION}": "8x60"}),
+        silent("created at the next look", 12, {f"{K}partition_status{PARTITION}": "8x5 1x60"}),
+        silent("it stands", 12, {f"{K}partition_status{PARTITION}": "5x60"}),
+    ],
     "KafkaMirrorConfigDrift": [
         fires("refused", 35, {f"{K}config_drift_settings{TOPIC}": "2x60"}),
         silent("carried over at the next interval", 35, {f"{K}config_drift_settings{TOPIC}": "2x10 0x60"}),
@@ -528,7 +533,7 @@ def test_amtool_accepts_the_example():
     config = ROOT / "dashboards" / "prometheus" / "alertmanager.yml"
     found = subprocess.run(["amtool", "check-config", str(config)], capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stdout + found.stderr
-    assert "10 inhibit rules" in found.stdout
+    assert "11 inhibit rules" in found.stdout
 
 
 def test_every_alert_has_scenes_of_both_kinds():

@@ -268,9 +268,21 @@ def test_a_writer_that_does_not_stop_is_named(monkeypatch):
     ],
 )
 def test_what_is_paused_is_what_was_switched_and_no_heartbeats(asked, topic, is_paused):
-    scope: Any = SimpleNamespace(canary="", topics=asked, flow=SimpleNamespace(topics=SimpleNamespace(include=(".*",))))
-    patterns = steps.pause_patterns(scope)
-    assert any(re.fullmatch(pattern, topic) for pattern in patterns) is is_paused
+    assert _pauses(topic, asked=asked) is is_paused
+
+
+def test_a_topic_that_was_left_out_is_not_paused():
+    left_out = frozenset({"orders", "users.x"})
+    assert [name for name in ("orders", "orders2", "users.x", "usersyx") if _pauses(name, without=left_out)] == [
+        "orders2",
+        "usersyx",
+    ]
+
+
+def _pauses(topic, *, asked="", without=frozenset()):
+    flow = SimpleNamespace(topics=SimpleNamespace(include=(".*",)))
+    scope: Any = SimpleNamespace(canary="", topics=asked, without=without, flow=flow)
+    return any(re.fullmatch(pattern, topic) for pattern in steps.pause_patterns(scope))
 
 
 def test_a_group_that_was_moved_before_a_crash_may_read_on_and_one_that_was_not_may_not():

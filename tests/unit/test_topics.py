@@ -44,11 +44,15 @@ class Cluster:
     def __init__(self, alias, refuses=()):
         self.alias = alias
         self.done = []
-        self._refuses = refuses
+        self._refuses = set(refuses)
 
-    def create(self, topic, *, partitions, replication_factor, configs):
+    def create(self, topic, *, partitions, replication_factor, configs, validates_only=False):
         if topic in self._refuses:
             return "TOPIC_AUTHORIZATION_FAILED: no."
+        if refused := self._refuses & configs.keys():
+            return f"INVALID_CONFIG: no {refused.pop()}."
+        if validates_only:
+            return ""
         self.done.append((topic, partitions, replication_factor, dict(configs)))
         return ""
 
@@ -85,7 +89,7 @@ def test_a_missing_topic_is_created_as_its_source_is_and_a_short_one_grows(flow)
     target = Cluster("B")
     found = matched(ours, topics(new=3, short=4, long=2))
     have = topics(**{"A.short": 1, "A.long": 6})
-    partitions = ensure_remote(ours, found, have, Cluster("A"), target)
+    partitions, _ = ensure_remote(ours, found, have, Cluster("A"), target)
     assert target.done == [("A.new", 3, 5, {"cleanup.policy": "compact"}), ("A.short", 4)]
     assert partitions == {"A.new": 3, "A.short": 4, "A.long": 6}
     plan = flow_plan(ours, found, partitions)
@@ -101,9 +105,21 @@ def test_a_setting_that_the_target_does_not_know_is_left_out_and_told(flow, capl
     old = TopicSetting(value="0.10.2", is_own=True, is_default=False, is_static=False)
     of_today = source.configs(["t"])["t"]
     source.configs = lambda names: {name: {**of_today, "message.format.version": old} for name in names}
-    assert ensure_remote(flow(), matched(flow(), named("t")), {}, source, target) == {"A.t": 1}
+    assert ensure_remote(flow(), matched(flow(), named("t")), {}, source, target) == ({"A.t": 1}, {})
     assert target.done == [("A.t", 1, 2, {"cleanup.policy": "compact"})]
     assert "A.t is created on B without message.format.version" in caplog.text
+
+
+def test_a_setting_that_the_target_refuses_is_left_out_and_logged(flow, caplog):
+    """Tiered storage is on where the source is, and off where the target is."""
+    source, target = Cluster("A"), Cluster("B", refuses=["remote.storage.enable"])
+    tiered = TopicSetting(value="true", is_own=True, is_default=False, is_static=False)
+    others = source.configs(["t"])["t"]
+    for cluster in (source, target):
+        cluster.configs = lambda names: {name: {**others, "remote.storage.enable": tiered} for name in names}
+    assert ensure_remote(flow(), matched(flow(), named("t")), {}, source, target) == ({"A.t": 1}, {})
+    assert target.done == [("A.t", 1, 2, {"cleanup.policy": "compact"})]
+    assert "A.t is created on B without remote.storage.enable=true: INVALID_CONFIG" in caplog.text
 
 
 def test_where_the_target_does_not_tell_its_settings_a_topic_is_created_with_all_of_them(flow):
@@ -114,7 +130,7 @@ def test_where_the_target_does_not_tell_its_settings_a_topic_is_created_with_all
         raise ClusterUnavailable("there is no such topic")
 
     target.configs = unknown
-    assert ensure_remote(flow(), matched(flow(), named("t")), {}, Cluster("A"), target) == {"A.t": 1}
+    assert ensure_remote(flow(), matched(flow(), named("t")), {}, Cluster("A"), target) == ({"A.t": 1}, {})
     assert target.done == [("A.t", 1, 2, {"cleanup.policy": "compact"})]
 
 
@@ -122,9 +138,13 @@ def test_a_topic_that_is_refused_holds_up_no_other(flow, caplog):
     ours = flow()
     target = Cluster("B", refuses=["A.denied", "mm2-offset-map.A.internal"])
     found = matched(ours, named("denied", "fine"))
-    partitions = ensure_remote(ours, found, {}, Cluster("A"), target)
+    partitions, objections = ensure_remote(ours, found, {}, Cluster("A"), target)
     assert partitions == {"A.fine": 1}
-    assert [p.topic for p in flow_plan(ours, found, partitions).partitions] == ["fine"]
+    plan = flow_plan(ours, found, partitions, objections=objections)
+    assert [p.topic for p in plan.partitions] == ["fine"]
+    assert [tuple(place) for place in plan.absent] == [
+        ("denied", "A.denied", 0, "B has no topic A.denied: TOPIC_AUTHORIZATION_FAILED: no.")
+    ]
     ensure_internal(ours, Cluster("A"), target, on_source={}, on_target={}, slots=1)
     assert "A.checkpoints.internal" in [done[0] for done in target.done]
     assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == [

@@ -1,0 +1,112 @@
+"""Fence the source's producers, and see that nothing of the source is left behind the fence."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from mirror.errors import MirrorError
+from mirror.lag.text import counted
+from mirror.model.flow_plan import FlowPlan, Key
+from mirror.policy.topic_acls import Acl
+from mirror.runtime.logs import some
+from mirror.switching import fence
+from mirror.switching.run import Run, Step
+from mirror.switching.scope import Fencing, Scope
+from mirror.switching.work import Found, Work
+
+COUNTERPARTS_S = 5.0
+ACLS = "acls"  # a fact of the step FENCE: what it added
+ENDS = "ends"  # another one: where the logs ended
+
+
+def fence_writers(work: Work) -> Found:
+    """Deny writing the source's topics, and wait until their logs stand still; again for topics that appear meanwhile."""
+    scope = work.scope
+    acls: set[Acl] = set(acls_of(work.run))
+    ends: Mapping[Key, int] = {}
+    has_fence = scope.fence is not Fencing.NONE
+    while places := [place for place in _places_on_source(scope) if place not in ends]:
+        if has_fence:
+            topics = list(dict.fromkeys(topic for topic, _ in places))
+            lacking = fence.lacking(scope.source, topics, keeps_readers=scope.fence is Fencing.ACLS_AND_READ)
+            acls.update(lacking)
+            # Before it is done: who takes the fence away after a crash must know which part of it is ours.
+            work.journal.save(work.run.with_step(Step.FENCE, facts={ACLS: [list(acl) for acl in sorted(acls)]}))
+            has_fence = fence.denied(scope.source, lacking)
+        ends = fence.until_quiet(scope.source, [*ends, *places], within_s=work.within_s, say=work.say)
+    if has_fence:
+        count = len({topic for topic, _ in ends})
+        said = f"writing is denied on {counted(count, 'topic')} of {scope.source.alias}"
+    elif scope.fence is Fencing.NONE:
+        said = "no fence was asked for: the producers are stopped by their operators"
+    else:
+        said = f"{scope.source.alias} has no authorizer: its producers are stopped by their operators"
+    return Found(
+        [said, f"{counted(len(ends), 'log')} did not grow for {fence.QUIET_S:.0f} s"],
+        {ACLS: [list(acl) for acl in sorted(acls)] if has_fence else [], ENDS: listed(ends.items())},
+    )
+
+
+def _places_on_source(scope: Scope) -> list[Key]:
+    """Return the topic-partitions of the source that are chosen, whether or not the target has them."""
+    return [(topic.source.name, part) for topic in scope.matched() for part in range(topic.source.partitions)]
+
+
+def fenced_ends(work: Work) -> dict[Key, int]:
+    """Return where the logs ended behind the fence."""
+    return {(topic, partition): end for topic, partition, end in work.run.step(Step.FENCE).facts[ENDS]}
+
+
+def whole_plan(work: Work) -> FlowPlan:
+    """Return the flow's plan, with every chosen topic-partition of the source in it.
+
+    Raises:
+        MirrorError: some are not on the target, or have been created behind the fence: they would be left behind.
+    """
+    scope, plan, fenced = work.scope, work.scope.plan(), fenced_ends(work)
+    if absent := scope.absent(plan):
+        raise MirrorError(
+            f"{some([f'{place.topic}-{place.partition}' for place in absent])} would be left behind: {absent[0].reason}. "
+            "Mend that, or leave the topic out by --without-topic NAME, and run the same command again."
+        )
+    if new := [place for place in _places_on_source(scope) if place not in fenced]:
+        raise MirrorError(
+            f"{some([f'{topic}-{partition}' for topic, partition in new])} appeared behind the fence and may be written. Take "
+            "this run back by --abort and begin again, or leave the topic out by --without-topic NAME."
+        )
+    return plan
+
+
+def await_counterparts(work: Work) -> None:
+    """Wait until the mirror has made what is not on the target yet, for as long as a step may wait."""
+    deadline = time.monotonic() + work.within_s
+    while absent := work.scope.absent(work.scope.plan()):
+        if time.monotonic() > deadline:
+            return  # the plan is looked at again, and says what is wrong
+        work.say(f"{counted(len(absent), 'topic-partition')} are not on {work.scope.target.alias}: {absent[0].reason}")
+        time.sleep(COUNTERPARTS_S)
+
+
+def open_left_out(work: Work) -> list[str]:
+    """Take away the fence from topics that were left out after it was put up; return what was done."""
+    source, without = work.scope.source, work.scope.without
+    left_out = [acl for acl in acls_of(work.run) if acl.topic in without]
+    return [fence.open_again(source, fence.lifted(source, left_out))] if left_out else []
+
+
+def undo_fence(work: Work) -> Found:
+    """Take away the fence of this run."""
+    source = work.scope.source
+    return Found([fence.open_again(source, fence.lifted(source, acls_of(work.run)))])
+
+
+def acls_of(run: Run) -> list[Acl]:
+    """Return the ACLs that a run's fence added."""
+    return [Acl(*fields) for fields in run.step(Step.FENCE).facts.get(ACLS, [])]
+
+
+def listed(at: Iterable[tuple[Key, int]]) -> list[list[Any]]:
+    """Return offsets as the journal keeps them."""
+    return [[topic, partition, offset] for (topic, partition), offset in sorted(at)]
