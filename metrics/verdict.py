@@ -69,6 +69,10 @@ class Verdict(NamedTuple):
     reason: str
     is_complete: bool
 
+    def of_hidden(self) -> Verdict:
+        """Return what this verdict is worth where the source does not show the topic to this client any more."""
+        return Verdict(Status.UNKNOWN, f"this client may not DESCRIBE the topic; {self.reason}", is_complete=True)
+
 
 def written_by_s(timestamp_s: float, samples: Sequence[Sample], *, before_s: float | None = None) -> float:
     """Return when the first record that waits was written at the latest, epoch seconds.

@@ -13,7 +13,7 @@ from mirror.errors import SettingsError
 from mirror.flows.loops import Loops
 from mirror.flows.start_positions import begin, fence_unused
 from mirror.flows.stored_positions import Position, read_positions, write_positions
-from mirror.flows.topics import Matched, ensure_internal, ensure_remote, flow_plan, matched
+from mirror.flows.topics import Matched, ensure_internal, ensure_remote, flow_plan, matched, source_topics
 from mirror.handover.membership import Membership
 from mirror.kafka.admin import Admin, Topic
 from mirror.model.canary import is_canary
@@ -72,6 +72,7 @@ class FlowState:
     acls_due: Due = field(default_factory=Due)
     gaps_due: Due = field(default_factory=Due)
     matching: int | None = None  # topics of the source that match, without heartbeats; None: nobody has looked yet
+    logged_hidden: set[str] = field(default_factory=set)  # topics that the source does not show, logged already
     logged_gone: set[str] = field(default_factory=set)  # remote topics that were deleted, logged already
     slots_before: int = 0  # that the flow's lease topic was made for when it was first looked at
     membership: Membership | None = None
@@ -125,8 +126,10 @@ class FlowState:
             ClusterUnavailable: a cluster does not answer.
         """
         flow, before = self.flow, self.plan
-        on_source, on_target = self.source.topics(), self.target.topics()
+        on_target = self.target.topics()
+        on_source = source_topics(flow, self.source, on_target, known=[topic.source for topic in self.topics])
         self.topics = matched(flow, on_source)
+        self._log_hidden()
         self._count_matching(len(on_source))
         ensure_internal(flow, self.source, self.target, on_source=on_source, on_target=on_target, slots=slots)
         gone = self._gone(on_target)
@@ -150,6 +153,18 @@ class FlowState:
             self.look_for_loops()
         self.plan = self._made_plan()
         return self.plan != before
+
+    def _log_hidden(self) -> None:
+        """Log once that a topic is hidden from this client."""
+        hidden = {topic.source.name for topic in self.topics if topic.source.is_hidden}
+        for name in sorted(hidden - self.logged_hidden):
+            log.error(
+                "%s: %s does not show %s to this client: grant DESCRIBE, or exclude the topic (topics.exclude) if it was deleted",
+                self.flow.name,
+                self.flow.source.alias,
+                name,
+            )
+        self.logged_hidden = hidden
 
     def follow_loops(self) -> bool:
         """Look again which topics would go round in a loop, and return whether the plan is another one by that."""

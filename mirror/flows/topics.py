@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -47,6 +47,30 @@ class Prepared(NamedTuple):
 
     partitions: dict[str, int]
     objections: dict[str, str]
+
+
+def source_topics(
+    flow: Flow, source: Admin, on_target: Mapping[str, Topic], *, known: Iterable[Topic] = ()
+) -> dict[str, Topic]:
+    """Return the source's topics by name, also those of the flow that it no longer shows to this client.
+
+    Who loses the permission to DESCRIBE a topic is not told that it is there. It was in the flow, by what is `known` or by its
+    remote topic, and stays in it: what is not shown is not gone. Raises ClusterUnavailable.
+    """
+    shown = source.topics()
+    before = {topic.name: topic for topic in (*brought(flow, on_target), *known) if topic.name not in shown}
+    return shown | {name: replace(before[name], is_hidden=True) for name in source.hidden(before)}
+
+
+def brought(flow: Flow, on_target: Mapping[str, Topic]) -> list[Topic]:
+    """Return the topics of the source that a flow has brought to the target, as far as remote names tell."""
+    return [
+        replace(topic, name=origin, topic_id="")
+        for name, topic in on_target.items()
+        if (origin := flow.policy.upstream_topic(name)) is not None
+        and flow.policy.topic_source(name) == flow.source.alias
+        and flow.topics.matches(origin)
+    ]
 
 
 def matched(flow: Flow, source_topics: Mapping[str, Topic]) -> list[Matched]:
@@ -282,6 +306,7 @@ def flow_plan(
             upstream=upstream.get(topic.source.name, ()),
             goes_round=topic.source.name in going_round,
             transforms=done[topic.remote],
+            is_hidden=topic.source.is_hidden,
         )
         for topic in topics
         for partition in range(_replicated(topic, remote_partitions, is_spread=spread_over(topic) > 0))

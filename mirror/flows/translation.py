@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from mirror.config.settings import Flow
 from mirror.errors import ClusterUnavailable
 from mirror.flows.offset_maps import FlowMaps
-from mirror.flows.topics import Matched, flow_plan, matched
+from mirror.flows.topics import Matched, brought, flow_plan, matched, source_topics
 from mirror.kafka.admin import Admin, Topic
 from mirror.kafka.internal_topics import answered
 from mirror.model.flow_plan import FlowPlan
@@ -69,17 +68,11 @@ def maps_of(flow: Flow, plan: FlowPlan) -> FlowMaps:
 
 def _matched(flow: Flow, source: Admin, remote: Mapping[str, Topic]) -> list[Matched]:
     try:
-        return matched(flow, source.topics())
+        return matched(flow, source_topics(flow, source, remote))
     except ClusterUnavailable:  # the very time when somebody fails over
         return _brought(flow, remote)
 
 
 def _brought(flow: Flow, remote: Mapping[str, Topic]) -> list[Matched]:
     """Return the topics of a flow by what it has brought to the target."""
-    return [
-        Matched(replace(topic, name=origin), name)
-        for name, topic in remote.items()
-        if (origin := flow.policy.upstream_topic(name)) is not None
-        and flow.policy.topic_source(name) == flow.source.alias
-        and flow.topics.matches(origin)
-    ]
+    return [Matched(topic, flow.policy.remote_topic(topic.name)) for topic in brought(flow, remote)]

@@ -32,6 +32,7 @@ from metrics.headroom import Retention
 from mirror.errors import ClusterUnavailable
 from mirror.kafka import errors
 from mirror.kafka.clients import Clients
+from mirror.kafka.errors import SILENCES
 from mirror.kafka.log_offsets import LogOffsets
 from mirror.kafka.protocol import EARLIEST, LATEST
 from mirror.model.flow_plan import Key
@@ -63,6 +64,7 @@ class Topic:
     name: str
     topic_id: str  # "" where brokers have none
     partitions: int
+    is_hidden: bool = False  # this client may not DESCRIBE it; what is known of it is from before
 
 
 class Admin:
@@ -114,6 +116,13 @@ class Admin:
             name: Topic(name=name, topic_id=_id(found.topic_id), partitions=len(found.partitions))
             for name, found in self._shown(described, _NOT_SHOWN).items()
         }
+
+    def hidden(self, names: Iterable[str]) -> list[str]:
+        """Return those of these topics that this client may not DESCRIBE; whether there are such topics nobody tells it."""
+        if not (asked := list(names)):
+            return []
+        answers = self._clients.admin.describe_topics(TopicCollection(asked), request_timeout=self._timeout_s)
+        return [name for name in asked if _is_denied(answers[name])]
 
     def configs(self, topics: Iterable[str]) -> dict[str, dict[str, TopicSetting]]:
         """Return the settings of each topic that answers, without those that are read-only or secret."""
@@ -261,7 +270,7 @@ class Admin:
         except (errors.KafkaError, OSError) as error:
             raise self._silent(error) from error
         found = {place: answer for place, answer in answers.items() if isinstance(answer, int)}
-        failure = next((answer for answer in answers.values() if not isinstance(answer, int)), None)
+        failure = next((answer for answer in answers.values() if isinstance(answer, SILENCES)), None)
         if failure is not None and not found:
             raise self._silent(failure) from failure
         return found
@@ -361,6 +370,14 @@ def _id(found: Uuid) -> str:
     """Return a topic's id, "" of one that has none: brokers before 2.8 say zero."""
     text = str(found)
     return "" if text == _NO_ID else text
+
+
+def _is_denied(answer: Future[Any]) -> bool:
+    try:
+        answer.result()
+    except KafkaException as error:
+        return bool(error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    return False
 
 
 def _binding(kind: type[Binding], acl: Acl) -> Binding:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from metrics.history import History
-from metrics.verdict import Status
+from metrics.verdict import Status, Verdict
 from mirror.config.settings import Flow
-from mirror.flows.topics import flow_plan, matched
-from mirror.kafka.admin import Admin
+from mirror.flows.topics import flow_plan, matched, source_topics
+from mirror.kafka.admin import Admin, Topic
 from mirror.kafka.groups import Groups
 from mirror.lag import cluster_offsets
 from mirror.lag.bounded_poll import BoundedFlow, BoundedPoll
@@ -33,6 +33,7 @@ class FlowRows:
         self._judge = judge
         self._lag = FlowLag(history)
         self._plan: FlowPlan | None = None
+        self._known: list[Topic] = []
 
     def read(self, poll: BoundedPoll) -> list[LagRow]:
         """Return a row per topic-partition."""
@@ -41,7 +42,7 @@ class FlowRows:
             return self._without_source(poll)
         found = self._lag.read(plan, BoundedFlow(poll, self._source, self._target))
         # Rows first: their maker keeps the polls that time lag is computed from.
-        rows = [self._row(assigned, found, poll) for assigned in plan.partitions]
+        rows = [self._shown(assigned, found, poll) for assigned in plan.partitions]
         rows += [self._absent(place, found, poll) for place in plan.absent]
         has_ends = found.logs is not None and bool(found.logs.ends)
         until_s = self._lag.replicated_until_s(plan, found) if has_ends else {}
@@ -53,6 +54,13 @@ class FlowRows:
     def close(self) -> None:
         """Close the connections."""
         self._lag.close()
+
+    def _shown(self, assigned: Assigned, found: FlowOffsets, poll: BoundedPoll) -> LagRow:
+        row = self._row(assigned, found, poll)
+        if not assigned.is_hidden:
+            return row
+        hidden = Verdict(row.status, row.reason, is_complete=True).of_hidden()
+        return replace(row, status=hidden.status, reason=hidden.reason)
 
     def _absent(self, place: Absent, found: FlowOffsets, poll: BoundedPoll) -> LagRow:
         return replace(self._row(place, found, poll), status=Status.ABSENT, reason=place.reason)
@@ -79,11 +87,14 @@ class FlowRows:
         While nobody knows what the target has, every matching topic of the source counts. None where nothing is known at all.
         """
         flow = self._flow
-        on_source = poll.ask(self._source.alias, self._source.topics)
         on_target = poll.ask(self._target.alias, self._target.topics)
+        on_source = poll.ask(
+            self._source.alias, lambda: source_topics(flow, self._source, on_target or {}, known=self._known)
+        )
         if on_source is None or (on_target is None and self._plan is not None):
             return self._plan
         topics = matched(flow, on_source)
+        self._known = [topic.source for topic in topics]
         if on_target is None:
             return flow_plan(flow, topics, {topic.remote: topic.source.partitions for topic in topics})
         self._plan = flow_plan(flow, topics, {name: topic.partitions for name, topic in on_target.items()})

@@ -191,10 +191,11 @@ class Poller:
         absent = {place.key: Verdict(Status.ABSENT, place.reason, is_complete=True) for place in plan.absent}
         reported_s = self._recorder.value("kafka_mirror_last_progress_timestamp_seconds", flow)
         last_report_s = max(reported_s or self._started_s, since_s)
-        verdicts = [
-            (labels, absent.get(key) or self._judge.verdict(labels, now_s=now_s, last_report_s=last_report_s))
-            for key, labels in plan.labels.items()
-        ]
+        hidden = {assigned.key for assigned in plan.partitions if assigned.is_hidden}
+        verdicts = []
+        for key, labels in plan.labels.items():
+            verdict = self._judge.verdict(labels, now_s=now_s, last_report_s=last_report_s)
+            verdicts.append((labels, absent.get(key, verdict.of_hidden() if key in hidden else verdict)))
         for labels, verdict in verdicts:
             self._recorder.status(labels, verdict.status)
         counts = Counter(verdict.status for _, verdict in verdicts)

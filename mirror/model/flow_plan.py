@@ -42,7 +42,8 @@ class Assigned(NamedTuple):
     `is_late`: it appeared after the flow had begun, so it is replicated from its begin wherever the others began.
     `spread_over`: partitions of a remote topic that has another number of them than the source; 0 where both have the same.
     `upstream`: ids of the topics that its records came from. `goes_round`: one of these is on the target, and it is not
-    replicated: its records would go round in a loop. `transforms`: what is done to its records on their way.
+    replicated: its records would go round in a loop. `transforms`: what is done to its records on their way. `is_hidden`: the
+    source does not show its topic to this client any more.
     """
 
     topic: str
@@ -55,6 +56,7 @@ class Assigned(NamedTuple):
     upstream: tuple[str, ...] = ()
     goes_round: bool = False
     transforms: Transforms = ()
+    is_hidden: bool = False
 
     @property
     def key(self) -> Key:

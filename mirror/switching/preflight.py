@@ -81,6 +81,7 @@ def looked_ahead(scope: Scope, rows: Sequence[LagRow], *, window_ms: int, is_res
     blocks = [
         *_of_topics(scope, topics, is_running=is_running),
         *_of_absent(scope, absent),
+        *_of_hidden(scope, wanted),
         *(() if is_resumed else _of_groups(scope, groups, there)),
         *_of_fence(scope, topics, operations),
     ]
@@ -168,6 +169,15 @@ def _of_absent(scope: Scope, absent: Sequence[Absent]) -> Iterable[str]:
         yield (
             f"{counted(len(reasons), 'topic')} of {scope.flow.name} would be left behind: {some(sorted(reasons))}. "
             f"Of {first}: {reasons[first]}. Mend that, or accept it by --without-topic NAME"
+        )
+
+
+def _of_hidden(scope: Scope, wanted: Iterable[Assigned | Absent]) -> Iterable[str]:
+    hidden = {place.topic for place in wanted if isinstance(place, Assigned) and place.is_hidden}
+    if hidden:
+        yield (
+            f"{scope.source.alias} hides {counted(len(hidden), 'topic')} of the flow from this client: {some(sorted(hidden))}. "
+            "Grant DESCRIBE, or accept it by --without-topic NAME"
         )
 
 

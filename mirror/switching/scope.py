@@ -11,7 +11,7 @@ from mirror.config.settings import Flow, Settings
 from mirror.errors import SettingsError
 from mirror.flows.offset_maps import FlowMaps
 from mirror.flows.selection import flow_named
-from mirror.flows.topics import Matched, matched
+from mirror.flows.topics import Matched, matched, source_topics
 from mirror.flows.translation import maps_of, plan_of
 from mirror.kafka.admin import Admin
 from mirror.kafka.groups import Group, Groups, is_idle
@@ -127,7 +127,7 @@ class Scope:
 
     def matched(self) -> list[Matched]:
         """Return the topics that are chosen and written on the source by its own producers: others are a mirror's."""
-        topics = matched(self.flow, self.source.topics())
+        topics = matched(self.flow, source_topics(self.flow, self.source, self.target.topics()))
         return [topic for topic in topics if self._is_chosen(topic.source.name)]
 
     def plan(self) -> FlowPlan:

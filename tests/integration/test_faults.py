@@ -15,12 +15,14 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AclOperation, AdminClient, NewTopic
 
+from metrics.verdict import Status
 from mirror.embedded.broker import Broker
 from tests.fault_proxy import proxied
 from tests.integration.acls import GUARDED, deny
 from tests.integration.appliance import Engine, RunningAppliance
 from tests.integration.records import await_replicated, create, differences, end_offset, flows, load, rows, write
 from tests.integration.values import values
+from tests.processes import kafka_mirror
 from tests.waiting import eventually
 
 STOPS_WITHIN_S = 22.0 + 20.0  # mirror.appliance.STOP_WITHIN_S, and what a loaded machine takes
@@ -106,6 +108,53 @@ def test_a_topic_that_is_denied_rests_alone_with_the_reason_until_it_is_granted(
             await_replicated(running, source, topic, f"primary.{topic}", within_s=90)
             for each in (topic, other):
                 assert differences(source, target, each, f"primary.{each}") == []
+
+
+def test_a_topic_that_its_source_hides_stays_in_the_flow_and_is_unknown_until_it_is_shown_again(
+    tmp_path, backup, topic
+):
+    other = f"{topic}-other"
+    with Broker.start("guarded", tmp_path / "guarded", overrides=GUARDED) as guarded:
+        for each in (topic, other):
+            create(guarded, each)
+            write(guarded, each, rows(20))
+        folder = tmp_path / "mirror"
+        folder.mkdir()
+        extra = "backup->primary.enabled = true\nbackup->primary.topics = nothing-matches\n"
+        with RunningAppliance(
+            folder, primary=guarded.bootstrap, backup=backup.bootstrap, topics=f"{topic}.*", extra=extra
+        ) as running:
+
+            def status(name: str) -> float | None:
+                return running.value("kafka_mirror_partition_status", topic=f"primary.{name}", partition=0)
+
+            for each in (topic, other):
+                await_replicated(running, guarded, each, f"primary.{each}")
+            write(guarded, topic, rows(20))
+            grant = deny(guarded, topic, AclOperation.DESCRIBE)
+            eventually(
+                lambda: status(topic) == Status.UNKNOWN, within_s=30, because="nobody knows what is written to it"
+            )
+            assert f"primary does not show {topic} to this client" in running.log.read_text()
+            assert (
+                "of 1 of 2 topic-partitions nobody knows what is missing"
+                in kafka_mirror("failover-check", running.file, "primary->backup").stdout
+            )
+            switch = kafka_mirror("switch", running.file, "primary->backup", "--dry-run", "--fence", "none")
+            assert switch.returncode == 5
+            assert f"primary hides 1 topic of the flow from this client: {topic}" in switch.stdout
+            write(guarded, other, rows(20))
+            await_replicated(running, guarded, other, f"primary.{other}")
+            assert running.gauge("kafka_mirror_cluster_up") == 1
+            assert running.stop()[0] == 0
+            running.start()
+            eventually(
+                lambda: status(topic) == Status.UNKNOWN, within_s=30, because="its remote topic tells that it was there"
+            )
+            grant()
+            await_replicated(running, guarded, topic, f"primary.{topic}", within_s=90)
+            eventually(lambda: status(topic) == Status.OK, within_s=30, because="it is shown again")
+            assert differences(guarded, backup, topic, f"primary.{topic}") == []
 
 
 def test_what_retention_took_is_counted_with_its_range_and_the_rest_arrives(appliance, primary, backup, topic):

@@ -109,7 +109,7 @@ def how(**changes: Any) -> Conduct:
     return Conduct(within_s=1.0, window_ms=1000, folder=Path("/nowhere"), say=lambda _: None, **changes)
 
 
-SCOPE: Any = SimpleNamespace(topics="", groups="")
+SCOPE: Any = SimpleNamespace(topics="", groups="", without=frozenset())
 
 
 @given(steps=st.dictionaries(st.sampled_from(Step), RECORDS), is_aborted=st.booleans(), text=st.text())
