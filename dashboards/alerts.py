@@ -270,6 +270,18 @@ def of_standstills() -> list[Alert]:
                 "and they were behind all the time."
             ),
         ),
+        # A broker ends a transaction after transaction.max.timeout.ms, 15 minutes: an older one hangs.
+        Alert(
+            name="KafkaMirrorOpenTransaction",
+            expr=(
+                f"({LAG_SECONDS} > 900)\n"
+                f"and on ({BY_TOPIC}) (max by ({BY_TOPIC}) ({metric('partition_behind_open_transaction')}) == 1)"
+            ),
+            lasts="2m",
+            severity="warning",
+            summary="A transaction that hangs on the source holds up a topic.",
+            description=f"{THE_TOPIC}: records wait for {{{{ $value | humanizeDuration }}}}; the log names the producer.",
+        ),
     ]
 
 

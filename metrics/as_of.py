@@ -26,7 +26,12 @@ REPORTED = "kafka_mirror_last_progress_timestamp_seconds"
 CLOCK = "kafka_mirror_cluster_clock_skew_seconds"
 CLUSTER_UP = "kafka_mirror_cluster_up"
 CLOCK_KNOWN_S = 180.0  # three readings of a cluster's clock
-OF_LOG_ENDS = (LAG, "kafka_mirror_source_end_offset", "kafka_mirror_source_start_offset")
+OF_LOG_ENDS = (
+    LAG,
+    "kafka_mirror_source_end_offset",
+    "kafka_mirror_source_start_offset",
+    "kafka_mirror_partition_behind_open_transaction",
+)
 OF_REPORTS = (
     "kafka_mirror_clock_skew_seconds",
     "kafka_mirror_partition_paused",

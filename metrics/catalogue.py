@@ -687,6 +687,16 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         fold="max",
     ),
     MetricSpec(
+        name="kafka_mirror_partition_behind_open_transaction",
+        kind="gauge",
+        labels=PARTITION,
+        unit="0 or 1",
+        help="1 while all that waits of the topic-partition is behind an open transaction on the source, which a flow that reads "
+        "committed records (isolation.level) waits for; the verdict's reason in the log names its producer. Else 0.",
+        example="max by (topic) (kafka_mirror_partition_behind_open_transaction)",
+        fold="max",
+    ),
+    MetricSpec(
         name="kafka_mirror_partition_paused",
         kind="gauge",
         labels=PARTITION,

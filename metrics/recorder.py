@@ -186,6 +186,11 @@ class Recorder(WindowRecorder):
         with self._lock:
             self._set("kafka_mirror_partition_status", labels, code)
 
+    def held(self, labels: Labels, *, is_held: bool) -> None:
+        """Take in whether all that waits of a topic-partition is behind an open transaction."""
+        with self._lock:
+            self._set("kafka_mirror_partition_behind_open_transaction", labels, int(is_held))
+
     def statuses(self, flow: Labels, counts: Mapping[str, int], *, now_s: float | None = None) -> None:
         """Take in how many topic-partitions of a flow have each verdict, those of nobody included; by default of now."""
         with self._lock:

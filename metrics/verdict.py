@@ -73,6 +73,10 @@ class Verdict(NamedTuple):
         """Return what this verdict is worth where the source does not show the topic to this client any more."""
         return Verdict(Status.UNKNOWN, f"this client may not DESCRIBE the topic; {self.reason}", is_complete=True)
 
+    def of_held(self, by: str) -> Verdict:
+        """Return this verdict with who holds up the topic-partition: an open transaction; `by` tells whose."""
+        return self._replace(reason=f"{self.reason}; it waits for {by}")
+
 
 def written_by_s(timestamp_s: float, samples: Sequence[Sample], *, before_s: float | None = None) -> float:
     """Return when the first record that waits was written at the latest, epoch seconds.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -32,7 +32,7 @@ from metrics.headroom import Retention
 from mirror.errors import ClusterUnavailable
 from mirror.kafka import errors
 from mirror.kafka.clients import Clients
-from mirror.kafka.errors import SILENCES
+from mirror.kafka.errors import BrokerError, ErrorCode
 from mirror.kafka.log_offsets import LogOffsets
 from mirror.kafka.protocol import EARLIEST, LATEST
 from mirror.model.flow_plan import Key
@@ -42,7 +42,6 @@ from mirror.runtime.logs import in_words
 
 log = logging.getLogger("mirror")
 
-Found = TypeVar("Found")
 Binding = TypeVar("Binding", AclBinding, AclBindingFilter)
 
 TIMEOUT_S = 10.0
@@ -111,11 +110,18 @@ class Admin:
         if not (asked := list(names)):
             return {}
         bound_s = min(within_s, self._timeout_s)
-        described = self._clients.admin.describe_topics(TopicCollection(asked), request_timeout=bound_s)
-        return {
-            name: Topic(name=name, topic_id=_id(found.topic_id), partitions=len(found.partitions))
-            for name, found in self._shown(described, _NOT_SHOWN).items()
-        }
+        found = {}
+        for name, answer in self._clients.admin.describe_topics(
+            TopicCollection(asked), request_timeout=bound_s
+        ).items():
+            try:
+                topic = answer.result()
+            except KafkaException as error:
+                if error.args[0].code() not in _NOT_SHOWN:
+                    raise self._clients.unavailable(error) from error
+            else:
+                found[name] = Topic(name=name, topic_id=_id(topic.topic_id), partitions=len(topic.partitions))
+        return found
 
     def hidden(self, names: Iterable[str]) -> list[str]:
         """Return those of these topics that this client may not DESCRIBE; whether there are such topics nobody tells it."""
@@ -246,6 +252,13 @@ class Admin:
         """Return the log-end offset (last stable one under read_committed) of each topic-partition that answers."""
         return self._offsets(wanted, LATEST, isolation_level=int(read_committed))
 
+    def open_transactions(self, wanted: Iterable[tuple[str, int]]) -> dict[tuple[str, int], str]:
+        """Return whose transaction is the first open one in each topic-partition that has one, as far as brokers tell."""
+        try:
+            return {place: str(found) for place, found in self._logs.open_transactions(wanted).items()}
+        except (errors.KafkaError, OSError) as error:
+            raise self._silent(error) from error
+
     def start_offsets(self, wanted: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """Return the log-start offset of each topic-partition that answers."""
         return self._offsets(wanted, EARLIEST)
@@ -270,24 +283,13 @@ class Admin:
         except (errors.KafkaError, OSError) as error:
             raise self._silent(error) from error
         found = {place: answer for place, answer in answers.items() if isinstance(answer, int)}
-        failure = next((answer for answer in answers.values() if isinstance(answer, SILENCES)), None)
-        if failure is not None and not found:
+        failures = [answer for answer in answers.values() if not isinstance(answer, int)]
+        if not found and (failure := next((each for each in failures if not _is_denial(each)), None)) is not None:
             raise self._silent(failure) from failure
         return found
 
     def _silent(self, error: Exception) -> ClusterUnavailable:
         return self._clients.silent(in_words(error), is_refused=isinstance(error, errors.LoginError))
-
-    def _shown(self, described: Mapping[str, Future[Found]], not_shown: Collection[int]) -> dict[str, Found]:
-        """Return the answers by name, without those that have one of these codes."""
-        found = {}
-        for name, future in described.items():
-            try:
-                found[name] = future.result()
-            except KafkaException as error:
-                if error.args[0].code() not in not_shown:
-                    raise self._clients.unavailable(error) from error
-        return found
 
     def committed(self, group: str, wanted: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """Return a group's committed offset of each topic-partition that has one."""
@@ -370,6 +372,11 @@ def _id(found: Uuid) -> str:
     """Return a topic's id, "" of one that has none: brokers before 2.8 say zero."""
     text = str(found)
     return "" if text == _NO_ID else text
+
+
+def _is_denial(error: Exception) -> bool:
+    """Tell whether a broker has answered that this client may not see a topic."""
+    return isinstance(error, BrokerError) and error.code is ErrorCode.topic_authorization_failed
 
 
 def _is_denied(answer: Future[Any]) -> bool:

@@ -18,6 +18,7 @@ from mirror.kafka.by_topic import by_topic
 from mirror.kafka.client import Client
 from mirror.kafka.errors import SILENCES, BrokerError, ErrorCode, KafkaError, NoAnswerError
 from mirror.kafka.messages import Request, make
+from mirror.kafka.open_transactions import OpenTransaction, open_transactions
 from mirror.kafka.protocol import CONSUMER
 from mirror.model.flow_plan import Key
 from mirror.runtime import background
@@ -120,6 +121,25 @@ class LogOffsets:
         """
         wanted = dict.fromkeys(places, at)
         return background.run(self._asked(wanted, isolation_level)) if wanted else {}
+
+    def open_transactions(self, places: Iterable[Key]) -> dict[Key, OpenTransaction]:
+        """Return the first open transaction of each topic-partition that has one, of a bounded number of them.
+
+        Raises:
+            KafkaError, OSError: no broker of the cluster answers.
+        """
+        wanted = list(places)
+        return background.run(self._asked_whose(wanted)) if wanted else {}
+
+    async def _asked_whose(self, wanted: list[Key]) -> dict[Key, OpenTransaction]:
+        until_s = asyncio.get_running_loop().time() + self._within_s
+        async with self._turn:
+            client = await self._following({topic for topic, _ in wanted}, until_s)
+            try:
+                async with asyncio.timeout_at(until_s):
+                    return await open_transactions(client, wanted)
+            except TimeoutError:
+                return {}
 
     def close(self) -> None:
         """End the connections; the next question opens others."""

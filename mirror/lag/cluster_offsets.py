@@ -34,10 +34,19 @@ def shown_positions(plan: FlowPlan, source: Admin) -> dict[Key, int]:
 
 
 def log_bounds(plan: FlowPlan, source: Admin) -> LogBounds:
-    """Return the logs' bounds; ends are last stable offsets where the flow reads committed records only."""
+    """Return the logs' bounds, and what is open in them where the flow reads committed records only.
+
+    Ends are those of the logs (high watermarks) all the same: what waits behind an open transaction is not on the target.
+    """
     places = list(plan.labels)
-    read_committed = bool(fetch_options(plan.consumer).isolation_level)
-    return LogBounds(log_starts(source, places), log_ends(source, places, read_committed=read_committed))
+    if not fetch_options(plan.consumer).isolation_level:
+        return LogBounds(log_starts(source, places), log_ends(source, places))
+    # Before the ends, so that none is larger than they are.
+    stable = log_ends(source, places, read_committed=True)
+    ends = log_ends(source, places)
+    undecided = [place for place, end in ends.items() if stable.get(place, end) < end]
+    bounds = LogBounds(log_starts(source, places), ends, stable=stable)
+    return bounds._replace(open=source.open_transactions(undecided)) if undecided else bounds
 
 
 def log_starts(cluster: Admin, places: Iterable[Key]) -> dict[Key, int]:

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mirror.config.clients import client_options, fetch_options
+from mirror.config.clients import client_options
 from mirror.kafka.errors import ErrorCode, KafkaError
 from mirror.kafka.fetch_request import FetchLimits
 from mirror.kafka.fetch_session import From
@@ -23,6 +23,7 @@ from mirror.runtime.logs import in_words
 
 log = logging.getLogger("mirror")
 
+READ_UNCOMMITTED = 0
 WITHIN_S = 3.0
 FETCH_PARTITIONS = 32  # in one request: the first batch of each comes whole, so this bounds its answer
 PARTITION_BYTES = 64 * 1024  # a larger first batch comes only where its partition is the request's first
@@ -41,7 +42,6 @@ class FirstUnreplicated:
     def __init__(self, plan: FlowPlan) -> None:
         self._name = plan.name
         self._options = client_options(plan.consumer)
-        self._isolation_level = fetch_options(plan.consumer).isolation_level
         self._known: dict[Key, _Known] = {}
         self._loop = asyncio.new_event_loop()
         self._source: Source | None = None
@@ -100,7 +100,8 @@ class FirstUnreplicated:
     async def _fetch(self, source: Source, leader: int, keys: list[Key], lagging: Mapping[Key, int]) -> int:
         """Read what one request brings; return its bytes."""
         wanted = {key: From(lagging[key], PARTITION_BYTES) for key in keys}
-        limits = FetchLimits(0, 0, FETCH_PARTITIONS * PARTITION_BYTES, self._isolation_level)
+        # Also what no reader of committed records is shown yet: it waits for its transaction.
+        limits = FetchLimits(0, 0, FETCH_PARTITIONS * PARTITION_BYTES, READ_UNCOMMITTED)
         fetched = await source.read(leader, wanted, limits)
         for part in fetched:
             key = (part.topic, part.partition)

@@ -57,10 +57,12 @@ class FlowRows:
 
     def _shown(self, assigned: Assigned, found: FlowOffsets, poll: BoundedPoll) -> LagRow:
         row = self._row(assigned, found, poll)
-        if not assigned.is_hidden:
-            return row
-        hidden = Verdict(row.status, row.reason, is_complete=True).of_hidden()
-        return replace(row, status=hidden.status, reason=hidden.reason)
+        verdict = Verdict(row.status, row.reason, is_complete=True)
+        if assigned.is_hidden:
+            verdict = verdict.of_hidden()
+        elif (by := found.held.get(assigned.key)) is not None:
+            verdict = verdict.of_held(by)
+        return replace(row, status=verdict.status, reason=verdict.reason)
 
     def _absent(self, place: Absent, found: FlowOffsets, poll: BoundedPoll) -> LagRow:
         return replace(self._row(place, found, poll), status=Status.ABSENT, reason=place.reason)

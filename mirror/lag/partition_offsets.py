@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
 from metrics.verdict import LONG_AGO_S
@@ -18,11 +19,16 @@ class Positions(NamedTuple):
 
 
 class LogBounds(NamedTuple):
-    """First offset and log end of each topic-partition that answered, and when they were asked for, epoch seconds."""
+    """First offset and log end of each topic-partition that answered, and when they were asked for, epoch seconds.
+
+    `stable` and `open` are of flows that read committed records only: the last stable offsets, and whose transaction is open.
+    """
 
     starts: Mapping[Key, int]
     ends: Mapping[Key, int]
     read_s: float = 0.0
+    stable: Mapping[Key, int] = MappingProxyType({})
+    open: Mapping[Key, str] = MappingProxyType({})
 
 
 NO_POSITIONS = Positions({}, LONG_AGO_S)
@@ -66,6 +72,18 @@ class FlowOffsets:
     of: Mapping[Key, PartitionOffsets]
 
     @property
+    def held(self) -> dict[Key, str]:
+        """Whose open transaction is what holds up a topic-partition: nothing that is decided waits."""
+        logs = self.logs
+        if logs is None:
+            return {}
+        return {
+            key: logs.open.get(key, "an open transaction")
+            for key, stable in logs.stable.items()
+            if (at := self.of.get(key)) is not None and at.lag and (at.position or 0) >= stable
+        }
+
+    @property
     def first_unreplicated(self) -> dict[Key, int]:
         """The first offset that waits, of each topic-partition that is behind."""
         return {key: at for key, own in self.of.items() if (at := own.first_unreplicated) is not None}
@@ -81,7 +99,7 @@ def joined(plan: FlowPlan, positions: Positions, logs: LogBounds | None, *, is_t
 
     Where the target has no such topic-partition, all records of the source's log wait.
     """
-    starts, ends, _ = logs or NO_BOUNDS
+    starts, ends, *_ = logs or NO_BOUNDS
     at = {
         **{p.key: positions.offsets.get(p.key) for p in plan.partitions},
         **{p.key: starts.get(p.key) for p in plan.absent},

@@ -120,7 +120,7 @@ class Poller:
             self._record_time_lag(labels, found, until_s, flow.retention.of(plan, source))
             if self._publishes and found.is_target_read:
                 self._publish(plan, source, flow, found.positions.offsets)
-        statuses = self._record_verdicts(plan, time.time(), since_s)
+        statuses = self._record_verdicts(plan, found.held, time.time(), since_s)
         seen = [self._history.of(where) for where in labels.values()]
         self._trend.take_in(
             plan.name, point_of(found, until_s, seen, max(statuses, default=Status.UNKNOWN), time.time())
@@ -185,7 +185,9 @@ class Poller:
         for topic, left in nearest.items():
             self._recorder.headroom(topic, left)
 
-    def _record_verdicts(self, plan: FlowPlan, now_s: float, since_s: float) -> Collection[Status]:
+    def _record_verdicts(
+        self, plan: FlowPlan, held: Mapping[Key, str], now_s: float, since_s: float
+    ) -> Collection[Status]:
         """Record a verdict for each topic-partition; return those that there are."""
         flow = plan.source, plan.target
         absent = {place.key: Verdict(Status.ABSENT, place.reason, is_complete=True) for place in plan.absent}
@@ -195,7 +197,14 @@ class Poller:
         verdicts = []
         for key, labels in plan.labels.items():
             verdict = self._judge.verdict(labels, now_s=now_s, last_report_s=last_report_s)
-            verdicts.append((labels, absent.get(key, verdict.of_hidden() if key in hidden else verdict)))
+            if key in absent:
+                verdict = absent[key]
+            elif key in hidden:
+                verdict = verdict.of_hidden()
+            elif key in held:
+                verdict = verdict.of_held(held[key])
+            verdicts.append((labels, verdict))
+            self._recorder.held(labels, is_held=key in held)
         for labels, verdict in verdicts:
             self._recorder.status(labels, verdict.status)
         counts = Counter(verdict.status for _, verdict in verdicts)

@@ -10,11 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, Producer
 
 from metrics.verdict import Status
 from mirror.embedded import jars
 from mirror.embedded.broker import Broker
+from mirror.lag.failover import Answer
 from mirror.lag.inspector import CLUSTER_S
 from mirror.runtime.java import java
 from tests.integration.appliance import RunningAppliance
@@ -218,3 +219,50 @@ def test_groups_of_every_state_are_read(primary, topic):
         return (found.state, found.offsets, found.owners) == ("Empty", {(topic, 0): 3}, {})
 
     eventually(empty, within_s=20, because="the group has lost its only member")
+
+
+def test_what_waits_behind_an_open_transaction_is_lag_and_whose_it_is_is_named(primary, backup, topic, tmp_path):
+    """A reader of committed records is shown nothing behind it, however much others write."""
+    remote = f"primary.{topic}"
+    create(primary, topic)
+    write(primary, topic, rows(10))
+    running = RunningAppliance(
+        tmp_path,
+        primary=primary.bootstrap,
+        backup=backup.bootstrap,
+        topics=topic,
+        extra="primary.consumer.isolation.level = read_committed\n",
+    )
+    producer = Producer({"bootstrap.servers": primary.bootstrap, "transactional.id": f"id-{topic}", "log_level": 0})
+    with running:
+        await_replicated(running, primary, topic, remote)
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        producer.produce(topic, "undecided", partition=0)
+        assert producer.flush(30) == 0
+        write(primary, topic, rows(100, start=10))
+
+        def row() -> dict[str, object]:
+            (found,) = [each for each in json.loads(lag(running.file, "--json").stdout)["rows"] if each["is_flow"]]
+            return found
+
+        eventually(
+            lambda: running.value("kafka_mirror_partition_status", topic=remote, partition=0) == Status.STALL,
+            within_s=30,
+            because="it stands still while records wait",
+        )
+        found = row()
+        assert found["lag"] == 101
+        assert f"(id-{topic}), open since offset 10" in str(found["reason"])
+        assert f"(id-{topic}), open since offset 10" in running.log.read_text()
+        assert running.value("kafka_mirror_partition_behind_open_transaction", topic=remote, partition=0) == 1
+        assert running.value("kafka_mirror_lag_records", topic=remote, partition=0) == 101
+        assert running.gauge("kafka_mirror_failover_answer") == Answer.GO_WITH_LOSS
+        producer.abort_transaction(30)
+        await_replicated(running, primary, topic, remote)
+        eventually(
+            lambda: running.value("kafka_mirror_partition_behind_open_transaction", topic=remote, partition=0) == 0,
+            within_s=30,
+            because="nothing is open any more",
+        )
+        eventually(lambda: row()["lag"] == 0, within_s=30, because="all that was committed is on the target")

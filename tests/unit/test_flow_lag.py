@@ -47,6 +47,9 @@ class Described(Cluster):
         name = "t" if self.alias == "a" else "a.t"
         return {name: Topic(name=name, partitions=1, topic_id="id")}
 
+    def hidden(self, names):
+        return []
+
 
 class Clusters:
     """Answers as a poll's clusters do; None is no answer. Keeps what it was asked, in order."""

@@ -400,6 +400,15 @@ SCENES: dict[str, list[Scene]] = {
         fires("rewound", 8, {f"{K}offset_rewinds_total{PARTITION}": "0x5 1x20"}),
         silent("never", 30, {f"{K}offset_rewinds_total{PARTITION}": "0x60"}),
     ],
+    "KafkaMirrorOpenTransaction": [
+        fires("it hangs", 10, {**waits("1200x30"), f"{K}partition_behind_open_transaction{PARTITION}": "1x30"}),
+        silent("it may end yet", 10, {**waits("300x30"), f"{K}partition_behind_open_transaction{PARTITION}": "1x30"}),
+        silent(
+            "it waits for something else",
+            10,
+            {**waits("1200x30"), f"{K}partition_behind_open_transaction{PARTITION}": "0x30"},
+        ),
+    ],
     "KafkaMirrorTopicAbsent": [
         fires("refused by the target", 12, {f"{K}partition_status{PARTITION}": "8x60"}),
         silent("created at the next look", 12, {f"{K}partition_status{PARTITION}": "8x5 1x60"}),
@@ -533,7 +542,7 @@ def test_amtool_accepts_the_example():
     config = ROOT / "dashboards" / "prometheus" / "alertmanager.yml"
     found = subprocess.run(["amtool", "check-config", str(config)], capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stdout + found.stderr
-    assert "11 inhibit rules" in found.stdout
+    assert "12 inhibit rules" in found.stdout
 
 
 def test_every_alert_has_scenes_of_both_kinds():
