@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import gzip
 import logging
+import socket
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from socketserver import ThreadingMixIn
+from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from metrics.formats import Format, negotiated
@@ -18,6 +22,9 @@ log = logging.getLogger("mirror")
 OPEN = HttpAccess()
 
 NO_ERRORS = LastErrors().text()
+SILENT_S = 10.0  # that a client may say nothing, or read nothing
+LASTS_S = 60.0  # a connection at most, however slowly its client goes on
+MOST_CONNECTIONS = 32
 STOPS_WITHIN_S = 0.1  # between two looks whether the server must stop, for which the stop of the process waits
 _PLAIN = "text/plain; charset=utf-8"
 _FAST = 1  # gzip's level: a scrape of 15 MB is 2 % of that at any level, and the higher ones cost seconds
@@ -28,16 +35,55 @@ class PortTakenError(Exception):
     """The address to listen on is not free."""
 
 
-class _Quiet(WSGIRequestHandler):
+class _Handler(WSGIRequestHandler):
+    timeout = SILENT_S  # of each read and write, of a TLS handshake too
+
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
         """Scrapes are not worth a log line."""
 
 
-class _ThreadingServer(WSGIServer):
+class _Server(ThreadingMixIn, WSGIServer):
+    """Gives each connection a thread and a limited time: a client that says nothing, or does not read, holds up nobody.
+
+    There are at most MOST_CONNECTIONS. One more ends the oldest of them.
+    """
+
     daemon_threads = True
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._began_s: dict[socket.socket, float] = {}  # in their order; changed by each connection's thread
+        self._lock = threading.Lock()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Start a thread for a connection."""
+        with self._lock:
+            if len(self._began_s) >= MOST_CONNECTIONS:
+                _end(next(iter(self._began_s)))
+            self._began_s[request] = time.monotonic()
+        super().process_request(request, client_address)
+
+    def service_actions(self) -> None:
+        """End the connections whose time is over; the server's loop calls it again and again."""
+        with self._lock:
+            for connection, began_s in self._began_s.items():
+                if time.monotonic() > began_s + LASTS_S:
+                    _end(connection)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection that is answered, or has failed."""
+        with self._lock:
+            self._began_s.pop(request, None)
+        super().shutdown_request(request)
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Say nothing of clients that hang up, or speak no TLS; all else is answered with a 500 and logged."""
+
+
+def _end(connection: socket.socket) -> None:
+    """Have the reads and writes of a connection fail, which ends its thread."""
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 @contextmanager
@@ -65,8 +111,8 @@ def serve(
             host,
             port,
             _application(answer, is_ready, errors, access),
-            server_class=_ThreadingServer,
-            handler_class=_Quiet,
+            server_class=_Server,
+            handler_class=_Handler,
         )
     except OSError as error:
         raise PortTakenError(

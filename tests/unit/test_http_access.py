@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import socket
 import ssl
+import threading
+import time
 import urllib.error
 import urllib.request
+from contextlib import ExitStack
 
 import pytest
 
-from metrics.exporter import serve
+from metrics import exporter
+from metrics.exporter import MOST_CONNECTIONS, SILENT_S, serve
 from metrics.http_access import HttpAccess
 from mirror.config.load import load
 from mirror.errors import SettingsError
 from tests.certificates import identity
+from tests.waiting import eventually
 
 FILE = """clusters = A, B
 A.bootstrap.servers = a:9092
@@ -132,3 +138,42 @@ def test_the_inspector_asks_pages_and_websockets_alike(monkeypatch, tmp_path):
         ("http.response.start", 401),
         ("websocket.close", 1008),
     ]
+
+
+@pytest.mark.parametrize("has_tls", [False, True])
+def test_clients_that_say_nothing_hold_up_neither_scrapes_nor_the_end(certificate, has_tls):
+    access = HttpAccess(certificate=certificate) if has_tls else HttpAccess()
+    began_s = time.monotonic()
+    with ExitStack() as stack:
+        with serve(lambda _: b"up 1\n", "127.0.0.1", 0, is_ready=lambda: True, access=access) as port:
+            for number in range(MOST_CONNECTIONS + 8):
+                client = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+                client.sendall(b"GET /metrics HT" if number % 2 and not has_tls else b"")
+            assert access.read(f"127.0.0.1:{port}", "/metrics", timeout_s=10) == "up 1\n"
+        assert time.monotonic() - began_s < SILENT_S, "nobody waited for them"
+
+
+def test_a_client_that_goes_on_slowly_is_cut_off(monkeypatch):
+    monkeypatch.setattr(exporter, "LASTS_S", 0.2)
+    with (
+        serve(lambda _: b"up 1\n", "127.0.0.1", 0, is_ready=lambda: True) as port,
+        socket.create_connection(("127.0.0.1", port), timeout=20) as client,
+    ):
+        client.sendall(b"GET ")
+        assert client.recv(1) == b""
+
+
+def test_a_client_that_reads_nothing_is_cut_off(monkeypatch):
+    monkeypatch.setattr(exporter, "LASTS_S", 0.2)
+
+    def is_served() -> bool:
+        return any("process_request" in each.name for each in threading.enumerate())
+
+    with (
+        serve(lambda _: bytes(64 << 20), "127.0.0.1", 0, is_ready=lambda: True) as port,
+        socket.create_connection(("127.0.0.1", port), timeout=20) as client,
+    ):
+        client.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        eventually(is_served, within_s=5, because="it has a thread")
+        eventually(lambda: not is_served(), within_s=5, because="its thread ends")
+        assert sum(iter(lambda: len(client.recv(1 << 20)), 0)) < 64 << 20
