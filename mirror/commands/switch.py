@@ -16,6 +16,7 @@ from mirror.config.settings import Settings
 from mirror.errors import MirrorError, SettingsError
 from mirror.lag.inspector import Inspector
 from mirror.model.flow_plan import Key
+from mirror.runtime.state_folder import keep_private
 from mirror.switching.conductor import REPORTS, Conduct, abort, conduct, new_run, unfinished
 from mirror.switching.journal import Journal
 from mirror.switching.preflight import Ahead, looked_ahead, looked_ahead_without_source
@@ -218,6 +219,7 @@ def report(settings: Settings, journal: Journal, run_id: str, *, as_json: bool) 
         return  # it was not begun
     moves = entries.moves(found)
     written = json.dumps(run_plain(found, moves), indent=1) + "\n"
+    keep_private()
     folder: Path = settings.mirror.state_dir / REPORTS
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{run_id}.json").write_text(written)

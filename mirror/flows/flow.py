@@ -210,7 +210,7 @@ class FlowState:
 
     def fence(self) -> None:
         """End what producers of slots that there are no more have left open; raises ClusterUnavailable."""
-        if self.plan is not None and self.plan.is_exactly_once and self.membership is not None:
+        if self.plan is not None and self.membership is not None:
             fence_unused(self.flow, self.plan, slots=self.membership.layout.slots, slots_before=self.slots_before)
 
     def _gone(self, on_target: Mapping[str, Topic]) -> set[str]:

@@ -22,6 +22,8 @@ from mirror.kafka.target import Target
 from mirror.model.flow_plan import Assigned, FlowPlan, Key
 from mirror.model.offset_map import OffsetMap
 from mirror.model.position_metadata import PositionMetadata
+from mirror.model.slot_lease import LeaseState
+from mirror.model.slot_ownership import is_lease_key, slot_of_lease_key
 from mirror.policy.recreated import OnRecreated
 from mirror.runtime.logs import some
 
@@ -110,15 +112,21 @@ def fence_unused(flow: Flow, plan: FlowPlan, *, slots: int, slots_before: int) -
     """End the transactions that producers of slots have left open which no window opens any more.
 
     Slots change with tasks.max and mirror.slots. Readers of committed records would wait for such a transaction until the
-    broker's transaction.timeout.ms ends it.
+    broker's transaction.timeout.ms ends it. In the default mode these are the slots whose leases say that they wrote in
+    transactions; the cluster may have no other use for transactions.
 
     Raises:
         ClusterUnavailable: the target does not answer, or refuses.
     """
     used = {plan.slot_of(p, slots=slots) for p in plan.partitions}
+    unused = set(range(slots_before)) - used
+    if unused and not plan.is_exactly_once:
+        unused &= _died_in_transactions(flow, plan)
+    if not unused:
+        return
 
     async def fence() -> None:
-        for slot in sorted(set(range(slots_before)) - used):
+        for slot in sorted(unused):
             name = plan.transactional_id(slot)
             target = Target(client_options(flow.producer), request_bytes=REQUEST_BYTES, transactional_id=name)
             try:
@@ -128,6 +136,17 @@ def fence_unused(flow: Flow, plan: FlowPlan, *, slots: int, slots_before: int) -
                 await target.close()
 
     answer_of_target(flow, fence())
+
+
+def _died_in_transactions(flow: Flow, plan: FlowPlan) -> set[int]:
+    """Return the slots whose last windows wrote in transactions and never ended, by their leases."""
+    leases = {
+        key: LeaseState.parse(at)
+        for (topic, key), at in read_positions(flow, plan.group).items()
+        if topic == plan.lease_topic and is_lease_key(key)
+    }
+    held = {key for key, lease in leases.items() if lease.outcome.is_transactional and not lease.is_released}
+    return {slot_of_lease_key(key) for key in held}
 
 
 async def _from_map(flow: Flow, plan: FlowPlan, unplaced: Mapping[Key, Assigned]) -> dict[Key, Position]:

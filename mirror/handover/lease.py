@@ -11,7 +11,7 @@ from enum import Enum
 from mirror.kafka.errors import KafkaError
 from mirror.kafka.group_offsets import GroupOffsets
 from mirror.model.flow_plan import FlowPlan, Key, Window
-from mirror.model.slot_lease import GRACE_S, LeaseState, Predecessor, WindowOutcome, predecessor_of
+from mirror.model.slot_lease import GRACE_S, LeaseState, Predecessor, predecessor_of
 from mirror.model.slot_ownership import COMMIT_S, Owner, is_stopped, lease_key, owner_key, ready_key, stop_key
 from mirror.runtime.clock import now_ms
 
@@ -217,10 +217,12 @@ class Lease:
 
     async def release_for_dead_attempt(self, target: GroupOffsets) -> None:
         """Release the lease that an earlier attempt at this window died with, so that no successor waits for it."""
-        held = LeaseState(self._window.number, self._window.run_id, is_released=False)
         found = await target.committed(self._plan.group, [self.own])
-        if self.own in found and LeaseState.parse(found[self.own]) == held:
-            released = held._replace(is_released=True, outcome=WindowOutcome(is_unclean=True))
+        if self.own not in found:
+            return
+        held = LeaseState.parse(found[self.own])
+        if (held.window, held.run_id, held.is_released) == (self._window.number, self._window.run_id, False):
+            released = held._replace(is_released=True, outcome=held.outcome._replace(is_unclean=True))
             await target.commit(self._plan.group, {self.own: released.encode()})
 
     async def _must_stop(self, target: GroupOffsets) -> bool:

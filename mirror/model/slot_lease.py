@@ -12,6 +12,7 @@ _UNCLEAN = "unclean"
 _IN_DOUBT = "in-doubt"
 _SPARE = "spare-"
 _DECIDES = "decides-"
+_TRANSACTIONAL = "transactional"
 
 
 class WindowOutcome(NamedTuple):
@@ -22,12 +23,14 @@ class WindowOutcome(NamedTuple):
         in_doubt: Some positions may belong to other topics of the same names.
         spare: Number of the spare transactional id that the slot writes by, 0 for none.
         decides_ms: Until when a cluster may not know what became of the last transaction, epoch ms, 0 where that is known.
+        is_transactional: It wrote in transactions, by the slot's transactional id or the spare one.
     """
 
     is_unclean: bool = False
     in_doubt: bool = False
     spare: int = 0
     decides_ms: int = 0
+    is_transactional: bool = False
 
 
 class LeaseState(NamedTuple):
@@ -49,6 +52,7 @@ class LeaseState(NamedTuple):
             _IN_DOUBT: self.is_released and self.outcome.in_doubt,
             f"{_SPARE}{spare}": spare > 0,
             f"{_DECIDES}{decides_ms}": decides_ms > 0,
+            _TRANSACTIONAL: self.outcome.is_transactional,
         }
         metadata = " ".join([str(self.run_id), *(mark for mark, is_set in marks.items() if is_set)])
         return 2 * self.window + self.is_released, metadata
@@ -64,6 +68,7 @@ class LeaseState(NamedTuple):
             in_doubt=_IN_DOUBT in marks,
             spare=_number(_SPARE, marks),
             decides_ms=_number(_DECIDES, marks),
+            is_transactional=_TRANSACTIONAL in marks,
         )
         return cls(offset // 2, int(run_id or 0), bool(offset % 2), outcome)
 
@@ -107,5 +112,6 @@ def predecessor_of(window: int, leases: Collection[LeaseState]) -> Predecessor:
         in_doubt=any(lease.outcome.in_doubt for lease in leases),
         spare=newest.outcome.spare if newest is not None else 0,
         decides_ms=newest.outcome.decides_ms if newest is not None else 0,
+        is_transactional=any(lease.outcome.is_transactional for lease in leases),
     )
     return Predecessor(outcome, has_gap=window - 1 not in {lease.window for lease in leases})

@@ -90,6 +90,11 @@ def is_lease_key(key: int) -> bool:
     return key >= _KEYS_OF_A_FLOW and (key - _KEYS_OF_A_FLOW) % _KEYS_OF_A_SLOT >= 2
 
 
+def slot_of_lease_key(key: int) -> int:
+    """Return the slot that a partition of `lease_key` is of."""
+    return (key - _KEYS_OF_A_FLOW) // _KEYS_OF_A_SLOT
+
+
 def lease_topic_partitions(slots: int) -> int:
     """Return how many partitions the lease topic needs."""
     return _KEYS_OF_A_FLOW + _KEYS_OF_A_SLOT * slots

@@ -52,13 +52,12 @@ async def find_outcomes(
     written_back: ProducerRegistry | None,
     *,
     isolation_level: int,
+    was_transactional: bool,
     is_patient: bool,
     logged_reasons: LoggedReasons,
     warn: Callable[[str, BaseException], None],
 ) -> bool:
     """Go on behind what the target has of each topic-partition; pause those that cannot be compared yet.
-
-    In transactions every window has committed the positions of all that counts. But a broker may have lost them.
 
     Args:
         plan: The flow.
@@ -66,7 +65,8 @@ async def find_outcomes(
         source: Reads the source.
         written_back: Tells which of its records the flow back wrote, where the flow is bidirectional.
         isolation_level: As the flow reads the source.
-        is_patient: Wait a moment for leaders that have more than they show.
+        was_transactional: The windows before wrote in transactions.
+        is_patient: Wait for leaders that have more than they show.
         logged_reasons: Has what this process logged of them.
         warn: Gets what went wrong.
 
@@ -78,10 +78,8 @@ async def find_outcomes(
     target, unsettled = Source(client_options(plan.producer)), set(partitions)
     sides, read = Sides(source, target), {p.assigned.remote_topic for p in partitions}
     if written_back is not None:
-        sides, read = (
-            Sides(source, target, written_back, ProducerRegistry(plan.producers_topic)),
-            read | {plan.producers_topic},
-        )
+        own = ProducerRegistry(plan.producers_topic)
+        sides, read = Sides(source, target, written_back, own), read | {plan.producers_topic}
     try:
         async with asyncio.timeout(FOUND_WITHIN_S):
             await target.open(read)
@@ -91,6 +89,7 @@ async def find_outcomes(
                 sides,
                 isolation_level=isolation_level,
                 is_transactional=plan.is_exactly_once,
+                was_transactional=was_transactional,
                 patience_s=REPLICATED_WITHIN_S if is_patient else 0.0,
             )
     except NETWORK as error:

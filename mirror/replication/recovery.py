@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -141,6 +141,7 @@ async def resume_behind_tails(
     *,
     isolation_level: int,
     is_transactional: bool,
+    was_transactional: bool,
     patience_s: float,
 ) -> None:
     """Move each topic-partition behind what the target has of it, and take it out of the set when that is done.
@@ -152,22 +153,28 @@ async def resume_behind_tails(
         unsettled: Topic-partitions as their positions were read; spread ones are left as they are.
         sides: Reads both clusters.
         isolation_level: As the flow reads the source.
-        is_transactional: The target's records count when they are committed.
+        is_transactional: The flow writes in transactions: the target's records count when they are committed.
+        was_transactional: So did the windows before.
         patience_s: How long to wait for leaders that have more than they show.
 
     Raises:
         KafkaError: what the clients raise.
     """
     turns = asyncio.Semaphore(AT_ONCE)
+    # What exactly once has aborted stays in the log, for the default mode too. Of a topic that others write to, nothing would be
+    # shown that is behind a transaction of theirs.
+    is_committed = sides.own is None or is_transactional or was_transactional
 
     async def one(behind: Behind) -> None:
         async with turns:
             try:
-                await _resume(name, behind, sides, isolation_level, is_transactional=is_transactional)
+                await _resume(name, behind, sides, isolation_level, is_committed=is_committed)
             except KafkaError as error:
                 log.debug("%s: %s cannot be matched yet: %r", name, behind.partition.assigned, error)
             else:
                 unsettled.discard(behind.partition)
+                if was_transactional:
+                    behind.partition.sequence = None  # markers are among what it was counted by
 
     unsettled -= {p for p in unsettled if p.assigned.spread_over or p.pause is not Pause.NONE}
     if sides.own is not None:
@@ -176,8 +183,9 @@ async def resume_behind_tails(
     ordered = sorted(unsettled, key=lambda p: p.assigned.key)
     hidden = await _hidden(ordered, sides.target, patience_s)
     ours = [partition for partition in ordered if partition not in hidden]
-    # A committed transaction ends with one marker.
-    found, unknown = await _behind(ours, sides.source, sides.target, more_than=1 if is_transactional else 0)
+    # A committed transaction ends with one marker. A position with numbers was not committed in one.
+    with_marker = {p for p in ours if was_transactional and p.sequence is None}
+    found, unknown = await _behind(ours, sides.source, sides.target, with_marker=with_marker)
     unsettled -= set(ours) - unknown - {behind.partition for behind in found}
     await asyncio.gather(*(one(behind) for behind in found))
     if unsettled:
@@ -216,11 +224,12 @@ def _is_for_good(answer: int | KafkaError | None) -> bool:
 
 
 async def _behind(
-    partitions: list[Partition], source: Source, target: Source, *, more_than: int = 0
+    partitions: list[Partition], source: Source, target: Source, *, with_marker: Collection[Partition] = ()
 ) -> tuple[list[Behind], set[Partition]]:
-    """Return the topic-partitions whose target has more than so many offsets that the positions do not tell of.
+    """Return the topic-partitions whose target has offsets that the positions do not tell of.
 
-    And those of which that is not known, for a leader does not answer.
+    And those of which that is not known, for a leader does not answer. One offset more is the marker of a transaction where
+    that is to be expected.
     """
     remote = {(p.assigned.remote_topic, p.assigned.partition): p for p in partitions}
     # A position may have been written before the first record: then all that its topic has may be behind it.
@@ -243,21 +252,24 @@ async def _behind(
             continue  # it begins with what comes
         end = ends.get(place)
         if isinstance(source_from, int) and isinstance(target_from, int) and isinstance(end, int):
-            if end > target_from + more_than:
+            if end > target_from + (partition in with_marker):
                 found.append(Behind(partition, source_from, target_from, end))
         elif not any(map(_is_for_good, (source_from, target_from, end))):
             unknown.add(partition)
     return found, unknown
 
 
-async def _resume(name: str, behind: Behind, sides: Sides, isolation_level: int, *, is_transactional: bool) -> None:
-    """Move a topic-partition behind what its target has, piece by piece; where that takes too long, the next window goes on."""
+async def _resume(name: str, behind: Behind, sides: Sides, isolation_level: int, *, is_committed: bool) -> None:
+    """Move a topic-partition behind what its target has, piece by piece; where that takes too long, the next window goes on.
+
+    `is_committed`: what was aborted on the target does not count.
+    """
     partition, assigned = behind.partition, behind.partition.assigned
     where = f"{name}: {assigned.topic}-{assigned.partition}"
     more = behind.records
     while behind.records > 0:
         try:
-            runs = await _compared(behind, sides, isolation_level, is_transactional=is_transactional)
+            runs = await _compared(behind, sides, isolation_level, is_committed=is_committed)
         except (TooMuchError, record_batches.CorruptBatch, KafkaError) as error:
             if isinstance(error, KafkaError) and not is_code(error, *_FOR_GOOD):
                 raise
@@ -288,7 +300,7 @@ def _may_be_repeated(where: str, behind: Behind, why: str) -> None:
     behind.partition.sequence = None
 
 
-async def _compared(behind: Behind, sides: Sides, isolation_level: int, *, is_transactional: bool) -> OffsetMap | None:
+async def _compared(behind: Behind, sides: Sides, isolation_level: int, *, is_committed: bool) -> OffsetMap | None:
     """Return where the next records of the target were on the source, as many as are read back at once; None: they differ.
 
     Raises:
@@ -303,7 +315,7 @@ async def _compared(behind: Behind, sides: Sides, isolation_level: int, *, is_tr
                 (assigned.remote_topic, assigned.partition),
                 behind.target_from,
                 min(piece, behind.records),
-                int(is_transactional),
+                int(is_committed),
                 sifted=sides.sift_target,
             )
             theirs = await read_batches(

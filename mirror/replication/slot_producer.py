@@ -1,4 +1,4 @@
-"""Open the transactional producer of a slot for one window, by the transactional id that the slot's lease names."""
+"""End the transactions of a slot's predecessor, and open its transactional producer, by the id that the slot's lease names."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 
+from mirror.config.clients import client_options
 from mirror.handover.lease import Lease, Offsets
 from mirror.kafka.errors import KafkaError
+from mirror.kafka.internal_topics import REQUEST_BYTES
 from mirror.kafka.producer import DECIDES_S
 from mirror.kafka.target import Target
 from mirror.model.flow_plan import FlowPlan, Key, Window
@@ -38,26 +40,43 @@ class SlotProducer:
         self.spare = self._lease.predecessor.outcome.spare
         await self._claim(target)
 
-    async def open(self, target: Target, found: Offsets, places: Iterable[Key]) -> dict[Key, tuple[int, str]]:
-        """Fence the predecessor, then read positions.
+    async def open(self, target: Target, found: Offsets, places: Iterable[Key]) -> Offsets:
+        """Fence the predecessor, which ends its open transaction, then read positions, which that may have moved.
+
+        In the default mode that is done where the predecessor wrote in transactions: its records and positions would come, or go,
+        later, when the broker's time-out ends the transaction or a process that slept wakes up.
 
         Args:
             target: The target.
-            found: The offsets of `Lease.looks_at`, read after `claim`.
+            found: The offsets of `places` and `Lease.looks_at`, read after `claim`; in exactly once those of the latter.
             places: Whose offsets to return, with those of `Lease.looks_at`. A successor that claimed the lease may write by
                 another transactional id, which was not fenced.
 
         Raises:
-            KafkaError: the cluster refuses.
+            KafkaError: the cluster refuses; in the default mode also where a topic-partition takes no marker at the moment.
         """
+        predecessor = self._lease.predecessor.outcome
+        if not (self._plan.is_exactly_once or predecessor.is_transactional):
+            return found
         if self.spare != (spare := self._lease.newest_spare(found)):
             self.spare = spare
             await self._claim(target)
-        decides_ms = self._lease.predecessor.outcome.decides_ms
-        await asyncio.sleep(max(0.0, min(DECIDES_S, (decides_ms - now_ms()) / 1000)))
-        # Which may end a transaction, and with it move the positions.
-        await target.fence(self.spare, lambda spare: self.write_by(target, spare))
+        await asyncio.sleep(max(0.0, min(DECIDES_S, (predecessor.decides_ms - now_ms()) / 1000)))
+        if self._plan.is_exactly_once:
+            await target.fence(self.spare, lambda spare: self.write_by(target, spare))
+        else:
+            await self._end_transaction()
         return await target.committed(self._plan.group, [*places, *self._lease.looks_at], is_stable=True)
+
+    async def _end_transaction(self) -> None:
+        options, name = client_options(self._plan.producer), self._plan.transactional_id(self._window.slot)
+        fences = Target(options, request_bytes=REQUEST_BYTES, transactional_id=name)
+        try:
+            await fences.open(())
+            await fences.fence(self.spare)
+        finally:
+            await fences.close()
+        log.info("%s: slot %d: the last transaction of exactly once is ended", self._plan.name, self._window.slot)
 
     async def write_by(self, target: Target, spare: int) -> None:
         """Name a spare id in the lease, before the first transaction is written by it.

@@ -92,6 +92,8 @@ class InTransactions:
         self._must_abort = False
         self._is_stopping = False
         self._waiting: dict[Partition, None] = {}  # in order: had something to send meanwhile, perhaps
+        for partition in partitions:
+            partition.sequence = None  # of the default mode, whose numbers end here
         self._has_sent = asyncio.Event()  # something is in the transaction, or it is to end
         self._uncommitted: list[Acknowledged] = []
         self._committed = {partition: partition.acked for partition in partitions}

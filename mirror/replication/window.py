@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from metrics.reports import SlotReport
 from mirror.config.clients import fetch_options, produce_options
-from mirror.handover.lease import NETWORK, Lease, LeaseTerm, Standing
+from mirror.handover.lease import NETWORK, Lease, LeaseTerm, Offsets, Standing
 from mirror.kafka.target import Target
 from mirror.model.flow_plan import FlowPlan, Window
 from mirror.model.paused_topics import Paused
@@ -170,13 +170,13 @@ class FlowWindow:
         await self._producer.claim(target)
         places = [plan.paused_key, *((p.remote_topic, p.partition) for p in plan.partitions)]
         before = [] if plan.is_exactly_once else places
-        found = await target.committed(plan.group, [*self._lease.looks_at, *before])
+        found: Offsets = await target.committed(plan.group, [*self._lease.looks_at, *before])
         is_over = now_ms() >= window.end_ms and self._lease.has_successor(found)
         if is_over or not self._lease.owns_slot(found):
             await self._leased.release(target)
             return False
+        found = await self._producer.open(target, found, places)
         if plan.is_exactly_once:
-            found = await self._producer.open(target, found, places)
             self._standing = self._lease.standing(found)
             if self._standing is Standing.LOST:
                 await self._leased.release(target)
@@ -210,6 +210,7 @@ class FlowWindow:
             connections.source,
             connections.written_back,
             isolation_level=self._fetch.isolation_level,
+            was_transactional=outcome.is_transactional,
             is_patient=has_gap,
             logged_reasons=self._state.logged_reasons,
             warn=self._warn,
@@ -371,6 +372,7 @@ class FlowWindow:
             ),
             spare=self._producer.spare,
             decides_ms=self._decides_ms or before.decides_ms,
+            is_transactional=self._plan.is_exactly_once or before.is_transactional,
         )
 
 

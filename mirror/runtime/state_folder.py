@@ -21,6 +21,14 @@ _RUNS_KEPT = 16
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 
 
+def keep_private() -> None:
+    """Have this process, and those that it starts, write files and folders that their owner alone may read.
+
+    They have names of topics and groups, and the records of a tail. A folder that is there keeps its permissions.
+    """
+    os.umask(0o077)
+
+
 def is_taken(path: Path) -> bool:
     """Tell whether a mirror that runs has a folder."""
     try:
@@ -53,6 +61,7 @@ class StateFolder:
 
     def take(self) -> None:
         """Make the folder this process'; raises SettingsError when another process has it, or it cannot be written."""
+        keep_private()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             held = (self.path / "runs").open("a+")

@@ -17,6 +17,7 @@ from mirror.lag.text import counted
 from mirror.model.flow_plan import Key
 from mirror.model.records import Record
 from mirror.runtime.logs import in_words
+from mirror.runtime.state_folder import keep_private
 from mirror.switching import fence
 from mirror.switching.work import Found, Work
 
@@ -38,6 +39,7 @@ def write_tail(work: Work) -> Found:
             tails[assigned.key] = (position, end)
     if not tails:
         return Found([f"{back.source.alias} has nothing that did not cross"])
+    keep_private()
     file = work.folder / f"{work.run.id}-tail.jsonl"
     file.parent.mkdir(parents=True, exist_ok=True)
     options = client_options(back.flow.consumer)

@@ -120,3 +120,19 @@ def test_a_topic_that_is_denied_rests_alone_though_its_transactions_hold_others_
             await_replicated(running, primary, names[0], denied, within_s=90)
             for name in names:
                 assert differences(primary, guarded, name, f"primary.{name}") == []
+
+
+def test_a_mode_that_changes_between_a_kill_and_the_next_start_loses_and_repeats_nothing(
+    appliance, primary, backup, topic
+):
+    """There and back: what the killed one left open is ended before anybody looks what the target has."""
+    settings = appliance.file.read_text()
+    with load(primary, topic):
+        for text in (settings.replace(ENABLED, ""), settings, settings.replace(ENABLED, "")):
+            flows(backup, f"primary.{topic}", more=500)
+            appliance.kill_all()
+            appliance.file.write_text(text)
+            appliance.start()
+        flows(backup, f"primary.{topic}", more=500)
+    equal(appliance, primary, backup, topic)
+    assert appliance.log.read_text().count("the last transaction of exactly once is ended") >= 2

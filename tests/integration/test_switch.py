@@ -491,6 +491,7 @@ def test_a_source_that_is_lost_leaves_a_gap_that_is_told_exactly_and_a_tail_that
         gone_back = clusters.run("switch-back", FLOW, *options)
         assert gone_back.returncode == 0, gone_back.stdout + gone_back.stderr
         (file,) = (tmp_path / "state" / "switches").glob("*-tail.jsonl")
+        assert {oct(each.stat().st_mode & 0o777) for each in (file, *file.parent.iterdir())} == {"0o600"}
         kept = [json.loads(line) for line in file.read_text().splitlines()]
         assert sorted(base64.b64decode(each["value"]).decode() for each in kept) == sorted(tail.acked)
         written += tail.acked

@@ -21,6 +21,7 @@ MOST_FAULTS = 14
 BETWEEN_S = (0.0, 4.0)
 LONGEST_HANG_S = 6.0  # of a broker, less than mirror.replication.settlement.ARRIVES_S
 LONGEST_STEP_S = 5.0  # of a wall clock
+CHANGES = 6  # of the mode, among the kinds of faults
 STEPS = (0, 400)  # callbacks until a kill: some hundredths of a second up to seconds
 
 Fault = Callable[["Stage"], None]
@@ -29,8 +30,9 @@ Fault = Callable[["Stage"], None]
 def play(stage: Stage) -> None:
     """Play the faults of a run."""
     dice = stage.dice
+    kinds = (*KINDS, *[_change_mode] * CHANGES) if stage.changes_mode else KINDS
     for _ in range(dice.randint(1, MOST_FAULTS)):
-        kind = dice.choice(KINDS)
+        kind = dice.choice(kinds)
         stage.counts[kind.__name__.lstrip("_")] += 1
         kind(stage)
         stage.world.run_for(dice.uniform(*BETWEEN_S))
@@ -86,6 +88,22 @@ def _start(stage: Stage) -> None:
     """Start one more process."""
     if len(stage.alive()) < 3:
         stage.start(f"folder{stage.dice.randint(1, 3)}x{stage.dice.randint(1, 9)}")
+
+
+def _change_mode(stage: Stage) -> None:
+    """Kill or stop all processes, and start one in the other mode, from its folder or elsewhere."""
+    is_kill = stage.dice.random() < 0.7
+    for process in stage.processes:
+        if not process.is_dead and (is_kill or process.is_frozen):
+            process.kill()
+        elif not process.is_dead:
+            process.stop()
+    if not is_kill:
+        stage.world.run_for(25.0)  # they have ended by then
+    stage.change_mode()
+    folder = stage.dice.choice(("folder1", "folder2", f"folder{stage.dice.randint(3, 9)}"))
+    stage.world.run_for(stage.dice.uniform(0.0, 8.0))
+    stage.start(folder)
 
 
 def _freeze(stage: Stage) -> None:

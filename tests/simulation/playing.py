@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from tests.simulation.scenario import Outcome, play
 
-MODES = ("disabled", "enabled")
+MODES = ("disabled", "enabled", "changing")  # exactly.once.source.support; the last one: it changes now and then
 
 
 def first_seed() -> int:

@@ -66,8 +66,10 @@ class Stage:
         self.world = World(seed, keeps_trace=keeps_trace)
         self.dice: random.Random = self.world.dice
         self.network = Network(self.world)
-        self.is_exactly_once = mode == "enabled"
-        is_second = self.is_exactly_once and self.dice.random() < 0.5
+        self.changes_mode = mode == "changing"
+        self.is_exactly_once = mode == "enabled" or (self.changes_mode and self.dice.random() < 0.5)
+        has_transactions = self.is_exactly_once or self.changes_mode
+        is_second = has_transactions and self.dice.random() < 0.5
         self.source = Cluster(self.world, self.network, "A", brokers=BROKERS, is_second=False)
         self.target = Cluster(self.world, self.network, "B", brokers=BROKERS, is_second=is_second)
         self.is_read_committed = self.dice.random() < 0.4
@@ -78,7 +80,7 @@ class Stage:
             self.target,
             TOPICS,
             from_committed=self.is_read_committed,
-            to_committed=self.is_exactly_once,
+            to_committed=has_transactions,
         )
         self.plan = self._plan()
         self.members = Members(self.world, SLOTS, lambda loop: self.is_cut_off(loop.name.split("/")[0]))
@@ -119,6 +121,12 @@ class Stage:
         )
 
     # --- processes ----------------------------------------------------------------------------------------------
+
+    def change_mode(self) -> None:
+        """Have processes that start from now on replicate in the other mode."""
+        self.is_exactly_once = not self.is_exactly_once
+        self.plan = self._plan()
+        self.world.note(f"exactly once: {self.is_exactly_once}")
 
     def start(self, folder: str) -> Process:
         """Start a process with a state folder, which names the runs before it."""
@@ -189,7 +197,7 @@ def play(
 
     Args:
         seed: Decides everything.
-        mode: `disabled` or `enabled`, as of exactly.once.source.support.
+        mode: One of tests.simulation.playing.MODES.
         keeps_trace: Keep the lines of the trace, and the log.
         before: Called with the stage before anything happens.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Mapping
 
@@ -234,6 +235,19 @@ def test_a_state_folder_is_one_process(tmp_path):
     assert second.gone == {first.run_id}
     assert second.run_id > first.run_id
     second.leave()
+
+
+def test_what_a_process_keeps_only_its_owner_reads(tmp_path):
+    before = os.umask(0o022)
+    folder = StateFolder(tmp_path / "var" / "state")
+    folder.take()
+    try:
+        (folder.path / "reports").mkdir()
+        modes = {path.name: oct(path.stat().st_mode & 0o777) for path in (folder.path, *folder.path.iterdir())}
+    finally:
+        folder.leave()
+        os.umask(before)
+    assert modes == {"state": "0o700", "runs": "0o600", "reports": "0o700"}
 
 
 def test_a_state_folder_that_cannot_be_written_is_told(tmp_path):

@@ -159,7 +159,7 @@ def test_what_no_position_tells_of_is_looked_for_from_where_it_can_have_begun(pa
 def test_one_marker_behind_a_position_is_its_transactions_own(end, behind):
     source, target = Log("t", start=2, end=99), Log("A.t", start=0, end=end)
     partition = Partition(HERE, 5, 5, tail=Tail("0,0,7"))
-    found, _ = asyncio.run(_behind([partition], source, target, more_than=1))  # type: ignore[arg-type]
+    found, _ = asyncio.run(_behind([partition], source, target, with_marker={partition}))  # type: ignore[arg-type]
     assert [one.records for one in found] == ([behind] if behind else [])
 
 
@@ -174,7 +174,13 @@ def test_what_a_leader_has_and_does_not_show_yet_is_waited_for_and_never_taken_f
     unsettled = {partition}
     asyncio.run(
         resume_behind_tails(
-            "A->B", unsettled, Sides(source, target), isolation_level=0, is_transactional=False, patience_s=0.05
+            "A->B",
+            unsettled,
+            Sides(source, target),
+            isolation_level=0,
+            is_transactional=False,
+            was_transactional=False,
+            patience_s=0.05,
         )  # type: ignore[arg-type]
     )
     assert unsettled == ({partition} if is_unsettled else set())
@@ -208,6 +214,7 @@ def test_a_leader_that_does_not_answer_is_not_one_that_has_nothing(side, error, 
             Sides(logs["source"], logs["target"]),
             isolation_level=0,
             is_transactional=False,
+            was_transactional=False,
             patience_s=0,
         )  # type: ignore[arg-type]
     )
@@ -255,7 +262,15 @@ def test_a_tail_is_found_between_the_records_of_others_on_both_sides(theirs, cop
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(recovery, "read_batches", read_batches)
         asyncio.run(
-            resume_behind_tails("A->B", unsettled, sides, isolation_level=0, is_transactional=False, patience_s=0)
+            resume_behind_tails(
+                "A->B",
+                unsettled,
+                sides,
+                isolation_level=0,
+                is_transactional=False,
+                was_transactional=False,
+                patience_s=0,
+            )
         )
     assert unsettled == set()
     assert partition.position == (pairs[-1][0] + 1 if pairs else 0)
