@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from mirror.errors import MirrorError
@@ -34,6 +34,7 @@ def fence_writers(work: Work) -> Found:
             acls.update(lacking)
             # Before it is done: who takes the fence away after a crash must know which part of it is ours.
             work.journal.save(work.run.with_step(Step.FENCE, facts={ACLS: [list(acl) for acl in sorted(acls)]}))
+            _keep_there(work, acls)
             has_fence = fence.denied(scope.source, lacking)
         ends = fence.until_quiet(scope.source, [*ends, *places], within_s=work.within_s, say=work.say)
     if has_fence:
@@ -47,6 +48,13 @@ def fence_writers(work: Work) -> Found:
         [said, f"{counted(len(ends), 'log')} did not grow for {fence.QUIET_S:.0f} s"],
         {ACLS: [list(acl) for acl in sorted(acls)] if has_fence else [], ENDS: listed(ends.items())},
     )
+
+
+def _keep_there(work: Work, acls: Collection[Acl]) -> None:
+    """Keep which ACLs are ours on the fenced cluster too, where a flow leads back: a fail-over to it takes no others away."""
+    back = work.scope.back
+    if back is not None and not work.scope.canary:
+        work.journal.of(back, work.scope.source).keep_fence(work.run.id, acls)
 
 
 def _places_on_source(scope: Scope) -> list[Key]:
@@ -98,8 +106,11 @@ def open_left_out(work: Work) -> list[str]:
 
 def undo_fence(work: Work) -> Found:
     """Take away the fence of this run."""
-    source = work.scope.source
-    return Found([fence.open_again(source, fence.lifted(source, acls_of(work.run)))])
+    source, acls = work.scope.source, acls_of(work.run)
+    opened = fence.open_again(source, fence.lifted(source, acls))
+    if acls:
+        _keep_there(work, ())
+    return Found([opened])
 
 
 def acls_of(run: Run) -> list[Acl]:

@@ -21,14 +21,16 @@ from mirror.config.settings import Flow
 from mirror.errors import MirrorError
 from mirror.kafka.admin import Admin
 from mirror.kafka.clients import quiet_logger
-from mirror.kafka.internal_topics import answered, read_topic
+from mirror.kafka.internal_topics import answered, read_topic, write, writer
 from mirror.kafka.login_relay import librdkafka_options
 from mirror.lag.cluster_offsets import log_ends
 from mirror.model.canary import PREFIX
+from mirror.policy.topic_acls import Acl
 from mirror.switching.moved_groups import Moved
 from mirror.switching.run import Run, RunState
 
 RUN, MOVES, CONDUCTOR = "run/", "moves/{}/", "conductor"  # keys: a run's, a group's of a run, what is said last
+FENCE = "fence/"  # of a run of the flow back: the ACLs that it added to topics of this target
 BEAT_S = 2.0
 LOOK_S = 3 * BEAT_S  # a conductor that has written nothing for so long is gone
 WITHIN_S = 20.0
@@ -71,6 +73,11 @@ class Entries:
         of_run = MOVES.format(run.id)
         kept = (value for key, value in self.values.items() if key.startswith(of_run))
         return [Moved(*each) for value in kept for each in json.loads(value)]
+
+    def fences(self) -> set[Acl]:
+        """Return the ACLs by which runs of the flow back keep producers from this target."""
+        kept = (value for key, value in self.values.items() if key.startswith(FENCE))
+        return {Acl(*fields) for value in kept for fields in json.loads(value)}
 
     @property
     def progress(self) -> str:
@@ -188,6 +195,25 @@ class Journal:
         if keys:
             with self._lock:
                 self._write(dict.fromkeys(keys))
+
+    def keep_fence(self, run_id: str, acls: Collection[Acl]) -> None:
+        """Write which ACLs a run of the flow back has on topics of this target, none where they are taken away.
+
+        Who fails over to this target reads it here, as the journal of the flow back is lost with the other cluster. It is written
+        outside of transactions, so that it ends no conductor.
+
+        Raises:
+            MirrorError: the topic cannot be created, or written.
+        """
+        self._create()
+        value = json.dumps([list(acl) for acl in sorted(acls)]).encode() if acls else None
+
+        async def keep() -> None:
+            async with writer(self._flow.producer, [self._topic]) as target:
+                await write(target, self._topic, [((FENCE + run_id).encode(), value)])
+
+        what = f"which topics of {self._flow.target.alias} are fenced cannot be kept there"
+        answered(keep(), cluster=self._flow.target.alias, what=what)
 
     def tell(self, sentence: str) -> None:
         """Say what is waited for; the next beat keeps it for who looks from elsewhere."""

@@ -17,8 +17,10 @@ from mirror.lag.text import counted, duration
 from mirror.model.gaps import Cause, Effect, Gap
 from mirror.model.mm2_records import Checkpoint
 from mirror.policy.topic_acls import denials
+from mirror.runtime.logs import some
 from mirror.switching import fence
 from mirror.switching.group_step import carry_out, remembered, stands_there
+from mirror.switching.journal import FENCE
 from mirror.switching.moved_groups import Moved
 from mirror.switching.scope import Scope
 from mirror.switching.work import Found, Work
@@ -153,12 +155,20 @@ def _recovered(at: Checkpoint, topic: str, offsets: Any, there: Mapping[tuple[st
 
 
 def open_target(work: Work) -> Found:
-    """Let producers write on the target: an earlier switch back may have fenced it, and what it added is kept on the source."""
+    """Let producers write on the target, which an earlier switch back may have fenced. ACLs of others stay, and are named."""
     scope = work.scope
     if scope.back is None:
         return Found(["no flow leads back, so no switch has fenced the target"])
     topics = [topic.source.name for topic in matched(scope.back, scope.target.topics())]
-    opened = fence.lifted(scope.target, sorted(set(denials(topics)) & scope.target.topic_acls()))
-    if not opened:
-        return Found([f"nothing keeps producers from {scope.target.alias}"])
-    return Found([fence.open_again(scope.target, opened)], {"opened": opened})
+    there, kept = scope.target.topic_acls(), work.journal.read()
+    opened = fence.lifted(scope.target, sorted(kept.fences() & there))
+    work.journal.forget([key for key in kept.values if key.startswith(FENCE)])
+    said = (
+        [fence.open_again(scope.target, opened)] if opened else [f"no fence of a switch stands on {scope.target.alias}"]
+    )
+    if others := sorted(acl.topic for acl in (set(denials(topics)) & there) - kept.fences()):
+        said.append(
+            f"{counted(len(others), 'topic')} of {scope.target.alias} stay closed to producers: no switch has denied WRITE to "
+            f"everybody there, so somebody else did: {some(others)}"
+        )
+    return Found(said, {"opened": opened})

@@ -28,6 +28,7 @@ from mirror.switching.fence_step import (
     whole_plan,
 )
 from mirror.switching.group_step import carry_out, remembered, stands_there
+from mirror.switching.journal import FENCE
 from mirror.switching.moved_groups import wanted_moves
 from mirror.switching.run import Kind, Step
 from mirror.switching.scope import Scope
@@ -236,6 +237,7 @@ def open_target(work: Work) -> Found:
     runs = work.journal.of(back.flow, back.target).read().runs()
     earlier = {acl for run in runs if not run.is_aborted for acl in acls_of(run)}
     opened = fence.lifted(scope.target, sorted(earlier & scope.target.topic_acls()))
+    work.journal.forget([key for key in work.journal.read().values if key.startswith(FENCE)])
     if not opened:
         return Found([f"no fence of an earlier switch stands on {scope.target.alias}"])
     return Found([fence.open_again(scope.target, opened)], {"opened": opened})
