@@ -10,7 +10,6 @@ from metrics.verdict import Sample
 from mirror.config.clients import client_options
 from mirror.flows.gaps import note
 from mirror.flows.stored_positions import read_positions
-from mirror.flows.topics import matched
 from mirror.kafka.groups import Group
 from mirror.kafka.internal_topics import answered, read_checkpoints
 from mirror.lag.text import counted, duration
@@ -159,14 +158,14 @@ def open_target(work: Work) -> Found:
     scope = work.scope
     if scope.back is None:
         return Found(["no flow leads back, so no switch has fenced the target"])
-    topics = [topic.source.name for topic in matched(scope.back, scope.target.topics())]
     there, kept = scope.target.topic_acls(), work.journal.read()
     opened = fence.lifted(scope.target, sorted(kept.fences() & there))
     work.journal.forget([key for key in kept.values if key.startswith(FENCE)])
     said = (
         [fence.open_again(scope.target, opened)] if opened else [f"no fence of a switch stands on {scope.target.alias}"]
     )
-    if others := sorted(acl.topic for acl in (set(denials(topics)) & there) - kept.fences()):
+    closed = {acl.topic for acl in there - kept.fences() if acl in denials([acl.topic])}
+    if others := [name for name in sorted(closed) if scope.back.topics.matches(name)]:
         said.append(
             f"{counted(len(others), 'topic')} of {scope.target.alias} stay closed to producers: no switch has denied WRITE to "
             f"everybody there, so somebody else did: {some(others)}"

@@ -137,6 +137,10 @@ def test_plan_prints_names_partitions_and_starts_and_creates_nothing(primary, ba
         f"clusters=primary,backup\nprimary.bootstrap.servers={primary.bootstrap}\n"
         f"backup.bootstrap.servers={backup.bootstrap}\nprimary->backup.enabled=true\nprimary->backup.topics={topic}\n"
     )
+    # MirrorMaker's default is two replicas, and the target has one broker.
+    assert "(CANNOT be created: INVALID_REPLICATION_FACTOR" in kafka_mirror("plan", str(file)).stdout
+    with file.open("a") as more:
+        more.write("replication.factor=1\n")
     found = kafka_mirror("plan", str(file))
     assert found.returncode == 0, found.stderr
     assert f"{topic} -> primary.{topic} (is created with 3; partition@start 0@begin, 1@begin, 2@begin)" in found.stdout

@@ -22,7 +22,9 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from metrics.verdict import Status
 from mirror.config.clients import client_options
 from mirror.embedded.broker import Broker
+from mirror.kafka.admin import Admin
 from mirror.kafka.internal_topics import read_checkpoints
+from mirror.policy.topic_acls import Acl
 from mirror.switching.run import STEPS, Kind, Step
 from tests.integration.acls import GUARDED
 from tests.integration.appliance import RunningAppliance
@@ -433,7 +435,7 @@ def commit_on(cluster: Broker, topic: str) -> None:
 def test_a_source_that_is_lost_leaves_a_gap_that_is_told_exactly_and_a_tail_that_comes_back_whole(tmp_path, topic):
     remote, back = f"primary.{topic}", f"backup.{topic}"
     read: list[str] = []
-    with pair(tmp_path, [topic]) as clusters:
+    with pair(tmp_path, [topic], extra=f"backup->primary.topics = {topic}.*\n") as clusters:
         with Writer(clusters.primary, topic, "before") as writer, Reader(clusters.primary, [topic], read):
             eventually(lambda: len(read) > 100, within_s=60, because="the group reads on the source")
         written = list(writer.acked)
@@ -465,8 +467,14 @@ def test_a_source_that_is_lost_leaves_a_gap_that_is_told_exactly_and_a_tail_that
             within_s=30,
             because="the appliance sees that the source is gone, and keeps what it saw last",
         )
+        others = Admin("backup", {"bootstrap.servers": clusters.backup.bootstrap})
+        rule = Acl(f"{topic}-closed", "User:*", "*", "WRITE", "DENY")
+        create(clusters.backup, rule.topic)
+        assert others.add_acls([rule]) == {rule: ""}
         over = clusters.run("switch", FLOW, "--source-lost", "--yes")
         assert over.returncode == 0, over.stdout + over.stderr
+        assert f"somebody else did: {rule.topic}" in over.stdout
+        assert rule in others.topic_acls(), "an operator's ACL stays"
         (run,) = json.loads(clusters.run("switches", FLOW, "--json").stdout)["runs"]
         gaps = {each["partition"]: each["missing"] for each in run["steps"]["gap"]["facts"]["gaps"]}
         assert gaps == missing

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +24,7 @@ from mirror.policy.topic_acls import Acl, allowances, denials, judged
 from mirror.switching import conductor, fence, lost, moved_groups, steps
 from mirror.switching.conductor import Conduct, abort, conduct, unfinished
 from mirror.switching.group_step import stands_there
-from mirror.switching.journal import TakenOverError
+from mirror.switching.journal import Entries, TakenOverError
 from mirror.switching.moved_groups import Moved
 from mirror.switching.preflight import Ahead, TopicAhead, _ahead
 from mirror.switching.run import MOVING, STEPS, Kind, Run, RunState, Step, StepRecord, StepState
@@ -421,3 +422,27 @@ def test_a_source_that_is_lost_has_steps_and_costs_of_its_own():
     assert "should take" not in text
     assert "move each group to where its last checkpoint leads" in text
     assert text.endswith("let producers write on b, where an earlier switch back has fenced it\n")
+
+
+def test_a_fail_over_takes_away_what_a_switch_has_added_and_names_what_somebody_else_has():
+    ours, theirs = denials(["orders"]), denials(["users"])
+    removed: list[Acl] = []
+    forgotten: list[str] = []
+
+    def remove_acls(acls):
+        removed.extend(acls)
+        return dict.fromkeys(acls, "")
+
+    target = SimpleNamespace(alias="b", topic_acls=lambda: {*ours, *theirs}, remove_acls=remove_acls)
+    entries = Entries({"run/1": RUN.text(), "fence/1": json.dumps([list(acl) for acl in ours])})
+    back = SimpleNamespace(topics=SimpleNamespace(matches=lambda _: True))
+    work: Any = SimpleNamespace(
+        scope=SimpleNamespace(back=back, target=target),
+        journal=SimpleNamespace(read=lambda: entries, forget=forgotten.extend),
+    )
+    found = lost.open_target(work)
+    assert removed == ours
+    assert forgotten == ["fence/1"]
+    assert found.facts == {"opened": ["orders"]}
+    assert found.said[-1].startswith("1 topic of b stay closed to producers: ")
+    assert found.said[-1].endswith(": users")
