@@ -183,7 +183,7 @@ def test_all_is_taken_back_until_a_group_may_have_been_moved(monkeypatch):
     acl = Acl("t", "User:*", "*", "WRITE", "DENY")
     begun = RUN.with_step(Step.FENCE, state=StepState.DONE, facts={"acls": [list(acl)]})
     begun = begun.with_step(Step.GROUPS, state=StepState.FAILED)
-    scope: Any = SimpleNamespace(source=SimpleNamespace(alias="a"))
+    scope: Any = SimpleNamespace(source=SimpleNamespace(alias="a"), back=None)
     run = abort(scope, Kept(), begun, how())  # type: ignore[arg-type]
     assert lifted == [acl]
     assert (run.state, run.step(Step.FENCE).state) == (RunState.ABORTED, StepState.UNDONE)
