@@ -95,7 +95,9 @@ def load_to_run(parsed: argparse.Namespace) -> Settings:
 
 
 def warn_of_ignored(settings: Settings) -> None:
-    """Log the keys that have no effect, with the reason where there is one."""
+    """Log the keys that have no effect, with the reason where there is one, and what may not be meant."""
+    for note in settings.notes:
+        logging.getLogger("mirror").warning("%s", note)
     if settings.ignored:
         why = settings.ignored_why
         named = ", ".join(f"{key} ({why[key]})" if key in why else key for key in settings.ignored)

@@ -13,6 +13,7 @@ from mirror.runtime.text_columns import one_line
 BLANKS = " \t\f"  # what Java skips around keys and separators
 DEFAULT = "default"  # where an entry is from that nobody wrote
 HIDDEN = "***"  # stands for a secret wherever something is shown
+_DROPPED = re.compile(r"(?<!\\)(?:\\\\)*(\\[.dwsDWSbB(){}\[\]|*+?^$-])")  # an escape of regular expressions
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _BOMS = {b"\xef\xbb\xbf": "UTF-8", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 _SECRET = re.compile(
@@ -44,6 +45,7 @@ class Entry:
     value: str
     where: str  # "mirror.properties:12"; "option" when given on the command line; "default"
     is_provided: bool = False  # a config provider gave it, or a part of it
+    dropped: str = ""  # the first escape of which Java keeps the character and drops the backslash, as "\\."
 
     @property
     def is_secret(self) -> bool:
@@ -168,7 +170,9 @@ def _entry(line: str, where: str) -> Entry:
     if rest[:1] in ("=", ":"):
         rest = rest[1:].lstrip(BLANKS)
     key = _unescape(line[:end], where)
-    return Entry(key=key, value=_unescape(rest, one_line(f"{where}: {key}")), where=where)
+    dropped = _DROPPED.search(rest)
+    value = _unescape(rest, one_line(f"{where}: {key}"))
+    return Entry(key=key, value=value, where=where, dropped=dropped[1] if dropped else "")
 
 
 def _unescape(text: str, where: str) -> str:

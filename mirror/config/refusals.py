@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from mirror.config.clients import COMMON_KEYS
 from mirror.config.keys import FLOW_KEYS, WORKER_KEYS, needless
-from mirror.config.layers import Assigned
+from mirror.config.layers import Assigned, Layer
 from mirror.config.properties import Entry
 from mirror.config.providers import is_provider_key
 from mirror.config.transforms import is_of_transforms
@@ -26,6 +26,14 @@ _ROLES = re.compile(r"^((source|target)\.cluster|(source\.|target\.)?(consumer|p
 _CONVERTERS = ("key.converter", "value.converter", "header.converter")
 _BYTES = ("org.apache.kafka.connect.converters.ByteArrayConverter", "ByteArrayConverter", "ByteArray")
 _LISTS = ("topics", "topics.exclude", "groups", "groups.exclude", "config.properties.exclude")
+_MODE = "exactly.once.source.support"
+_NAMES = frozenset({"topic", "topics", "group", "groups"})
+_FILTERS = re.compile(
+    r"(in|ex)clu(de|des|ded|sion|sions)|(white|black|allow|deny|ignore|reject)(list)?(ed)?|filters?|regex|pattern|match"
+)
+_KEEPS_OUT = re.compile(r"exclu|black|deny|ignore|reject")
+_QUOTES = "\"'"
+_GLOB = re.compile(r"(?<!\\)[\w-]\*")  # a name and a star
 _NOT_IN_TOPICS = re.compile(r"[^a-zA-Z0-9._-]")
 _OPERATORS = re.compile(r"[][\\^$.|?*+(){}]")
 
@@ -46,12 +54,18 @@ _SAME = re.compile(
 )
 
 
+def is_filter(key: str) -> bool:
+    """Tell whether a full key is a list of names or patterns."""
+    return key.rpartition("->")[2].partition(".")[2] in _LISTS or key in _LISTS
+
+
 def refuse_what_would_differ(found: Assigned) -> None:
     """Raise SettingsError for the first key of a file that is not honoured, and without which records, or logins, differ."""
     for entries in found.clusters.values():
         for sub, entry in entries.items():
             if is_of_transforms(sub):
                 raise refusal(entry, f"is a flow's key, and this one is a cluster's. Write A->B.{sub}.")
+    _refuse_mode_of_no_target(found)
     for sub, entry in _each(found):
         name = _ROLES.sub("", sub)
         if text(entry):
@@ -66,6 +80,24 @@ def _each(found: Assigned) -> Iterator[tuple[str, Entry]]:
     """Yield each entry with its key inside of what owns it, in the order of their owners."""
     for layer in (found.top, *found.clusters.values(), *found.pairs.values()):
         yield from layer.items()
+
+
+def _refuse_mode_of_no_target(found: Assigned) -> None:
+    """Refuse exactly once where it is without effect: it is the target's key, also in MirrorMaker."""
+    for pair, entries in found.pairs.items():
+        if (entry := entries.get(_MODE)) is not None:
+            raise refusal(entry, f"is the target's key, not a flow's. Write {pair.target}.{_MODE}.")
+    targets = {pair.target for pair, entries in found.pairs.items() if _is_enabled(entries)}
+    for alias, entries in found.clusters.items():
+        if (entry := entries.get(_MODE)) is not None and targets and alias not in targets:
+            expected = " or ".join(f"{target}.{_MODE}" for target in sorted(targets))
+            raise refusal(
+                entry, f"is the target's key, and {alias} is the target of no enabled flow. Write {expected}."
+            )
+
+
+def _is_enabled(entries: Layer) -> bool:
+    return "enabled" in entries and text(entries["enabled"]).lower() == "true"
 
 
 def _refuse_converters(sub: str, entry: Entry) -> None:
@@ -91,8 +123,23 @@ def _refuse_security(name: str, entry: Entry) -> None:
 
 
 def _refuse_lists_that_match_nothing(sub: str, entry: Entry) -> None:
-    """Refuse what can be no name: most likely a comment behind the value, or blanks instead of commas."""
+    """Refuse what can be no name: quotes, a comment behind the value, globs, blanks or semicolons instead of commas."""
+    whole = text(entry)
+    if not entry.is_provided and len(whole) > 1 and whole[0] in _QUOTES and whole[-1] == whole[0]:
+        bare = ", ".join(item.strip(_QUOTES) for item in text_list(entry))
+        raise refusal(entry, f"is in quotes, which a properties file takes for a part of the names. Write {bare}.")
     for item in () if entry.is_provided else text_list(entry):
+        if ";" in item:
+            raise refusal(
+                entry, f'"{item}" holds a ";". Separate names by commas. For a semicolon that is meant, write "[;]".'
+            )
+        if glob := _GLOB.search(item):
+            meant = item.replace(glob[0], f"{glob[0][0]}.*", 1)
+            raise refusal(
+                entry,
+                f'"{item}" is a regular expression, in which "{glob[0]}" is "{glob[0][0]}" any number of times. Write '
+                f'"{meant}" for all names that begin so, or "({glob[0][0]})*" where that is meant.',
+            )
         if "#" in item and (sub.startswith("topics") or re.search(r"\s#", item)):
             raise refusal(
                 entry,
@@ -119,9 +166,21 @@ def _refuse_near_misses(sub: str, entry: Entry) -> None:
         return
     if sub in ("topics.whitelist", "groups.whitelist"):
         raise refusal(entry, f"is no setting of MirrorMaker 2, which mirrors all. Write {sub.partition('.')[0]}.")
+    _refuse_filters(sub, entry)
     near = _nearest(sub)
     if near:
         raise refusal(entry, f'is no setting of MirrorMaker. Was "{near}" meant? Correct it or remove the line.')
+
+
+def _refuse_filters(sub: str, entry: Entry) -> None:
+    """Refuse a key that looks like a filter and is none: what it is meant to keep out would be mirrored."""
+    parts = set(re.split(r"[._-]", sub.lower()))
+    words = [part for part in parts if _FILTERS.fullmatch(part)]
+    if not words or not (parts & _NAMES or parts <= set(words)):
+        return
+    what = "groups" if parts & {"group", "groups"} else "topics"
+    meant = f"{what}.exclude" if any(_KEEPS_OUT.match(word) for word in words) else what
+    raise refusal(entry, f"is no setting of MirrorMaker, and looks like a filter. Write {meant}.")
 
 
 @lru_cache(maxsize=1024)

@@ -36,6 +36,37 @@ from mirror.config.keys import FLOW_DEFAULTS
         ("primary->backup.groups = g # mine", '5: primary->backup.groups: "g # mine" holds a "#"'),
         ("topics = orders payments", '5: topics: "orders payments" can be no topic, for it holds " ". Separate names'),
         ("primary->backup.topics = a/b, c", '5: primary->backup.topics: "a/b" can be no topic, for it holds "/"'),
+        (
+            'topics.exclude = "secret.*"',
+            "5: topics.exclude: is in quotes, which a properties file takes for a part of the",
+        ),
+        (
+            "topics = 'a, b'",
+            "5: topics: is in quotes, which a properties file takes for a part of the names. Write a, b.",
+        ),
+        ("groups = a;b", '5: groups: "a;b" holds a ";". Separate names by commas'),
+        (
+            "topics = orders*",
+            '5: topics: "orders*" is a regular expression, in which "s*" is "s" any number of times. Write',
+        ),
+        (
+            "topic.blacklist = x",
+            "5: topic.blacklist: is no setting of MirrorMaker, and looks like a filter. Write topics.exclude.",
+        ),
+        ("topics.regex = x", "5: topics.regex: is no setting of MirrorMaker, and looks like a filter. Write topics."),
+        (
+            "primary->backup.groups.denylist = x",
+            "5: primary->backup.groups.denylist: is no setting of MirrorMaker, and looks",
+        ),
+        ("whitelist = x", "5: whitelist: is no setting of MirrorMaker, and looks like a filter. Write topics."),
+        (
+            "primary->backup.exactly.once.source.support = enabled",
+            "5: primary->backup.exactly.once.source.support: is the target's key, not a flow's. Write backup.exactly",
+        ),
+        (
+            "primary.exactly.once.source.support = enabled",
+            "5: primary.exactly.once.source.support: is the target's key, and primary is the target of no enabled flow",
+        ),
         ("primary->backup.topcs = x", '5: primary->backup.topcs: is no setting of MirrorMaker. Was "topics" meant?'),
         (
             "primary->backup.enable = true",
@@ -83,3 +114,11 @@ def test_no_setting_of_a_flow_is_taken_for_a_slip_of_another_one(settings):
     for key, default in FLOW_DEFAULTS.items():
         if key != "enabled":
             assert settings(f"primary->backup.{key} = {default}".replace("\\", "\\\\")).ignored == ()
+
+
+def test_a_backslash_that_java_drops_is_told(settings):
+    assert [note.partition(": ")[2] for note in settings(r"topics = prod\..*").notes] == [
+        r'topics: Java drops the backslash of "\.", so the pattern is "prod..*". Write "\\." if the backslash is meant.'
+    ]
+    assert settings(r"topics = prod\\..*").notes == ()
+    assert settings(r"primary.ssl.keystore.location = C:\.d").notes == ()
