@@ -11,7 +11,7 @@ from mirror.config.clients import ClientOptions, client_options
 from mirror.kafka.internal_topics import committed, read_topic
 from mirror.model.flow_plan import FlowPlan, Key
 from mirror.model.offset_map import OffsetMap
-from mirror.model.offset_map_tail import MapRecord, Tail
+from mirror.model.offset_map_tail import PAUSED, MapRecord, Tail
 from mirror.model.position_metadata import PositionMetadata
 from mirror.model.records import Record
 
@@ -44,7 +44,7 @@ class FlowMaps:
                 self.maps.setdefault(place, OffsetMap()).extend(decoded.runs)
                 self._records[place][first.source] = last.source + last.records
                 self._bound(len(decoded.runs))
-            elif record.value is not None:
+            elif record.value is not None and record.key != PAUSED:
                 self.foreign += 1
         found = await committed(options, self.flow.group)
         for assigned in self.flow.partitions:

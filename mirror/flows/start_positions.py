@@ -7,21 +7,17 @@ topic's id and the tail of the offset map (mirror.model.offset_map_tail).
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 
 from mirror.config.clients import client_options
 from mirror.config.settings import Flow
 from mirror.errors import ClusterUnavailable, SettingsError
-from mirror.flows.offset_maps import FlowMaps
 from mirror.flows.stored_positions import Position, answer_of_target, read_positions, write_positions
 from mirror.flows.takeover import refuse_running, take_over, take_over_group
-from mirror.kafka.errors import KafkaError
+from mirror.kafka.forgotten_positions import recalled
 from mirror.kafka.groups import Groups
-from mirror.kafka.internal_topics import REQUEST_BYTES, ends
+from mirror.kafka.internal_topics import REQUEST_BYTES
 from mirror.kafka.target import Target
-from mirror.model.flow_plan import Assigned, FlowPlan, Key
-from mirror.model.offset_map import OffsetMap
-from mirror.model.position_metadata import PositionMetadata
+from mirror.model.flow_plan import FlowPlan, Key
 from mirror.model.slot_lease import LeaseState
 from mirror.model.slot_ownership import is_lease_key, slot_of_lease_key
 from mirror.policy.recreated import OnRecreated
@@ -49,19 +45,14 @@ def begin(flow: Flow, plan: FlowPlan) -> frozenset[Key]:
     present = {(p.topic, p.partition): p for p in plan.partitions}
     placed = read_positions(flow, plan.group)
     unplaced = {key: p for key, p in present.items() if (p.remote_topic, p.partition) not in placed}
-    known = answer_of_target(flow, _from_map(flow, plan, unplaced)) if unplaced else {}
+    has_paused = plan.paused_key in placed
+    known = answer_of_target(flow, recalled(plan, unplaced.values(), knows_paused=has_paused)) if unplaced else {}
     if known:
-        write_positions(flow, plan.group, {(unplaced[key].remote_topic, key[1]): at for key, at in known.items()})
-        log.warning(
-            "%s: the positions of %d topic-partitions were gone; they go on where the offset map ends, which repeats "
-            "at most their last minute",
-            flow.name,
-            len(known),
-        )
-    missing = unplaced.keys() - known.keys()
+        write_positions(flow, plan.group, {place: Position(*at) for place, at in known.items()})
+    missing = {key for key, p in unplaced.items() if (p.remote_topic, p.partition) not in known}
     if flow.source_group and missing and (count := take_over_group(flow, plan, missing)):
         log.info("%s: %d topic-partitions go on where group %s stands", flow.name, count, flow.source_group)
-    if known or any(topic == plan.lease_topic for topic, _ in placed):
+    if known.keys() - {plan.paused_key} or any(topic == plan.lease_topic for topic, _ in placed):
         return frozenset()
     if not flow.source_group and (count := take_over(flow, plan, missing)):
         log.info("%s: %d topic-partitions go on where MirrorMaker 2 stopped", flow.name, count)
@@ -147,27 +138,3 @@ def _died_in_transactions(flow: Flow, plan: FlowPlan) -> set[int]:
     }
     held = {key for key, lease in leases.items() if lease.outcome.is_transactional and not lease.is_released}
     return {slot_of_lease_key(key) for key in held}
-
-
-async def _from_map(flow: Flow, plan: FlowPlan, unplaced: Mapping[Key, Assigned]) -> dict[Key, Position]:
-    """Return the positions that the offset map tells, of topic-partitions whose target still has what the map says it has."""
-    maps, target = FlowMaps(plan), client_options(flow.target_admin)
-    await maps.refresh(flow.target_admin)
-    last_runs = {
-        key: last for key, offsets in maps.maps.items() if key in unplaced and (last := offsets.last) is not None
-    }
-    there = await ends(target, [(unplaced[key].remote_topic, key[1]) for key in last_runs])
-    return {
-        key: Position(
-            last.source + last.records, str(PositionMetadata(unplaced[key].topic_id, OffsetMap([last]).text()))
-        )
-        for key, last in last_runs.items()
-        # A topic that was created again on the target is to be filled from the start.
-        if _end(there, (unplaced[key].remote_topic, key[1])) >= last.target + last.records
-    }
-
-
-def _end(ends_there: Mapping[Key, int], place: Key) -> int:
-    if place not in ends_there:
-        raise KafkaError(f"{place[0]}-{place[1]}: its leader does not tell where its log ends")
-    return ends_there[place]

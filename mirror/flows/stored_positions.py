@@ -11,7 +11,7 @@ from mirror.kafka.group_offsets import patiently
 from mirror.kafka.internal_topics import answered, committed, write, writer
 from mirror.model.flow_plan import FlowPlan, Key
 from mirror.model.offset_map import OffsetMap
-from mirror.model.offset_map_tail import MapRecord
+from mirror.model.offset_map_tail import PAUSED, MapRecord
 from mirror.model.paused_topics import Paused
 from mirror.model.slot_lease import LeaseState
 from mirror.model.slot_ownership import is_lease_key, is_stopped, stop_key
@@ -44,8 +44,19 @@ def paused_topics(found: Mapping[Key, Position], key: Key) -> Paused:
 
 
 def write_paused(flow: Flow, plan: FlowPlan, paused: Paused) -> None:
-    """Set which topics are paused; raises ClusterUnavailable, and ValueError where they are too many to keep."""
-    write_positions(flow, plan.group, {plan.paused_key: Position(len(paused.patterns), paused.text())})
+    """Set which topics are paused; raises ClusterUnavailable, and ValueError where they are too many to keep.
+
+    Windows read it from the group each second. The map's topic has it for the time when the group is forgotten.
+    """
+    text = paused.text()
+
+    async def keep() -> None:
+        async with writer(flow.producer, [plan.offset_map_topic]) as target:
+            if target.knows(plan.offset_map_topic, 0):  # else the flow has never run
+                await write(target, plan.offset_map_topic, [(PAUSED, text.encode())])
+            await patiently(lambda: target.commit(plan.group, {plan.paused_key: (len(paused.patterns), text)}))
+
+    answer_of_target(flow, keep())
 
 
 async def write_with_maps(

@@ -69,17 +69,26 @@ class Tail:
         self.runs.keep_newest(max(1, newer))
 
 
+# Key of a record of the map's topic with the paused topics (mirror.model.paused_topics): the offset that keeps them may expire.
+PAUSED = b"paused"
+
+
 class MapRecord(NamedTuple):
-    """One record of the map's topic: runs of a topic-partition. A later record wins over what it overlaps."""
+    """One record of the map's topic: runs of a topic-partition. A later record wins over what it overlaps.
+
+    `ids` of the topic on both sides (mirror.policy.recreated), "" where they are not known.
+    """
 
     topic: str  # of the source
     partition: int
     runs: OffsetMap
+    ids: str = ""
 
     def encode(self) -> tuple[bytes, bytes]:
         """Return key and value. The key holds the first source offset, so a run that grows replaces itself."""
         assert self.runs.first is not None
-        return self.key(self.topic, self.partition, self.runs.first.source), self.runs.text().encode()
+        value = f"{self.runs.text()} {self.ids}".rstrip()
+        return self.key(self.topic, self.partition, self.runs.first.source), value.encode()
 
     @staticmethod
     def key(topic: str, partition: int, first: int) -> bytes:
@@ -93,6 +102,7 @@ class MapRecord(NamedTuple):
             return None
         try:
             topic, partition, _ = json.loads(key)
-            return cls(str(topic), int(partition), OffsetMap.parse(value.decode()))
+            runs, _, ids = value.decode().partition(" ")
+            return cls(str(topic), int(partition), OffsetMap.parse(runs), ids)
         except (ValueError, TypeError):
             return None

@@ -32,7 +32,8 @@ def in_question(partitions: Collection[Partition], *, is_unclean: bool, has_gap:
     Args:
         partitions: Those of the window, as they were placed.
         is_unclean: The last window ended without committing all it wrote, or may have.
-        has_gap: Positions may be older than what the target has: where offset maps tell at a look, they are compared.
+        has_gap: Positions may be older than what the target has, or missing: where offset maps tell at a look, or there is no
+            position, they are compared.
     """
     for partition in partitions:
         if partition.outcome_unknown_until_ms > now_ms():
@@ -41,7 +42,11 @@ def in_question(partitions: Collection[Partition], *, is_unclean: bool, has_gap:
         p
         for p in partitions
         if p.pause is Pause.NONE
-        and (p.outcome_unknown_until_ms or is_unclean or (has_gap and p.tail.runs.last is not None))
+        and (
+            p.outcome_unknown_until_ms
+            or is_unclean
+            or (has_gap and (p.tail.runs.last is not None or p.start is not None))
+        )
     ]
 
 

@@ -139,7 +139,7 @@ class PositionCommits:
         topic = self._plan.offset_map_topic
         if not growing or not target.knows(topic, 0):
             return
-        records = (MapRecord(p.assigned.topic, p.assigned.partition, p.tail.runs).encode() for p, _ in growing)
+        records = (MapRecord(p.assigned.topic, p.assigned.partition, p.tail.runs, p.ids).encode() for p, _ in growing)
         self._map_again_s = time.monotonic() + MAP_AGAIN_S
         try:
             sent = [target.send(batch, topic, 0) for batch in of_values(records, timestamp_ms=int(now_ms()))]

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from metrics.reports import SlotReport
 from mirror.config.clients import fetch_options, produce_options
 from mirror.handover.lease import NETWORK, Lease, LeaseTerm, Offsets, Standing
+from mirror.kafka.forgotten_positions import recalled
 from mirror.kafka.target import Target
-from mirror.model.flow_plan import FlowPlan, Window
+from mirror.model.flow_plan import FlowPlan, Key, Window
 from mirror.model.paused_topics import Paused
 from mirror.model.slot_lease import GRACE_S, WindowOutcome
 from mirror.model.slot_ownership import COMMIT_S
@@ -182,27 +183,30 @@ class FlowWindow:
                 await self._leased.release(target)
             if not self._standing.may_write:
                 return False
+        found, forgotten = await _with_forgotten(plan, target, found)
         self._paused = Paused.parse(found.get(plan.paused_key, (0, ""))[1])
         is_early, in_doubt = self._fetch.from_earliest, self._lease.predecessor.outcome.in_doubt
         self._served.partitions.clear()  # of an attempt that failed
         for assigned in plan.partitions:
             at, reasons = found.get((assigned.remote_topic, assigned.partition)), self._state.logged_reasons
             partition = placed(plan, assigned, at, reasons, from_earliest=is_early, is_uncertain=in_doubt)
+            if partition.assigned.key in forgotten:
+                partition.committed = None  # to be written again, where the map knew it
             self._served.partitions.append(partition)
         if connections.both_ways is not None:
             await connections.both_ways.begin_window(plan, self._served.partitions)
         if window.is_first_of(HOUR_MS):
             self._commits.write_all()
             await keep_alive(target, plan, self._served.partitions, found, is_paused=bool(self._paused.patterns))
-        await self._find_outcomes(connections)
+        await self._find_outcomes(connections, is_lacking=bool(forgotten))
         self._has_begun = True
         return True
 
     # --- replicating and handing over -------------------------------------------------------------------------
 
-    async def _find_outcomes(self, connections: Connections) -> None:
+    async def _find_outcomes(self, connections: Connections, *, is_lacking: bool) -> None:
         outcome, has_gap = self._lease.predecessor
-        has_gap = has_gap or self._had_failure or outcome.is_unclean
+        has_gap = has_gap or self._had_failure or outcome.is_unclean or is_lacking
         partitions = in_question(self._served.partitions, is_unclean=outcome.is_unclean, has_gap=has_gap)
         self._had_failure |= not await find_outcomes(
             self._plan,
@@ -340,7 +344,8 @@ class FlowWindow:
                     await self._leased.claim(target)  # no commit of positions does it
             self._term.confirm(asked)
             replicator.lease_confirmed()
-        replicator.follow(Paused.parse(found.get(self._plan.paused_key, (0, ""))[1]))
+        if self._plan.paused_key in found:  # else the group was forgotten just now
+            replicator.follow(Paused.parse(found[self._plan.paused_key][1]))
         return self._lease.has_successor(found)
 
     def _warn_of_sleeper(self) -> None:
@@ -374,6 +379,17 @@ class FlowWindow:
             decides_ms=self._decides_ms or before.decides_ms,
             is_transactional=self._plan.is_exactly_once or before.is_transactional,
         )
+
+
+async def _with_forgotten(plan: FlowPlan, target: Target, found: Offsets) -> tuple[Offsets, set[Key]]:
+    """Return offsets with those that the offset map knows in the group's place, and which topic-partitions lacked theirs."""
+    lacking = [p for p in plan.partitions if (p.remote_topic, p.partition) not in found and not p.spread_over]
+    if not lacking:
+        return found, set()
+    known = await recalled(plan, lacking, knows_paused=plan.paused_key in found)
+    if plan.paused_key in known:  # the next window need not look for it
+        await target.commit(plan.group, {plan.paused_key: known[plan.paused_key]})
+    return {**found, **known}, {p.key for p in lacking}
 
 
 def replicator_of(

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from mirror.config.load import load as load_settings
@@ -182,7 +183,7 @@ def test_positions_that_are_gone_come_back_from_the_offset_map(primary, backup, 
     with running:
         await_replicated(running, primary, topic, remote)
         assert running.stop()[0] == 0
-    assert "the positions of 1 topic-partitions were gone" in running.log.read_text()
+    assert "had forgotten 1 positions" in running.log.read_text()
     assert differences(primary, backup, topic, remote) == []
     # A topic that is gone from the target takes its position along, and is filled again: the map is about another log.
     admin.delete_topics([remote])[remote].result(30)
@@ -193,7 +194,7 @@ def test_positions_that_are_gone_come_back_from_the_offset_map(primary, backup, 
             because="the topic is replicated from its begin",
         )
         assert running.stop()[0] == 0
-    assert running.log.read_text().count("were gone") == 1
+    assert running.log.read_text().count("had forgotten") == 1
     assert differences(primary, backup, topic, remote) == []
 
 
@@ -269,3 +270,56 @@ def test_positions_are_shown_and_set_while_the_flow_rests_and_topics_paused_whil
         bad = positions(running, *arguments, *([] if "--topic" in arguments else ["--topic", topic]))
         assert (bad.returncode, bad.stderr.count("\n")) == (2, 1)
         assert complaint in bad.stderr
+
+
+def forget(admin: AdminClient, group: str) -> bool:
+    """Have a cluster delete a group with its offsets; False while a transaction is about to change them."""
+    try:
+        admin.delete_consumer_groups([group])[group].result(30)
+    except KafkaException:
+        return False
+    return True
+
+
+def is_paused(running: RunningAppliance, remote: str) -> bool:
+    return running.value("kafka_mirror_partition_paused_by_operator", topic=remote, partition=0) == 1
+
+
+@pytest.mark.parametrize("mode", ["disabled", "enabled"])
+def test_a_group_that_is_deleted_under_a_running_mirror_makes_nothing_come_again(
+    primary, backup, topic, tmp_path, mode
+):
+    """Neither records of a topic that is written nor those of an idle one, whose position nobody commits again.
+
+    And what an operator has paused stays so.
+    """
+    idle, paused = f"{topic}-idle", f"{topic}-paused"
+    for name in (topic, idle, paused):
+        create(primary, name)
+        write(primary, name, rows(500))
+    extra = f"backup.exactly.once.source.support = {mode}\n"
+    running, group = flow_of_its_own(tmp_path, primary, backup, topic, extra), f"mirror.{topic}->backup"
+    [flow] = load_settings(running.file).flows
+    admin = AdminClient({"bootstrap.servers": backup.bootstrap})
+    with running:
+        for name in (idle, paused):
+            await_replicated(running, primary, name, f"{topic}.{name}")
+        kafka_mirror("positions", "pause", running.file, flow.name, "--topic", paused, check=True)
+        eventually(lambda: is_paused(running, f"{topic}.{paused}"), within_s=30, because="it is paused")
+        write(primary, paused, rows(50, start=500))
+        with load(primary, topic, partitions=1):
+            for _ in range(3):
+                eventually(lambda: forget(admin, group), within_s=30, because="the broker deletes the group")
+                eventually(
+                    lambda: (f"{topic}.{idle}", 0) in read_positions(flow, group),
+                    within_s=30,
+                    because="the position of the idle topic is back",
+                )
+                assert end_offset(backup, f"{topic}.{paused}", 0, read_committed=True) <= 502, "with markers"
+        assert is_paused(running, f"{topic}.{paused}")
+        kafka_mirror("positions", "resume", running.file, flow.name, "--topic", paused, check=True)
+        for name in (topic, idle, paused):
+            await_replicated(running, primary, name, f"{topic}.{name}")
+        assert running.stop()[0] == 0
+    for name in (topic, idle, paused):
+        assert differences(primary, backup, name, f"{topic}.{name}") == []

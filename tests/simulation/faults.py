@@ -106,6 +106,16 @@ def _change_mode(stage: Stage) -> None:
     stage.start(folder)
 
 
+def _forget_positions(stage: Stage) -> None:
+    """Have the target forget positions: they expire one by one, or an operator deletes the group."""
+    group = stage.target.group(stage.plan.group)
+    chance = stage.dice.choice((0.3, 1.0))
+    for place in list(group.offsets):
+        if "internal" not in place[0] and stage.dice.random() < chance:
+            del group.offsets[place]
+    stage.world.note("positions are forgotten")
+
+
 def _freeze(stage: Stage) -> None:
     """Freeze a process, as SIGSTOP does; the kernel goes on with its connections."""
     if victim := _victim(stage):
@@ -292,6 +302,7 @@ KINDS: tuple[Fault, ...] = (
     _kill_worker,
     _stop,
     _start,
+    _forget_positions,
     _freeze,
     _freeze,
     _suspend,

@@ -92,4 +92,10 @@ def test_foreign_records_in_the_topic_are_no_records_of_it():
     ):
         assert MapRecord.decode(key, value) is None
     assert MapRecord.decode(b'["t",0,0]', None) is None
-    assert MapRecord.decode(b'["t",0,0]', b"0,0,1") == ("t", 0, OffsetMap([Run(0, 0, 1)]))
+    assert MapRecord.decode(b'["t",0,0]', b"0,0,1") == ("t", 0, OffsetMap([Run(0, 0, 1)]), "")
+    assert MapRecord.decode(*MapRecord("t", 0, OffsetMap([Run(0, 0, 1)]), "a:b").encode()) == (
+        "t",
+        0,
+        OffsetMap([Run(0, 0, 1)]),
+        "a:b",
+    )

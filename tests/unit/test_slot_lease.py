@@ -60,6 +60,20 @@ class GroupOffsets:
         self.offsets[PLAN.lease_topic, ready_key(0)] = (window, "")
 
 
+@pytest.fixture(autouse=True)
+def nothing_behind(monkeypatch):
+    """Neither the offset map nor a log has anything behind the positions: there is no cluster to ask."""
+
+    async def recalled(*_, **__):
+        return {}
+
+    async def find_outcomes(*_, **__):
+        return True
+
+    monkeypatch.setattr("mirror.replication.window.recalled", recalled)
+    monkeypatch.setattr("mirror.replication.window.find_outcomes", find_outcomes)
+
+
 def window(number: int, *, run_id: int = 7, plan: FlowPlan = PLAN) -> FlowWindow:
     served = Window(number=number, window_ms=WINDOW_MS, lanes=2, slot=0, run_id=run_id, gone=frozenset({5, 6}))
     return FlowWindow(plan, served, WorkerState())
@@ -254,7 +268,7 @@ def test_a_retry_that_comes_too_late_releases_the_lease_as_unclean():
         successor = window(number)
         matched = []
 
-        async def match(connections: Connections) -> None:
+        async def match(connections: Connections, **_: object) -> None:
             matched.append(connections)
 
         successor._find_outcomes = match  # type: ignore[method-assign]
@@ -549,7 +563,7 @@ def test_a_window_that_begins_again_after_a_failure_has_each_topic_partition_onc
         target, tested = GroupOffsets(), window(await next_start())
         failures = [KafkaError("no coordinator")]
 
-        async def find_outcomes(_: object) -> None:
+        async def find_outcomes(_: object, **__: object) -> None:
             if failures:
                 raise failures.pop()
 

@@ -1,0 +1,95 @@
+"""Find the positions that a target has forgotten by the offset map: offsets of a group expire, and an operator may delete it.
+
+A position that is missing is not taken for that of a topic-partition that is new. The map says how far the target had it; what it
+has behind that is found by comparing (mirror.replication.recovery).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Mapping
+
+from mirror.config.clients import client_options
+from mirror.kafka.fetcher import Source
+from mirror.kafka.internal_topics import read_followed
+from mirror.kafka.protocol import LATEST
+from mirror.model.flow_plan import Assigned, FlowPlan, Key
+from mirror.model.offset_map import OffsetMap
+from mirror.model.offset_map_tail import PAUSED, MapRecord
+from mirror.model.paused_topics import Paused
+from mirror.model.position_metadata import PositionMetadata
+from mirror.policy.recreated import TopicIds
+from mirror.runtime.logs import some
+
+log = logging.getLogger("mirror")
+
+WITHIN_S = 10.0
+
+
+async def recalled(plan: FlowPlan, lacking: Collection[Assigned], *, knows_paused: bool) -> dict[Key, tuple[int, str]]:
+    """Return positions as a group keeps them, by remote topic and partition, of those that the offset map knows.
+
+    Args:
+        plan: The flow.
+        lacking: Topic-partitions without a position.
+        knows_paused: Whether the group has the paused topics. Else they are returned too, also where none is paused.
+
+    Raises:
+        KafkaError, TimeoutError: the target does not answer.
+    """
+    remote = {p.key: (p.remote_topic, p.partition) for p in lacking}
+    target = Source(client_options(plan.producer))
+    try:
+        async with asyncio.timeout(WITHIN_S):
+            await target.open({topic for topic, _ in remote.values()} | {plan.offset_map_topic})
+            answers = await target.offsets(dict.fromkeys(remote.values(), LATEST))
+            ends = {key: end for key, place in remote.items() if isinstance(end := answers.get(place), int) and end}
+            newest, paused = await _newest(target, plan, ends) if ends or not knows_paused else ({}, Paused())
+    finally:
+        await target.close()
+    found = {
+        remote[assigned.key]: position
+        for assigned in lacking
+        if assigned.key in newest
+        and (position := _position(assigned, newest[assigned.key], ends[assigned.key])) is not None
+    }
+    if found or paused.patterns:
+        log.warning(
+            "%s: %s had forgotten %d positions (%s): they are as the offset map has them",
+            plan.name,
+            plan.target,
+            len(found),
+            some([f"{topic}-{partition}" for topic, partition in sorted(found)]),
+        )
+    return found if knows_paused else {**found, plan.paused_key: (len(paused.patterns), paused.text())}
+
+
+async def _newest(target: Source, plan: FlowPlan, wanted: Mapping[Key, int]) -> tuple[dict[Key, MapRecord], Paused]:
+    """Return the record with the newest run of each topic-partition, and the paused topics."""
+    newest: dict[Key, MapRecord] = {}
+    paused = Paused()
+    place = plan.offset_map_topic, 0
+    if target.knows(*place):
+        async for _, record in read_followed(target, place, 0):
+            if record.key == PAUSED and record.value is not None:
+                paused = Paused.parse(record.value.decode())
+            decoded = MapRecord.decode(record.key, record.value)
+            if decoded is not None and decoded.runs.last is not None and (decoded.topic, decoded.partition) in wanted:
+                newest[decoded.topic, decoded.partition] = decoded
+    return newest, paused
+
+
+def _position(assigned: Assigned, record: MapRecord, end: int) -> tuple[int, str] | None:
+    """Return the position that a record of the map tells, with the topics that it is of.
+
+    None where the remote topic is the same and shorter than the map says: it was created again, and is to be filled.
+    """
+    last = record.runs.last
+    assert last is not None
+    ids, now = TopicIds.parse(record.ids), TopicIds(assigned.topic_id, assigned.remote_id)
+    is_other = bool(ids.other_than(now))
+    if not is_other and end < last.target + last.records:
+        return None
+    kept = ids if is_other else ids.updated(now)
+    return last.source + last.records, str(PositionMetadata(str(kept), OffsetMap([last]).text()))
