@@ -14,7 +14,7 @@ COPY metrics metrics
 COPY dashboards dashboards
 COPY app app
 RUN pip install --no-cache-dir ".${EXTRAS:+[$EXTRAS]}" \
- && useradd --system --create-home --home-dir /var/lib/kafka-mirror mirror
+ && useradd --system --uid 10001 --create-home --home-dir /var/lib/kafka-mirror mirror
 ENV XDG_CACHE_HOME=/opt/kafka-mirror/cache
 RUN install -d -o mirror /opt/kafka-mirror/cache
 USER mirror

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import subprocess
 import sys
@@ -24,6 +25,8 @@ from mirror.runtime.class_archive import ClassArchive
 from mirror.runtime.java import cache_folder, java
 from mirror.spark.checkpoint_source import CheckpointSource
 from mirror.spark.replication_source import ReplicationSource
+
+log = logging.getLogger("mirror")
 
 _JVM_OPTIONS = "spark.driver.extraJavaOptions"
 _DEFAULTS = {
@@ -51,6 +54,17 @@ _ON_A_CLUSTER = {"spark.executor.memory": "512m", "spark.executor.extraJavaOptio
 CORES_WITHIN_S = 60.0
 _ASKED_FOR = ("org.apache.spark.api.python.PythonUtils", "org.apache.spark.sql.api.python.PythonSQLUtils")
 _PYTHON = Path(__file__).with_name("python.sh")
+# What would start another Spark than the one that is installed with this program, or configure it for another purpose.
+_FOREIGN = (
+    "SPARK_HOME",
+    "SPARK_CONF_DIR",
+    "SPARK_REMOTE",
+    "SPARK_CONNECT_MODE_ENABLED",
+    "PYSPARK_SUBMIT_ARGS",
+    "PYSPARK_GATEWAY_PORT",
+    "PYSPARK_GATEWAY_SECRET",
+)
+_FOREIGN_HERE = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")  # of a Spark without a cluster
 
 
 def class_archive(*, is_asked_for: bool = False) -> ClassArchive:
@@ -125,7 +139,10 @@ def _keep_what_is_asked_for(gateway: JavaGateway) -> None:
 
 
 def _prepare_environment(*, is_here: bool) -> None:
-    """Set what Spark's JVM and its Python processes are to find."""
+    """Set what Spark's JVM and its Python processes are to find, and take away what is of another installation."""
+    foreign = [name for name in (*_FOREIGN, *(_FOREIGN_HERE if is_here else ())) if os.environ.pop(name, None)]
+    if foreign:
+        log.info("without effect, for Spark comes with this program: %s", ", ".join(foreign))
     os.environ["PYSPARK_PYTHON"] = str(_PYTHON) if is_here and os.access(_PYTHON, os.X_OK) else sys.executable
     # Two Python processes would look for data sources in installed packages; Spark leaves that out without this Python.
     os.environ["PYSPARK_DRIVER_PYTHON"] = "no-search-for-data-sources"

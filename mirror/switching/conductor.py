@@ -76,7 +76,11 @@ def new_id(now_s: float) -> str:
 
 def conductor() -> str:
     """Return who conducts: user, machine, process."""
-    return f"{getpass.getuser()}@{socket.gethostname()}:{os.getpid()}"
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container's user may have a number only
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}:{os.getpid()}"
 
 
 def unfinished(journal: Journal, scope: Scope, kind: Kind) -> Run | None:

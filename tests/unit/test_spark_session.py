@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from types import SimpleNamespace
 
 import pytest
@@ -53,3 +54,15 @@ def test_what_pyspark_asks_the_jvm_for_all_the_time_it_is_asked_for_once():
     assert is_instance_of(gateway, "it", "java.lang.ArithmeticException") == ("java.lang.ArithmeticException", "it")
     assert gateway.jvm.PythonSQLUtils.toPyRow("row") == "row"
     assert len(asked) == 3
+
+
+def test_what_is_of_another_spark_has_no_effect(monkeypatch, caplog):
+    caplog.set_level("INFO", "mirror")
+    for name in ("SPARK_HOME", "PYSPARK_SUBMIT_ARGS", "HADOOP_CONF_DIR"):
+        monkeypatch.setenv(name, "/opt/another")
+    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYTHONPATH"):
+        monkeypatch.setenv(name, "")
+    session._prepare_environment(is_here=False)
+    assert not {"SPARK_HOME", "PYSPARK_SUBMIT_ARGS"} & os.environ.keys()
+    assert os.environ["HADOOP_CONF_DIR"], "a cluster's may be meant"
+    assert caplog.messages == ["without effect, for Spark comes with this program: SPARK_HOME, PYSPARK_SUBMIT_ARGS"]
