@@ -120,7 +120,7 @@ class Lease:
         for key, lease in self._leases(found).items():
             if (lease.window, lease.run_id) != (window.number, window.run_id):
                 leases[key] = lease
-        return predecessor_of(window.number, leases.values()).outcome.spare
+        return predecessor_of(window.number, leases.values(), run_id=window.run_id).outcome.spare
 
     def owns_slot(self, found: Offsets) -> bool:
         """Tell whether the slot is this process'; `found` has the offset of `owner`."""
@@ -139,10 +139,15 @@ class Lease:
         return any(lease != self._acquired_from.get(key) and lease.window < number for key, lease in leases.items())
 
     def _is_overtaken(self, leases: Mapping[Key, LeaseState]) -> bool:
+        """Tell whether a later window has acquired the lease since.
+
+        A later one that had released it before is of a process whose clock was ahead: it is no successor.
+        """
         window = self._window
         return any(
             lease.window > window.number or (lease.window == window.number and lease.run_id != window.run_id)
-            for lease in leases.values()
+            for key, lease in leases.items()
+            if lease != self._acquired_from.get(key)
         )
 
     def _is_stopped(self, found: Offsets) -> bool:
@@ -199,7 +204,7 @@ class Lease:
                     await self.announce_ready(target)  # the predecessor began late and announced itself after us
                 since_ms, leases = Owner.parse(found[self.owner]).since_ms, self._leases(found)
                 if all(lease.is_released or self._may_take_over(lease, since_ms) for lease in leases.values()):
-                    self.predecessor = predecessor_of(window.number, leases.values())
+                    self.predecessor = predecessor_of(window.number, leases.values(), run_id=window.run_id)
                     self._acquired_from = leases
                     term.confirm(asked)
                     if not term.is_valid:

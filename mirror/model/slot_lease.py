@@ -92,18 +92,20 @@ class Predecessor(NamedTuple):
     has_gap: bool = False
 
 
-def predecessor_of(window: int, leases: Collection[LeaseState]) -> Predecessor:
+def predecessor_of(window: int, leases: Collection[LeaseState], *, run_id: int) -> Predecessor:
     """Return what a window begins with when it acquires its slot.
 
     | the lanes' leases | predecessor |
     |---|---|
     | none | has a gap |
-    | window - 1, released | as it says |
+    | window - 1 of the same run, released | as it says |
+    | window - 1 of another run, released | as it says, and has a gap |
     | one that is still held: its process died | is unclean |
     | older ones, released | as they say, and has a gap |
 
     Args:
         window: The number of the window that begins.
+        run_id: Its run. A process that starts does not know what the broker went through meanwhile, however soon it starts.
         leases: Those of the slot's lanes, as far as they were ever held.
     """
     newest = max(leases, default=None)
@@ -114,4 +116,4 @@ def predecessor_of(window: int, leases: Collection[LeaseState]) -> Predecessor:
         decides_ms=newest.outcome.decides_ms if newest is not None else 0,
         is_transactional=any(lease.outcome.is_transactional for lease in leases),
     )
-    return Predecessor(outcome, has_gap=window - 1 not in {lease.window for lease in leases})
+    return Predecessor(outcome, has_gap=(window - 1, run_id) not in {lease[:2] for lease in leases})

@@ -388,6 +388,13 @@ def test_a_predecessor_that_died_and_never_released_its_lease_is_no_sleeper():
     assert not lease.has_stale_commit(found(even=(10, 7, HELD), odd=(9, 7, HELD)))
 
 
+def test_a_lease_that_a_process_with_a_clock_ahead_has_released_takes_no_window_from_others():
+    lease = window(10)._lease
+    lease._acquired_from = leases(odd=(23, 6, RELEASED))
+    assert lease.standing(found(even=(10, 7, HELD), odd=(23, 6, RELEASED))) is Standing.HOLDS
+    assert lease.standing(found(even=(10, 7, HELD), odd=(25, 6, HELD))) is Standing.OVERTAKEN, "that process goes on"
+
+
 CLEAN, UNCLEAN, IN_DOUBT = WindowOutcome(), WindowOutcome(is_unclean=True), WindowOutcome(in_doubt=True)
 SPARE = WindowOutcome(spare=2, decides_ms=99)
 
@@ -397,6 +404,7 @@ SPARE = WindowOutcome(spare=2, decides_ms=99)
     [
         pytest.param([], CLEAN, True, id="nobody"),
         pytest.param([(9, 7, RELEASED)], CLEAN, False, id="all went well"),
+        pytest.param([(9, 6, RELEASED)], CLEAN, True, id="all went well in another process"),
         pytest.param([(9, 7, HELD)], UNCLEAN, False, id="its process died"),
         pytest.param([(9, 7, RELEASED), (8, 7, HELD)], UNCLEAN, False, id="that of the one before died"),
         pytest.param([(9, 7, RELEASED, UNCLEAN)], UNCLEAN, False, id="something failed"),
@@ -407,7 +415,7 @@ SPARE = WindowOutcome(spare=2, decides_ms=99)
     ],
 )
 def test_what_a_window_begins_with(before, outcome, has_gap):
-    assert predecessor_of(10, [LeaseState(*lease) for lease in before]) == Predecessor(outcome, has_gap)
+    assert predecessor_of(10, [LeaseState(*lease) for lease in before], run_id=7) == Predecessor(outcome, has_gap)
 
 
 outcomes = st.builds(
@@ -416,6 +424,7 @@ outcomes = st.builds(
     in_doubt=st.booleans(),
     spare=st.integers(0, 9),
     decides_ms=st.integers(0, 2**42),
+    is_transactional=st.booleans(),
 )
 
 
