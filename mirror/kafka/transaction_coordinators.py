@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cache
 from typing import Any
 
 from mirror.kafka.by_topic import codes_by_place
@@ -23,6 +24,7 @@ MARKERS_S = 0.005
 # After so long one of its topic-partitions takes no marker. That transaction is decided, but its id is of no use until then.
 STUCK_S = 2.0
 FENCE_AGAIN_S = 1.0
+LEAST_TIMEOUT_MS = 5_000  # a transaction lasts less than a second; this is for a coordinator that is slow
 
 _COORDINATOR_MOVED = (ErrorCode.coordinator_not_available, ErrorCode.not_coordinator)
 COME_AGAIN = (*_COORDINATOR_MOVED, ErrorCode.coordinator_load_in_progress, ErrorCode.concurrent_transactions)
@@ -111,6 +113,19 @@ class TransactionCoordinators:
         for (topic, partition), code in codes_by_place(answer):
             check(code, f"{topic}-{partition}")
 
+    async def identify(self, name: str, timeout_ms: int) -> tuple[Any, int]:
+        """Return the answer to who asks for the id of a transactional producer, and the time-out that it was asked for with.
+
+        That is a shorter one than `timeout_ms` where the target allows none so long. Raises KafkaError.
+        """
+        while True:
+            answer = await self.ask(init_producer_id(name, timeout_ms), own_code, key=name)
+            shorter_ms = timeout_ms // 2
+            if answer.error_code is not ErrorCode.invalid_transaction_timeout or shorter_ms < LEAST_TIMEOUT_MS:
+                return answer, timeout_ms
+            _tell_of_time_out(name, timeout_ms, shorter_ms)
+            timeout_ms = shorter_ms
+
     async def fence(self, name: str, timeout_ms: int) -> None:
         """Fence the producer that has a transactional id, as soon as its last transaction has ended."""
         request = init_producer_id(name, timeout_ms)
@@ -134,3 +149,13 @@ def codes_of(found: Iterable[tuple[Key, ErrorCode]]) -> list[ErrorCode]:
 def own_code(answer: Any) -> list[ErrorCode]:
     """Return the code of an answer that has one."""
     return [answer.error_code]
+
+
+@cache  # once, for each window opens a producer
+def _tell_of_time_out(name: str, asked_ms: int, shorter_ms: int) -> None:
+    log.warning(
+        "%s: the target allows no transaction of %d ms (transaction.max.timeout.ms of its brokers): going on with %d ms",
+        name,
+        asked_ms,
+        shorter_ms,
+    )

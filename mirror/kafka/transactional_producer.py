@@ -120,8 +120,8 @@ class TransactionalProducer(Producer):
 
     async def _identify(self, name: str) -> None:
         self.transactional_id = name
-        request = requests.init_producer_id(name, self._transaction_timeout_ms)
-        await self._identified(await self._coordinators.ask(request, own_code, key=name))
+        answer, self._transaction_timeout_ms = await self._coordinators.identify(name, self._transaction_timeout_ms)
+        await self._identified(answer)
 
     @property
     def _who(self) -> ProducerState:

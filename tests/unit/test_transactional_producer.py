@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -51,6 +52,7 @@ class Cluster:
         self.ended: list[tuple[str, bool, set[tuple[str, int]]]] = []
         self.logs: dict[tuple[str, int], list[int]] = defaultdict(list)  # sequence numbers
         self.offsets: dict[tuple[str, int], int] = {}
+        self.most_ms = 900_000  # transaction.max.timeout.ms
 
     def refresh_soon(self) -> None: ...
 
@@ -75,6 +77,8 @@ class Cluster:
         name = request.transactional_id
         if name in self.stuck:
             return SimpleNamespace(error_code=CONCURRENT)
+        if request.transaction_timeout > timedelta(milliseconds=self.most_ms):
+            return SimpleNamespace(error_code=ErrorCode.invalid_transaction_timeout)
         self.epochs[name] += 1
         self.open.pop(name, None)
         return SimpleNamespace(error_code=OK, producer_id=hash(name) % 1000, producer_epoch=self.epochs[name])
@@ -384,3 +388,20 @@ def test_without_anybody_to_tell_a_transaction_that_does_not_end_is_an_error(ver
             await made(cluster).open()
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(("most_ms", "expected"), [(60_000, []), (20_000, [30_000, 15_000])])
+def test_a_target_that_allows_only_shorter_transactions_gets_them(caplog, most_ms, expected):
+    coordinators._tell_of_time_out.cache_clear()
+    cluster = Cluster()
+    cluster.most_ms = most_ms
+    asyncio.run(opened(cluster))
+    assert [record.args[-1] for record in caplog.records] == expected
+    assert all("transaction.max.timeout.ms" in message for message in caplog.messages)
+
+
+def test_a_target_that_allows_none_of_some_seconds_is_told_of_with_its_error():
+    cluster = Cluster()
+    cluster.most_ms = 1_000
+    with pytest.raises(BrokerError, match="INVALID_TRANSACTION_TIMEOUT"):
+        asyncio.run(opened(cluster))
