@@ -21,9 +21,13 @@ Committed = Callable[[KafkaError | None, list[TopicPartition]], None]
 
 LASTS_S = 30.0  # longer than any call: so old are clients at least that are replaced
 _REFUSALS = (KafkaError._SSL, KafkaError._AUTHENTICATION)
+_TROUBLES = (KafkaError._TRANSPORT, KafkaError._RESOLVE, KafkaError._BAD_MSG)
 _SILENCE = (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN)
 # Of what librdkafka tells: the address, which a config provider may have given, its own settings' names, milliseconds.
-_NEEDLESS = re.compile(r"^\w+://\S+: |, verify that ssl\.ca\.location .*? package\)| \(after \d+ms in state \w+\)$")
+_NEEDLESS = re.compile(
+    r"^\w+://\S+: |^\S+/(bootstrap|\d+): |, verify that ssl\.ca\.location .*? package\)"
+    r"| \(after \d+ms in state \w+[^)]*(\(s\)[^)]*)?\)$"
+)
 
 
 def quiet_logger() -> logging.Logger:
@@ -35,6 +39,24 @@ def quiet_logger() -> logging.Logger:
     return quiet
 
 
+_MUTE = re.compile(
+    r"\]: (\S+?)(?:/\w+)?: (?:Disconnected|Receive failed: Invalid response size).* in state APIVERSION_QUERY\)"
+)
+
+
+class _Ear(logging.Handler):
+    """Hears of a broker that ends connections before it answers anything, which librdkafka only logs."""
+
+    def __init__(self, on_mute: Callable[[str], None]) -> None:
+        super().__init__()
+        self._on_mute = on_mute
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Pass on the address."""
+        if (mute := _MUTE.search(record.getMessage())) is not None:
+            self._on_mute(mute[1])
+
+
 class Clients:
     """An admin client, and a consumer for each group whose offsets are asked for or committed."""
 
@@ -44,6 +66,9 @@ class Clients:
         self._servers = HIDDEN if is_provided(java_options, servers) else java_options.get(servers, "")
         self._options: dict[str, Any] = {**librdkafka_options(java_options)}
         self._refusal = ""  # what TLS or a login met last
+        self._trouble = ""  # what a connection met last
+        self._logger = logging.Logger("librdkafka")
+        self._logger.addHandler(_Ear(self._was_mute))
         self._readers: dict[str, Consumer] = {}
         self._renewed_s = time.monotonic()
         self._before: list[AdminClient | Consumer] = []  # replaced last: another thread may still wait for them
@@ -52,7 +77,7 @@ class Clients:
     def admin(self) -> AdminClient:
         """The admin client. With OAuth, librdkafka waits for its first token when it is made."""
         options: dict[str, Any] = {**self._options, "error_cb": self.met}
-        return self._opened(lambda: AdminClient(options, logger=quiet_logger()))
+        return self._opened(lambda: AdminClient(options, logger=self._logger))
 
     def reader(self, group: str, on_commit: Committed) -> Consumer:
         """Return a consumer that never joins the group, its answers so far served.
@@ -72,9 +97,16 @@ class Clients:
         vars(self).pop("admin", None)
 
     def met(self, error: KafkaError) -> None:
-        """Remember what TLS or a login met: librdkafka tells a call that fails for it of a time-out."""
+        """Remember what a connection, TLS or a login met: librdkafka tells a call that fails for it of a time-out."""
         if error.code() in _REFUSALS:
             self._refusal = _NEEDLESS.sub("", error.str())
+        elif error.code() in _TROUBLES:
+            self._trouble = _NEEDLESS.sub("", error.str())
+
+    def _was_mute(self, address: str) -> None:
+        self._trouble = (
+            f"{address} ends the connection before it answers: does security.protocol fit, and is that a broker's port?"
+        )
 
     def unavailable(self, error: KafkaException) -> ClusterUnavailable:
         """Return the error of a call that failed, in words for a person; after a long silence, ask with new clients."""
@@ -83,7 +115,9 @@ class Clients:
         reason, is_refused = error.args[0].str(), bool(self._refusal)
         if is_refused:
             reason = f"{reason}; {self._refusal}"
-        self._refusal = ""
+        elif self._trouble and self._servers != HIDDEN and error.args[0].code() in _SILENCE:
+            reason = self._trouble
+        self._refusal = self._trouble = ""
         if error.args[0].code() in _SILENCE and time.monotonic() > self._renewed_s + LASTS_S:
             self._renew()
         return self.silent(reason, is_refused=is_refused)

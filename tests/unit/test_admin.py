@@ -80,3 +80,23 @@ def test_a_cluster_that_was_silent_for_long_is_asked_by_new_clients(monkeypatch)
     assert {*map(id, admin._clients._before)} == {id(first), id(reader)}
     admin._clients.unavailable(silence)
     assert admin._clients.admin is second, "not with every answer that fails"
+
+
+def test_what_a_connection_met_is_the_reason_why_nobody_answers():
+    """librdkafka tells a call of a time-out only."""
+    clients = Admin("primary", {"bootstrap.servers": "h:1"})._clients
+    timed_out = KafkaException(KafkaError(KafkaError._TIMED_OUT))
+    suppressed = "(after 2ms in state CONNECT, 3 identical error(s) suppressed)"
+    met = f"h:1/bootstrap: Failed to resolve 'h:1': Name or service not known {suppressed}"
+    clients.met(KafkaError(KafkaError._RESOLVE, met))
+    assert "no answer (Failed to resolve 'h:1': Name or service not known). Is it" in str(
+        clients.unavailable(timed_out)
+    )
+    said = "[thrd:h:1/bootstrap]: h:1/bootstrap: Disconnected: connection reset by peer (after 7ms in state APIVERSION_QUERY)"
+    clients._logger.warning("%s", said)
+    assert "(h:1 ends the connection before it answers: does security.protocol fit" in str(
+        clients.unavailable(timed_out)
+    )
+    assert "(Timed out)" in str(clients.unavailable(timed_out)) or "Local: Timed out" in str(
+        clients.unavailable(timed_out)
+    )
