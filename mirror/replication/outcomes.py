@@ -10,7 +10,7 @@ from mirror.config.clients import client_options
 from mirror.handover.lease import NETWORK
 from mirror.kafka.fetcher import Source
 from mirror.kafka.producer import DECIDES_S
-from mirror.model.flow_plan import FlowPlan
+from mirror.model.flow_plan import FlowPlan, Key
 from mirror.model.reports import AWAITS
 from mirror.model.slot_lease import GRACE_S
 from mirror.replication.logged_reasons import LoggedReasons
@@ -26,14 +26,16 @@ log = logging.getLogger("mirror")
 FOUND_WITHIN_S = 15.0
 
 
-def in_question(partitions: Collection[Partition], *, is_unclean: bool, has_gap: bool) -> list[Partition]:
+def in_question(
+    partitions: Collection[Partition], forgotten: Collection[Key], *, is_unclean: bool, has_gap: bool
+) -> list[Partition]:
     """Pause what may still arrive; return the topic-partitions whose targets may hold more than their positions say.
 
     Args:
         partitions: Those of the window, as they were placed.
+        forgotten: Those without a position, which the target may have forgotten.
         is_unclean: The last window ended without committing all it wrote, or may have.
-        has_gap: Positions may be older than what the target has, or missing: where offset maps tell at a look, or there is no
-            position, they are compared.
+        has_gap: Positions may be older than what the target has: where offset maps tell at a look, they are compared.
     """
     for partition in partitions:
         if partition.outcome_unknown_until_ms > now_ms():
@@ -45,7 +47,8 @@ def in_question(partitions: Collection[Partition], *, is_unclean: bool, has_gap:
         and (
             p.outcome_unknown_until_ms
             or is_unclean
-            or (has_gap and (p.tail.runs.last is not None or p.start is not None))
+            or (has_gap and p.tail.runs.last is not None)
+            or p.assigned.key in forgotten
         )
     ]
 

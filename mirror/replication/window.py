@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from metrics.reports import SlotReport
@@ -198,19 +198,19 @@ class FlowWindow:
         if window.is_first_of(HOUR_MS):
             self._commits.write_all()
             await keep_alive(target, plan, self._served.partitions, found, is_paused=bool(self._paused.patterns))
-        await self._find_outcomes(connections, is_lacking=bool(forgotten))
+        await self._find_outcomes(connections, forgotten)
         self._has_begun = True
         return True
 
     # --- replicating and handing over -------------------------------------------------------------------------
 
-    async def _find_outcomes(self, connections: Connections, *, is_lacking: bool) -> None:
+    async def _find_outcomes(self, connections: Connections, forgotten: Collection[Key]) -> None:
         outcome, has_gap = self._lease.predecessor
-        has_gap = has_gap or self._had_failure or outcome.is_unclean or is_lacking
-        partitions = in_question(self._served.partitions, is_unclean=outcome.is_unclean, has_gap=has_gap)
+        has_gap = has_gap or self._had_failure or outcome.is_unclean
+        found = in_question(self._served.partitions, forgotten, is_unclean=outcome.is_unclean, has_gap=has_gap)
         self._had_failure |= not await find_outcomes(
             self._plan,
-            partitions,
+            found,
             connections.source,
             connections.written_back,
             isolation_level=self._fetch.isolation_level,

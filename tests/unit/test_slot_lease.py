@@ -268,7 +268,7 @@ def test_a_retry_that_comes_too_late_releases_the_lease_as_unclean():
         successor = window(number)
         matched = []
 
-        async def match(connections: Connections, **_: object) -> None:
+        async def match(connections: Connections, _: object) -> None:
             matched.append(connections)
 
         successor._find_outcomes = match  # type: ignore[method-assign]
@@ -572,7 +572,7 @@ def test_a_window_that_begins_again_after_a_failure_has_each_topic_partition_onc
         target, tested = GroupOffsets(), window(await next_start())
         failures = [KafkaError("no coordinator")]
 
-        async def find_outcomes(_: object, **__: object) -> None:
+        async def find_outcomes(*_: object) -> None:
             if failures:
                 raise failures.pop()
 
