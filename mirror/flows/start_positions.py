@@ -46,7 +46,9 @@ def begin(flow: Flow, plan: FlowPlan) -> frozenset[Key]:
     placed = read_positions(flow, plan.group)
     unplaced = {key: p for key, p in present.items() if (p.remote_topic, p.partition) not in placed}
     has_paused = plan.paused_key in placed
-    known = answer_of_target(flow, recalled(plan, unplaced.values(), knows_paused=has_paused)) if unplaced else {}
+    known = {}
+    if unplaced or not has_paused:
+        known = answer_of_target(flow, recalled(plan, unplaced.values(), knows_paused=has_paused))
     if known:
         write_positions(flow, plan.group, {place: Position(*at) for place, at in known.items()})
     missing = {key for key, p in unplaced.items() if (p.remote_topic, p.partition) not in known}

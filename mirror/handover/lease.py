@@ -93,6 +93,11 @@ class Lease:
         self._acquired_from: dict[Key, LeaseState] = {}  # the lanes' leases when ours was acquired
         self._logged_dead: set[int] = set()
 
+    @property
+    def is_first(self) -> bool:
+        """True where the target knew of no window of this slot, when the lease was acquired."""
+        return not self._acquired_from
+
     # --- what was found on the target ----------------------------------------------------------------------------
 
     def standing(self, found: Offsets) -> Standing:

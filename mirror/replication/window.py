@@ -65,7 +65,10 @@ async def serve(plan: FlowPlan, window: Window, state: WorkerState) -> Served:
             if running.exception() is not None:
                 # The next window's loop must not send what this one held.
                 await connections.forget(plan.name)
-            return await running
+            served = await running
+            if served.slot is not None:
+                state.served.add(plan.name)
+            return served
         log.warning("%s: slot %d hung past its window and was given up", plan.name, window.slot)
         if (found := connections.find(plan.name)) is not None:
             found.target.abort()
@@ -183,7 +186,7 @@ class FlowWindow:
                 await self._leased.release(target)
             if not self._standing.may_write:
                 return False
-        found, forgotten = await _with_forgotten(plan, target, found)
+        found, forgotten = await _with_forgotten(plan, target, found, self._lease, self._state)
         self._paused = Paused.parse(found.get(plan.paused_key, (0, ""))[1])
         is_early, in_doubt = self._fetch.from_earliest, self._lease.predecessor.outcome.in_doubt
         self._served.partitions.clear()  # of an attempt that failed
@@ -381,15 +384,22 @@ class FlowWindow:
         )
 
 
-async def _with_forgotten(plan: FlowPlan, target: Target, found: Offsets) -> tuple[Offsets, set[Key]]:
-    """Return offsets with those that the offset map knows in the group's place, and which topic-partitions lacked theirs."""
-    lacking = [p for p in plan.partitions if (p.remote_topic, p.partition) not in found and not p.spread_over]
-    if not lacking:
+async def _with_forgotten(
+    plan: FlowPlan, target: Target, found: Offsets, lease: Lease, state: WorkerState
+) -> tuple[Offsets, set[Key]]:
+    """Return offsets with those that the offset map knows in the group's place, and which topic-partitions lacked theirs.
+
+    Of a flow that has never run none is missing: what its target has is not its own.
+    """
+    places = {(p.remote_topic, p.partition): p for p in plan.partitions if not (p.spread_over or p.goes_round)}
+    lacking = [p for place, p in places.items() if place not in found]
+    if not lacking and plan.paused_key in found:
         return found, set()
     known = await recalled(plan, lacking, knows_paused=plan.paused_key in found)
     if plan.paused_key in known:  # the next window need not look for it
         await target.commit(plan.group, {plan.paused_key: known[plan.paused_key]})
-    return {**found, **known}, {p.key for p in lacking}
+    has_run = not lease.is_first or plan.name in state.served
+    return {**found, **known}, {p.key for p in lacking} if has_run else set()
 
 
 def replicator_of(

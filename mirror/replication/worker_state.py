@@ -17,8 +17,10 @@ class WorkerState:
         connections: The clients of each flow.
         logged_reasons: Why topic-partitions are paused, as this process logged it.
         newest_gaps: The last gap of each topic-partition that this process wrote into the ledger.
+        served: The flows that this process has replicated.
     """
 
     connections: ConnectionRegistry = field(default_factory=ConnectionRegistry)
     logged_reasons: LoggedReasons = field(default_factory=LoggedReasons)
     newest_gaps: NewestGaps = field(default_factory=dict)
+    served: set[str] = field(default_factory=set)
