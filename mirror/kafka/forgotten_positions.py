@@ -54,7 +54,10 @@ async def recalled(plan: FlowPlan, lacking: Collection[Assigned], *, knows_pause
         if assigned.key in newest
         and (position := _position(assigned, newest[assigned.key], ends[assigned.key])) is not None
     }
-    if found or paused.patterns:
+    if not knows_paused and paused.patterns:
+        named = some(list(paused.patterns))
+        log.warning("%s: %s had forgotten the paused topics: %s stay paused", plan.name, plan.target, named)
+    if found:
         log.warning(
             "%s: %s had forgotten %d positions (%s): they are as the offset map has them",
             plan.name,

@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient
 from mirror.config.load import load as load_settings
 from mirror.flows.stored_positions import read_positions
 from mirror.flows.takeover import connect_offset
+from mirror.model.flow_plan import paused_key
 from mirror.model.offset_map_tail import UNSAVED
 from tests.benchmarks import peers
 from tests.integration.appliance import RunningAppliance
@@ -311,9 +312,9 @@ def test_a_group_that_is_deleted_under_a_running_mirror_makes_nothing_come_again
             for _ in range(3):
                 eventually(lambda: forget(admin, group), within_s=30, because="the broker deletes the group")
                 eventually(
-                    lambda: (f"{topic}.{idle}", 0) in read_positions(flow, group),
+                    lambda: {(f"{topic}.{idle}", 0), paused_key(topic)} <= read_positions(flow, group).keys(),
                     within_s=30,
-                    because="the position of the idle topic is back",
+                    because="the position of the idle topic is back, and so are the paused topics",
                 )
                 assert end_offset(backup, f"{topic}.{paused}", 0, read_committed=True) <= 502, "with markers"
         assert is_paused(running, f"{topic}.{paused}")
