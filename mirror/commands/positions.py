@@ -104,9 +104,8 @@ def positions(settings: Settings, args: Namespace) -> int:
     topics, on_target = matched(flow, source.topics()), target.topics()
     remote = {name: topic.partitions for name, topic in on_target.items()}
     if args.action in ("set", "reset"):
-        remote = ensure_remote(
-            flow, topics, on_target, source, target
-        ).partitions  # a position is kept for a topic that exists
+        # A broker keeps the position of an existing topic only.
+        remote = ensure_remote(flow, topics, on_target, source, target).partitions
     plan = flow_plan(flow, topics, remote)
     places = selected(plan.partitions, args.topic, args.partition, flow=flow.name, command="positions")
     found = read_positions(flow, plan.group)

@@ -16,7 +16,7 @@ from mirror.config.keys import GROUP_KEY, OFFSETS_TOPIC_KEY, Keys, refuse_remove
 from mirror.config.layers import Assigned, Layer, Layers, Pair, assign, effective, merged, unhonoured
 from mirror.config.properties import DEFAULT, Entry, Properties, default_layer, last_wins, read
 from mirror.config.providers import resolve
-from mirror.config.refusals import is_filter, refuse_what_would_differ
+from mirror.config.refusals import notes_on_patterns, refuse_mode_of_no_target, refuse_what_would_differ
 from mirror.config.settings import Cluster, Flow, HeartbeatFlow, Mirror, Settings
 from mirror.config.transforms import transforms_of
 from mirror.config.values import refusal
@@ -90,13 +90,6 @@ def gathered(path: Path, entries: Iterable[Entry], options: Mapping[str, str] | 
     return Sources(path=path, written=written, entries=counting, aliases=aliases, found=assign(counting, aliases))
 
 
-def _note_of_dropped(entry: Entry) -> str:
-    return (
-        f'{entry.where}: {entry.key}: Java drops the backslash of "{entry.dropped}", so the pattern is {entry.shown()}. '
-        f'Write "\\{entry.dropped}" if the backslash is meant.'
-    )
-
-
 def checked(given: Sources, *, targets: Sequence[str] = ()) -> Settings:
     """Return the settings; see `load` for `targets` and for errors."""
     path, aliases, found = given.path, given.aliases, given.found
@@ -110,6 +103,7 @@ def checked(given: Sources, *, targets: Sequence[str] = ()) -> Settings:
     own = merged(given.own())
     mirror = _mirror(own)
     enabled = _enabled(found, aliases, path)
+    refuse_mode_of_no_target(found, enabled)
     ignored = unhonoured(found, enabled)
     clusters = {alias: _cluster(found, alias, path) for alias in aliases}
     flows = tuple(
@@ -132,14 +126,13 @@ def checked(given: Sources, *, targets: Sequence[str] = ()) -> Settings:
     heartbeat_flows = (_heartbeat_flow(found, Pair(*pair)) for pair in pairs if not targets or pair[1] in targets)
     named = tuple(key for key in given.entries if key in ignored)
     why = Properties((key, ignored[key]) for key in named if ignored[key])
-    notes = tuple(_note_of_dropped(entry) for entry in given.entries.values() if entry.dropped and is_filter(entry.key))
     return Settings(
-        notes=notes,
         flows=kept,
         heartbeat_flows=tuple(filter(None, heartbeat_flows)),
         mirror=mirror,
         ignored=named,
         ignored_why=why,
+        notes=notes_on_patterns(found),
     )
 
 

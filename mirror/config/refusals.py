@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 
 from mirror.config.clients import COMMON_KEYS
 from mirror.config.keys import FLOW_KEYS, WORKER_KEYS, needless
-from mirror.config.layers import Assigned, Layer
+from mirror.config.layers import Assigned, Pair
 from mirror.config.properties import Entry
 from mirror.config.providers import is_provider_key
 from mirror.config.transforms import is_of_transforms
@@ -54,18 +54,12 @@ _SAME = re.compile(
 )
 
 
-def is_filter(key: str) -> bool:
-    """Tell whether a full key is a list of names or patterns."""
-    return key.rpartition("->")[2].partition(".")[2] in _LISTS or key in _LISTS
-
-
 def refuse_what_would_differ(found: Assigned) -> None:
     """Raise SettingsError for the first key of a file that is not honoured, and without which records, or logins, differ."""
     for entries in found.clusters.values():
         for sub, entry in entries.items():
             if is_of_transforms(sub):
                 raise refusal(entry, f"is a flow's key, and this one is a cluster's. Write A->B.{sub}.")
-    _refuse_mode_of_no_target(found)
     for sub, entry in _each(found):
         name = _ROLES.sub("", sub)
         if text(entry):
@@ -82,22 +76,31 @@ def _each(found: Assigned) -> Iterator[tuple[str, Entry]]:
         yield from layer.items()
 
 
-def _refuse_mode_of_no_target(found: Assigned) -> None:
-    """Refuse exactly once where it is without effect: it is the target's key, also in MirrorMaker."""
+def notes_on_patterns(found: Assigned) -> tuple[str, ...]:
+    """Return a sentence for each list of patterns that Java reads without its backslash."""
+    return tuple(
+        f'{entry.where}: {entry.key}: Java drops the backslash of "{entry.dropped}", so the pattern is {entry.shown()}. '
+        f'Write "\\{entry.dropped}" if the backslash is meant.'
+        for sub, entry in _each(found)
+        if sub in _LISTS and entry.dropped
+    )
+
+
+def refuse_mode_of_no_target(found: Assigned, enabled: Collection[Pair]) -> None:
+    """Raise SettingsError if exactly once is set for a flow, or for a cluster that is the target of no enabled flow.
+
+    The key belongs to the target, as in MirrorMaker, and has no effect elsewhere.
+    """
     for pair, entries in found.pairs.items():
         if (entry := entries.get(_MODE)) is not None:
             raise refusal(entry, f"is the target's key, not a flow's. Write {pair.target}.{_MODE}.")
-    targets = {pair.target for pair, entries in found.pairs.items() if _is_enabled(entries)}
+    targets = {pair.target for pair in enabled}
     for alias, entries in found.clusters.items():
-        if (entry := entries.get(_MODE)) is not None and targets and alias not in targets:
+        if (entry := entries.get(_MODE)) is not None and alias not in targets:
             expected = " or ".join(f"{target}.{_MODE}" for target in sorted(targets))
             raise refusal(
                 entry, f"is the target's key, and {alias} is the target of no enabled flow. Write {expected}."
             )
-
-
-def _is_enabled(entries: Layer) -> bool:
-    return "enabled" in entries and text(entries["enabled"]).lower() == "true"
 
 
 def _refuse_converters(sub: str, entry: Entry) -> None:

@@ -32,7 +32,7 @@ from metrics.headroom import Retention
 from mirror.errors import ClusterUnavailable
 from mirror.kafka import errors
 from mirror.kafka.clients import Clients
-from mirror.kafka.errors import BrokerError, ErrorCode
+from mirror.kafka.errors import ErrorCode, is_code
 from mirror.kafka.log_offsets import LogOffsets
 from mirror.kafka.protocol import EARLIEST, LATEST
 from mirror.model.flow_plan import Key
@@ -53,6 +53,7 @@ _COORDINATOR_MOVES = (
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
 )
+_DENIED = ErrorCode.topic_authorization_failed
 _NOT_SHOWN = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED)
 
 
@@ -63,7 +64,9 @@ class Topic:
     name: str
     topic_id: str  # "" where brokers have none
     partitions: int
-    is_hidden: bool = False  # this client may not DESCRIBE it; what is known of it is from before
+    is_hidden: bool = (
+        False  # this client may no longer DESCRIBE the topic; the other fields are from an earlier response
+    )
 
 
 class Admin:
@@ -124,7 +127,7 @@ class Admin:
         return found
 
     def hidden(self, names: Iterable[str]) -> list[str]:
-        """Return those of these topics that this client may not DESCRIBE; whether there are such topics nobody tells it."""
+        """Return the topics that this client may not DESCRIBE. The cluster does not report whether they exist."""
         if not (asked := list(names)):
             return []
         answers = self._clients.admin.describe_topics(TopicCollection(asked), request_timeout=self._timeout_s)
@@ -284,7 +287,7 @@ class Admin:
             raise self._silent(error) from error
         found = {place: answer for place, answer in answers.items() if isinstance(answer, int)}
         failures = [answer for answer in answers.values() if not isinstance(answer, int)]
-        if not found and (failure := next((each for each in failures if not _is_denial(each)), None)) is not None:
+        if not found and (failure := next((each for each in failures if not is_code(each, _DENIED)), None)) is not None:
             raise self._silent(failure) from failure
         return found
 
@@ -372,11 +375,6 @@ def _id(found: Uuid) -> str:
     """Return a topic's id, "" of one that has none: brokers before 2.8 say zero."""
     text = str(found)
     return "" if text == _NO_ID else text
-
-
-def _is_denial(error: Exception) -> bool:
-    """Tell whether a broker has answered that this client may not see a topic."""
-    return isinstance(error, BrokerError) and error.code is ErrorCode.topic_authorization_failed
 
 
 def _is_denied(answer: Future[Any]) -> bool:

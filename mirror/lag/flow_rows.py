@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from metrics.history import History
-from metrics.verdict import Status, Verdict
+from metrics.verdict import Verdict
 from mirror.config.settings import Flow
 from mirror.flows.topics import flow_plan, matched, source_topics
 from mirror.kafka.admin import Admin, Topic
@@ -13,6 +13,7 @@ from mirror.kafka.groups import Groups
 from mirror.lag import cluster_offsets
 from mirror.lag.bounded_poll import BoundedFlow, BoundedPoll
 from mirror.lag.flow_lag import FlowLag
+from mirror.lag.judgement import status_in_plan
 from mirror.lag.partition_offsets import FlowOffsets, PartitionOffsets, time_lag_s
 from mirror.lag.row_judge import RowJudge
 from mirror.lag.rows import LagRow
@@ -42,8 +43,7 @@ class FlowRows:
             return self._without_source(poll)
         found = self._lag.read(plan, BoundedFlow(poll, self._source, self._target))
         # Rows first: their maker keeps the polls that time lag is computed from.
-        rows = [self._shown(assigned, found, poll) for assigned in plan.partitions]
-        rows += [self._absent(place, found, poll) for place in plan.absent]
+        rows = [self._row(place, found, poll) for place in plan.places]
         has_ends = found.logs is not None and bool(found.logs.ends)
         until_s = self._lag.replicated_until_s(plan, found) if has_ends else {}
         return [
@@ -55,33 +55,24 @@ class FlowRows:
         """Close the connections."""
         self._lag.close()
 
-    def _shown(self, assigned: Assigned, found: FlowOffsets, poll: BoundedPoll) -> LagRow:
-        row = self._row(assigned, found, poll)
-        verdict = Verdict(row.status, row.reason, is_complete=True)
-        if assigned.is_hidden:
-            verdict = verdict.of_hidden()
-        elif (by := found.held.get(assigned.key)) is not None:
-            verdict = verdict.of_held(by)
-        return replace(row, status=verdict.status, reason=verdict.reason)
-
-    def _absent(self, place: Absent, found: FlowOffsets, poll: BoundedPoll) -> LagRow:
-        return replace(self._row(place, found, poll), status=Status.ABSENT, reason=place.reason)
-
-    def _row(self, assigned: Assigned | Absent, found: FlowOffsets, poll: BoundedPoll) -> LagRow:
+    def _row(self, place: Assigned | Absent, found: FlowOffsets, poll: BoundedPoll) -> LagRow:
         """Return a row with its verdict, whose time lag is not known yet."""
-        at = found.of[assigned.key]
+        at = found.of[place.key]
         row = LagRow(
             group=self._flow.name,
             cluster=self._source.alias,
-            topic=assigned.topic,
-            partition=assigned.partition,
+            topic=place.topic,
+            partition=place.partition,
             offset=at.position,
             log_end=at.log_end,
             owner=poll.owner,
             is_flow=True,
-            remote_topic=assigned.remote_topic,
+            remote_topic=place.remote_topic,
         )
-        return self._judge.judged(row, at, now_s=poll.now_s, position_s=found.positions.read_s)
+        judged = self._judge.judged(row, at, now_s=poll.now_s, position_s=found.positions.read_s)
+        polled = Verdict(judged.status, judged.reason, is_complete=True)
+        verdict = status_in_plan(polled, place, found.held)
+        return replace(judged, status=verdict.status, reason=verdict.reason)
 
     def _described(self, poll: BoundedPoll) -> FlowPlan | None:
         """Return what the flow replicates, as its clusters describe it, or described it last.

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from metrics.as_of import Horizon
 from metrics.cap import Labels
 from metrics.history import History
-from metrics.verdict import KNOWN_POLLS, Sample, Verdict, judge
+from metrics.verdict import KNOWN_POLLS, Sample, Status, Verdict, judge
 from mirror.lag.partition_offsets import PartitionOffsets
+from mirror.model.flow_plan import Absent, Assigned, Key
 
 SILENT_WINDOWS = 4  # a report comes each window; a flow that misses this many has stopped
 LEAST_KNOWN_S = 3.0  # no poll need be faster than this to count as known
@@ -16,6 +19,21 @@ HISTORY_AGE_S = 600.0  # older polls say nothing about a partition that we see a
 def horizon_of(*, poll_interval_s: float, window_s: float) -> Horizon:
     """Return how old answers of clusters, and a flow's last report, may be."""
     return Horizon(known_s=max(KNOWN_POLLS * poll_interval_s, LEAST_KNOWN_S), silence_s=SILENT_WINDOWS * window_s)
+
+
+def status_in_plan(verdict: Verdict, place: Assigned | Absent, held: Mapping[Key, str]) -> Verdict:
+    """Return the status of a partition from its polls and from the plan, which knows absent and hidden ones.
+
+    Args:
+        verdict: The status by the polls alone.
+        place: The partition in the flow's plan.
+        held: The open transaction that each held-up partition waits for.
+    """
+    if isinstance(place, Absent):
+        return Verdict(Status.ABSENT, place.reason, is_complete=True)
+    if place.is_hidden:
+        return verdict.of_hidden()
+    return verdict.of_held(held[place.key]) if place.key in held else verdict
 
 
 class Judge:

@@ -19,13 +19,13 @@ from metrics.headroom import Retention, headroom
 from metrics.history import History
 from metrics.recorder import Recorder
 from metrics.trend import TREND_FILE, Trend
-from metrics.verdict import FLOW_STATUSES, Status, Verdict
+from metrics.verdict import FLOW_STATUSES, Status
 from mirror.errors import ClusterUnavailable
 from mirror.kafka.admin import Admin
 from mirror.lag.first_unreplicated import FirstUnreplicated
 from mirror.lag.flow_lag import FlowLag
 from mirror.lag.flow_point import point_of
-from mirror.lag.judgement import HISTORY_AGE_S, Judge
+from mirror.lag.judgement import HISTORY_AGE_S, Judge, status_in_plan
 from mirror.lag.partition_offsets import FlowOffsets
 from mirror.lag.patient_poll import PatientPoll, Questions
 from mirror.lag.source_retention import SourceRetention
@@ -190,23 +190,16 @@ class Poller:
     ) -> Collection[Status]:
         """Record a verdict for each topic-partition; return those that there are."""
         flow = plan.source, plan.target
-        absent = {place.key: Verdict(Status.ABSENT, place.reason, is_complete=True) for place in plan.absent}
         reported_s = self._recorder.value("kafka_mirror_last_progress_timestamp_seconds", flow)
         last_report_s = max(reported_s or self._started_s, since_s)
-        hidden = {assigned.key for assigned in plan.partitions if assigned.is_hidden}
         verdicts = []
-        for key, labels in plan.labels.items():
-            verdict = self._judge.verdict(labels, now_s=now_s, last_report_s=last_report_s)
-            if key in absent:
-                verdict = absent[key]
-            elif key in hidden:
-                verdict = verdict.of_hidden()
-            elif key in held:
-                verdict = verdict.of_held(held[key])
+        for place in plan.places:
+            labels = plan.labels[place.key]
+            polled = self._judge.verdict(labels, now_s=now_s, last_report_s=last_report_s)
+            verdict = status_in_plan(polled, place, held)
             verdicts.append((labels, verdict))
-            self._recorder.held(labels, is_held=key in held)
-        for labels, verdict in verdicts:
             self._recorder.status(labels, verdict.status)
+            self._recorder.held(labels, is_held=place.key in held)
         counts = Counter(verdict.status for _, verdict in verdicts)
         self._recorder.statuses(flow, {status.name.lower(): counts[status] for status in FLOW_STATUSES}, now_s=now_s)
         self._verdict_log.log_changes(flow, verdicts)

@@ -117,11 +117,15 @@ class FlowPlan:
         """True when records and positions are written in transactions."""
         return self.transaction_ms > 0
 
+    @property
+    def places(self) -> tuple[Assigned | Absent, ...]:
+        """All partitions that the flow's settings match: the replicated ones, then the absent ones."""
+        return *self.partitions, *self.absent
+
     @cached_property
     def labels(self) -> Mapping[Key, Labels]:
         """Return the metric labels of each topic-partition, by source topic and partition."""
-        every: tuple[Assigned | Absent, ...] = (*self.partitions, *self.absent)
-        return {p.key: (self.source, self.target, p.remote_topic, str(p.partition)) for p in every}
+        return {p.key: (self.source, self.target, p.remote_topic, str(p.partition)) for p in self.places}
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what the plan file holds: neither labels nor what is absent, which workers have no use for."""

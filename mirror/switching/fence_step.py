@@ -79,7 +79,7 @@ def whole_plan(work: Work) -> FlowPlan:
             f"{some([f'{place.topic}-{place.partition}' for place in absent])} would be left behind: {absent[0].reason}. "
             "Mend that, or leave the topic out by --without-topic NAME, and run the same command again."
         )
-    if new := [place for place in _places_on_source(scope) if place not in fenced]:
+    if new := [assigned.key for assigned in scope.partitions(plan) if assigned.key not in fenced]:
         raise MirrorError(
             f"{some([f'{topic}-{partition}' for topic, partition in new])} appeared behind the fence and may be written. Take "
             "this run back by --abort and begin again, or leave the topic out by --without-topic NAME."

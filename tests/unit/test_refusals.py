@@ -101,6 +101,7 @@ def test_what_would_be_mirrored_or_secured_otherwise_is_refused(refusal, line, e
         "groups = my group",
         r"topics = a\\\\.b, c.*",
         "primary->backup.emit.heartbeats = false",
+        "enabled = true\nprimary.exactly.once.source.support = enabled",
         "refresh.groups.interval.seconds = 5",
         "offset.storage.replication.factor = 1",
         "primary.consumer.metadata.max.idle.ms = 1",
