@@ -204,7 +204,7 @@ def of_queries() -> list[Alert]:
 
 
 def of_the_unknown() -> list[Alert]:
-    """Return the alerts about what nobody knows, and what is not there."""
+    """Return the alerts about unknown lag and about partitions that the target lacks."""
     return [
         Alert(
             name="KafkaMirrorClusterUnreachable",
@@ -230,7 +230,7 @@ def of_the_unknown() -> list[Alert]:
             summary="Of some topic-partitions nobody knows how far they are replicated.",
             description=f"{THE_FLOW}: {{{{ $value | humanize }}}} topic-partitions are UNKNOWN.",
         ),
-        # A warning also where nothing of it is copied: KafkaMirrorRpoExceeded wakes somebody once records wait.
+        # A warning only: KafkaMirrorRpoExceeded wakes the on-call if records wait for long.
         Alert(
             name="KafkaMirrorTopicAbsent",
             expr=f"count by ({BY_TOPIC}) ({metric('partition_status')} == {Status.ABSENT.value})",

@@ -43,9 +43,9 @@ class _Handler(WSGIRequestHandler):
 
 
 class _Server(ThreadingMixIn, WSGIServer):
-    """Gives each connection a thread and a limited time: a client that says nothing, or does not read, holds up nobody.
+    """Serve each connection in its own thread, for a limited time, so that a silent or slow client blocks no other.
 
-    There are at most MOST_CONNECTIONS. One more ends the oldest of them.
+    If there are MOST_CONNECTIONS, a new connection ends the oldest one.
     """
 
     daemon_threads = True

@@ -187,7 +187,7 @@ class Recorder(WindowRecorder):
             self._set("kafka_mirror_partition_status", labels, code)
 
     def held(self, labels: Labels, *, is_held: bool) -> None:
-        """Take in whether all that waits of a topic-partition is behind an open transaction."""
+        """Record whether all waiting records of a partition are held up by an open transaction."""
         with self._lock:
             self._set("kafka_mirror_partition_behind_open_transaction", labels, int(is_held))
 

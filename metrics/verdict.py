@@ -3,8 +3,8 @@
 The rules are Burrow's (core/internal/evaluator/caching.go), which need no lag threshold, with four changes: samples
 are polls at a steady interval instead of commits, so a flow is stopped when its reports end, not when its commits do; a
 lag that stays the same, or is what a few polls copy, is no warning, for positions of a busy partition always trail by a
-second or two; lost records are a verdict of their own; and so is it that nobody knows. ABSENT comes from no poll: the target
-has no counterpart of the topic-partition.
+second or two; lost records are a verdict of their own; and so is it that nobody knows. ABSENT does not come from
+polls: the plan reports the partitions that the target lacks.
 """
 
 from __future__ import annotations

@@ -150,4 +150,4 @@ class Settings:
     mirror: Mirror
     ignored: tuple[str, ...]  # full keys that change nothing, in file order; for one warning
     ignored_why: Mapping[str, str]  # key -> reason, for those of `ignored` that have one
-    notes: tuple[str, ...] = ()  # sentences about settings that may not be what was meant, for the log
+    notes: tuple[str, ...] = ()  # warnings for the log, about settings that probably do something else than intended

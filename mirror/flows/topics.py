@@ -52,10 +52,10 @@ class Prepared(NamedTuple):
 def source_topics(
     flow: Flow, source: Admin, on_target: Mapping[str, Topic], *, known: Iterable[Topic] = ()
 ) -> dict[str, Topic]:
-    """Return the source's topics by name, also those of the flow that it no longer shows to this client.
+    """Return the source's topics by name, with the flow's topics that this client may no longer DESCRIBE.
 
-    Who loses the permission to DESCRIBE a topic is not told that it is there. It was in the flow, by what is `known` or by its
-    remote topic, and stays in it: what is not shown is not gone. Raises ClusterUnavailable.
+    A cluster leaves such topics out of its list. They stay in the flow, as in `known` or as their remote topics show them,
+    because a hidden topic may still exist. Raises ClusterUnavailable.
     """
     shown = source.topics()
     before = {topic.name: topic for topic in (*brought(flow, on_target), *known) if topic.name not in shown}

@@ -84,9 +84,9 @@ async def _newest(target: Source, plan: FlowPlan, wanted: Mapping[Key, int]) -> 
 
 
 def _position(assigned: Assigned, record: MapRecord, end: int) -> tuple[int, str] | None:
-    """Return the position that a record of the map tells, with the topics that it is of.
+    """Return the position that a record of the map implies, with the record's topic ids.
 
-    None where the remote topic is the same and shorter than the map says: it was created again, and is to be filled.
+    Return None if the remote topic has the same id and fewer records than the map: it was recreated and must be filled.
     """
     last = record.runs.last
     assert last is not None
