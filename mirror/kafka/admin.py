@@ -48,7 +48,7 @@ TIMEOUT_S = 10.0
 _NO_ID = str(Uuid(0, 0))
 OFFSETS_S = 5.0  # offsets are polled again and again: a cluster that takes longer counts as down
 COORDINATOR_S = 5.0
-_COORDINATOR_MOVES = (
+COORDINATOR_MOVES = (
     KafkaError.NOT_COORDINATOR,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
@@ -306,25 +306,10 @@ class Admin:
                 break
             except KafkaException as error:
                 # A cluster's first group, or one whose coordinator moves, is answered a moment later.
-                if time.monotonic() > deadline or error.args[0].code() not in _COORDINATOR_MOVES:
+                if time.monotonic() > deadline or error.args[0].code() not in COORDINATOR_MOVES:
                     raise self._clients.unavailable(error) from error
                 time.sleep(0.2)
         return {(p.topic, p.partition): p.offset for p in found if p.error is None and p.offset >= 0}
-
-    def commit(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
-        """Commit an offset per topic-partition for a group without members, and wait a bounded time for the answer.
-
-        Not librdkafka's own waiting commit, which waits for a dead cluster without end.
-        """
-        self._objections.pop(group, None)
-        self.publish(group, offsets)
-        deadline = time.monotonic() + self._coordinator_s
-        while group not in self._objections:
-            if time.monotonic() > deadline:
-                raise self._clients.unavailable(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
-            self._reader(group).poll(0.05)
-        if self._objections[group] is not None:
-            raise self._clients.unavailable(KafkaException(self._objections[group]))
 
     def publish(self, group: str, offsets: Mapping[tuple[str, int], int]) -> str:
         """Commit offsets without waiting: a dead cluster must not hold up its caller.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import product
 from typing import Any
 
@@ -14,7 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from mirror.embedded.compare import compare
 from mirror.errors import ClusterUnavailable
-from mirror.kafka.admin import Admin
+from mirror.kafka.admin import COORDINATOR_MOVES, Admin
 from tests.integration.appliance import RunningAppliance
 from tests.waiting import PATIENCE, eventually
 
@@ -50,6 +51,23 @@ def create(cluster: Any, topic: str, partitions: int = 1, *, replicas: int = 1, 
                 raise
         return
     raise AssertionError(f"{topic} was not created on {cluster.name} by {PATIENCE} clients, for 30 s each")
+
+
+def commit(cluster: Any, group: str, topic: str, offset: int, partition: int = 0) -> None:
+    """Commit a group's offset, again while its coordinator moves: librdkafka gives up then, also on a cluster's first group."""
+    with closing(
+        Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group, "enable.auto.commit": False})
+    ) as consumer:
+        for attempt in range(PATIENCE * 5):
+            try:
+                consumer.commit(offsets=[TopicPartition(topic, partition, offset)], asynchronous=False)
+            except KafkaException as error:
+                if error.args[0].code() not in COORDINATOR_MOVES:
+                    raise
+                time.sleep(0.2 * attempt)
+            else:
+                return
+    raise AssertionError(f"the coordinator of {group} on {cluster.name} was never found")
 
 
 def write(cluster: Any, topic: str, records: Sequence[Row], partition: int | range = 0, **options: Any) -> None:

@@ -10,24 +10,17 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from confluent_kafka import Consumer, TopicPartition
 from playwright.sync_api import Browser, Page, expect
 
 from mirror.embedded.ports import free_port
 from tests.certificates import identity
 from tests.integration.inspector import PAGES, SOON_MS, launched, needs_chromium, serving, visit
-from tests.integration.records import create, rows, write
+from tests.integration.records import commit, create, rows, write
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, needs_chromium]
 HOSTILE = "<img src=x onerror=alert(1)>"
 GROUPS = ("shop", "audit", HOSTILE)
-
-
-def commit(cluster, group: str, topic: str, offset: int) -> None:
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group, "enable.auto.commit": False})
-    consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
-    consumer.close()
 
 
 def settings_of(folder: Path, primary, backup, extra: str = "") -> Path:

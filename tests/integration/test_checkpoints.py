@@ -19,7 +19,7 @@ from mirror.model.mm2_records import Checkpoint, NotThatRecord
 from tests.benchmarks import peers
 from tests.integration.appliance import RunningAppliance
 from tests.integration.kafka_java import formatted, kafka_java, translated
-from tests.integration.records import await_replicated, create, end_offset, messages, rows, write
+from tests.integration.records import await_replicated, commit, create, end_offset, messages, rows, write
 from tests.processes import kafka_mirror
 from tests.waiting import eventually
 
@@ -41,11 +41,6 @@ def java() -> Iterator[Any]:
 @pytest.fixture
 def group() -> str:
     return f"g{uuid.uuid4().hex[:8]}"
-
-
-def stand(cluster, group: str, topic: str, offset: int, partition: int = 0) -> None:
-    """Commit a group's offset."""
-    Admin("test", {"bootstrap.servers": cluster.bootstrap}).commit(group, {(topic, partition): offset})
 
 
 def stands(cluster, group: str, topic: str, partition: int = 0) -> int | None:
@@ -110,7 +105,7 @@ def test_a_group_that_fails_over_reads_on_exactly_where_it_stood(primary, backup
     end = end_offset(primary, topic, 0)
     offsets = [*range(0, end, 13), *range(200, 300, 3), end]
     for offset in offsets:
-        stand(primary, f"{group}-{offset}", topic, offset)
+        commit(primary, f"{group}-{offset}", topic, offset)
     with appliance("primary.consumer.isolation.level = read_committed") as running:
         await_replicated(running, primary, topic, remote)
         eventually(
@@ -150,17 +145,17 @@ def test_idle_groups_of_the_target_are_moved_and_no_other(primary, backup, topic
     remote = f"primary.{topic}"
     create(primary, topic)
     create(backup, remote)
-    write(backup, remote, rows(5))  # somebody else's: offsets differ by 5
+    write(backup, remote, rows(5, start=1000))  # somebody else's, unlike the source's: offsets differ by 5
     write(primary, topic, rows(50))
-    stand(primary, f"{group}-new", topic, 20)
-    stand(primary, f"{group}-behind", topic, 20)
-    stand(backup, f"{group}-behind", remote, 3)
-    stand(primary, f"{group}-ahead", topic, 20)
-    stand(backup, f"{group}-ahead", remote, 30)
+    commit(primary, f"{group}-new", topic, 20)
+    commit(primary, f"{group}-behind", topic, 20)
+    commit(backup, f"{group}-behind", remote, 3)
+    commit(primary, f"{group}-ahead", topic, 20)
+    commit(backup, f"{group}-ahead", remote, 30)
     protocols = ("classic", "consumer")
     for protocol in protocols:
-        stand(primary, f"{group}-{protocol}", topic, 20)
-    stand(primary, "not-followed", topic, 20)
+        commit(primary, f"{group}-{protocol}", topic, 20)
+    commit(primary, "not-followed", topic, 20)
     active = [
         Consumer(
             {
@@ -183,7 +178,7 @@ def test_idle_groups_of_the_target_are_moved_and_no_other(primary, backup, topic
                 within_s=60,
                 because="groups that nobody reads with are moved",
             )
-            stand(primary, f"{group}-new", topic, 31)
+            commit(primary, f"{group}-new", topic, 31)
             eventually(lambda: stands(backup, f"{group}-new", remote) == 36, within_s=30, because="and follow")
             assert stands(backup, f"{group}-ahead", remote) == 30
             assert [stands(backup, f"{group}-{protocol}", remote) for protocol in protocols] == [None, None]
@@ -216,7 +211,7 @@ def test_nothing_is_said_before_something_is_replicated_and_nothing_foreign_stop
 ):
     remote = f"primary.{topic}"
     create(primary, topic)
-    stand(primary, group, topic, 0)
+    commit(primary, group, topic, 0)
     checkpoints = "primary.checkpoints.internal"
     if not Admin("test", {"bootstrap.servers": backup.bootstrap}).topics().get(checkpoints):
         create(backup, checkpoints, cleanup_policy="compact")
@@ -241,13 +236,13 @@ def test_nothing_is_said_before_something_is_replicated_and_nothing_foreign_stop
             within_s=30,
             because="the first records are there",
         )
-        stand(primary, group, topic, 2)
+        commit(primary, group, topic, 2)
         eventually(
             lambda: translated(java, backup.bootstrap, "primary", group).get((remote, 0)) == 2,
             within_s=30,
             because="the group has read on",
         )
-        stand(primary, group, topic, 1)
+        commit(primary, group, topic, 1)
         eventually(
             lambda: translated(java, backup.bootstrap, "primary", group).get((remote, 0)) == 1,
             within_s=30,
@@ -273,7 +268,7 @@ def test_a_group_fails_over_and_back_and_reads_each_record_once(primary, backup,
     )
     with running:
         await_replicated(running, primary, topic, remote)
-        stand(primary, group, topic, 70)
+        commit(primary, group, topic, 70)
         eventually(lambda: stands(backup, group, remote) is not None, within_s=30, because="the group can fail over")
         there = stands(backup, group, remote)
         assert [value for at, value in records(backup, remote) if at >= there] == [
@@ -285,12 +280,12 @@ def test_a_group_fails_over_and_back_and_reads_each_record_once(primary, backup,
                 "to": {"topic": remote, "partition": 0, "offset": there},
             }
         ]
-        stand(primary, group, topic, 60)  # somebody sets it back: what was put on the target does not undo that
+        commit(primary, group, topic, 60)  # somebody sets it back: what was put on the target does not undo that
         eventually(lambda: checkpoints(backup, remote)[group].upstream == 60, within_s=30, because="it is followed")
-        stand(primary, f"{group}-other", topic, 5)
+        commit(primary, f"{group}-other", topic, 5)
         eventually(lambda: f"{group}-other" in checkpoints(backup, remote), within_s=30, because="rounds go on")
         assert stands(primary, group, topic) == 60
-        stand(backup, group, remote, there + 9)  # it reads on there, and comes back
+        commit(backup, group, remote, there + 9)  # it reads on there, and comes back
         eventually(lambda: (stands(primary, group, topic) or 0) > 60, within_s=30, because="the group can fail back")
         home = stands(primary, group, topic)
         assert [value for at, value in records(primary, topic) if at >= home] == [
@@ -337,7 +332,7 @@ def test_no_lag_makes_a_group_read_again_as_it_does_with_mirrormaker(
     )
     try:
         for lag in LAGS:
-            stand(primary, f"{group}-{lag}", topic, RECORDS - lag)
+            commit(primary, f"{group}-{lag}", topic, RECORDS - lag)
         with appliance() as running:
             await_replicated(running, primary, topic, remote)
             eventually(

@@ -8,8 +8,8 @@ from confluent_kafka.admin import AdminClient
 from mirror.embedded.broker import Broker
 from mirror.model.repartition import place
 from tests.integration.appliance import RunningAppliance
-from tests.integration.records import create, end_offset, messages, write
-from tests.integration.test_checkpoints import stand, stands
+from tests.integration.records import commit, create, end_offset, messages, write
+from tests.integration.test_checkpoints import stands
 from tests.processes import kafka_mirror
 from tests.waiting import eventually
 
@@ -83,7 +83,7 @@ def test_it_goes_on_where_the_group_stands_and_spreads_over_other_partition_coun
         records = [(None if n % 10 == 9 else keys[n], b"%d %d" % (partition, n), (), n) for n in range(200)]
         write(primary, topic, records, partition, **{"batch.num.messages": 20})
     group = f"mm1-{topic}"
-    stand(primary, group, topic, 30)
+    commit(primary, group, topic, 30)
     command = ({"dc1": primary.bootstrap}, backup.bootstrap, "--include", topic, "--num.streams", "2")
 
     def arrived() -> list[tuple[int, bytes | None, bytes]]:

@@ -11,8 +11,8 @@ from confluent_kafka.admin import AdminClient
 
 from mirror.embedded.broker import Broker
 from tests.integration.appliance import RunningAppliance
-from tests.integration.records import create, end_offset, messages, write
-from tests.integration.test_checkpoints import stand, stands
+from tests.integration.records import commit, create, end_offset, messages, write
+from tests.integration.test_checkpoints import stands
 from tests.processes import kafka_mirror
 from tests.waiting import eventually
 
@@ -85,8 +85,8 @@ def test_fan_out_aggregation_and_forwarding_over_three_hops(primary, backup, thi
 def test_active_active_copies_nothing_back_and_moves_groups_both_ways(primary, backup, topic, tmp_path):
     from_a, from_b = put(primary, topic, "of a"), put(backup, topic, "of b")
     group = f"group-{topic}"
-    stand(primary, group, topic, 7)
-    stand(backup, group, topic, 9)
+    commit(primary, group, topic, 7)
+    commit(backup, group, topic, 9)
     extra = (
         "emit.checkpoints.enabled = true\nemit.checkpoints.interval.seconds = 1\nsync.group.offsets.enabled = true\n"
         f"sync.group.offsets.interval.seconds = 1\ngroups = {group}"

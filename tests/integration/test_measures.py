@@ -17,11 +17,10 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from mirror.kafka.admin import Admin
 from mirror.kafka.log_dirs import log_dirs
 from tests.fault_proxy import proxied
 from tests.integration.appliance import RunningAppliance
-from tests.integration.records import await_replicated, beside, create, differences, messages, rows, write
+from tests.integration.records import await_replicated, beside, commit, create, differences, messages, rows, write
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.separate]
@@ -174,13 +173,12 @@ def test_bytes_and_records_are_those_on_the_targets_disk_and_rates_are_how_fast_
 @contextmanager
 def reading(cluster, group: str, topic: str) -> Iterator[None]:
     """Commit another offset ten times a second, so that each round has a checkpoint to write."""
-    admin = Admin("test", {"bootstrap.servers": cluster.bootstrap})
 
     def run(stop: threading.Event) -> None:
         for offset in itertools.count(1):
             if stop.wait(0.1):
                 return
-            admin.commit(group, {(topic, 0): offset})
+            commit(cluster, group, topic, offset)
 
     with beside(run, "reading"):
         yield

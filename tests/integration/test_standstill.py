@@ -6,14 +6,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from mirror.embedded.broker import Broker
 from mirror.errors import ClusterUnavailable
 from mirror.kafka.groups import Groups
 from tests.integration.appliance import RunningAppliance
-from tests.integration.records import await_replicated, create, differences, end_offset, load, rows, write
+from tests.integration.records import await_replicated, commit, create, differences, end_offset, load, rows, write
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.separate]
@@ -36,12 +35,6 @@ def place(cluster: Broker, topic: str, replicas: list[int], **config: str) -> No
         config={k.replace("_", "."): v for k, v in config.items()},
     )
     admin.create_topics([new])[topic].result(30)
-
-
-def commit(cluster: Broker, group: str, topic: str, offset: int) -> None:
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group, "enable.auto.commit": False})
-    consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
-    consumer.close()
 
 
 def offsets(cluster: Broker, group: str) -> dict[str, int]:

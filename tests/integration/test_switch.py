@@ -28,7 +28,7 @@ from mirror.policy.topic_acls import Acl
 from mirror.switching.run import STEPS, Kind, Step
 from tests.integration.acls import GUARDED
 from tests.integration.appliance import RunningAppliance
-from tests.integration.records import await_replicated, create, load, rows, write
+from tests.integration.records import await_replicated, commit, create, load, rows, write
 from tests.processes import kafka_mirror
 from tests.waiting import eventually
 
@@ -350,7 +350,7 @@ def test_what_stands_in_the_way_is_named_and_what_was_begun_is_taken_back(tmp_pa
             eventually(lambda: writer.acked, within_s=30, because="the fence is taken away")
 
         with Reader(clusters.backup, [topic], []):
-            commit_on(clusters.primary, topic)
+            commit(clusters.primary, GROUP, topic, 1)
             eventually(
                 lambda: clusters.run("switch", FLOW, "--dry-run", "--fence", "none").returncode == 5,
                 within_s=60,
@@ -424,12 +424,6 @@ backup->primary.topics = matches-nothing
             write(clusters.primary, name, rows(1))  # it was not fenced
         with Writer(clusters.primary, young, "denied") as writer:
             eventually(lambda: writer.refused, within_s=30, because="what was switched is fenced")
-
-
-def commit_on(cluster: Broker, topic: str) -> None:
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": GROUP, "enable.auto.commit": False})
-    consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
-    consumer.close()
 
 
 def test_a_source_that_is_lost_leaves_a_gap_that_is_told_exactly_and_a_tail_that_comes_back_whole(tmp_path, topic):

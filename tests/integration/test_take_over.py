@@ -19,8 +19,18 @@ from mirror.model.flow_plan import paused_key
 from mirror.model.offset_map_tail import UNSAVED
 from tests.benchmarks import peers
 from tests.integration.appliance import RunningAppliance
-from tests.integration.records import START_MS, await_replicated, create, differences, end_offset, load, rows, write
-from tests.integration.test_checkpoints import checkpoints, records, stand
+from tests.integration.records import (
+    START_MS,
+    await_replicated,
+    commit,
+    create,
+    differences,
+    end_offset,
+    load,
+    rows,
+    write,
+)
+from tests.integration.test_checkpoints import checkpoints, records
 from tests.processes import kafka_mirror
 from tests.waiting import eventually
 
@@ -74,7 +84,7 @@ def test_it_goes_on_where_mirrormaker_stopped_under_load(primary, backup, topic,
         stopped_at = end_offset(backup, remote, 0)
         with running:
             eventually(lambda: end_offset(backup, remote, 0) > stopped_at + 300, within_s=60, because="we go on")
-            stand(primary, group, topic, stopped_at + 100)
+            commit(primary, group, topic, stopped_at + 100)
             eventually(
                 lambda: group in checkpoints(backup, remote, source=topic),
                 within_s=30,

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import random
 
-from confluent_kafka import Consumer, TopicPartition
-
-from tests.integration.records import create, end_offset, rows, write
+from tests.integration.records import commit, create, end_offset, rows, write
 from tests.soak.hooks.sitecustomize import DEAD, POINTS
 from tests.soak.stage import Fault, Stage
 from tests.waiting import eventually
@@ -57,9 +55,7 @@ def _somebody_dies(point: str) -> Fault:
 
 def _dies_with_checkpoints(stage: Stage, dice: random.Random) -> None:
     """A group has moved on, so that there is something to write."""
-    consumer = Consumer({"bootstrap.servers": stage.source.bootstrap, "group.id": stage.group})
-    consumer.commit(offsets=[TopicPartition(stage.topic, 0, dice.randint(1, 50))], asynchronous=False)
-    consumer.close()
+    commit(stage.source, stage.group, stage.topic, dice.randint(1, 50))
     _somebody_dies("when checkpoints are written")(stage, dice)
 
 

@@ -27,7 +27,7 @@ def oauth(url: str, secret: str) -> dict[str, str]:
 def test_without_a_token_a_cluster_is_unavailable_at_once_with_the_reason():
     with TokenEndpoint("me", "hunter2") as endpoint:
         admin = Admin("primary", oauth(endpoint.url, "hunter3"))
-        for call in (admin.topics, lambda: admin.commit("g", {("t", 0): 1}), admin.cluster_id):
+        for call in (admin.topics, lambda: admin.committed("g", [("t", 0)]), admin.cluster_id):
             with pytest.raises(
                 ClusterUnavailable, match=r"^cluster primary \(127\.0\.0\.1:1\): no answer .*status 401"
             ) as refused:
