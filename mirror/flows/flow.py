@@ -208,10 +208,10 @@ class FlowState:
                 self.flow.source.alias,
             )
 
-    def fence(self) -> None:
-        """End what producers of slots that there are no more have left open; raises ClusterUnavailable."""
+    async def fence(self) -> None:
+        """End what producers of slots that there are no more have left open; raises KafkaError."""
         if self.plan is not None and self.membership is not None:
-            fence_unused(self.flow, self.plan, slots=self.membership.layout.slots, slots_before=self.slots_before)
+            await fence_unused(self.plan, slots=self.membership.layout.slots, slots_before=self.slots_before)
 
     def _gone(self, on_target: Mapping[str, Topic]) -> set[str]:
         """Return the remote topics that were replicated into and are not on the target any more; say what becomes of them."""

@@ -15,7 +15,7 @@ from mirror.flows.stored_positions import Position, answer_of_target, read_posit
 from mirror.flows.takeover import refuse_running, take_over, take_over_group
 from mirror.kafka.forgotten_positions import recalled
 from mirror.kafka.groups import Groups
-from mirror.kafka.internal_topics import REQUEST_BYTES
+from mirror.kafka.internal_topics import REQUEST_BYTES, committed
 from mirror.kafka.target import Target
 from mirror.model.flow_plan import FlowPlan, Key
 from mirror.model.slot_lease import LeaseState
@@ -101,7 +101,7 @@ def _went_on_as_shown(flow: Flow, plan: FlowPlan) -> bool:
     return True
 
 
-def fence_unused(flow: Flow, plan: FlowPlan, *, slots: int, slots_before: int) -> None:
+async def fence_unused(plan: FlowPlan, *, slots: int, slots_before: int) -> None:
     """End the transactions that producers of slots have left open which no window opens any more.
 
     Slots change with tasks.max and mirror.slots. Readers of committed records would wait for such a transaction until the
@@ -109,33 +109,27 @@ def fence_unused(flow: Flow, plan: FlowPlan, *, slots: int, slots_before: int) -
     transactions; the cluster may have no other use for transactions.
 
     Raises:
-        ClusterUnavailable: the target does not answer, or refuses.
+        KafkaError: the target does not answer, or refuses.
     """
     used = {plan.slot_of(p, slots=slots) for p in plan.partitions}
     unused = set(range(slots_before)) - used
     if unused and not plan.is_exactly_once:
-        unused &= _died_in_transactions(flow, plan)
-    if not unused:
-        return
-
-    async def fence() -> None:
-        for slot in sorted(unused):
-            name = plan.transactional_id(slot)
-            target = Target(client_options(flow.producer), request_bytes=REQUEST_BYTES, transactional_id=name)
-            try:
-                await target.open(())
-                await target.fence()
-            finally:
-                await target.close()
-
-    answer_of_target(flow, fence())
+        unused &= await _died_in_transactions(plan)
+    for slot in sorted(unused):
+        name = plan.transactional_id(slot)
+        target = Target(client_options(plan.producer), request_bytes=REQUEST_BYTES, transactional_id=name)
+        try:
+            await target.open(())
+            await target.fence()
+        finally:
+            await target.close()
 
 
-def _died_in_transactions(flow: Flow, plan: FlowPlan) -> set[int]:
+async def _died_in_transactions(plan: FlowPlan) -> set[int]:
     """Return the slots whose last windows wrote in transactions and never ended, by their leases."""
     leases = {
         key: LeaseState.parse(at)
-        for (topic, key), at in read_positions(flow, plan.group).items()
+        for (topic, key), at in (await committed(client_options(plan.producer), plan.group)).items()
         if topic == plan.lease_topic and is_lease_key(key)
     }
     held = {key for key, lease in leases.items() if lease.outcome.is_transactional and not lease.is_released}

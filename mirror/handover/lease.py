@@ -12,7 +12,17 @@ from mirror.kafka.errors import KafkaError
 from mirror.kafka.group_offsets import GroupOffsets
 from mirror.model.flow_plan import FlowPlan, Key, Window
 from mirror.model.slot_lease import GRACE_S, LeaseState, Predecessor, predecessor_of
-from mirror.model.slot_ownership import COMMIT_S, Owner, is_stopped, lease_key, owner_key, ready_key, stop_key
+from mirror.model.slot_ownership import (
+    COMMIT_S,
+    Layout,
+    Owner,
+    is_stopped,
+    layout_key,
+    lease_key,
+    owner_key,
+    ready_key,
+    stop_key,
+)
 from mirror.runtime.clock import now_ms
 
 log = logging.getLogger("mirror")
@@ -57,7 +67,10 @@ class Standing(Enum):
     HOLDS = "slot and lease are this window's"
     STOPPING = "so they are, but this process has to stop"
     LOST = "the slot was given to another process"
-    OVERTAKEN = "another window counted this one as dead and has acquired the lease: what this one knows is old"
+    OVERTAKEN = (
+        "another window counted this one as dead and has acquired the lease, or processes of another layout work: \
+what this one knows is old"
+    )
 
     @property
     def may_write(self) -> bool:
@@ -84,7 +97,9 @@ class Lease:
         self.owner = (plan.lease_topic, owner_key(window.slot))
         self.ready = (plan.lease_topic, ready_key(window.slot))
         self.own = self._lanes[window.lane]
-        self.whose = (self._stops, self.owner)
+        self._layout = (plan.lease_topic, layout_key())
+        self._own_layout = Layout(window.slots, plan.tasks_max, window.window_ms, window.lanes).text()
+        self.whose = (self._stops, self.owner, self._layout)
         self.looks_at = (*self.whose, *self._lanes, self.ready)
         self.predecessor = Predecessor()
         self.wait_ms = 0.0
@@ -102,7 +117,7 @@ class Lease:
 
     def standing(self, found: Offsets) -> Standing:
         """Return how this window stands; `found` has the offsets of `looks_at`."""
-        if self._is_overtaken(self._leases(found)):
+        if self._is_of_old_layout(found) or self._is_overtaken(self._leases(found)):
             return Standing.OVERTAKEN
         if not self.owns_slot(found):
             return Standing.LOST
@@ -128,8 +143,15 @@ class Lease:
         return predecessor_of(window.number, leases.values(), run_id=window.run_id).outcome.spare
 
     def owns_slot(self, found: Offsets) -> bool:
-        """Tell whether the slot is this process'; `found` has the offset of `owner`."""
-        return self.owner in found and found[self.owner][0] == self._window.run_id
+        """Tell whether the slot is this process'; `found` has the offsets of `whose`."""
+        return self.owner in found and found[self.owner][0] == self._window.run_id and not self._is_of_old_layout(found)
+
+    def _is_of_old_layout(self, found: Offsets) -> bool:
+        """Tell whether processes work that deal topic-partitions out to slots in another way, by leases of their own.
+
+        A slot that only this layout has keeps its owner: nobody else commits one.
+        """
+        return self._layout in found and found[self._layout][1] != self._own_layout
 
     def has_successor(self, found: Offsets) -> bool:
         """Tell whether a later window has announced that it is ready; `found` has the offset of `ready`."""

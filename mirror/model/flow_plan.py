@@ -212,7 +212,7 @@ class FlowPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """Which window a task serves. `run_id` names the appliance's run; `lanes` 1 means that nobody takes over.
+    """Which window of which slot a task serves. `run_id` names the appliance's run; `lanes` 1 means that nobody takes over.
 
     `gone`: earlier runs of the same state folder, which surely have ended. `is_retry`: an earlier attempt at the window died.
     """
@@ -220,6 +220,7 @@ class Window:
     number: int
     window_ms: int
     lanes: int
+    slots: int
     slot: int
     run_id: int
     gone: frozenset[int] = frozenset()

@@ -108,6 +108,7 @@ class LaneReader(DataSourceStreamReader):
                 number=number,
                 window_ms=self._window_ms,
                 lanes=self._lanes,
+                slots=self._slots,
                 slot=slot,
                 run_id=self._run_id,
                 gone=self._gone,

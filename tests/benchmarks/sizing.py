@@ -24,7 +24,7 @@ from tests.benchmarks.scrape import cpu_s, filled
 SIZES = (1_000, 10_000, 100_000)
 SLOTS = 16
 PER_TOPIC = 20
-WINDOW = Window(number=1, window_ms=10_000, lanes=2, slot=0, run_id=1)
+WINDOW = Window(number=1, window_ms=10_000, lanes=2, slots=1, slot=0, run_id=1)
 CLIENT = {"bootstrap.servers": "b1:9092,b2:9092,b3:9092", "security.protocol": "SSL"}
 
 

@@ -36,6 +36,13 @@ class Group:
         self.offsets: dict[Key, tuple[int, str]] = {}
         self.pending: dict[int, dict[Key, tuple[int, str]]] = {}
 
+    def by_topic(self) -> dict[str, list[int]]:
+        """Return the partitions of each topic that have an offset."""
+        found: dict[str, list[int]] = {}
+        for topic, partition in sorted(self.offsets):
+            found.setdefault(topic, []).append(partition)
+        return found
+
 
 class Cluster:
     """What the brokers of a cluster share: topics, leaders, groups, transactions."""
@@ -470,14 +477,11 @@ class Broker:
                 error_code=ErrorCode.unstable_offset_commit if is_unstable else OK,
             )
 
-        topics = ()
-        if code is OK:
-            topics = tuple(
-                module.OffsetFetchResponseTopic(
-                    name=topic.name, partitions=tuple(part((topic.name, number)) for number in topic.partition_indexes)
-                )
-                for topic in request.topics
-            )
+        wanted = group.by_topic() if request.topics is None else {t.name: t.partition_indexes for t in request.topics}
+        topics = tuple(
+            module.OffsetFetchResponseTopic(name=name, partitions=tuple(part((name, number)) for number in numbers))
+            for name, numbers in (wanted.items() if code is OK else ())
+        )
         answer(make(module.OffsetFetchResponse, throttle_time=NOTHING_S, topics=topics, error_code=code))
 
     # --- transactions -------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+from mirror.flows.start_positions import fence_unused
 from mirror.handover.membership import Membership
 from mirror.model.flow_plan import FlowPlan, Window, next_window
 from mirror.model.slot_ownership import Layout
@@ -24,6 +25,7 @@ AHEAD_S = 1.0  # before its begin a window is planned (mirror.spark.replication_
 PLANNING_S = (0.05, 0.6)  # what Spark takes for a micro-batch
 RETRY_S = (0.1, 1.0)  # until a task is tried again
 ATTEMPTS = 4  # of a task
+MOST_SLOTS = 3  # of any process
 
 
 class Worker:
@@ -88,7 +90,7 @@ class Process:
             run_id=run_id,
             gone=gone,
             settings="s",
-            on_first_claim=lambda: None,
+            on_first_claim=lambda: fence_unused(plan, slots=layout.slots, slots_before=MOST_SLOTS),
             is_ready=lambda: True,
         )
         self._driver.create_task(self.membership.live(self._stop, self._end))
@@ -139,6 +141,7 @@ class Process:
                 number=number,
                 window_ms=self._layout.window_ms,
                 lanes=self._layout.lanes,
+                slots=self._layout.slots,
                 slot=slot,
                 run_id=self.run_id,
                 gone=self._gone,

@@ -20,12 +20,13 @@ from tests.simulation.cluster import Cluster
 from tests.simulation.members import Consumer, Members
 from tests.simulation.network import Network
 from tests.simulation.oracle import Sides
-from tests.simulation.process import Process
+from tests.simulation.process import MOST_SLOTS, Process
 from tests.soak.oracle import Fate
 
 TOPICS = {"one": "A.one", "two": "A.two"}
 PARTITIONS = 2
 SLOTS, LANES = 2, 2
+OTHER_LAYOUTS = 0.3  # in how many runs processes start with another number of slots
 BROKERS = 3
 CALM_S = 180.0  # until all records have to be there
 IN_TRANSACTIONS = 0.2  # how many batches of the source are
@@ -73,6 +74,7 @@ class Stage:
         self.source = Cluster(self.world, self.network, "A", brokers=BROKERS, is_second=False)
         self.target = Cluster(self.world, self.network, "B", brokers=BROKERS, is_second=is_second)
         self.is_read_committed = self.dice.random() < 0.4
+        self._slots = (1, SLOTS, MOST_SLOTS) if self.dice.random() < OTHER_LAYOUTS else (SLOTS,)
         self.layout = Layout(SLOTS, SLOTS, self.dice.choice((2000, 3000, 5000)), LANES)
         self._create_topics()
         self.sides = Sides(
@@ -83,7 +85,7 @@ class Stage:
             to_committed=has_transactions,
         )
         self.plan = self._plan()
-        self.members = Members(self.world, SLOTS, lambda loop: self.is_cut_off(loop.name.split("/")[0]))
+        self._members: dict[str, Members] = {}  # by the name of the group
         self.processes: list[Process] = []
         self.counts: Counter[str] = Counter()
         self.records = 0
@@ -98,7 +100,7 @@ class Stage:
         for topic, remote in TOPICS.items():
             self.source.create(topic, PARTITIONS)
             self.target.create(remote, PARTITIONS)
-        self.target.create(LEASE_TOPIC.format(source="A"), lease_topic_partitions(SLOTS))
+        self.target.create(LEASE_TOPIC.format(source="A"), lease_topic_partitions(MOST_SLOTS))
         self.target.create(OFFSET_MAP_TOPIC.format(source="A"), 1)
         self.target.create(GAPS_TOPIC.format(source="A"), 1)
 
@@ -128,16 +130,27 @@ class Stage:
         self.plan = self._plan()
         self.world.note(f"exactly once: {self.is_exactly_once}")
 
-    def start(self, folder: str) -> Process:
-        """Start a process with a state folder, which names the runs before it."""
+    def start(self, folder: str, *, slots: int = 0) -> Process:
+        """Start a process with a state folder, which names the runs before it; 0 slots: any number."""
         runs = self._runs.setdefault(folder, [])
         run_id = 1 + sum(map(len, self._runs.values()))
         name = f"p{run_id}"
-        self.world.note(f"{name} starts in {folder}")
-        made = Process(self.world, self.network, self.plan, self.layout, name=name, run_id=run_id, gone=frozenset(runs))
+        layout = self.layout._replace(slots=slots or self.dice.choice(self._slots))
+        self.world.note(f"{name} starts in {folder} with {layout.slots} slots")
+        made = Process(self.world, self.network, self.plan, layout, name=name, run_id=run_id, gone=frozenset(runs))
         runs.append(run_id)
         self.processes.append(made)
         return made
+
+    def members(self, group: str) -> Members:
+        """Return the coordinator of the processes that share the slots of a layout."""
+        if group not in self._members:
+            layout = Layout.parse(group.rpartition(".")[2])
+            assert layout is not None
+            self._members[group] = Members(
+                self.world, layout.slots, lambda loop: self.is_cut_off(loop.name.split("/")[0])
+            )
+        return self._members[group]
 
     def alive(self) -> list[Process]:
         return [process for process in self.processes if not (process.is_dead or process.is_stopping)]
@@ -218,7 +231,7 @@ def play(
 @contextmanager
 def staged(stage: Stage, *, keeps_trace: bool = False) -> Iterator[None]:
     """Let clocks and the consumer group be those of a stage, and end its processes afterwards."""
-    kept, membership.Consumer = membership.Consumer, lambda options, logger: _consumer(stage)
+    kept, membership.Consumer = membership.Consumer, lambda options, logger: _consumer(stage, options["group.id"])
     with ticking(stage.world), _logged(stage.world, keeps_trace=keeps_trace):
         try:
             yield
@@ -250,10 +263,10 @@ def calm(stage: Stage, seed: int, mode: str) -> Outcome:
     )
 
 
-def _consumer(stage: Stage) -> Consumer:
+def _consumer(stage: Stage, group: str) -> Consumer:
     import asyncio
 
-    return Consumer(stage.members, asyncio.get_running_loop())  # type: ignore[arg-type]
+    return Consumer(stage.members(group), asyncio.get_running_loop())  # type: ignore[arg-type]
 
 
 def _looks(stage: Stage) -> Callable[[], bool]:

@@ -15,7 +15,7 @@ EXACTLY_ONCE = replace(PLAN, transaction_ms=100)
 
 
 def window(slot: int) -> Window:
-    return Window(number=1, window_ms=2000, lanes=2, slot=slot, run_id=1)
+    return Window(number=1, window_ms=2000, lanes=2, slots=1, slot=slot, run_id=1)
 
 
 @asynccontextmanager

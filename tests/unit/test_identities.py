@@ -20,7 +20,7 @@ from mirror.replication.positions import PositionCommits
 AT = 500
 EVERYTHING_IS_THERE = create_autospec(Target, instance=True)
 EVERYTHING_IS_THERE.knows.return_value = True
-WINDOW = Window(number=1, window_ms=2000, lanes=2, slot=0, run_id=1)
+WINDOW = Window(number=1, window_ms=2000, lanes=2, slots=1, slot=0, run_id=1)
 TAIL = OffsetMap([Run(0, 0, AT)]).text()
 
 

@@ -67,6 +67,8 @@ class Process:
         self, flow, run_id: int, *, layout: Layout = LAYOUT, gone: tuple[int, ...] = (), settings: str = "s"
     ) -> None:
         self.fenced = 0
+        self.saw_layout: Layout | None = None  # the target's, when it fenced
+        self._target: Offsets
         self.is_ready = True
         self.member = Membership(
             flow,
@@ -79,14 +81,16 @@ class Process:
             is_ready=lambda: self.is_ready,
         )
 
-    def _fence(self) -> None:
+    async def _fence(self) -> None:
         self.fenced += 1
+        self.saw_layout = Layout.parse(self._target.kept[PLAN.lease_topic, layout_key()][1])
 
     def is_given(self, *slots: int) -> Process:
         self.member._assigned = set(slots)
         return self
 
     def looks(self, target: Offsets) -> frozenset[int]:
+        self._target = target
         asyncio.run(self.member._reconcile(target))  # type: ignore[arg-type]
         assert self.member.owned is not None
         return self.member.owned
@@ -164,6 +168,7 @@ def test_who_deals_topic_partitions_out_in_another_way_waits_until_the_others_ha
     assert not new.fenced, "nothing of the others' is touched"
     target.was_silent_for(1, 30)
     assert new.looks(target) == {0, 1, 2, 3}
+    assert new.saw_layout == new.member.layout, "who opens a producer behind the fence has to see it"
     assert not new.member.has_conflict
 
 

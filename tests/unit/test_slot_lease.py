@@ -75,7 +75,7 @@ def nothing_behind(monkeypatch):
 
 
 def window(number: int, *, run_id: int = 7, plan: FlowPlan = PLAN) -> FlowWindow:
-    served = Window(number=number, window_ms=WINDOW_MS, lanes=2, slot=0, run_id=run_id, gone=frozenset({5, 6}))
+    served = Window(number=number, window_ms=WINDOW_MS, lanes=2, slots=1, slot=0, run_id=run_id, gone=frozenset({5, 6}))
     return FlowWindow(plan, served, WorkerState())
 
 
@@ -520,7 +520,7 @@ def test_a_claim_names_the_spare_id_that_the_slot_writes_by():
 def test_a_window_opens_the_spare_id_that_its_predecessor_claimed_last(late, spare):
     async def scene() -> None:
         target, number = GroupOffsets(), await next_start()
-        served = Window(number=number, window_ms=WINDOW_MS, lanes=3, slot=0, run_id=7, gone=frozenset())
+        served = Window(number=number, window_ms=WINDOW_MS, lanes=3, slots=1, slot=0, run_id=7, gone=frozenset())
         tested = FlowWindow(PLAN, served, WorkerState())
         lane, older = (number - 1) % 3, (number - 3) % 3
         before = LeaseState(number - 1, 7, is_released=True, outcome=WindowOutcome(spare=2))

@@ -16,7 +16,7 @@ SLOT = SlotReport(12.0, 1, 0.5, 0.25, 3.0, 2.0, 4096)
 
 
 def window(number: int) -> Window:
-    return Window(number=number, window_ms=2000, lanes=2, slot=0, run_id=1)
+    return Window(number=number, window_ms=2000, lanes=2, slots=1, slot=0, run_id=1)
 
 
 @pytest.fixture

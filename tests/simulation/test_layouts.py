@@ -1,0 +1,30 @@
+"""Processes of another layout: one that slept with its own slots writes nothing next to those that deal them out otherwise."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.scenario import Stage, calm, staged
+
+pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+
+
+@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("slots", [(2, 1), (1, 3), (3, 2)], ids=str)
+def test_a_process_that_slept_while_another_took_over_with_other_slots_repeats_nothing(mode, seed, slots):
+    stage = Stage(seed, mode)
+    before, after = slots
+    with staged(stage):
+        sleeper = stage.start("folder1", slots=before)
+        stage.is_writing = True
+        stage.write((0.02, 0.1))
+        stage.world.run_for(15)
+        sleeper.freeze()
+        follower = stage.start("folder2", slots=after)
+        assert stage.world.run_until(lambda: bool(follower.membership.owned), within_s=60)
+        stage.world.run_for(20)
+        sleeper.wake()
+        stage.world.run_for(10)
+        outcome = calm(stage, seed, mode)
+        assert outcome.is_good, outcome
