@@ -37,9 +37,12 @@ class Stream(Generic[Report]):
 class MirrorQueryListener(StreamingQueryListener):
     """Feeds the reports that a micro-batch observed. Spark swallows a listener's exceptions, so they are counted."""
 
-    def __init__(self, recorder: Recorder, *, streams: Mapping[str, Stream[Any]]) -> None:
-        """Feed `streams`, by the name that Spark observes their rows under."""
+    def __init__(
+        self, recorder: Recorder, *, streams: Mapping[str, Stream[Any]], on_batch: Callable[[str], None]
+    ) -> None:
+        """Feed `streams`, by the name that Spark observes their rows under; call `on_batch` with each query that progressed."""
         self._recorder = recorder
+        self._on_batch = on_batch
         self._streams = streams
         self._names: dict[str, str] = {}  # of queries by id: the event of an end has no name
 
@@ -53,6 +56,7 @@ class MirrorQueryListener(StreamingQueryListener):
         """Record the reports of one window, and what Spark took for it."""
         self._count("progress")
         try:
+            self._on_batch(event.progress.name)
             for name, stream in self._streams.items():
                 if rows := reports(event.progress.observedMetrics, name, stream.record):
                     stream.take(rows, now_s=time.time())

@@ -32,15 +32,17 @@ from mirror.lag.failover_metric import answer_failover
 from mirror.lag.judgement import horizon_of
 from mirror.lag.poller import Poller
 from mirror.lag.polling import Polling
+from mirror.model.slot_lease import DEAD_AFTER_S
 from mirror.model.slot_ownership import Layout
 from mirror.runtime.clock import Clock
 from mirror.runtime.engine import Engine, Query, WindowQueries
+from mirror.runtime.lane_progress import LaneProgress
 from mirror.runtime.restarts import Restarts
 from mirror.runtime.signals import on_signals
 from mirror.runtime.state_folder import MOST_HERE, StateFolder
 from mirror.spark.engine import SparkEngine
 from mirror.spark.plans import Plans
-from mirror.spark.queries import OBSERVED, OBSERVED_CHECKPOINTS
+from mirror.spark.queries import OBSERVED, OBSERVED_CHECKPOINTS, lane_name
 from mirror.switching.drills import Drills
 
 log = logging.getLogger("mirror")
@@ -81,6 +83,11 @@ class Appliance:
             publishes=settings.mirror.source_group_enabled,
         )
         self._plans = Plans(self._folder.path / "plan", self.flows)
+        lanes, longest_s = (
+            settings.mirror.lanes,
+            settings.mirror.lanes * settings.mirror.window_ms / 1000 + DEAD_AFTER_S,
+        )
+        self._progress = LaneProgress(map(lane_name, range(lanes)), longest_s=longest_s)
         self._accounts = Accounts(self.flows, self.recorder, self.poller)
 
     def run(self, *, on_started: Callable[[Appliance], None] | None = None) -> None:
@@ -107,7 +114,7 @@ class Appliance:
             engine = self.engine.start(mirror.spark, tasks=mirror.lanes * mirror.slots + SPARE_TASKS)
             stack.callback(engine.close)
             self._on_signals()  # after Spark, which installs its own handler
-            engine.listen(self.recorder, self._streams())
+            engine.listen(self.recorder, self._streams(), self._progress.completed)
             lanes = self._lanes(engine)
             queries: list[Query] = [lanes, *self._checkpoint_queries(engine)]
             heartbeats = HeartbeatEmitter(
@@ -227,6 +234,7 @@ class Appliance:
             settings=digest(flow),
             on_first_claim=state.fence,
             is_ready=lambda: self._is_ready,
+            hung=lambda: self._progress.hung() if self._is_ready else "",
         )
         self._memberships.add(state.membership)
 

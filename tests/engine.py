@@ -24,7 +24,7 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn, Self
@@ -40,7 +40,7 @@ from mirror.replication.worker import serve_slot
 from mirror.runtime.engine import Engine
 from mirror.runtime.state_folder import StateFolder
 from mirror.spark.checkpoint_source import CheckpointReader
-from mirror.spark.queries import OBSERVED, OBSERVED_CHECKPOINTS
+from mirror.spark.queries import OBSERVED, OBSERVED_CHECKPOINTS, lane_name
 from mirror.spark.replication_source import LaneReader, SlotPartition, lane_options
 from tests.fork_server import Request
 
@@ -58,6 +58,7 @@ class LocalEngine:
     def __init__(self) -> None:
         self._pool = Pool(self.forker)
         self._recorder = Recorder()
+        self._on_batch: Callable[[str], None] = lambda _: None
         self._streams: Mapping[str, Stream[Any]] = {}
 
     @classmethod
@@ -65,9 +66,9 @@ class LocalEngine:
         """Return the engine; a worker is forked when a task needs one."""
         return cls()
 
-    def listen(self, recorder: Recorder, streams: Mapping[str, Stream[Any]]) -> None:
+    def listen(self, recorder: Recorder, streams: Mapping[str, Stream[Any]], on_batch: Callable[[str], None]) -> None:
         """Pass rows to their streams, and progress to the recorder."""
-        self._recorder, self._streams = recorder, streams
+        self._recorder, self._streams, self._on_batch = recorder, streams, on_batch
 
     def lanes(self, folder: StateFolder, *, plan: Path, lanes: int, slots: int, window_ms: int) -> LocalLanes:
         """Return the lanes."""
@@ -84,6 +85,7 @@ class LocalEngine:
         if rows:
             self._streams[stream].take(rows, now_s=time.time())
         self._recorder.phase(name, "addBatch", took_s)
+        self._on_batch(name)
 
     def active(self, name: str, *, is_active: bool) -> None:
         """Record whether a query runs."""
@@ -129,7 +131,7 @@ class Lane:
     """One window after the other, each with a task per slot."""
 
     def __init__(self, options: Mapping[str, str], number: int, pool: Pool, engine: LocalEngine) -> None:
-        self.name = f"lane-{number}"
+        self.name = lane_name(number)
         self.failure: Exception | None = None
         self._options, self._number, self._pool, self._engine = options, number, pool, engine
         self._thread: threading.Thread | None = None

@@ -58,7 +58,21 @@ class Membership:
         settings: str,
         on_first_claim: Callable[[], Awaitable[None]],
         is_ready: Callable[[], bool],
+        hung: Callable[[], str],
     ) -> None:
+        """Take part in `flow` as `run_id`, whose state folder had the runs `gone` before.
+
+        Args:
+            flow: The flow.
+            plan: Names its groups and topics.
+            layout: How its topic-partitions are dealt out.
+            run_id: This run.
+            gone: Earlier runs of the same state folder.
+            settings: A digest of what all processes should have alike.
+            on_first_claim: Awaited before the first slot is this process'.
+            is_ready: Tells whether this process can replicate.
+            hung: Returns why it cannot any more though it began, "" while it can.
+        """
         self.name = flow.name
         self.layout = layout
         self.owned: frozenset[int] | None = None
@@ -75,6 +89,7 @@ class Membership:
         self._settings = settings
         self._on_first_claim: Callable[[], Awaitable[None]] | None = on_first_claim
         self._is_ready = is_ready
+        self._hung = hung
         self._assigned: set[int] = set()
         self._logged: set[str] = set()
         self._target: GroupOffsets | None = None
@@ -90,7 +105,11 @@ class Membership:
         consumer = self._joined()
         try:
             while not stop.is_set():
-                consumer = self._looked(consumer)
+                if hung := self._hung():
+                    self._leave_group(consumer, hung)
+                    consumer = None
+                else:
+                    consumer = self._looked(consumer)
                 now_s = time.monotonic()
                 if now_s - looked_s > SESSION_MS / 2000:
                     due_s = now_s + 2 * RECONCILE_S  # this process slept: first hear whether it is still a member
@@ -100,8 +119,7 @@ class Membership:
                     due_s = now_s + RECONCILE_S
                 await _wait(stop, LOOK_S)
             await self._with_target(self._leave)
-            if consumer is not None:
-                threading.Thread(target=consumer.close, daemon=True).start()  # which a dead cluster holds up
+            _close_consumer(consumer)
             while not end.is_set():
                 await self._with_target(self._leave)
                 await _wait(end, RECONCILE_S)
@@ -153,11 +171,20 @@ class Membership:
 
     def _looked(self, consumer: Consumer | None) -> Consumer | None:
         """Serve the group's own events; there are no records."""
+        self._logged.discard("hung")
         consumer = consumer or self._joined()
         message = consumer.poll(0) if consumer is not None else None
         if message is not None and (error := message.error()) is not None:
             self._warn_once("group", "group %s: %s", self._members, error.str())
         return consumer
+
+    def _leave_group(self, consumer: Consumer | None, hung: str) -> None:
+        """Leave the group until this process replicates again: others get its slots. Where there are none, it keeps them."""
+        if "hung" not in self._logged:
+            self._logged.add("hung")
+            log.error("%s: %s; its slots are left to other processes, if there are any", self.name, hung)
+        self._assigned.clear()
+        _close_consumer(consumer)
 
     def _was_given(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         consumer.incremental_assign(places)
@@ -277,6 +304,11 @@ class Membership:
             )
         else:
             self._logged.discard("settings")
+
+
+def _close_consumer(consumer: Consumer | None) -> None:
+    if consumer is not None:
+        threading.Thread(target=consumer.close, daemon=True).start()  # which a dead cluster holds up
 
 
 def _described(layout: Layout) -> str:

@@ -6,7 +6,7 @@ of forked processes (`tests/engine.py`), which starts in half a second (docs/adr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -51,8 +51,14 @@ class Engine(Protocol):
             SettingsError: the engine has no room for so many tasks.
         """
 
-    def listen(self, recorder: Recorder, streams: Mapping[str, Stream[Any]]) -> None:
-        """Pass the rows of each stream, by its name, to its `take`; record progress."""
+    def listen(self, recorder: Recorder, streams: Mapping[str, Stream[Any]], on_batch: Callable[[str], None]) -> None:
+        """Pass the rows of each stream, by its name, to its `take`; record progress.
+
+        Args:
+            recorder: Takes in what the queries do.
+            streams: By name.
+            on_batch: Called with a query's name when it has completed a micro-batch.
+        """
 
     def lanes(self, folder: StateFolder, *, plan: Path, lanes: int, slots: int, window_ms: int) -> WindowQueries:
         """Return the queries that serve windows, not started yet."""

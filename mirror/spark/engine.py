@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -29,9 +29,10 @@ class SparkEngine:
         """
         return cls(Spark.start(settings, archive or class_archive(), tasks=tasks))
 
-    def listen(self, recorder: Recorder, streams: Mapping[str, Stream[Any]]) -> None:
+    def listen(self, recorder: Recorder, streams: Mapping[str, Stream[Any]], on_batch: Callable[[str], None]) -> None:
         """Add the listener of streaming queries."""
-        self._spark.session.streams.addListener(MirrorQueryListener(recorder, streams=streams))
+        listener = MirrorQueryListener(recorder, streams=streams, on_batch=on_batch)
+        self._spark.session.streams.addListener(listener)
 
     def lanes(self, folder: StateFolder, *, plan: Path, lanes: int, slots: int, window_ms: int) -> Lanes:
         """Return the streaming queries that serve windows."""

@@ -25,6 +25,11 @@ OBSERVED = "replication"
 OBSERVED_CHECKPOINTS = "checkpoints"
 
 
+def lane_name(lane: int) -> str:
+    """Return the name of a lane's query."""
+    return f"lane-{lane}"
+
+
 class Lanes:
     """The running queries; started again by `revive` when Spark ended one."""
 
@@ -49,7 +54,7 @@ class Lanes:
         first += (lane - first) % self._lanes
         location = self._checkpoints / f"lane-{lane}-{time.time_ns()}"
         reports = self._spark.readStream.format(NAME).options(**self._options, lane=str(lane), first=str(first))
-        self._queries[lane] = _started(_observed(reports.load(), OBSERVED, f"lane-{lane}", location), location)
+        self._queries[lane] = _started(_observed(reports.load(), OBSERVED, lane_name(lane), location), location)
 
     def revive(self) -> list[StreamTerminated]:
         """Start queries again that ended; return what ended them.

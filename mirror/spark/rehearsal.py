@@ -24,7 +24,7 @@ def write_archive(archive: ClassArchive) -> None:
         write_plan(plan, Plan(()))
         spark = SparkEngine.start({}, tasks=LANES + 2, archive=archive)
         try:
-            spark.listen(Recorder(), {})
+            spark.listen(Recorder(), {}, lambda _: None)
             lanes = spark.lanes(folder, plan=plan, lanes=LANES, slots=1, window_ms=WINDOW_MS)
             checkpoints = spark.checkpoints(folder, plan=plan, every_s=WINDOW_MS / 1000)
             lanes.start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import re
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.appliance import WINDOW_S, RunningAppliance
+from tests.integration.appliance import WINDOW_S, RunningAppliance, signal_all
 from tests.integration.records import create, differences, end_offset, load
 from tests.waiting import eventually
 
@@ -127,6 +128,28 @@ def test_the_slots_of_a_process_that_was_killed_are_taken_over(processes, primar
         first.kill_all()
         assert flow(backup, topic) < TAKEN_OVER_S
         first.start()
+        shared(first, second)
+        flow(backup, topic)
+    equal(primary, backup, topic)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("hangs", ["workers", pytest.param("jvm", marks=pytest.mark.spark)])
+@pytest.mark.parametrize("mode", ["", ONCE])
+def test_the_slots_of_a_process_whose_windows_hang_are_taken_over(processes, primary, backup, topic, mode, hangs):
+    first, second = processes.one_more(mode), processes.one_more(mode)
+    shared(first, second)
+    with load(primary, topic, partitions=PARTITIONS):
+        flow(backup, topic)
+        frozen = first.workers() if hangs == "workers" else [first.jvm()]
+        signal_all(frozen, signal.SIGSTOP)
+        try:
+            eventually(
+                lambda: second.slots() == 2, within_s=120, because="the driver leaves the slots to the other one"
+            )
+            flow(backup, topic)
+        finally:
+            signal_all(frozen, signal.SIGCONT)
         shared(first, second)
         flow(backup, topic)
     equal(primary, backup, topic)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 MOST_FAULTS = 14
 BETWEEN_S = (0.0, 4.0)
 LONGEST_HANG_S = 6.0  # of a broker, less than mirror.replication.settlement.ARRIVES_S
+LONGEST_FREEZE_S = 90.0  # of a worker
 LONGEST_STEP_S = 150.0  # of a wall clock
 CHANGES = 6  # of the mode, among the kinds of faults
 STEPS = (0, 400)  # callbacks until a kill: some hundredths of a second up to seconds
@@ -55,8 +56,7 @@ def heal(stage: Stage) -> None:
                 cluster.move_leader(log, stage.dice.choice(cluster.alive()))
             cluster.appended(log)
     for process in stage.alive():
-        if process.is_frozen:
-            process.wake()
+        process.wake()
     if not stage.alive():
         stage.start(stage.dice.choice(("folder1", "folder2")))
 
@@ -75,6 +75,12 @@ def _kill_worker(stage: Stage) -> None:
     """Kill one worker; Spark tries its task again."""
     if victim := _victim(stage):
         victim.kill_worker(stage.dice.randrange(16), after_steps=stage.dice.randint(*STEPS))
+
+
+def _hang_worker(stage: Stage) -> None:
+    """Freeze one worker; its driver does not know why the window does not end."""
+    if victim := _victim(stage):
+        victim.hang_worker(stage.dice.randrange(16), _log_uniform(stage, 0.05, LONGEST_FREEZE_S))
 
 
 def _stop(stage: Stage) -> None:
@@ -300,6 +306,7 @@ KINDS: tuple[Fault, ...] = (
     _kill,
     _kill_worker,
     _kill_worker,
+    _hang_worker,
     _stop,
     _start,
     _forget_positions,

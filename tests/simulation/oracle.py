@@ -31,6 +31,10 @@ class Sides:
         """Tell whether the last record of each partition is on the target."""
         return all(not sent or sent[-1] in got for sent, got in self._values())
 
+    def lag(self) -> int:
+        """Return how many records are not on the target yet."""
+        return sum(len(sent) - len(got) for sent, got in self._values())
+
     def _values(self) -> Iterator[tuple[list[bytes | None], list[bytes | None]]]:
         for topic, remote in self._topics.items():
             logs = zip(self._source.partitions(topic), self._target.partitions(remote), strict=True)

@@ -15,9 +15,11 @@ from typing import Any
 from mirror.flows.start_positions import fence_unused
 from mirror.handover.membership import Membership
 from mirror.model.flow_plan import FlowPlan, Window, next_window
+from mirror.model.slot_lease import DEAD_AFTER_S
 from mirror.model.slot_ownership import Layout
 from mirror.replication.window import serve
 from mirror.replication.worker_state import WorkerState
+from mirror.runtime.lane_progress import LaneProgress
 from tests.simulation.clock import ProcessLoop, World
 from tests.simulation.network import Network
 
@@ -82,6 +84,8 @@ class Process:
         self._driver = network.loop(f"{name}/driver")
         self._dead: list[ProcessLoop] = []
         self._stop, self._end = asyncio.Event(), asyncio.Event()
+        longest_s = layout.lanes * layout.window_ms / 1000 + DEAD_AFTER_S
+        self._progress = LaneProgress(map(str, range(layout.lanes)), longest_s=longest_s)
         flow = SimpleNamespace(name=plan.name, source=SimpleNamespace(alias=plan.source), target_admin=plan.producer)
         self.membership = Membership(
             flow,  # type: ignore[arg-type]
@@ -92,6 +96,7 @@ class Process:
             settings="s",
             on_first_claim=lambda: fence_unused(plan, slots=layout.slots, slots_before=MOST_SLOTS),
             is_ready=lambda: True,
+            hung=self._progress.hung,
         )
         self._driver.create_task(self.membership.live(self._stop, self._end))
         for lane in range(layout.lanes):
@@ -134,6 +139,7 @@ class Process:
         def ended(slot: int) -> None:
             left.discard(slot)
             if not left:
+                self._progress.completed(str(lane))
                 self._when_awake(lambda: self._plan_lane(lane, number + self._layout.lanes))
 
         for slot in sorted(left):
@@ -176,6 +182,20 @@ class Process:
         workers = list(self._workers.values())
         if workers:
             workers[number % len(workers)].loop.dies_after = after_steps
+
+    def hang_worker(self, number: int, seconds: float) -> None:
+        """Freeze one worker, while its process and the process' driver go on."""
+        workers = [worker for worker in self._workers.values() if not worker.loop.is_dead]
+        if not workers:
+            return
+        loop = workers[number % len(workers)].loop
+        self._world.note(f"the worker {loop.name} freezes")
+        loop.is_frozen = True
+
+        def wake() -> None:
+            loop.is_frozen = self.is_frozen
+
+        self._world.after(seconds, wake)
 
     def _lose(self, lane: int, window: Window, attempt: int, on_end: Callable[[], None]) -> None:
         worker = self._workers[lane, window.slot]

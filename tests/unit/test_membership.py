@@ -79,6 +79,7 @@ class Process:
             settings=settings,
             on_first_claim=self._fence,
             is_ready=lambda: self.is_ready,
+            hung=lambda: "",
         )
 
     async def _fence(self) -> None:

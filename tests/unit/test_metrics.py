@@ -67,7 +67,9 @@ UNMEASURED = {f"{measure}_{value}": None for measure in ("age", "latency") for v
 
 
 def listening(recorder):
-    return MirrorQueryListener(recorder, streams={"replication": Stream(WindowReport, recorder.reports)})
+    return MirrorQueryListener(
+        recorder, streams={"replication": Stream(WindowReport, recorder.reports)}, on_batch=lambda _: None
+    )
 
 
 def text(recorder):
@@ -138,7 +140,9 @@ def test_a_row_of_spark_is_the_report_that_the_worker_sent():
     taken = []
     stream = Stream(WindowReport, lambda rows, *, now_s: taken.extend(rows))
     progress = SimpleNamespace(name="lane-0", observedMetrics={"replication": {"reports": rows}}, durationMs={})
-    MirrorQueryListener(Recorder(), streams={"replication": stream}).onQueryProgress(SimpleNamespace(progress=progress))
+    MirrorQueryListener(Recorder(), streams={"replication": stream}, on_batch=lambda _: None).onQueryProgress(
+        SimpleNamespace(progress=progress)
+    )
     assert taken == sent
     assert taken[0].age == (1.0, 1.0, 3.0, 8.0, counts(b0=4), [bucket_of(0.002), 4])
     assert taken[0].latency == (2.0, 2.0, 4.0, 12.0, counts(b0=4), [bucket_of(0.003), 4])

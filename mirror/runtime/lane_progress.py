@@ -1,0 +1,35 @@
+"""Notice that a lane hangs: a frozen JVM or worker ends no window, and only its driver can tell other processes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+SLACK_S = 30.0  # for a machine under load, and for tasks that are tried again
+SLEPT_S = 5.0  # between two looks: this process stood still itself
+
+
+class LaneProgress:
+    """Knows when each lane last completed a window; safe from any thread."""
+
+    def __init__(self, lanes: Iterable[str], *, longest_s: float) -> None:
+        """Expect each of the lanes, by the name of its query, to complete a window every `longest_s` at least."""
+        self._overdue_s = longest_s + SLACK_S
+        self._looked_s = time.monotonic()
+        self._completed_s = dict.fromkeys(lanes, self._looked_s)
+
+    def completed(self, query: str) -> None:
+        """Take in that a query has completed a micro-batch; queries that are no lanes do not count."""
+        if query in self._completed_s:
+            self._completed_s[query] = time.monotonic()
+
+    def hung(self) -> str:
+        """Return which lanes are overdue, and since when, in words; "" where none is. To be asked each second or so."""
+        now_s = time.monotonic()
+        if now_s - self._looked_s > SLEPT_S:
+            self._completed_s = dict.fromkeys(self._completed_s, now_s)
+        self._looked_s = now_s
+        overdue = {
+            lane: now_s - at_s for lane, at_s in sorted(self._completed_s.items()) if now_s - at_s > self._overdue_s
+        }
+        return ", ".join(f"{lane} has completed no window for {silent_s:.0f} s" for lane, silent_s in overdue.items())
