@@ -16,6 +16,7 @@ from mirror.model.slot_ownership import (
     COMMIT_S,
     Layout,
     Owner,
+    is_lease_key,
     is_stopped,
     layout_key,
     lease_key,
@@ -107,11 +108,6 @@ class Lease:
         self.is_claimed_again = False
         self._acquired_from: dict[Key, LeaseState] = {}  # the lanes' leases when ours was acquired
         self._logged_dead: set[int] = set()
-
-    @property
-    def is_first(self) -> bool:
-        """True where the target knew of no window of this slot, when the lease was acquired."""
-        return not self._acquired_from
 
     # --- what was found on the target ----------------------------------------------------------------------------
 
@@ -246,6 +242,17 @@ class Lease:
                 await asyncio.sleep(0.2)
             await asyncio.sleep(POLL_S if time.monotonic() - started < 0.5 else 0.05)
         return False
+
+    async def is_of_new_flow(self, target: GroupOffsets) -> bool:
+        """Tell, when the lease is acquired, whether no window ran before this one, of this slot or another. Raises KafkaError.
+
+        A slot may be new in a flow that is not: the number of slots changes.
+        """
+        if self._acquired_from:
+            return False
+        found = await target.committed(self._plan.group)
+        at_keys = [at for (topic, key), at in found.items() if topic == self._plan.lease_topic and is_lease_key(key)]
+        return all(LeaseState.parse(at).window >= self._window.number for at in at_keys)
 
     async def release_for_dead_attempt(self, target: GroupOffsets) -> None:
         """Release the lease that an earlier attempt at this window died with, so that no successor waits for it."""

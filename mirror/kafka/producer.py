@@ -3,7 +3,8 @@
 Each topic-partition has one batch under way at a time, which keeps its order. A batch ends in one of three ways: the target
 has it; the target refuses it; or the target certainly did not append it for as long as it was tried (`NotAppendedError`), and
 another batch may take its sequence number. A batch of which it is unknown whether the target has it (its answer did not come)
-is sent again until that is known: its sequence number keeps the broker from appending it twice.
+is sent again until that is known: its sequence number keeps the broker from appending it twice. Where the broker may have
+forgotten that number, for the records are old, the batch is given up instead (`UncertainError`), and its sender reads the log.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from mirror.model.codecs import Bytes
 from mirror.model.flow_plan import Key
 from mirror.model.record_batches import Outgoing, stamped
 from mirror.model.sequences import SEQUENCES, NextSequence
+from mirror.runtime.clock import now_ms
 
 REQUESTS_UNDER_WAY = 5  # per broker: max.in.flight.requests.per.connection of Kafka's client
 LEAST_REQUEST_BYTES = 1 << 20  # no broker's socket.request.max.bytes is below
@@ -47,6 +49,9 @@ TAKE_BACK_S = 2.5  # how long a batch is tried that the target certainly does no
 # waits for a replica that is dead. It may wait for what is appended in this time, the marker of an aborted transaction too, until
 # its request.timeout.ms (30 s); and a transaction coordinator has no other marker written there meanwhile.
 DECIDES_S = 10.0
+# A broker forgets a producer a day (producer.id.expiration.ms) behind the timestamp of its last batch, however lately that was
+# appended: at its restart, and every ten minutes. It appends a batch of such records a second time when it is sent again.
+REMEMBERED_MS = 12 * 3_600_000
 _BATCH_OVERHEAD = 16  # of a batch in a request, without the topic's name
 # After these the batch may be in the log all the same.
 _PERHAPS_APPENDED: tuple[ErrorCode, ...] = (
@@ -70,7 +75,10 @@ class NotAppendedError(KafkaError):
 
 
 class UncertainError(KafkaError):
-    """The target refuses a batch that it may have since an earlier attempt; only its log can tell. `why`: the last error."""
+    """The target may have a batch since an earlier attempt, and refuses it or may not know it; only its log can tell.
+
+    `why`: the last error.
+    """
 
     def __init__(self, why: BaseException) -> None:
         super().__init__(str(why) or repr(why))
@@ -136,6 +144,11 @@ class _Delivery:
     sequence: int = -1
     began_s: float = 0.0
     may_be_there: bool = False
+
+    @property
+    def may_be_forgotten(self) -> bool:
+        """Tell whether the broker may have appended it, and forgotten that: then its numbers keep nothing from coming twice."""
+        return self.numbered is not None and now_ms() - self.outgoing.max_timestamp > REMEMBERED_MS
 
     @property
     def size(self) -> int:
@@ -402,7 +415,7 @@ class Producer:
             elif code is ErrorCode.duplicate_sequence_number:
                 self._appended(delivery, NO_OFFSET)
             elif _may_be_taken_later(code):
-                delivery.may_be_there |= code in self.perhaps_appended
+                delivery.may_be_there |= code in self.perhaps_appended or (code in _MOVED and delivery.may_be_forgotten)
                 self._put_off(delivery, BrokerError(code, _name(delivery.where)))
             else:
                 self._refused(delivery, BrokerError(code, _name(delivery.where)))
@@ -431,18 +444,10 @@ class Producer:
         is_over = tried_s > TAKE_BACK_S
         if is_over and not delivery.may_be_there:
             self._refused(delivery, NotAppendedError(error))
-        elif self.gives_up_uncertain and tried_s > self._uncertain_for_s(error):
+        elif _gives_up(delivery, error, tried_s, can_undo=self.gives_up_uncertain):
             self._refused(delivery, error)
         else:
             self._loop.call_later(self._retry_s, self._again, delivery)
-
-    @staticmethod
-    def _uncertain_for_s(error: KafkaError) -> float:
-        """Return how long to wait before a batch is undone, by what came of it last.
-
-        A leader that answers, but waits for its replicas, would wait for them with the marker too.
-        """
-        return DECIDES_S if is_code(error, ErrorCode.request_timed_out) else TAKE_BACK_S
 
     def _again(self, delivery: _Delivery) -> None:
         if not self.is_closed:
@@ -460,6 +465,22 @@ class Producer:
         del self._queues[delivery.where]
         if not self._queues:
             self._idle.set()
+
+
+def _gives_up(delivery: _Delivery, error: KafkaError, tried_s: float, *, can_undo: bool) -> bool:
+    """Tell whether a batch that may be in the log is not sent again.
+
+    One that can be undone is, after a time: a leader that answers, but waits for its replicas, would wait for them with the
+    marker too.
+    """
+    if can_undo:
+        return tried_s > (DECIDES_S if is_code(error, ErrorCode.request_timed_out) else TAKE_BACK_S)
+    return delivery.may_be_there and delivery.may_be_forgotten and _may_be_other_broker(error)
+
+
+def _may_be_other_broker(error: KafkaError) -> bool:
+    """Tell whether the broker that gets a batch next may be another one than before, or have been restarted."""
+    return not isinstance(error, BrokerError) or error.code in _MOVED
 
 
 def _may_be_taken_later(code: ErrorCode) -> bool:

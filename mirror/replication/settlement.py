@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 ARRIVES_S = 8.0  # how long a broker that has received a batch may take to append it, and be held up meanwhile
 
 
+def has_unknown_outcome(partition: Partition) -> None:
+    """Have windows write nothing to a topic-partition until its last batch is in the log, or never will be; tell the next one."""
+    partition.outcome_unknown_until_ms = int(now_ms() + ARRIVES_S * 1000)
+    partition.committed = None
+
+
 class Acknowledged(NamedTuple):
     """A batch that the target has: since when it was read (epoch ms), and its base offset there, -1 where that is unknown."""
 

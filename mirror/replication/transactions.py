@@ -28,8 +28,7 @@ from mirror.replication.partition import Partition
 from mirror.replication.pauses import Pauses
 from mirror.replication.positions import PositionCommits
 from mirror.replication.read_ahead import Packing
-from mirror.replication.settlement import ARRIVES_S, Acknowledged, Sender
-from mirror.runtime.clock import now_ms
+from mirror.replication.settlement import Acknowledged, Sender, has_unknown_outcome
 
 log = logging.getLogger("mirror")
 
@@ -139,7 +138,7 @@ class InTransactions:
         """Abort the transaction, and leave the topic-partition to a window that finds its outcome."""
         self._pauses.standstill(partition, error)
         # Else the next attempt would cost a transaction at once.
-        partition.outcome_unknown_until_ms = int(now_ms() + ARRIVES_S * 1000)
+        has_unknown_outcome(partition)
         self._abort_soon()
         return True
 

@@ -398,8 +398,8 @@ async def _with_forgotten(
     known = await recalled(plan, lacking, knows_paused=plan.paused_key in found)
     if plan.paused_key in known:  # the next window need not look for it
         await target.commit(plan.group, {plan.paused_key: known[plan.paused_key]})
-    has_run = not lease.is_first or plan.name in state.served
-    return {**found, **known}, {p.key for p in lacking} if has_run else set()
+    is_new = plan.name not in state.served and await lease.is_of_new_flow(target)
+    return {**found, **known}, set() if is_new else {p.key for p in lacking}
 
 
 def replicator_of(

@@ -20,7 +20,17 @@ from mirror.embedded.broker import Broker
 from tests.fault_proxy import proxied
 from tests.integration.acls import GUARDED, deny
 from tests.integration.appliance import Engine, RunningAppliance
-from tests.integration.records import await_replicated, create, differences, end_offset, flows, load, rows, write
+from tests.integration.records import (
+    START_MS,
+    await_replicated,
+    create,
+    differences,
+    end_offset,
+    flows,
+    load,
+    rows,
+    write,
+)
 from tests.integration.values import values
 from tests.processes import kafka_mirror
 from tests.waiting import eventually
@@ -249,6 +259,23 @@ def test_it_stops_in_time_while_the_target_does_not_answer(primary, mortal, topi
     assert took_s < STOPS_WITHIN_S
     assert "Traceback" not in appliance.log.read_text()
     assert "every position is committed" not in appliance.log.read_text()  # nobody can know
+
+
+@pytest.mark.nightly
+def test_old_records_are_not_repeated_by_restarts_of_a_target_that_forgets_their_producers(
+    primary, mortal, topic, tmp_path
+):
+    """A broker that restarts forgets the producer of records older than a day, and appends a batch of theirs again."""
+    create(primary, topic, 32)
+    write(primary, topic, [(b"", b"%d" % n + b"x" * 2000, [], START_MS) for n in range(5_000)], range(32))
+    with RunningAppliance(tmp_path, primary=primary.bootstrap, backup=mortal.bootstrap, topics=topic) as running:
+        for _ in range(4):
+            flows(mortal, f"primary.{topic}", more=300, within_s=120)
+            mortal.restart()
+        for partition in range(32):
+            await_replicated(running, primary, topic, f"primary.{topic}", partition)
+    assert differences(primary, mortal, topic, f"primary.{topic}") == []
+    assert "may be written twice" not in running.log.read_text()
 
 
 def resident_mib(pids: list[int]) -> float:

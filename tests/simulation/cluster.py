@@ -51,6 +51,7 @@ class Cluster:
         self.world = world
         self.alias = alias
         self.is_second = is_second
+        self.has_old_records = False  # older than a broker that restarts remembers their producers
         self.logs: dict[Key, PartitionLog] = {}
         self.topic_ids: dict[str, uuid.UUID] = {}
         self.groups: dict[str, Group] = {}
@@ -277,7 +278,11 @@ class Broker:
 
     def start(self) -> None:
         """Accept connections again."""
-        self.is_down = False
+        was_down, self.is_down = self.is_down, False
+        if was_down and self.cluster.has_old_records:
+            for log in self.cluster.logs.values():
+                if "internal" not in log.topic:
+                    log.restarted(self.node)
 
     def reset_links(self, chance: float) -> int:
         """End connections at random; return how many."""

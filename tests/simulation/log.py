@@ -67,6 +67,7 @@ class PartitionLog:
         self.replication_s = 0.0
         self.producers: dict[int, Producer] = {}
         self.aborted: list[tuple[int, int, int]] = []  # (producer id, first offset, offset of the marker)
+        self._restarted: dict[int, int] = {}  # by node: its log's end when it was restarted
 
     @property
     def name(self) -> str:
@@ -160,6 +161,20 @@ class PartitionLog:
         before, self.high_watermark = self.high_watermark, max(self.high_watermark, min(up_to, self.end))
         return self.high_watermark > before
 
+    def restarted(self, node: int) -> None:
+        """Forget, on this replica, the producers without an open transaction: their batches are of old records."""
+        self._restarted[node] = self.end
+        if self.leader == node:
+            self._load(node)
+
+    def _load(self, node: int) -> None:
+        since = self._restarted[node]
+        kept = {key: one for key, one in self.producers.items() if one.began_at is not None}
+        self.producers = dict(kept)
+        for entry in self.entries:
+            if entry.base >= since and entry.producer_id >= 0 and entry.producer_id not in kept:
+                self._account(entry)
+
     def moved(self, leader: int | None, *, truncates: bool) -> None:
         """Change the leader. The new one has all that was replicated, and perhaps what was not."""
         self.leader = leader
@@ -171,6 +186,8 @@ class PartitionLog:
                 if entry.producer_id >= 0:
                     self._account(entry)
         self.high_watermark = self.end
+        if leader in self._restarted:
+            self._load(leader)
 
     # --- reading ------------------------------------------------------------------------------------------------
 

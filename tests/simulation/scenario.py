@@ -27,6 +27,7 @@ TOPICS = {"one": "A.one", "two": "A.two"}
 PARTITIONS = 2
 SLOTS, LANES = 2, 2
 OTHER_LAYOUTS = 0.3  # in how many runs processes start with another number of slots
+OLD_RECORDS, OLD_S = 0.25, 2 * 86_400.0  # in how many runs records are older than brokers remember their producers
 BROKERS = 3
 CALM_S = 180.0  # until all records have to be there
 IN_TRANSACTIONS = 0.2  # how many batches of the source are
@@ -73,6 +74,7 @@ class Stage:
         is_second = has_transactions and self.dice.random() < 0.5
         self.source = Cluster(self.world, self.network, "A", brokers=BROKERS, is_second=False)
         self.target = Cluster(self.world, self.network, "B", brokers=BROKERS, is_second=is_second)
+        self.target.has_old_records = self.dice.random() < OLD_RECORDS
         self.is_read_committed = self.dice.random() < 0.4
         self._slots = (1, SLOTS, MOST_SLOTS) if self.dice.random() < OTHER_LAYOUTS else (SLOTS,)
         self.layout = Layout(SLOTS, SLOTS, self.dice.choice((2000, 3000, 5000)), LANES)
@@ -171,7 +173,8 @@ class Stage:
             values.append((b"k", b"%s-%d-%d" % (topic.encode(), number, self._next_value[topic, number])))
             self._next_value[topic, number] += 1
         self.records += len(values)
-        for batch in of_values(values, timestamp_ms=int((EPOCH_S + self.world.now_s) * 1000)):
+        age_s = OLD_S if self.target.has_old_records else 0.0
+        for batch in of_values(values, timestamp_ms=int((EPOCH_S + self.world.now_s - age_s) * 1000)):
             self._write(topic, number, batch.data)
         self.world.after(self.dice.uniform(*every_s), lambda: self.write(every_s))
 

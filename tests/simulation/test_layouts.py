@@ -28,3 +28,21 @@ def test_a_process_that_slept_while_another_took_over_with_other_slots_repeats_n
         stage.world.run_for(10)
         outcome = calm(stage, seed, mode)
         assert outcome.is_good, outcome
+
+
+@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+def test_a_slot_that_is_new_finds_what_the_flow_has_copied_where_positions_are_forgotten(mode):
+    stage = Stage(1, mode)
+    with staged(stage):
+        first = stage.start("folder1", slots=1)
+        stage.is_writing = True
+        stage.write((0.02, 0.1))
+        stage.world.run_for(10)
+        first.kill()
+        group = stage.target.group(stage.plan.group)
+        for place in [place for place in group.offsets if "internal" not in place[0]]:
+            del group.offsets[place]
+        stage.start("folder1", slots=2)
+        stage.world.run_for(10)
+        outcome = calm(stage, 1, mode)
+        assert outcome.is_good, outcome

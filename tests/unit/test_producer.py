@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import defaultdict
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -25,6 +26,7 @@ from mirror.kafka.producer import (
     UncertainError,
 )
 from mirror.model.record_batches import HEADER, Outgoing, of_values
+from mirror.model.sequences import NextSequence
 from tests import wire
 
 pytestmark = pytest.mark.usefixtures("virtual_clock")
@@ -280,6 +282,24 @@ def test_when_it_is_closed_everything_has_an_outcome_and_nothing_is_sent_any_mor
 ACTS = st.sampled_from(
     [OK, OK, OK, NOT_LEADER, FEW_REPLICAS, TIMED_OUT, TOO_LARGE, "lost", "appended, no answer", "no connection"]
 )
+
+
+@pytest.mark.parametrize("act", ["appended, no answer", NOT_LEADER])
+def test_a_batch_whose_numbers_its_broker_may_have_forgotten_is_not_sent_again(act):
+    """A broker that restarts forgets a producer a day behind its last batch's timestamp, however lately it appended that."""
+
+    async def scene(age_s: float) -> tuple[BaseException | None, int]:
+        broker = Broker(lambda *_: act if len(broker.requests) == 1 else OK)
+        producer = await opened(broker)
+        (old,) = of_values([(b"", b"v")], timestamp_ms=int((time.time() - age_s) * 1000))
+        sent = producer.send(old, "t", 0, NextSequence(7, 0, 0))
+        await asyncio.wait({sent})
+        return sent.exception(), sum(count for _, count in broker.logs["t", 0])
+
+    error, records = asyncio.run(scene(86_400))
+    assert isinstance(error, UncertainError)
+    assert records == (0 if act is NOT_LEADER else 1)
+    assert asyncio.run(scene(60)) == (None, 1), "of records that are not old, it remembers the batch"
 
 
 @given(acts=st.lists(ACTS, max_size=60), sizes=st.lists(st.integers(1, 4), min_size=1, max_size=12))

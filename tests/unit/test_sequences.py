@@ -18,6 +18,7 @@ from mirror.kafka.messages import Request
 from mirror.kafka.producer import Producer
 from mirror.model.record_batches import HEADER, Outgoing, of_values, records
 from mirror.model.sequences import SEQUENCES, NextSequence
+from mirror.runtime.clock import now_ms
 from tests import wire
 
 pytestmark = pytest.mark.usefixtures("virtual_clock")
@@ -95,7 +96,7 @@ class Broker:
 
 
 def of_offsets(first: int, count: int) -> Outgoing:
-    (batch,) = of_values([(b"", b"%d" % n) for n in range(first, first + count)], timestamp_ms=0)
+    (batch,) = of_values([(b"", b"%d" % n) for n in range(first, first + count)], timestamp_ms=int(now_ms()))
     return batch
 
 

@@ -42,9 +42,11 @@ class GroupOffsets:
         await self.release.wait()
         self.offsets |= offsets
 
-    async def committed(self, group: str, wanted: list[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, str]]:
+    async def committed(
+        self, group: str, wanted: list[tuple[str, int]] | None = None
+    ) -> dict[tuple[str, int], tuple[int, str]]:
         assert group == PLAN.group
-        return {key: self.offsets[key] for key in wanted if key in self.offsets}
+        return {key: self.offsets[key] for key in (self.offsets if wanted is None else wanted) if key in self.offsets}
 
     def knows(self, topic: str, partition: int) -> bool:
         return (topic, partition) == ("A.t", 0)
