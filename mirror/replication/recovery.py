@@ -150,7 +150,7 @@ async def resume_behind_tails(
 
     Args:
         name: The flow, for the log.
-        unsettled: Topic-partitions as their positions were read; spread ones are left as they are.
+        unsettled: Topic-partitions as their positions were read. Spread ones cannot be compared; the ledger says so.
         sides: Reads both clusters.
         isolation_level: As the flow reads the source.
         is_transactional: The flow writes in transactions: the target's records count when they are committed.
@@ -176,7 +176,10 @@ async def resume_behind_tails(
                 if was_transactional:
                     behind.partition.sequence = None  # markers are among what it was counted by
 
-    unsettled -= {p for p in unsettled if p.assigned.spread_over or p.pause is not Pause.NONE}
+    spread = {p for p in unsettled if p.assigned.spread_over}
+    if not (is_transactional or was_transactional):
+        _note_uncompared(name, spread)
+    unsettled -= spread | {p for p in unsettled if p.pause is not Pause.NONE}
     if sides.own is not None:
         # Numbers, or transactions, are committed with a position before anything is written.
         unsettled -= {p for p in unsettled if p.start is not None}
@@ -190,6 +193,15 @@ async def resume_behind_tails(
     await asyncio.gather(*(one(behind) for behind in found))
     if unsettled:
         sides.source.learn()  # no fetch of a paused topic-partition fails, so no refusal names its next leader
+
+
+def _note_uncompared(name: str, spread: Iterable[Partition]) -> None:
+    """Say that what repartitioned topics have behind their positions may come twice."""
+    for partition in spread:
+        where, said = f"{partition.assigned.topic}-{partition.assigned.partition}", "records may be written twice"
+        why = "the topic has another number of partitions on the target, where they cannot be found"
+        log.warning("%s: %s: %s from offset %d on: %s", name, where, said, partition.position, why)
+        partition.has_gap(Effect.REPEATED, Cause.REPARTITIONED, partition.position, None, f"{said}: {why}")
 
 
 async def _hidden(partitions: list[Partition], target: Source, patience_s: float) -> set[Partition]:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from mirror.kafka.errors import BrokerError, DisconnectedError, ErrorCode
 from mirror.kafka.protocol import EARLIEST, LATEST
 from mirror.model.flow_plan import Assigned
+from mirror.model.gaps import Cause, Effect
 from mirror.model.offset_map_tail import Tail
 from mirror.model.record_batches import Batch, Packer, batches, stamped
 from mirror.model.records import body_of
@@ -219,6 +220,27 @@ def test_a_leader_that_does_not_answer_is_not_one_that_has_nothing(side, error, 
         )  # type: ignore[arg-type]
     )
     assert unsettled == ({partition} if is_unsettled else set())
+
+
+@pytest.mark.parametrize("is_transactional", [False, True])
+def test_what_a_repartitioned_topic_may_have_twice_is_in_the_ledger(is_transactional):
+    logs = [Log("t", start=2, end=99), Log("A.t", start=0, end=7)]
+    partition = Partition(HERE._replace(spread_over=3), 5, 5)
+    unsettled = {partition}
+    asyncio.run(
+        resume_behind_tails(
+            "A->B",
+            unsettled,
+            Sides(*logs),  # type: ignore[arg-type]
+            isolation_level=0,
+            is_transactional=is_transactional,
+            was_transactional=False,
+            patience_s=0,
+        )
+    )
+    assert unsettled == set()
+    found = [(gap.effect, gap.cause, gap.first, gap.last) for gap in partition.gaps]
+    assert found == ([] if is_transactional else [(Effect.REPEATED, Cause.REPARTITIONED, 5, None)])
 
 
 @given(
