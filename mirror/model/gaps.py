@@ -26,7 +26,7 @@ class Cause(Enum):
     SOURCE_REPLACED = "the source's topic was deleted and created again"
     TARGET_REPLACED = "the remote topic was deleted and created again"
     TARGET_DIFFERS = "the target has other records behind the last position than the source"
-    REPARTITIONED = "the target's topic has another number of partitions, so what it has behind the last position cannot be compared"
+    REPARTITIONED = "the topic has another number of partitions on the target, so what is there cannot be compared"
     REFUSAL = "a record is not taken"
     OPERATOR = "an operator set the position"
     SOURCE_LOST = "readers and writers moved away from a source that is lost"

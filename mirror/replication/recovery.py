@@ -4,9 +4,11 @@ A remote topic-partition is written by the mirror alone and in the source's orde
 the source has behind it, and both are compared record by record. Where they differ somebody else writes there too, or something
 was deleted: then delivery is at least once, and the log says how many records may be duplicated.
 
-A: A position moves only behind records that are the same on both sides, one by one.
+A: A position moves only behind records that are the same on both sides, one by one, but for D.
 B: It never moves back.
 C: What a leader has and does not show, or does not answer about, is waited for: it is never taken for nothing.
+D: Where the source's retention has deleted what it had behind the position, what the target has counts as those records, in their
+   order: they cannot be copied again, and are not lost.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import logging
 import time
 from collections.abc import Collection, Iterable, Iterator
 from functools import partial
+from itertools import islice
 from typing import NamedTuple
 
 from mirror.kafka.errors import ErrorCode, KafkaError, is_code
@@ -279,6 +282,8 @@ async def _resume(name: str, behind: Behind, sides: Sides, isolation_level: int,
     partition, assigned = behind.partition, behind.partition.assigned
     where = f"{name}: {assigned.topic}-{assigned.partition}"
     more = behind.records
+    if sides.own is None:
+        behind = await _behind_deleted(where, behind, sides, is_committed=is_committed)
     while behind.records > 0:
         try:
             runs = await _compared(behind, sides, isolation_level, is_committed=is_committed)
@@ -301,6 +306,37 @@ async def _resume(name: str, behind: Behind, sides: Sides, isolation_level: int,
         partition.position,
         more,
     )
+
+
+async def _behind_deleted(where: str, behind: Behind, sides: Sides, *, is_committed: bool) -> Behind:
+    """Stand behind what the source has deleted and the target has; return what is to be compared then.
+
+    Each record of the target was at least one offset of the source, so the position that comes of it is not too high.
+    """
+    partition, assigned = behind.partition, behind.partition.assigned
+    earliest = (await sides.source.offsets({assigned.key: EARLIEST})).get(assigned.key)
+    if not isinstance(earliest, int) or earliest <= behind.source_from:
+        return behind
+    wanted = min(earliest - behind.source_from, behind.records)
+    place = assigned.remote_topic, assigned.partition
+    try:
+        ours = await read_batches(sides.target, place, behind.target_from, wanted, int(is_committed))
+    except (TooMuchError, record_batches.CorruptBatch):
+        return behind
+    runs = OffsetMap()
+    for n, record in enumerate(islice(_records(ours, behind.target_from), wanted)):
+        runs.add(behind.source_from + n, record.offset, 1)
+    if (last := runs.last) is None or not _moved(partition, behind, runs, is_shared=False):
+        return behind
+    first, behind = (
+        behind.source_from,
+        behind._replace(source_from=partition.position, target_from=last.target + last.records),
+    )
+    last_kept = partition.position - 1
+    said = f"the source's retention deleted offsets {first} to {earliest - 1}; the target has those up to {last_kept}"
+    log.warning("%s: %s", where, said)
+    partition.has_gap(Effect.KEPT, Cause.RETENTION, first, last_kept, said)
+    return behind
 
 
 def _may_be_repeated(where: str, behind: Behind, why: str) -> None:

@@ -11,8 +11,8 @@ from confluent_kafka.admin import AdminClient
 
 from mirror.embedded.broker import Broker
 from tests.integration.appliance import RunningAppliance
-from tests.integration.ledger import ledger, told
-from tests.integration.records import await_replicated, big, create, end_offset, rows, write
+from tests.integration.ledger import PATIENCE_S, ledger, told
+from tests.integration.records import await_replicated, big, create, end_offset, flows, load, rows, write
 from tests.integration.test_take_over import positions
 from tests.waiting import eventually
 
@@ -88,8 +88,8 @@ def offsets(running: RunningAppliance, effect: str) -> int:
     return sum(last - first + 1 for each, _, _, first, last in ledger(running) if each == effect and last is not None)
 
 
-def delete_before(cluster: Broker, topic: str, offset: int) -> None:
-    where = TopicPartition(topic, 0, offset)
+def delete_before(cluster: Broker, topic: str, offset: int, partition: int = 0) -> None:
+    where = TopicPartition(topic, partition, offset)
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     admin.delete_records([where])[where].result(30)
 
@@ -97,3 +97,31 @@ def delete_before(cluster: Broker, topic: str, offset: int) -> None:
 def tail(running: RunningAppliance) -> str:
     """Return the log since the last start."""
     return running.log.read_text().rpartition("replicating ")[2]
+
+
+def test_what_the_target_has_is_not_told_as_lost_though_a_killed_process_had_no_position_behind_it(
+    primary, backup, topic, tmp_path
+):
+    """The source's retention deletes everything while the process is down, also what it had copied since its last position."""
+    create(primary, topic, 2)
+    running = RunningAppliance(tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=topic)
+    with running:
+        with load(primary, topic, rate=2000):
+            flows(backup, f"primary.{topic}", more=1000)
+            running.kill_all()
+        copied = [end_offset(backup, f"primary.{topic}", partition) for partition in range(2)]
+        written = [end_offset(primary, topic, partition) for partition in range(2)]
+        for partition in range(2):
+            delete_before(primary, topic, written[partition], partition)
+        write(primary, topic, rows(1), range(2))
+        running.start()
+        for partition in range(2):
+            await_replicated(running, primary, topic, f"primary.{topic}", partition)
+        eventually(
+            lambda: (
+                sorted(entry for entry in ledger(running, topic) if entry[0] != "kept")
+                == [("lost", topic, part, copied[part], written[part] - 1) for part in range(2)]
+            ),
+            within_s=PATIENCE_S,
+            because="just what the target lacks is lost",
+        )

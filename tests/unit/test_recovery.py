@@ -222,6 +222,48 @@ def test_a_leader_that_does_not_answer_is_not_one_that_has_nothing(side, error, 
     assert unsettled == ({partition} if is_unsettled else set())
 
 
+@pytest.mark.parametrize(
+    ("source_start", "source_end", "copied", "position", "kept"),
+    [
+        pytest.param(0, 9, 6, 6, None, id="nothing was deleted"),
+        pytest.param(4, 9, 6, 6, (0, 3), id="some of what was copied"),
+        pytest.param(6, 9, 6, 6, (0, 5), id="all of it"),
+        pytest.param(8, 9, 6, 6, (0, 5), id="more than that: the rest is lost, as the next fetch says"),
+        pytest.param(9, 9, 6, 6, (0, 5), id="everything"),
+    ],
+)
+def test_what_the_source_deleted_and_the_target_has_is_not_lost(
+    monkeypatch, source_start, source_end, copied, position, kept
+):
+    """D."""
+    records = numbered([b"%d" % n for n in range(source_end)], start=0)
+    logs = {"t": packed(records[source_start:], [1]), "A.t": packed(records[:copied], [2])}
+
+    async def read_batches(log_of, place, start, count, _, **__):
+        begins = source_start if place[0] == "t" else 0
+        return [batch for batch in logs[place[0]] if batch.last_offset >= start][:count] if start >= begins else []
+
+    monkeypatch.setattr(recovery, "read_batches", read_batches)
+    source, target = Log("t", start=source_start, end=source_end), Log("A.t", start=0, end=copied)
+    partition = Partition(HERE, 0, 0)
+    unsettled = {partition}
+    asyncio.run(
+        resume_behind_tails(
+            "A->B",
+            unsettled,
+            Sides(source, target),  # type: ignore[arg-type]
+            isolation_level=0,
+            is_transactional=False,
+            was_transactional=False,
+            patience_s=0,
+        )
+    )
+    assert unsettled == set()
+    assert (partition.position, partition.acked) == (position, position)
+    gaps = [(gap.effect, gap.cause, gap.first, gap.last) for gap in partition.gaps]
+    assert gaps == ([(Effect.KEPT, Cause.RETENTION, *kept)] if kept else [])
+
+
 @pytest.mark.parametrize("is_transactional", [False, True])
 def test_what_a_repartitioned_topic_may_have_twice_is_in_the_ledger(is_transactional):
     logs = [Log("t", start=2, end=99), Log("A.t", start=0, end=7)]
