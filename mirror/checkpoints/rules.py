@@ -29,15 +29,18 @@ class Translated(NamedTuple):
     upstream: int
     downstream: int | None
     state: State
+    metadata: str = ""  # that its reader has committed with the offset; "" if the group goes on before its exact place
 
 
-def translated(upstream: int, offsets: OffsetMap | None, position: int | None) -> Translated:
+def translated(upstream: int, offsets: OffsetMap | None, position: int | None, metadata: str = "") -> Translated:
     """Translate a group's committed offset; `position` is the next source offset to be replicated."""
     downstream = offsets.translate(upstream) if offsets is not None else None
     if downstream is None:
         return Translated(upstream, None, State.NO_MAP if offsets else State.NOTHING_YET)
     is_ahead = position is not None and upstream > position
-    return Translated(upstream, downstream, State.AHEAD if is_ahead else State.TRANSLATED)
+    if is_ahead:
+        return Translated(upstream, downstream, State.AHEAD)
+    return Translated(upstream, downstream, State.TRANSLATED, metadata)
 
 
 def translated_of_two(along: Translated, offsets: OffsetMap | None, home: int) -> Translated:
@@ -53,7 +56,7 @@ def translated_of_two(along: Translated, offsets: OffsetMap | None, home: int) -
     """
     if along.downstream is None or along.downstream <= home or offsets is None:
         return Translated(along.upstream, home, State.TRANSLATED)
-    return along._replace(downstream=offsets.gapless_on_target(home, along.downstream))
+    return along._replace(downstream=offsets.gapless_on_target(home, along.downstream), metadata="")
 
 
 def moved(there: int | None, downstream: int, end: int | None) -> State | None:

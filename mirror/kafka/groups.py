@@ -32,7 +32,7 @@ CONSUMERS = ("consumer", "")  # protocol types of consumer groups, "" of those t
 DEAD = "Dead"  # state of a group that is gone; or of one that is listed and has KIP-848's protocol
 UNKNOWN = "Unknown"  # state of such a group whose members read topics that may not be seen
 HIDDEN = "hidden"  # state of a group that is listed and may not be read: no broker calls one so
-MIRRORED = "mirrored"  # metadata of offsets that a mirror commits for a group; its readers' commits replace it
+EARLIER_MARK = "mirrored"  # metadata of offsets that earlier versions of the mirror have set
 
 Place = tuple[str, int]  # topic, partition
 
@@ -47,7 +47,11 @@ class Group:
     state: str
     offsets: Mapping[Place, int] = field(default_factory=dict)
     owners: Mapping[Place, str] = field(default_factory=dict)
-    mirrored: Collection[Place] = ()  # offsets that a mirror put there and no reader has moved since
+    metadata: Mapping[Place, str] = field(default_factory=dict)  # of the offsets that have any
+
+    def has_earlier_mark(self, place: Place) -> bool:
+        """Return True if an earlier version of the mirror has set the offset, and no reader has committed since."""
+        return self.metadata.get(place) == EARLIER_MARK
 
 
 def warn_of_hidden(groups: Iterable[Group], cluster: str, logged: set[str]) -> None:
@@ -140,8 +144,8 @@ async def _group(client: Client, name: str) -> Group:
             return Group(name, HIDDEN)
         raise
     offsets = {place: offset for place, (offset, _) in found.items()}
-    mirrored = {place for place, (_, metadata) in found.items() if metadata == MIRRORED}
-    group = Group(name, described.group_state, offsets, mirrored=mirrored)
+    metadata = {place: text for place, (_, text) in found.items() if text}
+    group = Group(name, described.group_state, offsets, metadata=metadata)
     if described.group_state == DEAD:
         return await _of_newer_protocol(client, group)
     owners = {

@@ -37,6 +37,6 @@ def carry_out(work: Work, moves: Sequence[Moved], wanted: Sequence[Moved], there
             f"{some(active)} read on {work.scope.target.alias} before they were moved. Stop them, and run it again."
         )
     work.journal.save(work.run.with_step(Step.GROUPS, facts={MOVING: True}), moves)
-    wrong = move(work.scope, wanted)
+    wrong = move(work.scope, wanted, there)
     if wrong:
         raise MirrorError(f"not moved: {some([f'{group} ({why})' for group, why in wrong.items()])}. Run it again.")

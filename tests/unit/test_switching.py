@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from metrics.verdict import Sample
 from mirror.errors import MirrorError, SettingsError
+from mirror.flows.set_offsets import GroupPlace, SetOffsets
 from mirror.kafka.groups import Group
 from mirror.lag.rows import LagRow
 from mirror.model.mm2_records import Checkpoint
@@ -339,16 +340,18 @@ def test_behind_a_switch_it_says_what_was_done_when_and_where_groups_went():
     assert took_s(RUN) is None
 
 
-def test_offsets_that_a_mirror_put_there_are_left_alone():
+def test_offsets_that_a_mirror_has_set_are_left_alone_and_metadata_go_along(monkeypatch):
     maps = SimpleNamespace(maps={("t", 0): SimpleNamespace(translate=lambda offset: offset + 1)})
     plan = SimpleNamespace(partitions=[SimpleNamespace(topic="t", partition=0, remote_topic="a.t")])
     scope: Any = SimpleNamespace(plan_and_maps=lambda: (plan, maps), back=None)
+    notes = SetOffsets("mm2-group-offsets.b.internal", {GroupPlace("unread", "t", 0): (5,)})
+    monkeypatch.setattr(moved_groups, "set_on_source", lambda _: notes)
     read, unread = (
-        Group("read", "Empty", {("t", 0): 5, ("u", 0): 7}),
-        Group("unread", "Empty", {("t", 0): 5}, mirrored={("t", 0)}),
+        Group("read", "Empty", {("t", 0): 5, ("u", 0): 7}, metadata={("t", 0): "theirs"}),
+        Group("unread", "Empty", {("t", 0): 5}),
     )
     there = {"read": Group("read", "Empty", {("a.t", 0): 3})}
-    assert moved_groups.wanted_moves(scope, [read, unread], there) == [Moved("read", "t", 0, 5, "a.t", 3, 6)]
+    assert moved_groups.wanted_moves(scope, [read, unread], there) == [Moved("read", "t", 0, 5, "a.t", 3, 6, "theirs")]
 
 
 def test_a_rows_lag_is_what_a_topic_would_lose():
