@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
 from mirror.checkpoints.plan import CheckpointPlan
 from mirror.checkpoints.rules import State, Translated, moved
 from mirror.config.clients import client_options
+from mirror.flows.fan_in import read_shared
 from mirror.flows.set_offsets import GroupPlace, SetOffsets, removed
 from mirror.kafka.errors import ErrorCode, KafkaError, is_code
 from mirror.kafka.group_offsets import commit_with_metadata
@@ -17,6 +18,7 @@ from mirror.kafka.groups import HIDDEN, Group, Groups, is_idle
 from mirror.kafka.internal_topics import ends as log_ends
 from mirror.kafka.target import Target
 from mirror.model.flow_plan import Key
+from mirror.runtime.logs import some
 
 log = logging.getLogger("mirror")
 
@@ -32,6 +34,7 @@ class GroupMoves:
     set_offsets: SetOffsets = field(init=False)
     states: dict[tuple[str, Key], State] = field(default_factory=dict)
     moved_at_s: float = float("-inf")
+    shared: dict[Key, str] = field(default_factory=dict)  # partitions that another flow writes to too, with its group
 
     def __post_init__(self) -> None:
         self.set_offsets = SetOffsets(self.plan.flow.group_offsets_topic)
@@ -65,18 +68,34 @@ class GroupMoves:
             g.name: g for g in await Groups(self.plan.flow.target, self.plan.target_client).fetched(found.__contains__)
         }
         ends = await log_ends(options, {p for places in found.values() for p in places})
+        await self._find_shared({place for places in found.values() for place in places})
         changed = await self.set_offsets.refresh(options)
         # A note that is new may be of an offset that another process is about to set.
         notes = removed(set(self.set_offsets.outdated(there)) - changed)
         moves: dict[str, Wanted] = {}
         for name, places in found.items():
             group = there.get(name, Group(name, ""))
-            if wanted := _wanted(group, places, ends):
+            if wanted := _wanted(group, places, ends, self.shared):
                 moves[name] = wanted
                 notes |= self.set_offsets.before(group, {place: offset for place, (offset, _) in wanted.items()})
         await self._note(target, notes)
         for name, wanted in moves.items():
             await self._commit(target, name, found[name], wanted)
+
+    async def _find_shared(self, places: Container[Key]) -> None:
+        """Look which of these partitions other flows write to as well, and log it when that changes."""
+        flow = self.plan.flow
+        ours = [assigned for assigned in flow.partitions if (assigned.remote_topic, assigned.partition) in places]
+        found = await read_shared(client_options(self.plan.target_client), flow.group, ours)
+        if new := found.keys() - self.shared.keys():
+            log.warning(
+                "%s: groups are not moved on %s: %s write there too, and an offset of one source would skip unread records of "
+                "the other",
+                flow.name,
+                some(sorted(f"{topic}-{partition}" for topic, partition in new)),
+                some(sorted({found[place] for place in new})),
+            )
+        self.shared = found
 
     async def _note(self, target: Target, notes: Mapping[GroupPlace, tuple[int, ...]]) -> None:
         known = self.set_offsets.offsets
@@ -99,7 +118,9 @@ class GroupMoves:
                 places[place] = places[place]._replace(state=State.ACTIVE if came_alive else State.REFUSED)
 
 
-def _wanted(group: Group, places: dict[Key, Translated], ends: Mapping[Key, int]) -> Wanted:
+def _wanted(
+    group: Group, places: dict[Key, Translated], ends: Mapping[Key, int], shared: Container[Key] = ()
+) -> Wanted:
     """Return the offsets to commit for a group of the target, and give each of its places the state that follows. Pure."""
     wanted = {}
     for place, at in places.items():
@@ -108,7 +129,7 @@ def _wanted(group: Group, places: dict[Key, Translated], ends: Mapping[Key, int]
         if not is_idle(group.state):
             places[place] = at._replace(state=State.REFUSED if group.state == HIDDEN else State.ACTIVE)
             continue
-        why_not = moved(group.offsets.get(place), at.downstream, ends.get(place))
+        why_not = State.SHARED if place in shared else moved(group.offsets.get(place), at.downstream, ends.get(place))
         if why_not is None:
             wanted[place] = (at.downstream, at.metadata)
         elif group.has_earlier_mark(place):  # which the group's readers may fail at

@@ -155,10 +155,10 @@ TRANSLATED = Translated(3, 8, State.TRANSLATED, "theirs")
 def test_what_is_committed_for_a_group_is_its_own_metadata_and_an_earlier_mark_is_replaced():
     place = ("a.t", 0)
 
-    def wanted(there, *, at=TRANSLATED, metadata="", state="Empty", end=9):
+    def wanted(there, *, at=TRANSLATED, metadata="", state="Empty", end=9, shared=()):
         group = Group("g", state, {place: there}, metadata={place: metadata})
         places = {place: at}
-        return _wanted(group, places, {place: end}).get(place), places[place].state
+        return _wanted(group, places, {place: end}, shared).get(place), places[place].state
 
     assert wanted(5) == ((8, "theirs"), State.SYNCED)
     assert wanted(5, at=Translated(3, 8, State.AHEAD)) == ((8, ""), State.AHEAD)
@@ -168,6 +168,8 @@ def test_what_is_committed_for_a_group_is_its_own_metadata_and_an_earlier_mark_i
     assert wanted(5, metadata="mirrored", end=7) == ((5, ""), State.PAST_END)
     assert wanted(5, metadata="mirrored", state="Stable") == (None, State.ACTIVE)
     assert wanted(5, state=HIDDEN) == (None, State.REFUSED)
+    assert wanted(5, shared={place}) == (None, State.SHARED)
+    assert wanted(5, shared={place}, state="Stable") == (None, State.ACTIVE)
 
 
 def test_every_state_is_in_the_docs_with_what_to_do():
