@@ -17,7 +17,8 @@ from mirror.flows.offset_maps import FlowMaps
 from mirror.flows.set_offsets import SetOffsets
 from mirror.kafka.errors import KafkaError
 from mirror.kafka.groups import Group, Groups, warn_of_hidden
-from mirror.kafka.internal_topics import read_checkpoints, starts, write, writer
+from mirror.kafka.internal_topics import TopicsById, read_checkpoints, starts, write, writer
+from mirror.kafka.target import Target
 from mirror.model.flow_plan import Key, is_own_group
 from mirror.model.mm2_records import Checkpoint, OffsetSync
 from mirror.model.offset_map import OffsetMap
@@ -48,10 +49,12 @@ class FlowCheckpoints:
     hidden: set[str] = field(default_factory=set)  # groups that may not be read, as logged
     foreign: int = 0
     refused_syncs: str = ""
+    topics: TopicsById = field(init=False)
 
     def __post_init__(self) -> None:
         self.maps = FlowMaps(self.plan.flow, MOST_RUNS)
         self.moves = GroupMoves(self.plan)
+        self.topics = TopicsById(self.plan.flow.name)
         self.set_on_source = SetOffsets(self.plan.flow.group_offsets_topic_back)
         self.follow(self.plan)
 
@@ -77,21 +80,22 @@ class FlowCheckpoints:
         if not plan.settings.lists_new_groups and self.groups is None:
             self.groups = frozenset(group.name for group in groups)
         await self.set_on_source.refresh(client_options(plan.source_client))
-        await self.maps.refresh(plan.target_client)
         if self.back is not None:
             await self.back.refresh(plan.source_client)
         if self.written is None:
             self.written = await self._read_written()
-        found = {group.name: self._translated(group) for group in groups}
         before = dict(self.written)
-        gone = await self._forgotten()
         unwritten: KafkaError | TimeoutError | None = None  # why the checkpoints were not written; all else is done
         topics = {plan.checkpoints_topic, plan.flow.offset_map_topic, plan.flow.group_offsets_topic}
         async with writer(plan.flow.producer, topics) as target:
-            fresh = self._fresh(found)
+            await self._refresh_maps(target)
+            found = {group.name: self._translated(group) for group in groups}
+            gone = await self._forgotten()
+            fresh = self._fresh(found, target)
             try:
                 await write(target, plan.checkpoints_topic, (checkpoint.encode() for checkpoint in fresh))
                 self.written |= {(c.group, (c.topic, c.partition)): c for c in fresh}
+                self.topics.register(target, plan.checkpoints_topic)
                 await write(target, plan.flow.offset_map_topic, ((key, None) for key in gone))
             except (KafkaError, TimeoutError) as error:
                 unwritten = error
@@ -122,6 +126,20 @@ class FlowCheckpoints:
             for group, places in found.items()
             for place, at in places.items()
         ]
+
+    async def _refresh_maps(self, target: Target) -> None:
+        """Read what is new in the offset map; fill its topic again if that was deleted and created again.
+
+        If a window writes to the topic in between, newer runs may be missing there. Then groups read some records again, and
+        skip none.
+        """
+        topic = self.plan.flow.offset_map_topic
+        if is_another := self.topics.is_another(target, topic):
+            await self.maps.read_again(self.plan.target_client)
+        await self.maps.refresh(self.plan.target_client)
+        if is_another:
+            await write(target, topic, self.maps.written_out())
+        self.topics.register(target, topic)
 
     async def _forgotten(self) -> list[bytes]:
         """Forget from time to time what the source's retention has taken; return the keys to remove from the map's topic."""
@@ -159,8 +177,10 @@ class FlowCheckpoints:
                     found[place] = translated_of_two(found[place], self.maps.maps.get(key), home or 0)
         return found
 
-    def _fresh(self, found: Mapping[str, Mapping[Key, Translated]]) -> list[Checkpoint]:
-        """Return the checkpoints that differ from what the topic has."""
+    def _fresh(self, found: Mapping[str, Mapping[Key, Translated]], target: Target) -> list[Checkpoint]:
+        """Return the checkpoints that differ from what the topic has: all, if it was deleted and created again."""
+        if self.topics.is_another(target, self.plan.checkpoints_topic):
+            self.written = {}
         written = self.written or {}
         checkpoints = (
             Checkpoint(group, *place, at.upstream, at.downstream, at.metadata)
@@ -186,13 +206,15 @@ class FlowCheckpoints:
         topic = self.plan.offset_syncs_topic
         if topic is None:
             return
-        latest = {key: last.source + max(0, last.records - 1) for key, m in self.maps.maps.items() if (last := m.last)}
-        syncs = [sync for key, m in self.maps.maps.items() for sync in offset_syncs(*key, m, self.synced.get(key))]
-        if not syncs:
-            return
+        maps = self.maps.maps
+        latest = {key: last.source + max(0, last.records - 1) for key, m in maps.items() if (last := m.last)}
         try:
             async with writer(self.plan.offset_syncs_client, {topic}) as cluster:
+                if self.topics.is_another(cluster, topic):
+                    self.synced = {}
+                syncs = (sync for key, m in maps.items() for sync in offset_syncs(*key, m, self.synced.get(key)))
                 await write(cluster, topic, (sync.encode() for sync in syncs))
+                self.topics.register(cluster, topic)
         except (KafkaError, OSError, TimeoutError) as error:
             if str(error) != self.refused_syncs:
                 log.warning("%s: offset syncs cannot be written to %s: %r", self.plan.flow.name, topic, error)

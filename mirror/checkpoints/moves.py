@@ -11,10 +11,11 @@ from mirror.checkpoints.plan import CheckpointPlan
 from mirror.checkpoints.rules import State, Translated, moved
 from mirror.config.clients import client_options
 from mirror.flows.fan_in import read_shared
-from mirror.flows.set_offsets import GroupPlace, SetOffsets, removed
+from mirror.flows.set_offsets import GroupPlace, Offsets, SetOffsets, removed
 from mirror.kafka.errors import ErrorCode, KafkaError, is_code
 from mirror.kafka.group_offsets import commit_with_metadata
 from mirror.kafka.groups import HIDDEN, Group, Groups, is_idle
+from mirror.kafka.internal_topics import TopicsById
 from mirror.kafka.internal_topics import ends as log_ends
 from mirror.kafka.target import Target
 from mirror.model.flow_plan import Key
@@ -34,10 +35,12 @@ class GroupMoves:
     set_offsets: SetOffsets = field(init=False)
     states: dict[tuple[str, Key], State] = field(default_factory=dict)
     moved_at_s: float = float("-inf")
+    topics: TopicsById = field(init=False)
     shared: dict[Key, str] = field(default_factory=dict)  # partitions that another flow writes to too, with its group
 
     def __post_init__(self) -> None:
         self.set_offsets = SetOffsets(self.plan.flow.group_offsets_topic)
+        self.topics = TopicsById(self.plan.flow.name)
 
     async def move_if_due(self, target: Target, found: Found) -> None:
         """Move idle groups, and give each partition its state; between two moves, the state of the last one."""
@@ -69,9 +72,13 @@ class GroupMoves:
         }
         ends = await log_ends(options, {p for places in found.values() for p in places})
         await self._find_shared({place for places in found.values() for place in places})
+        before = self.set_offsets.read_again() if self.topics.is_another(target, self.set_offsets.topic) else {}
         changed = await self.set_offsets.refresh(options)
         # A note that is new may be of an offset that another process is about to set.
         notes = removed(set(self.set_offsets.outdated(there)) - changed)
+        notes |= {
+            at: note for at, note in before.items() if at not in changed and _is_at(there.get(at.group), at, note)
+        }
         moves: dict[str, Wanted] = {}
         for name, places in found.items():
             group = there.get(name, Group(name, ""))
@@ -79,6 +86,7 @@ class GroupMoves:
                 moves[name] = wanted
                 notes |= self.set_offsets.before(group, {place: offset for place, (offset, _) in wanted.items()})
         await self._note(target, notes)
+        self.topics.register(target, self.set_offsets.topic)
         for name, wanted in moves.items():
             await self._commit(target, name, found[name], wanted)
 
@@ -97,7 +105,7 @@ class GroupMoves:
             )
         self.shared = found
 
-    async def _note(self, target: Target, notes: Mapping[GroupPlace, tuple[int, ...]]) -> None:
+    async def _note(self, target: Target, notes: Mapping[GroupPlace, Offsets]) -> None:
         known = self.set_offsets.offsets
         await self.set_offsets.write(target, {at: note for at, note in notes.items() if known.get(at, ()) != note})
 
@@ -116,6 +124,11 @@ class GroupMoves:
                 )
             for place in wanted:
                 places[place] = places[place]._replace(state=State.ACTIVE if came_alive else State.REFUSED)
+
+
+def _is_at(group: Group | None, place: GroupPlace, note: Offsets) -> bool:
+    """Return whether a group is at an offset that a note has."""
+    return group is not None and group.offsets.get((place.topic, place.partition)) in note
 
 
 def _wanted(

@@ -53,6 +53,11 @@ class SetOffsets:
                 self._note(place, offsets)
         return changed
 
+    def read_again(self) -> dict[GroupPlace, Offsets]:
+        """Forget the notes, and read the topic from its start next time; return the notes that there were."""
+        before, self.offsets, self._next = self.offsets, {}, 0
+        return before
+
     def of(self, group: Group) -> set[Key]:
         """Return the partitions whose offset the flow has set, and no reader has committed another one since."""
         return {

@@ -84,3 +84,6 @@ def test_what_is_new_is_returned_once_and_records_of_others_are_skipped(topic):
     topic.records = [(b'["g","t",1]', b"[7]")]  # the topic was deleted and created again
     assert asyncio.run(notes.refresh({})) == {GroupPlace("g", "t", 1)}
     assert set(notes.offsets) == {GroupPlace("g", "t", 1)}
+    topic.records = [(b'["g","t",2]', b"[7]"), (b'["g","t",3]', b"[7]")]
+    assert set(notes.read_again()) == {GroupPlace("g", "t", 1)}, "which are written again"
+    assert asyncio.run(notes.refresh({})) == {GroupPlace("g", "t", 2), GroupPlace("g", "t", 3)}
