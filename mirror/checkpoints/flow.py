@@ -16,7 +16,7 @@ from mirror.config.clients import client_options
 from mirror.flows.offset_maps import FlowMaps
 from mirror.flows.set_offsets import SetOffsets
 from mirror.kafka.errors import KafkaError
-from mirror.kafka.groups import Group, Groups, warn_of_hidden
+from mirror.kafka.groups import UNSUPPORTED, Group, Groups, warn_of_left_out
 from mirror.kafka.internal_topics import TopicsById, read_checkpoints, starts, write, writer
 from mirror.kafka.target import Target
 from mirror.model.flow_plan import Key, is_own_group
@@ -76,7 +76,7 @@ class FlowCheckpoints:
         """Do everything once; return a report per group and topic-partition."""
         plan, began_ms = self.plan, now_ms()
         groups = await Groups(plan.flow.source, plan.source_client).fetched(self._follows)
-        warn_of_hidden(groups, plan.flow.source, self.hidden)
+        warn_of_left_out(groups, plan.flow.source, self.hidden)
         if not plan.settings.lists_new_groups and self.groups is None:
             self.groups = frozenset(group.name for group in groups)
         await self.set_on_source.refresh(client_options(plan.source_client))
@@ -110,7 +110,12 @@ class FlowCheckpoints:
         changed = {(c.group, (c.topic, c.partition)) for c in fresh}
         own = CheckpointReport(plan.flow.source, plan.flow.target, foreign=self.foreign + self.maps.foreign)
         self.foreign = self.maps.foreign = 0
-        return [own] + [
+        others = [
+            CheckpointReport(plan.flow.source, plan.flow.target, group=group.name, state=State.UNSUPPORTED)
+            for group in groups
+            if group.state == UNSUPPORTED
+        ]
+        return [own, *others] + [
             CheckpointReport(
                 source=plan.flow.source,
                 target=plan.flow.target,

@@ -23,6 +23,7 @@ class State(StrEnum):
     PAST_END = "past_end"  # the target's log ends before: it was cut, or its topic deleted and created again
     NOTHING_YET = "nothing_yet"  # no record of the topic-partition was replicated yet
     NO_MAP = "no_map"  # the offset is older than what is known: it was replicated by somebody else, or never
+    UNSUPPORTED = "unsupported"  # a group of Kafka Streams' own protocol, or a share group: its offsets are not read
     REFUSED = "refused"  # the target's broker refused the group's offset, or hides the group
 
 

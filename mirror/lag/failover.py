@@ -20,6 +20,7 @@ NO_WAY = (
     State.REFUSED,
     State.PAST_END,
     State.SHARED,
+    State.UNSUPPORTED,
 )  # a group in one of these has no offset to go on from
 
 

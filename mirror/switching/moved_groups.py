@@ -11,10 +11,9 @@ from mirror.errors import MirrorError
 from mirror.flows.offset_maps import FlowMaps
 from mirror.flows.set_offsets import GroupPlace, SetOffsets
 from mirror.flows.translation import Place, across
-from mirror.kafka.group_offsets import commit_with_metadata, patiently
+from mirror.kafka.group_offsets import GroupOffsets, commit_with_metadata, patiently
 from mirror.kafka.groups import Group
 from mirror.kafka.internal_topics import answered, writer
-from mirror.kafka.target import Target
 from mirror.model.flow_plan import GROUP_OFFSETS_TOPIC, FlowPlan, Key
 from mirror.switching.scope import Scope
 
@@ -98,16 +97,20 @@ def move(scope: Scope, moves: Sequence[Moved], there: Mapping[str, Group]) -> di
     _create(scope, notes.topic)
 
     async def commit() -> dict[str, str]:
-        turns = asyncio.Semaphore(AT_ONCE)
         await notes.refresh(client_options(scope.flow.target_admin))
         async with writer(scope.flow.producer, [notes.topic]) as target:
             await notes.write(target, _notes(notes, by_group, there))
+        turns = asyncio.Semaphore(AT_ONCE)
 
-            async def one(group: str, wanted: Wanted) -> str:
-                async with turns:
-                    return await _commit(target, group, wanted)
+        async def one(group: str, wanted: Wanted) -> str:
+            async with turns:
+                return await _commit(offsets, group, wanted)
 
+        offsets = await GroupOffsets.connected(client_options(scope.flow.producer))
+        try:
             answers = await asyncio.gather(*(one(group, wanted) for group, wanted in by_group.items()))
+        finally:
+            await offsets.close()
         return {group: wrong for group, wrong in zip(by_group, answers, strict=True) if wrong}
 
     return answered(commit(), cluster=scope.target.alias, what="groups cannot be moved")
@@ -123,10 +126,10 @@ def _notes(
     return found
 
 
-async def _commit(target: Target, group: str, wanted: Wanted) -> str:
+async def _commit(offsets: GroupOffsets, group: str, wanted: Wanted) -> str:
     """Commit a group's offsets; return which of them is another one afterwards, "" if none is."""
-    await patiently(lambda: commit_with_metadata(target, group, wanted))
-    found = await patiently(lambda: target.committed(group, wanted))
+    await patiently(lambda: commit_with_metadata(offsets, group, wanted))
+    found = await patiently(lambda: offsets.committed(group, wanted))
     wrong = [place for place, (offset, _) in wanted.items() if found.get(place, (-1, ""))[0] != offset]
     return f"{wrong[0][0]}-{wrong[0][1]} stands elsewhere" if wrong else ""
 

@@ -93,7 +93,7 @@ def looked_ahead(scope: Scope, rows: Sequence[LagRow], *, window_ms: int, is_res
         groups=tuple(group.name for group in groups if group.state != HIDDEN),
         active=tuple(group.name for group in groups if not is_idle(group.state)),
         blocks=tuple(blocks),
-        warnings=(*_warnings(scope), *_of_shared(scope, plan)),
+        warnings=(*_warnings(scope), *_of_shared(scope, plan), *_of_other_types(scope)),
     )
 
 
@@ -227,6 +227,16 @@ def _warnings(scope: Scope) -> Iterable[str]:
         lacking = []
     if lacking:
         yield f"{counted(len(lacking), 'ACL')} of the source are not on {scope.target.alias} yet"
+
+
+def _of_other_types(scope: Scope) -> Iterable[str]:
+    """Warn of chosen groups that are no consumer groups."""
+    others = scope.groups_of_other_types()
+    if others:
+        yield (
+            f"{counted(len(others), 'group')} of {scope.source.alias} stay behind, because only consumer groups are moved: "
+            f"{some([f'{group.name} ({group.kind})' for group in others])}"
+        )
 
 
 def _of_shared(scope: Scope, plan: FlowPlan) -> Iterable[str]:
