@@ -21,6 +21,7 @@ from mirror.lag.text import counted, duration
 from mirror.model.flow_plan import Absent, Assigned, FlowPlan, Key
 from mirror.runtime.logs import some
 from mirror.switching.lost import last_checkpoints, missing
+from mirror.switching.readers import look, moved_between
 from mirror.switching.scope import Fencing, Scope
 
 STEPS_S = 15.0  # what all steps take beside draining: looking for writers, comparing, moving groups
@@ -93,7 +94,7 @@ def looked_ahead(scope: Scope, rows: Sequence[LagRow], *, window_ms: int, is_res
         groups=tuple(group.name for group in groups if group.state != HIDDEN),
         active=tuple(group.name for group in groups if not is_idle(group.state)),
         blocks=tuple(blocks),
-        warnings=(*_warnings(scope), *_of_shared(scope, plan), *_of_other_types(scope)),
+        warnings=(*_of_readers(scope, groups), *_warnings(scope), *_of_shared(scope, plan), *_of_other_types(scope)),
     )
 
 
@@ -227,6 +228,16 @@ def _warnings(scope: Scope) -> Iterable[str]:
         lacking = []
     if lacking:
         yield f"{counted(len(lacking), 'ACL')} of the source are not on {scope.target.alias} yet"
+
+
+def _of_readers(scope: Scope, before: Sequence[Group]) -> Iterable[str]:
+    """Warn of groups whose offsets have moved since they were read, though they have no members."""
+    moved = moved_between(look(before, scope.concerns), look(scope.groups_on_source(), scope.concerns))
+    if moved:
+        yield (
+            f"{some(sorted(moved))} read on {scope.source.alias} without members: their readers assign partitions themselves. "
+            "Stop them at the step groups; one that commits rarely is not seen to read"
+        )
 
 
 def _of_other_types(scope: Scope) -> Iterable[str]:

@@ -177,6 +177,13 @@ class Scope:
             and (self._topics is None or self._topics.matches(topic))
         )
 
+    def concerns(self, topic: str) -> bool:
+        """Return whether groups are moved on a topic of the source: it is chosen, or the reverse flow has brought it."""
+        back = self.back.policy if self.back is not None else None
+        if back is not None and not is_identity(back) and back.topic_source(topic) == self.target.alias:
+            return True
+        return self._is_chosen(topic) and (is_canary(topic) or self.flow.topics.matches(topic))
+
     def wants_group(self, name: str) -> bool:
         """Tell whether a consumer group is chosen."""
         if self.canary:
