@@ -47,10 +47,8 @@ class GroupMoves:
         if not self._is_due():
             self._recall(found)
             return
-        try:
-            await self._move(target, found)
-        finally:
-            self.states = {(g, place): at.state for g, places in found.items() for place, at in places.items()}
+        await self._move(target, found)
+        self.states = {(g, place): at.state for g, places in found.items() for place, at in places.items()}
 
     def _is_due(self) -> bool:
         settings = self.plan.settings

@@ -11,6 +11,7 @@ from functools import partial
 
 from mirror.config.clients import ClientOptions
 from mirror.kafka.client import Client
+from mirror.kafka.errors import BrokerError, ErrorCode
 from mirror.kafka.group_offsets import GroupOffsets, patiently
 from mirror.kafka.groups import listed
 from mirror.model.flow_plan import LEASE_TOPIC, OWN_GROUP, Assigned, Key, is_own_group
@@ -32,8 +33,13 @@ async def read_shared(options: ClientOptions, group: str, partitions: Iterable[A
     client = await Client.opened(options)
     try:
         names = [name for name, _ in await patiently(lambda: listed(client)) if is_own_group(name) and name != group]
-        offsets = GroupOffsets(client)
-        found = {name: await patiently(partial(offsets.committed, name, [*places, _layout_of(name)])) for name in names}
+        offsets, found = GroupOffsets(client), dict[str, Offsets]()
+        for name in names:
+            try:
+                found[name] = await patiently(partial(offsets.committed, name, [*places, _layout_of(name)]))
+            except BrokerError as error:
+                if error.code is not ErrorCode.group_authorization_failed:
+                    raise  # a flow whose positions this client may not DESCRIBE is not seen
     finally:
         await client.close()
     return shared(ours, found)

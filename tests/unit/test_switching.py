@@ -22,12 +22,12 @@ from mirror.model.mm2_records import Checkpoint
 from mirror.model.offset_map import OffsetMap
 from mirror.model.offset_map import Run as MapRun
 from mirror.policy.topic_acls import Acl, allowances, denials, judged
-from mirror.switching import conductor, fence, fence_step, group_step, lost, moved_groups, steps
+from mirror.switching import conductor, fence, fence_step, group_step, lost, moved_groups, preflight, steps
 from mirror.switching.conductor import Conduct, abort, conduct, unfinished
 from mirror.switching.group_step import stands_there
 from mirror.switching.journal import Entries, TakenOverError
 from mirror.switching.moved_groups import Moved
-from mirror.switching.preflight import Ahead, TopicAhead, _ahead
+from mirror.switching.preflight import Ahead, TopicAhead, _ahead, _of_other_types, _of_readers, _of_shared
 from mirror.switching.readers import LOOK, look
 from mirror.switching.run import MOVING, STEPS, Kind, Run, RunState, Step, StepRecord, StepState
 from mirror.switching.text import ahead_text, run_text, took_s
@@ -424,6 +424,33 @@ def test_a_group_that_has_read_on_while_it_was_moved_is_named(monkeypatch):
         group_step.refuse_if_read_on(watched.work, moves)
     ours.offsets[GroupPlace("g", "t", 0)] = (5,)
     group_step.refuse_if_read_on(watched.work, moves)  # the reverse flow has set it
+
+
+def test_the_plan_warns_of_groups_that_are_not_moved_or_lose_records(monkeypatch):
+    looks = [at(4)]
+    others = [Group("s", "unsupported", kind="streams"), Group("q", "unsupported", kind="share")]
+    scope: Any = SimpleNamespace(
+        source=SimpleNamespace(alias="a"),
+        target=SimpleNamespace(alias="b"),
+        flow=SimpleNamespace(target_admin={"bootstrap.servers": "h:1"}),
+        concerns=lambda _: True,
+        groups_on_source=lambda: looks[0],
+        groups_of_other_types=lambda: others,
+        partitions=lambda plan: [],
+    )
+
+    async def shared(*_: object) -> dict[tuple[str, int], str]:
+        return {("t", 0): "mirror.c->b", ("t", 1): "mirror.c->b"}
+
+    monkeypatch.setattr(preflight, "read_shared", shared)
+    plan: Any = SimpleNamespace(group="mirror.a->b")
+    assert [*_of_shared(scope, plan), *_of_other_types(scope), *_of_readers(scope, at(3))] == [
+        "mirror.c->b write to t on b too: a group that is moved skips what it has not read of their records before its place",
+        "2 groups of a stay behind, because only consumer groups are moved: s (streams), q (share)",
+        "g read on a without members: their readers assign partitions themselves. Stop them at the step groups; one that commits "
+        "rarely is not seen to read",
+    ]
+    assert list(_of_readers(scope, at(4))) == []
 
 
 def test_a_rows_lag_is_what_a_topic_would_lose():
