@@ -15,7 +15,7 @@ from metrics.objective import FRESH_S
 from metrics.verdict import Status
 
 # What became of a group's offset, where the group has none to go on from on the target
-NO_WAY = "no_map|refused|past_end"
+NO_WAY = "no_map|refused|past_end|shared|unsupported"
 CHECKPOINT_STALE_S = 300  # five rounds at the default interval
 STALLED_FOR = "10m"
 CLOCK_SKEW_S = 5

@@ -502,7 +502,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         labels=(*GROUP, "state"),
         unit="topic-partitions",
         help="Topic-partitions that the group has offsets on, by what became of them: translated or synced is well, "
-        "each other state is explained in docs/offsets.md.",
+        "each other state is explained in docs/offsets.md. A group in the state unsupported counts 1.",
         example='sum by (source, target, group) (kafka_mirror_group_partitions{state!~"translated|synced"})',
         told_by="leader",
     ),

@@ -123,8 +123,10 @@ class Recorder(WindowRecorder):
                 continue
             group = (*flow, row.group)
             place = (*group, str(row.topic), str(row.partition))
-            self._set("kafka_mirror_last_checkpoint_timestamp_seconds", group, now_s)
             self._add("kafka_mirror_group_partitions", (*group, str(row.state)), 1)
+            if row.topic is None:  # it has no checkpoints
+                continue
+            self._set("kafka_mirror_last_checkpoint_timestamp_seconds", group, now_s)
             self._add("kafka_mirror_failover_reread_records", group, row.reread or 0)
             took_ms = row.latency_ms if row.latency_ms is not None else latency.get(place)
             if took_ms is not None:

@@ -129,7 +129,7 @@ class CheckpointReport(NamedTuple):
     source: str
     target: str
     group: str | None = None
-    topic: str | None = None  # the remote name
+    topic: str | None = None  # the remote name; None for a group whose offsets are not read
     partition: int | None = None
     upstream: int | None = None
     downstream: int | None = None

@@ -9,14 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from metrics.reports import CheckpointReport
+from mirror.checkpoints.moves import GroupMoves
 from mirror.checkpoints.plan import CheckpointPlan
-from mirror.checkpoints.rules import State, Translated, moved, translated, translated_of_two
+from mirror.checkpoints.rules import State, Translated, translated, translated_of_two
 from mirror.config.clients import client_options
 from mirror.flows.offset_maps import FlowMaps
-from mirror.kafka.errors import ErrorCode, KafkaError, is_code
-from mirror.kafka.groups import HIDDEN, MIRRORED, Group, Groups, is_idle, warn_of_hidden
-from mirror.kafka.internal_topics import ends as log_ends
-from mirror.kafka.internal_topics import read_checkpoints, starts, write, writer
+from mirror.flows.set_offsets import SetOffsets
+from mirror.kafka.errors import KafkaError
+from mirror.kafka.groups import UNSUPPORTED, Group, Groups, warn_of_left_out
+from mirror.kafka.internal_topics import TopicsById, read_checkpoints, starts, write, writer
 from mirror.kafka.target import Target
 from mirror.model.flow_plan import Key, is_own_group
 from mirror.model.mm2_records import Checkpoint, OffsetSync
@@ -36,26 +37,30 @@ class FlowCheckpoints:
 
     plan: CheckpointPlan
     maps: FlowMaps = field(init=False)
+    moves: GroupMoves = field(init=False)
+    set_on_source: SetOffsets = field(init=False)  # offsets of the source's groups that the reverse flow has set
     back: FlowMaps | None = field(init=False, default=None)
     groups: frozenset[str] | None = None  # the first listing, where new groups are not to be followed
     written: dict[tuple[str, Key], Checkpoint] | None = None  # by group and remote topic-partition
     synced: dict[Key, int] = field(default_factory=dict)  # source offset of the last offset sync
-    moved: dict[tuple[str, Key], State] = field(default_factory=dict)  # by group and place, of the last time
-    moved_at_s: float = float("-inf")
     forgot_at_s: float = float("-inf")
     along: dict[Key, Key] = field(default_factory=dict)  # the remote topic-partition of each one of the source
     home: dict[Key, Key] = field(default_factory=dict)  # the target's own, of each that came from there to the source
     hidden: set[str] = field(default_factory=set)  # groups that may not be read, as logged
     foreign: int = 0
     refused_syncs: str = ""
+    topics: TopicsById = field(init=False)
 
     def __post_init__(self) -> None:
         self.maps = FlowMaps(self.plan.flow, MOST_RUNS)
+        self.moves = GroupMoves(self.plan)
+        self.topics = TopicsById(self.plan.flow.name)
+        self.set_on_source = SetOffsets(self.plan.flow.group_offsets_topic_back)
         self.follow(self.plan)
 
     def follow(self, plan: CheckpointPlan) -> None:
         """Take in a new plan: other topics, other clients."""
-        self.plan = plan
+        self.plan = self.moves.plan = plan
         self.along = {(p.topic, p.partition): (p.remote_topic, p.partition) for p in plan.flow.partitions}
         back = plan.back.partitions if plan.back is not None else ()
         self.home = {(p.remote_topic, p.partition): (p.topic, p.partition) for p in back}
@@ -71,39 +76,46 @@ class FlowCheckpoints:
         """Do everything once; return a report per group and topic-partition."""
         plan, began_ms = self.plan, now_ms()
         groups = await Groups(plan.flow.source, plan.source_client).fetched(self._follows)
-        warn_of_hidden(groups, plan.flow.source, self.hidden)
+        warn_of_left_out(groups, plan.flow.source, self.hidden)
         if not plan.settings.lists_new_groups and self.groups is None:
             self.groups = frozenset(group.name for group in groups)
-        await self.maps.refresh(plan.target_client)
+        await self.set_on_source.refresh(client_options(plan.source_client))
         if self.back is not None:
             await self.back.refresh(plan.source_client)
         if self.written is None:
             self.written = await self._read_written()
-        found = {group.name: self._translated(group) for group in groups}
         before = dict(self.written)
-        gone = await self._forgotten()
         unwritten: KafkaError | TimeoutError | None = None  # why the checkpoints were not written; all else is done
-        async with writer(plan.flow.producer, {plan.checkpoints_topic, plan.flow.offset_map_topic}) as target:
-            fresh = self._fresh(found)
+        topics = {plan.checkpoints_topic, plan.flow.offset_map_topic, plan.flow.group_offsets_topic}
+        async with writer(plan.flow.producer, topics) as target:
+            await self._refresh_maps(target)
+            found = {group.name: self._translated(group) for group in groups}
+            gone = await self._forgotten()
+            fresh = self._fresh(found, target)
             try:
                 await write(target, plan.checkpoints_topic, (checkpoint.encode() for checkpoint in fresh))
                 self.written |= {(c.group, (c.topic, c.partition)): c for c in fresh}
+                self.topics.register(target, plan.checkpoints_topic)
                 await write(target, plan.flow.offset_map_topic, ((key, None) for key in gone))
             except (KafkaError, TimeoutError) as error:
                 unwritten = error
             acked_ms = now_ms()
-            if self._is_move_due():
-                await self._move(target, found)
-                self.moved = {(g, place): at.state for g, places in found.items() for place, at in places.items()}
-            else:
-                self._recall_moves(found)
+            try:
+                await self.moves.move_if_due(target, found)
+            except (KafkaError, TimeoutError) as error:
+                unwritten = unwritten or error
         await self._write_offset_syncs()
         if unwritten is not None:
             raise unwritten
         changed = {(c.group, (c.topic, c.partition)) for c in fresh}
         own = CheckpointReport(plan.flow.source, plan.flow.target, foreign=self.foreign + self.maps.foreign)
         self.foreign = self.maps.foreign = 0
-        return [own] + [
+        others = [
+            CheckpointReport(plan.flow.source, plan.flow.target, group=group.name, state=State.UNSUPPORTED)
+            for group in groups
+            if group.state == UNSUPPORTED
+        ]
+        return [own, *others] + [
             CheckpointReport(
                 source=plan.flow.source,
                 target=plan.flow.target,
@@ -120,6 +132,20 @@ class FlowCheckpoints:
             for place, at in places.items()
         ]
 
+    async def _refresh_maps(self, target: Target) -> None:
+        """Read what is new in the offset map; fill its topic again if that was deleted and created again.
+
+        If a window writes to the topic in between, newer runs may be missing there. Then groups read some records again, and
+        skip none.
+        """
+        topic = self.plan.flow.offset_map_topic
+        if is_another := self.topics.is_another(target, topic):
+            await self.maps.read_again(self.plan.target_client)
+        await self.maps.refresh(self.plan.target_client)
+        if is_another:
+            await write(target, topic, self.maps.written_out())
+        self.topics.register(target, topic)
+
     async def _forgotten(self) -> list[bytes]:
         """Forget from time to time what the source's retention has taken; return the keys to remove from the map's topic."""
         if time.monotonic() < self.forgot_at_s + FORGET_EVERY_S:
@@ -135,29 +161,34 @@ class FlowCheckpoints:
     def _translated(self, group: Group) -> dict[Key, Translated]:
         """Return the group's offsets by the topic-partition that they are about on the target.
 
-        Without those that a mirror put there: they came from the target, and would undo what was done to the group since.
+        Without those that the reverse flow has set: they came from the target, and would undo what was done to the group since.
         """
         found = {}
+        set_by_mirror = self.set_on_source.of(group)
         for key, offset in group.offsets.items():  # not by the plan, which may be a thousand times as long
-            if key in group.mirrored:
+            if key in set_by_mirror:
                 continue
+            metadata = group.metadata.get(key, "")
             if (place := self.along.get(key)) is not None:
-                found[place] = translated(offset, self.maps.maps.get(key), self.maps.positions.get(key))
+                found[place] = translated(offset, self.maps.maps.get(key), self.maps.positions.get(key), metadata)
             if (place := self.home.get(key)) is not None and self.back is not None:
                 # The source reads what came from the target: the map that brought it there leads back.
                 way = self.back.maps.get(place)
                 home = way.reverse(offset) if way is not None else None
                 if not self.plan.flow.is_bidirectional:
-                    found[place] = Translated(offset, home, State.NO_MAP if home is None else State.TRANSLATED)
+                    state = State.NO_MAP if home is None else State.TRANSLATED
+                    found[place] = Translated(offset, home, state, metadata)
                 elif place in found and place in self.back.positions:  # else the flow back does not carry it
                     found[place] = translated_of_two(found[place], self.maps.maps.get(key), home or 0)
         return found
 
-    def _fresh(self, found: Mapping[str, Mapping[Key, Translated]]) -> list[Checkpoint]:
-        """Return the checkpoints that differ from what the topic has."""
+    def _fresh(self, found: Mapping[str, Mapping[Key, Translated]], target: Target) -> list[Checkpoint]:
+        """Return the checkpoints that differ from what the topic has: all, if it was deleted and created again."""
+        if self.topics.is_another(target, self.plan.checkpoints_topic):
+            self.written = {}
         written = self.written or {}
         checkpoints = (
-            Checkpoint(group, *place, at.upstream, at.downstream)
+            Checkpoint(group, *place, at.upstream, at.downstream, at.metadata)
             for group, places in found.items()
             for place, at in places.items()
             if at.downstream is not None
@@ -173,64 +204,6 @@ class FlowCheckpoints:
         self.foreign += len(foreign)
         return {(c.group, (c.topic, c.partition)): c for c in checkpoints}
 
-    # --- the target's groups ------------------------------------------------------------------------------------
-
-    def _is_move_due(self) -> bool:
-        settings = self.plan.settings
-        if not settings.sync_groups or time.monotonic() < self.moved_at_s + settings.sync_interval_s * 0.9:
-            return False
-        self.moved_at_s = time.monotonic()
-        return True
-
-    def _recall_moves(self, found: dict[str, dict[Key, Translated]]) -> None:
-        """Take over what the last round that moved groups found, in the rounds between two of them."""
-        for group, places in found.items():
-            for place, at in places.items():
-                if at.state == State.TRANSLATED:
-                    places[place] = at._replace(state=self.moved.get((group, place), at.state))
-
-    async def _move(self, target: Target, found: dict[str, dict[Key, Translated]]) -> None:
-        """Move idle groups of the target to where the source's stand, and keep for each topic-partition what became of it."""
-        there = {
-            g.name: g for g in await Groups(self.plan.flow.target, self.plan.target_client).fetched(found.__contains__)
-        }
-        ends = await log_ends(client_options(self.plan.target_client), {p for places in found.values() for p in places})
-        for name, places in found.items():
-            group = there.get(name, Group(name, ""))
-            wanted = {}
-            for place, at in places.items():
-                if at.downstream is None:
-                    continue
-                if not is_idle(group.state):
-                    places[place] = at._replace(state=State.REFUSED if group.state == HIDDEN else State.ACTIVE)
-                    continue
-                why_not = moved(group.offsets.get(place), at.downstream, ends.get(place))
-                if why_not is None:
-                    wanted[place] = (at.downstream, MIRRORED)
-                done = why_not or State.SYNCED
-                if at.state != State.AHEAD or done != State.SYNCED:
-                    places[place] = at._replace(state=done)
-            if wanted:
-                await self._commit(target, name, places, wanted)
-
-    async def _commit(
-        self, target: Target, group: str, places: dict[Key, Translated], wanted: Mapping[Key, tuple[int, str]]
-    ) -> None:
-        try:
-            await target.commit(group, wanted)
-        except KafkaError as error:
-            came_alive = is_code(error, ErrorCode.unknown_member_id)
-            if not came_alive:
-                log.warning(
-                    "%s: offsets of group %s cannot be set on %s: %r",
-                    self.plan.flow.name,
-                    group,
-                    self.plan.flow.target,
-                    error,
-                )
-            for place in wanted:
-                places[place] = places[place]._replace(state=State.ACTIVE if came_alive else State.REFUSED)
-
     # --- for MirrorMaker's tools ----------------------------------------------------------------------------------
 
     async def _write_offset_syncs(self) -> None:
@@ -238,13 +211,15 @@ class FlowCheckpoints:
         topic = self.plan.offset_syncs_topic
         if topic is None:
             return
-        latest = {key: last.source + max(0, last.records - 1) for key, m in self.maps.maps.items() if (last := m.last)}
-        syncs = [sync for key, m in self.maps.maps.items() for sync in offset_syncs(*key, m, self.synced.get(key))]
-        if not syncs:
-            return
+        maps = self.maps.maps
+        latest = {key: last.source + max(0, last.records - 1) for key, m in maps.items() if (last := m.last)}
         try:
             async with writer(self.plan.offset_syncs_client, {topic}) as cluster:
+                if self.topics.is_another(cluster, topic):
+                    self.synced = {}
+                syncs = (sync for key, m in maps.items() for sync in offset_syncs(*key, m, self.synced.get(key)))
                 await write(cluster, topic, (sync.encode() for sync in syncs))
+                self.topics.register(cluster, topic)
         except (KafkaError, OSError, TimeoutError) as error:
             if str(error) != self.refused_syncs:
                 log.warning("%s: offset syncs cannot be written to %s: %r", self.plan.flow.name, topic, error)

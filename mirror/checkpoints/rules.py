@@ -16,10 +16,14 @@ class State(StrEnum):
     AHEAD = "ahead"  # the group has read more than is replicated: what comes next is read again
     ACTIVE = "active"  # the target's group is in use and was left alone
     TARGET_AHEAD = "target_ahead"  # the target's group stands further on: it is never moved back
+    SHARED = (
+        "shared"  # another flow writes to the target's partition too: an offset of one source has no exact place in it
+    )
     UNREACHABLE = "unreachable"  # the target does not tell where its log ends: it is asked again next time
     PAST_END = "past_end"  # the target's log ends before: it was cut, or its topic deleted and created again
     NOTHING_YET = "nothing_yet"  # no record of the topic-partition was replicated yet
     NO_MAP = "no_map"  # the offset is older than what is known: it was replicated by somebody else, or never
+    UNSUPPORTED = "unsupported"  # a group of Kafka Streams' own protocol, or a share group: its offsets are not read
     REFUSED = "refused"  # the target's broker refused the group's offset, or hides the group
 
 
@@ -29,15 +33,18 @@ class Translated(NamedTuple):
     upstream: int
     downstream: int | None
     state: State
+    metadata: str = ""  # that its reader has committed with the offset; "" if the group goes on before its exact place
 
 
-def translated(upstream: int, offsets: OffsetMap | None, position: int | None) -> Translated:
+def translated(upstream: int, offsets: OffsetMap | None, position: int | None, metadata: str = "") -> Translated:
     """Translate a group's committed offset; `position` is the next source offset to be replicated."""
     downstream = offsets.translate(upstream) if offsets is not None else None
     if downstream is None:
         return Translated(upstream, None, State.NO_MAP if offsets else State.NOTHING_YET)
     is_ahead = position is not None and upstream > position
-    return Translated(upstream, downstream, State.AHEAD if is_ahead else State.TRANSLATED)
+    if is_ahead:
+        return Translated(upstream, downstream, State.AHEAD)
+    return Translated(upstream, downstream, State.TRANSLATED, metadata)
 
 
 def translated_of_two(along: Translated, offsets: OffsetMap | None, home: int) -> Translated:
@@ -53,7 +60,7 @@ def translated_of_two(along: Translated, offsets: OffsetMap | None, home: int) -
     """
     if along.downstream is None or along.downstream <= home or offsets is None:
         return Translated(along.upstream, home, State.TRANSLATED)
-    return along._replace(downstream=offsets.gapless_on_target(home, along.downstream))
+    return along._replace(downstream=offsets.gapless_on_target(home, along.downstream), metadata="")
 
 
 def moved(there: int | None, downstream: int, end: int | None) -> State | None:

@@ -17,11 +17,13 @@ from mirror.kafka.admin import Admin
 from mirror.kafka.clients import quiet_logger
 from mirror.kafka.login_relay import librdkafka_options
 from mirror.model.mm2_records import Heartbeat
+from mirror.runtime.logs import once
 
 log = logging.getLogger("mirror")
 
 KEEP_MS = 10_000  # a heartbeat that could not be written by then says nothing any more
 TOPIC_AGAIN_S = 60.0
+_POLICY = "cleanup.policy"
 # What librdkafka says of heartbeats without a topic: that, or nothing until their time is over.
 _NO_TOPIC = (
     KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -54,6 +56,7 @@ class HeartbeatEmitter(threading.Thread):
         self._producers: dict[str, Producer] = {}  # by target
         self._topic_due_s: dict[HeartbeatFlow, float] = {}
         self._refused: dict[HeartbeatFlow, str] = {}
+        self._logged: set[str] = set()  # topics with another cleanup policy, logged already
 
     def run(self) -> None:
         """Write heartbeats, each flow's at its own interval."""
@@ -120,8 +123,10 @@ class HeartbeatEmitter(threading.Thread):
                     flow.topic,
                     partitions=1,
                     replication_factor=flow.replication_factor,
-                    configs={"cleanup.policy": "compact"},
+                    configs={_POLICY: "compact"},
                 )
+                if not objection:
+                    self._warn_of_policy(flow, admin)
         except ClusterUnavailable as error:
             objection = str(error)
         if objection:
@@ -129,6 +134,27 @@ class HeartbeatEmitter(threading.Thread):
             return False
         self._topic_due_s[flow] = float("inf")
         return True
+
+    def _warn_of_policy(self, flow: HeartbeatFlow, admin: Admin) -> None:
+        """Log that the topic is not compacted. It stays as it is: MirrorMaker and other mirrors write to it too."""
+        try:
+            policy = admin.configs([flow.topic])[flow.topic][_POLICY].value
+        except (ClusterUnavailable, KeyError) as error:
+            log.debug("%s: the cleanup policy of %s is not known: %r", flow.target, flow.topic, error)
+            return
+        if policy != "compact":
+            log.log(
+                once(self._logged, f"{flow.target} {flow.topic}"),
+                "%s on %s has %s=%s, and stays so, because other mirrors write to it too. To compact it: kafka-configs.sh "
+                "--bootstrap-server %s --alter --entity-type topics --entity-name %s --add-config %s=compact",
+                flow.topic,
+                flow.target,
+                _POLICY,
+                policy,
+                flow.target,
+                flow.topic,
+                _POLICY,
+            )
 
     def _answered(self, flow: HeartbeatFlow, error: KafkaError | None, message: Message) -> None:
         if error is not None:

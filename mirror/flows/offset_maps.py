@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
 from mirror.config.clients import ClientOptions, client_options
 from mirror.kafka.internal_topics import committed, read_topic
@@ -17,6 +18,8 @@ from mirror.model.records import Record
 
 log = logging.getLogger("mirror")
 
+RUNS_EACH = 1_000  # in a record of the map's topic, at some 20 characters
+
 
 @dataclass(slots=True)
 class FlowMaps:
@@ -27,6 +30,8 @@ class FlowMaps:
     maps: dict[Key, OffsetMap] = field(default_factory=dict)
     positions: dict[Key, int] = field(default_factory=dict)  # next source offset to replicate
     foreign: int = 0  # records in the map's topic that are none of it; reset when they are reported
+    _ids: dict[Key, str] = field(default_factory=dict)  # of the topics on both sides, as the positions have them
+    _paused: str = ""  # the paused topics, as text
     _next: int = 0  # offset in the map's topic to read from
     _records: dict[Key, dict[int, int]] = field(
         default_factory=lambda: defaultdict(dict)
@@ -47,13 +52,37 @@ class FlowMaps:
             elif record.value is not None and record.key != PAUSED:
                 self.foreign += 1
         found = await committed(options, self.flow.group)
+        self._paused = found.get(self.flow.paused_key, (0, ""))[1]
         for assigned in self.flow.partitions:
             offset, metadata = found.get((assigned.remote_topic, assigned.partition), (-1, ""))
             if offset < 0:
                 continue
-            key = assigned.key
-            self.positions[key] = offset
-            self.maps.setdefault(key, OffsetMap()).extend(Tail(PositionMetadata.parse(metadata).tail).runs)
+            key, kept = assigned.key, PositionMetadata.parse(metadata)
+            self.positions[key], self._ids[key] = offset, kept.ids
+            self.maps.setdefault(key, OffsetMap()).extend(Tail(kept.tail).runs)
+
+    async def read_again(self, target: Mapping[str, str]) -> None:
+        """Forget the maps of partitions whose topics are others by now, and read the map's topic from its start next time.
+
+        Call it when the map's topic was deleted and created again: what is known of the same topics is still true.
+        """
+        found = await committed(client_options(target), self.flow.group)
+        places = {assigned.key: (assigned.remote_topic, assigned.partition) for assigned in self.flow.partitions}
+        for key in list(self.maps):
+            at = found.get(places[key]) if key in places else None
+            if at is None or PositionMetadata.parse(at[1]).ids != self._ids.get(key):
+                del self.maps[key]
+        self._records.clear()
+        self._next = 0
+
+    def written_out(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yield key and value of the records that make up the map's topic."""
+        if self._paused:
+            yield PAUSED, self._paused.encode()
+        for key, runs in self.maps.items():
+            rest = iter(runs)
+            while part := list(islice(rest, RUNS_EACH)):
+                yield MapRecord(*key, OffsetMap(part), self._ids.get(key, "")).encode()
 
     def _bound(self, added: int) -> None:
         """Keep memory bounded: with a transaction each few records, maps grow as long as the source keeps its records.

@@ -15,6 +15,7 @@ from mirror.kafka.admin import Admin, Topic
 from mirror.model.canary import is_canary
 from mirror.model.flow_plan import (
     GAPS_TOPIC,
+    GROUP_OFFSETS_TOPIC,
     LEASE_TOPIC,
     OFFSET_MAP_TOPIC,
     PRODUCERS_TOPIC,
@@ -186,12 +187,13 @@ def ensure_internal(
     on_target: Mapping[str, Topic],
     slots: int,
 ) -> None:
-    """Create or grow the flow's own topics: leases, slots, offset map, ledger, and those that MirrorMaker has too."""
+    """Create or grow the flow's own topics: leases, slots, offset map, ledger, group offsets, and MirrorMaker's."""
     alias, factor = flow.source.alias, flow.replication_factor
     _ensure(flow, target, on_target, LEASE_TOPIC.format(source=alias), factor, partitions=lease_topic_partitions(slots))
     _ensure(flow, target, on_target, SLOTS_TOPIC.format(source=alias, slots=slots), factor, partitions=slots)
     _ensure(flow, target, on_target, OFFSET_MAP_TOPIC.format(source=alias), factor, configs=_SOON_COMPACTED)
     _ensure(flow, target, on_target, GAPS_TOPIC.format(source=alias), factor)
+    _ensure(flow, target, on_target, GROUP_OFFSETS_TOPIC.format(source=alias), factor)
     if flow.is_bidirectional:
         _ensure(flow, target, on_target, PRODUCERS_TOPIC.format(source=alias), factor)
     if flow.checkpoints.enabled:

@@ -173,6 +173,18 @@ class GroupOffsets:
             raise
 
 
+async def commit_with_metadata(
+    offsets: GroupOffsets, group: str, wanted: Mapping[tuple[str, int], tuple[int, str]]
+) -> None:
+    """Commit offsets with their readers' metadata, and without it if the cluster takes no metadata that long."""
+    try:
+        await offsets.commit(group, wanted)
+    except BrokerError as error:
+        if error.code is not ErrorCode.offset_metadata_too_large:
+            raise
+        await offsets.commit(group, {place: (offset, "") for place, (offset, _) in wanted.items()})
+
+
 def _commit(group: str, offsets: Mapping[tuple[str, int], tuple[int, str]]) -> Request:
     def build(module: ModuleType, _: int) -> Any:
         kinds = module.OffsetCommitRequestTopic, module.OffsetCommitRequestPartition

@@ -18,7 +18,7 @@ from kio.serial import entity_reader
 from kio.serial.errors import SerialError
 
 from mirror.config.clients import client_options
-from mirror.errors import ClusterUnavailable
+from mirror.errors import ClusterUnavailable, SettingsError
 from mirror.kafka.client import Client, Coordinates, Purpose
 from mirror.kafka.errors import SILENCES, BrokerError, ErrorCode, KafkaError, check
 from mirror.kafka.group_offsets import offset_fetch, offsets_in, patiently
@@ -29,10 +29,16 @@ WITHIN_S = 15.0
 AT_ONCE = 16  # groups asked for at the same time
 
 CONSUMERS = ("consumer", "")  # protocol types of consumer groups, "" of those that never had members
+OTHER_TYPES = (
+    "streams",
+    "share",
+)  # protocol types of groups of Kafka Streams (KIP-1071), and of share groups (KIP-932)
+READERS = (*CONSUMERS, *OTHER_TYPES)
 DEAD = "Dead"  # state of a group that is gone; or of one that is listed and has KIP-848's protocol
 UNKNOWN = "Unknown"  # state of such a group whose members read topics that may not be seen
 HIDDEN = "hidden"  # state of a group that is listed and may not be read: no broker calls one so
-MIRRORED = "mirrored"  # metadata of offsets that a mirror commits for a group; its readers' commits replace it
+UNSUPPORTED = "unsupported"  # state of a group of another type, whose offsets are not read
+EARLIER_MARK = "mirrored"  # metadata of offsets that earlier versions of the mirror have set
 
 Place = tuple[str, int]  # topic, partition
 
@@ -47,19 +53,24 @@ class Group:
     state: str
     offsets: Mapping[Place, int] = field(default_factory=dict)
     owners: Mapping[Place, str] = field(default_factory=dict)
-    mirrored: Collection[Place] = ()  # offsets that a mirror put there and no reader has moved since
+    metadata: Mapping[Place, str] = field(default_factory=dict)  # of the offsets that have any
+    kind: str = ""  # protocol type of a group that is UNSUPPORTED
+
+    def has_earlier_mark(self, place: Place) -> bool:
+        """Return True if an earlier version of the mirror has set the offset, and no reader has committed since."""
+        return self.metadata.get(place) == EARLIER_MARK
 
 
-def warn_of_hidden(groups: Iterable[Group], cluster: str, logged: set[str]) -> None:
-    """Warn once of each group that this client may not read; `logged` holds the groups of earlier warnings."""
+def warn_of_left_out(groups: Iterable[Group], cluster: str, logged: set[str]) -> None:
+    """Warn once of each group that cannot be read or followed; `logged` holds the groups of earlier warnings."""
     for group in groups:
-        if group.state == HIDDEN:
-            log.log(
-                once(logged, f"{cluster} {group.name}"),
-                "cluster %s: group %s is left out: this client may not DESCRIBE it",
-                cluster,
-                group.name,
-            )
+        reasons = {
+            HIDDEN: "this client may not DESCRIBE it",
+            UNSUPPORTED: f"it is a {group.kind} group, and only consumer groups are followed",
+        }
+        if (why := reasons.get(group.state)) is not None:
+            level = once(logged, f"{cluster} {group.name}")
+            log.log(level, "cluster %s: group %s is left out: %s", cluster, group.name, why)
 
 
 class Groups:
@@ -71,10 +82,8 @@ class Groups:
         self._java_options = java_options
         self._within_s = within_s
 
-    def read(
-        self, wanted: Callable[[str], bool] = lambda _: True, *, kinds: Collection[str] = CONSUMERS
-    ) -> list[Group]:
-        """Return every group that is wanted, with its offsets, or as HIDDEN; `kinds` are protocol types.
+    def read(self, wanted: Callable[[str], bool] = lambda _: True, *, kinds: Collection[str] = READERS) -> list[Group]:
+        """Return every group that is wanted, with its offsets, or as HIDDEN or UNSUPPORTED; `kinds` are protocol types.
 
         Raises:
             ClusterUnavailable: the cluster did not answer, or refuses.
@@ -89,11 +98,12 @@ class Groups:
                 cluster=self.alias,
             ) from error
 
-    def one(self, name: str, *, kinds: Collection[str] = CONSUMERS) -> Group | None:
+    def one(self, name: str, *, kinds: Collection[str] = READERS) -> Group | None:
         """Return a group, None where there is none.
 
         Raises:
             ClusterUnavailable: the cluster did not answer, or refuses.
+            SettingsError: it is a group of another type.
         """
         (group,) = self.read(lambda listed: listed == name, kinds=kinds) or (None,)
         if group is not None and group.state == HIDDEN:
@@ -101,18 +111,24 @@ class Groups:
                 f"cluster {self.alias}: group {name} cannot be read: this client may not DESCRIBE it.",
                 cluster=self.alias,
             )
+        if group is not None and group.state == UNSUPPORTED:
+            raise SettingsError(
+                f"cluster {self.alias}: group {name} is a {group.kind} group. Name a consumer group: only their offsets are read."
+            )
         return group
 
     async def fetched(
-        self, wanted: Callable[[str], bool] = lambda _: True, *, kinds: Collection[str] = CONSUMERS
+        self, wanted: Callable[[str], bool] = lambda _: True, *, kinds: Collection[str] = READERS
     ) -> list[Group]:
-        """Return the groups that are wanted, with their offsets, or as HIDDEN; raises what the client raises."""
+        """Return the groups that are wanted, with their offsets, or as HIDDEN or UNSUPPORTED; raises what the client raises."""
         client = await Client.opened(client_options(self._java_options))
         try:
-            found = {name for name, kind in await patiently(lambda: listed(client)) if kind in kinds}
+            found = {name: kind for name, kind in await patiently(lambda: listed(client)) if kind in kinds}
             turns = asyncio.Semaphore(AT_ONCE)
 
             async def one(name: str) -> Group:
+                if found[name] in OTHER_TYPES:
+                    return Group(name, UNSUPPORTED, kind=found[name])
                 async with turns:
                     return await patiently(lambda: _group(client, name))
 
@@ -140,8 +156,8 @@ async def _group(client: Client, name: str) -> Group:
             return Group(name, HIDDEN)
         raise
     offsets = {place: offset for place, (offset, _) in found.items()}
-    mirrored = {place for place, (_, metadata) in found.items() if metadata == MIRRORED}
-    group = Group(name, described.group_state, offsets, mirrored=mirrored)
+    metadata = {place: text for place, (_, text) in found.items() if text}
+    group = Group(name, described.group_state, offsets, metadata=metadata)
     if described.group_state == DEAD:
         return await _of_newer_protocol(client, group)
     owners = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
@@ -23,6 +24,8 @@ from mirror.model.record_batches import of_values
 from mirror.model.records import Record
 from mirror.runtime.clock import now_ms
 from mirror.runtime.logs import in_words
+
+log = logging.getLogger("mirror")
 
 COMMITTED = 1  # isolation level: records of decided transactions
 WRITE_S = 20.0
@@ -141,6 +144,31 @@ async def _bounds(options: ClientOptions, places: Iterable[Key], at: int) -> dic
     finally:
         await cluster.close()
     return {place: offset for place, offset in found.items() if isinstance(offset, int)}
+
+
+class TopicsById:
+    """Recognizes by its id a topic that was deleted and created again: what it had has to be written again."""
+
+    def __init__(self, flow: str) -> None:
+        """`flow` names the flow that the topics belong to, in the log."""
+        self._flow = flow
+        self._ids: dict[str, str] = {}
+
+    def is_another(self, cluster: Target, topic: str) -> bool:
+        """Return whether the topic has another id than before; False at first, and while the cluster shows none.
+
+        The id is kept by `register`, once the topic has all records again.
+        """
+        now = cluster.topic_id(topic)
+        if not now or self._ids.get(topic, now) == now:
+            return False
+        log.warning("%s: internal topic %s was deleted and created again; it is filled again", self._flow, topic)
+        return True
+
+    def register(self, cluster: Target, topic: str) -> None:
+        """Remember the id that the topic has now."""
+        if now := cluster.topic_id(topic):
+            self._ids[topic] = now
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from metrics.verdict import Status
 from mirror.kafka.admin import Admin
-from mirror.kafka.groups import Group, Groups, warn_of_hidden
+from mirror.kafka.groups import Group, Groups, warn_of_left_out
 from mirror.lag import cluster_offsets
 from mirror.lag.bounded_poll import BoundedPoll
 from mirror.lag.partition_offsets import PartitionOffsets
@@ -33,7 +33,7 @@ class GroupRows:
         groups = poll.ask(alias, lambda: cluster_offsets.consumer_groups(self._groups))
         if groups is None:
             return [self._judged_again(row, poll) for row in self._rows]
-        warn_of_hidden(groups, alias, self._hidden)
+        warn_of_left_out(groups, alias, self._hidden)
         places = sorted({place for group in groups for place in (*group.offsets, *group.owners)})
         ends = poll.ask(alias, lambda: cluster_offsets.log_ends(self._cluster, places)) or {}
         self._rows = [row for group in groups for row in self._of_group(group, ends, poll)]

@@ -19,6 +19,7 @@ LEASE_TOPIC = "mm2-batons.{source}.internal"
 SLOTS_TOPIC = "mm2-slots.{source}.{slots}.internal"  # a partition per slot, without records: what processes share
 OFFSET_MAP_TOPIC = "mm2-offset-map.{source}.internal"
 GAPS_TOPIC = "mm2-gaps.{source}.internal"
+GROUP_OFFSETS_TOPIC = "mm2-group-offsets.{source}.internal"
 PRODUCERS_TOPIC = "mm2-producers.{source}.internal"
 
 OWN_GROUP = "mirror.{flow}"
@@ -188,6 +189,16 @@ class FlowPlan:
     def gaps_topic(self) -> str:
         """Compacted internal topic on the target: the ledger of what was lost, skipped, repeated or refused."""
         return GAPS_TOPIC.format(source=self.source)
+
+    @property
+    def group_offsets_topic(self) -> str:
+        """Compacted internal topic on the target: the offsets that the flow has set for consumer groups there."""
+        return GROUP_OFFSETS_TOPIC.format(source=self.source)
+
+    @property
+    def group_offsets_topic_back(self) -> str:
+        """Return the same of the reverse flow, which is on the source."""
+        return GROUP_OFFSETS_TOPIC.format(source=self.target)
 
     @property
     def topics_read(self) -> set[str]:

@@ -12,6 +12,7 @@ from mirror.model.flow_plan import FlowPlan, Key
 from mirror.policy.topic_acls import Acl
 from mirror.runtime.logs import some
 from mirror.switching import fence
+from mirror.switching.readers import LOOK, look
 from mirror.switching.run import Run, Step
 from mirror.switching.scope import Fencing, Scope
 from mirror.switching.work import Found, Work
@@ -27,6 +28,7 @@ def fence_writers(work: Work) -> Found:
     acls: set[Acl] = set(acls_of(work.run))
     ends: Mapping[Key, int] = {}
     has_fence = scope.fence is not Fencing.NONE
+    readers = look(scope.groups_on_source(), scope.concerns)
     while places := [place for place in _places_on_source(scope) if place not in ends]:
         if has_fence:
             topics = list(dict.fromkeys(topic for topic, _ in places))
@@ -46,7 +48,7 @@ def fence_writers(work: Work) -> Found:
         said = f"{scope.source.alias} has no authorizer: its producers are stopped by their operators"
     return Found(
         [said, f"{counted(len(ends), 'log')} did not grow for {fence.QUIET_S:.0f} s"],
-        {ACLS: [list(acl) for acl in sorted(acls)] if has_fence else [], ENDS: listed(ends.items())},
+        {ACLS: [list(acl) for acl in sorted(acls)] if has_fence else [], ENDS: listed(ends.items()), LOOK: readers},
     )
 
 

@@ -1,15 +1,23 @@
-"""Carry out moves of groups, whether they are exact or by checkpoints: kept before they are made, and seen to be made."""
+"""Wait until groups have stopped reading, and carry out their moves: kept before they are made, and seen to be made."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 
 from mirror.errors import MirrorError
 from mirror.kafka.groups import Group, is_idle
+from mirror.lag.text import counted
+from mirror.model.flow_plan import Key
 from mirror.runtime.logs import some
-from mirror.switching.moved_groups import Moved, move
+from mirror.switching.fence_step import fenced_ends
+from mirror.switching.moved_groups import Moved, move, set_on_source
+from mirror.switching.readers import LOOK, look, moved_between
 from mirror.switching.run import MOVING, Step
 from mirror.switching.work import Work
+
+LOOK_S = 0.5
+QUIET_S = 5.0  # a reader without members whose offsets have not moved for so long has stopped
 
 
 def remembered(work: Work, moves: Sequence[Moved]) -> list[Moved]:
@@ -37,6 +45,66 @@ def carry_out(work: Work, moves: Sequence[Moved], wanted: Sequence[Moved], there
             f"{some(active)} read on {work.scope.target.alias} before they were moved. Stop them, and run it again."
         )
     work.journal.save(work.run.with_step(Step.GROUPS, facts={MOVING: True}), moves)
-    wrong = move(work.scope, wanted)
+    wrong = move(work.scope, wanted, there)
     if wrong:
         raise MirrorError(f"not moved: {some([f'{group} ({why})' for group, why in wrong.items()])}. Run it again.")
+
+
+def left(work: Work) -> list[Group]:
+    """Wait until nobody reads on the source with the chosen groups; return the groups.
+
+    Raises:
+        MirrorError: some still read when the step has waited long enough.
+    """
+    deadline_s, alias = time.monotonic() + work.within_s, work.scope.source.alias
+    fenced, before = fenced_ends(work), work.run.step(Step.FENCE).facts.get(LOOK, {})
+    quiet_s: dict[str, float] = {}  # when a group without members that was seen to move counts as stopped
+    while True:
+        groups, now_s = work.scope.groups_on_source(), time.monotonic()
+        now = look(groups, work.scope.concerns)
+        quiet_s |= dict.fromkeys(moved_between(before, now), now_s + QUIET_S)
+        before = now
+        members = [group.name for group in groups if not is_idle(group.state)]
+        moving = [group for group in groups if group.name in now and now_s < quiet_s.get(group.name, 0.0)]
+        others = [group.name for group in moving if _may_go_on(work, group, fenced)]
+        if not members and not others:
+            return groups
+        if members:
+            work.say(f"members of {counted(len(members), 'group')} are still on {alias}: {some(members)}")
+        if others:
+            work.say(
+                f"{some(others)} read on {alias} without members, as readers do that assign partitions themselves (Flink, Spark, "
+                "sink connectors). Stop them"
+            )
+        if now_s > deadline_s:
+            raise MirrorError(
+                f"{some(members + others)} still read on {alias} after {work.within_s:.0f} s. Stop them, and run the same "
+                "command again."
+            )
+        time.sleep(LOOK_S)
+
+
+def _may_go_on(work: Work, group: Group, fenced: Mapping[Key, int]) -> bool:
+    """Return whether a group has something to read: up to the fence, or on topics that came from the target."""
+    return any(
+        offset < fenced.get(place, offset + 1)
+        for place, offset in group.offsets.items()
+        if work.scope.concerns(place[0])
+    )
+
+
+def refuse_if_read_on(work: Work, moves: Sequence[Moved]) -> None:
+    """Raise MirrorError if a group has read on on the source while it was moved: its reader was not seen before."""
+    groups = {group.name: group for group in work.scope.groups_on_source()}
+    ours = set_on_source(work.scope)
+    later = set()
+    for each in moves:
+        if (group := groups.get(each.group)) is not None:
+            place = (each.topic, each.partition)
+            if group.offsets.get(place, each.offset) > each.offset and place not in ours.of(group):
+                later.add(each.group)
+    if later:
+        raise MirrorError(
+            f"{some(sorted(later))} read on {work.scope.source.alias} while they were moved. Stop their readers there, and run "
+            "the same command again: it moves them to where they have read to."
+        )

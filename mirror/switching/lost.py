@@ -150,6 +150,7 @@ def _recovered(at: Checkpoint, topic: str, offsets: Any, there: Mapping[tuple[st
         remote=at.topic,
         before=there.get((at.topic, at.partition)),
         after=at.downstream if now is None else now,
+        metadata=at.metadata,
     )
 
 

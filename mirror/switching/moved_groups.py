@@ -7,15 +7,19 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from mirror.config.clients import client_options
+from mirror.errors import MirrorError
 from mirror.flows.offset_maps import FlowMaps
+from mirror.flows.set_offsets import GroupPlace, SetOffsets
 from mirror.flows.translation import Place, across
-from mirror.kafka.group_offsets import GroupOffsets, patiently
-from mirror.kafka.groups import MIRRORED, Group
-from mirror.kafka.internal_topics import answered
-from mirror.model.flow_plan import FlowPlan, Key
+from mirror.kafka.group_offsets import GroupOffsets, commit_with_metadata, patiently
+from mirror.kafka.groups import Group
+from mirror.kafka.internal_topics import answered, writer
+from mirror.model.flow_plan import GROUP_OFFSETS_TOPIC, FlowPlan, Key
 from mirror.switching.scope import Scope
 
 AT_ONCE = 16
+
+Wanted = dict[Key, tuple[int, str]]  # offset and metadata by partition of the target
 
 
 class Moved(NamedTuple):
@@ -28,68 +32,81 @@ class Moved(NamedTuple):
     remote: str
     before: int | None
     after: int | None
+    metadata: str = ""  # that the group's reader has committed with the offset
 
 
 def wanted_moves(scope: Scope, groups: Sequence[Group], there: Mapping[str, Group]) -> list[Moved]:
     """Return the place of each group on the target, along the flow and back along the one that leads here.
 
-    `after` is None where no offset is known to go on from. Offsets that a mirror put on the source, and no reader has moved
+    `after` is None where no offset is known to go on from. Offsets that a mirror has set on the source, and no reader has moved
     since, came from the target: they are left alone there.
     """
+    set_by_mirror = set_on_source(scope)
     ways: list[tuple[FlowPlan, FlowMaps, bool]] = [(*scope.plan_and_maps(), False)]
     if scope.back is not None:
         ways.append((*scope.reversed().plan_and_maps(), True))
     moves = []
     for group in groups:
-        places = [
-            Place(topic, partition, offset)
-            for (topic, partition), offset in sorted(group.offsets.items())
-            if (topic, partition) not in group.mirrored
-        ]
+        left_alone = set_by_mirror.of(group)
+        places = [Place(*key, offset) for key, offset in sorted(group.offsets.items()) if key not in left_alone]
         for plan, maps, is_back in ways:
             found = across(plan, maps, places, is_back=is_back)
-            moves += [
-                _move(group.name, here, to, there) for here, to in zip(places, found, strict=True) if to is not None
-            ]
+            moves += [_move(group, here, to, there) for here, to in zip(places, found, strict=True) if to is not None]
     return moves
 
 
-def _move(group: str, here: Place, to: Place, there: Mapping[str, Group]) -> Moved:
+def _move(group: Group, here: Place, to: Place, there: Mapping[str, Group]) -> Moved:
     assert here.offset is not None
-    before = there[group].offsets.get((to.topic, to.partition)) if group in there else None
+    before = there[group.name].offsets.get((to.topic, to.partition)) if group.name in there else None
     return Moved(
-        group=group,
+        group=group.name,
         topic=here.topic,
         partition=here.partition,
         offset=here.offset,
         remote=to.topic,
         before=before,
         after=to.offset,
+        metadata=group.metadata.get((here.topic, here.partition), ""),
     )
 
 
-def move(scope: Scope, moves: Sequence[Moved]) -> dict[str, str]:
+def set_on_source(scope: Scope) -> SetOffsets:
+    """Return the offsets of the source's groups that the reverse flow has set there; raises ClusterUnavailable."""
+    found = SetOffsets(GROUP_OFFSETS_TOPIC.format(source=scope.target.alias))
+    reading = found.refresh(client_options(scope.flow.source_admin))
+    answered(reading, cluster=scope.source.alias, what="offsets that the mirror has set there cannot be read")
+    return found
+
+
+def move(scope: Scope, moves: Sequence[Moved], there: Mapping[str, Group]) -> dict[str, str]:
     """Commit the places on the target and read them back; return, by group, what did not come to stand as it should.
+
+    `there` holds the target's groups as they are. A note of each offset is written before it is set.
 
     Raises:
         ClusterUnavailable: the target does not answer, or refuses a group.
+        MirrorError: the topic of the notes cannot be created.
     """
-    by_group: dict[str, dict[Key, tuple[int, str]]] = {}
+    notes = SetOffsets(GROUP_OFFSETS_TOPIC.format(source=scope.source.alias))
+    by_group: dict[str, Wanted] = {}
     for each in moves:
         if each.after is not None:
-            by_group.setdefault(each.group, {})[each.remote, each.partition] = (each.after, MIRRORED)
+            by_group.setdefault(each.group, {})[each.remote, each.partition] = (each.after, each.metadata)
+    if not by_group:
+        return {}
+    _create(scope, notes.topic)
 
     async def commit() -> dict[str, str]:
-        offsets = await GroupOffsets.connected(client_options(scope.flow.producer))
+        await notes.refresh(client_options(scope.flow.target_admin))
+        async with writer(scope.flow.producer, [notes.topic]) as target:
+            await notes.write(target, _notes(notes, by_group, there))
         turns = asyncio.Semaphore(AT_ONCE)
 
-        async def one(group: str, wanted: Mapping[Key, tuple[int, str]]) -> str:
+        async def one(group: str, wanted: Wanted) -> str:
             async with turns:
-                await patiently(lambda: offsets.commit(group, wanted))
-                found = await patiently(lambda: offsets.committed(group, wanted))
-            wrong = [place for place, (offset, _) in wanted.items() if found.get(place, (-1, ""))[0] != offset]
-            return f"{wrong[0][0]}-{wrong[0][1]} stands elsewhere" if wrong else ""
+                return await _commit(offsets, group, wanted)
 
+        offsets = await GroupOffsets.connected(client_options(scope.flow.producer))
         try:
             answers = await asyncio.gather(*(one(group, wanted) for group, wanted in by_group.items()))
         finally:
@@ -97,3 +114,29 @@ def move(scope: Scope, moves: Sequence[Moved]) -> dict[str, str]:
         return {group: wrong for group, wrong in zip(by_group, answers, strict=True) if wrong}
 
     return answered(commit(), cluster=scope.target.alias, what="groups cannot be moved")
+
+
+def _notes(
+    known: SetOffsets, by_group: Mapping[str, Wanted], there: Mapping[str, Group]
+) -> dict[GroupPlace, tuple[int, ...]]:
+    found: dict[GroupPlace, tuple[int, ...]] = {}
+    for group, wanted in by_group.items():
+        offsets = {place: offset for place, (offset, _) in wanted.items()}
+        found |= known.before(there.get(group, Group(group, "")), offsets)
+    return found
+
+
+async def _commit(offsets: GroupOffsets, group: str, wanted: Wanted) -> str:
+    """Commit a group's offsets; return which of them is another one afterwards, "" if none is."""
+    await patiently(lambda: commit_with_metadata(offsets, group, wanted))
+    found = await patiently(lambda: offsets.committed(group, wanted))
+    wrong = [place for place, (offset, _) in wanted.items() if found.get(place, (-1, ""))[0] != offset]
+    return f"{wrong[0][0]}-{wrong[0][1]} stands elsewhere" if wrong else ""
+
+
+def _create(scope: Scope, topic: str) -> None:
+    """Create the topic of the notes if the flow's processes have not: they may be of an earlier version."""
+    factor, configs = scope.flow.replication_factor, {"cleanup.policy": "compact"}
+    objection = scope.target.create(topic, partitions=1, replication_factor=factor, configs=configs)
+    if objection:
+        raise MirrorError(f"{topic} cannot be created on {scope.target.alias}: {objection}")

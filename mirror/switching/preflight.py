@@ -7,17 +7,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from metrics.verdict import Sample
+from mirror.config.clients import client_options
 from mirror.errors import ClusterUnavailable
+from mirror.flows.fan_in import read_shared
 from mirror.flows.stored_positions import is_served, read_positions
 from mirror.flows.sync import acl_changes, config_changes
 from mirror.kafka.admin import Admin
 from mirror.kafka.authorizer import AuthorizerUnknown, has_authorizer
 from mirror.kafka.groups import HIDDEN, Group, is_idle
+from mirror.kafka.internal_topics import answered
 from mirror.lag.rows import LagRow
 from mirror.lag.text import counted, duration
-from mirror.model.flow_plan import Absent, Assigned, Key
+from mirror.model.flow_plan import Absent, Assigned, FlowPlan, Key
 from mirror.runtime.logs import some
 from mirror.switching.lost import last_checkpoints, missing
+from mirror.switching.readers import look, moved_between
 from mirror.switching.scope import Fencing, Scope
 
 STEPS_S = 15.0  # what all steps take beside draining: looking for writers, comparing, moving groups
@@ -90,7 +94,7 @@ def looked_ahead(scope: Scope, rows: Sequence[LagRow], *, window_ms: int, is_res
         groups=tuple(group.name for group in groups if group.state != HIDDEN),
         active=tuple(group.name for group in groups if not is_idle(group.state)),
         blocks=tuple(blocks),
-        warnings=tuple(_warnings(scope)),
+        warnings=(*_of_readers(scope, groups), *_warnings(scope), *_of_shared(scope, plan), *_of_other_types(scope)),
     )
 
 
@@ -106,7 +110,7 @@ def looked_ahead_without_source(scope: Scope, seen: Mapping[Key, Sample]) -> Ahe
         at = positions.get(place)
         known = missing(at.offset if at is not None else None, seen.get(place))
         counts_of.setdefault(assigned.topic, []).append(known)
-    warnings = []
+    warnings = [*_of_shared(scope, plan)]
     for (name, _), sample in scope.seen_only(plan, seen).items():
         topic = scope.origin(name)
         remote[topic] = name
@@ -224,6 +228,37 @@ def _warnings(scope: Scope) -> Iterable[str]:
         lacking = []
     if lacking:
         yield f"{counted(len(lacking), 'ACL')} of the source are not on {scope.target.alias} yet"
+
+
+def _of_readers(scope: Scope, before: Sequence[Group]) -> Iterable[str]:
+    """Warn of groups whose offsets have moved since they were read, though they have no members."""
+    moved = moved_between(look(before, scope.concerns), look(scope.groups_on_source(), scope.concerns))
+    if moved:
+        yield (
+            f"{some(sorted(moved))} read on {scope.source.alias} without members: their readers assign partitions themselves. "
+            "Stop them at the step groups; one that commits rarely is not seen to read"
+        )
+
+
+def _of_other_types(scope: Scope) -> Iterable[str]:
+    """Warn of chosen groups that are no consumer groups."""
+    others = scope.groups_of_other_types()
+    if others:
+        yield (
+            f"{counted(len(others), 'group')} of {scope.source.alias} stay behind, because only consumer groups are moved: "
+            f"{some([f'{group.name} ({group.kind})' for group in others])}"
+        )
+
+
+def _of_shared(scope: Scope, plan: FlowPlan) -> Iterable[str]:
+    """Warn of topics of the target that have the records of other sources too."""
+    reading = read_shared(client_options(scope.flow.target_admin), plan.group, scope.partitions(plan))
+    found = answered(reading, cluster=scope.target.alias, what="which other flows write to it cannot be read")
+    if found:
+        yield (
+            f"{some(sorted(set(found.values())))} write to {some(sorted({topic for topic, _ in found}))} on "
+            f"{scope.target.alias} too: a group that is moved skips what it has not read of their records before its place"
+        )
 
 
 def sentences(ahead: Ahead) -> list[str]:

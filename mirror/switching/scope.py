@@ -14,7 +14,7 @@ from mirror.flows.selection import flow_named
 from mirror.flows.topics import Matched, matched, source_topics
 from mirror.flows.translation import maps_of, plan_of
 from mirror.kafka.admin import Admin
-from mirror.kafka.groups import Group, Groups, is_idle
+from mirror.kafka.groups import UNSUPPORTED, Group, Groups, is_idle
 from mirror.model.canary import canary, is_canary
 from mirror.model.flow_plan import Absent, Assigned, FlowPlan, Key, is_own_group
 from mirror.policy.filters import compile_list
@@ -177,6 +177,13 @@ class Scope:
             and (self._topics is None or self._topics.matches(topic))
         )
 
+    def concerns(self, topic: str) -> bool:
+        """Return whether groups are moved on a topic of the source: it is chosen, or the reverse flow has brought it."""
+        back = self.back.policy if self.back is not None else None
+        if back is not None and not is_identity(back) and back.topic_source(topic) == self.target.alias:
+            return True
+        return self._is_chosen(topic) and (is_canary(topic) or self.flow.topics.matches(topic))
+
     def wants_group(self, name: str) -> bool:
         """Tell whether a consumer group is chosen."""
         if self.canary:
@@ -188,6 +195,11 @@ class Scope:
         """Return the chosen groups of the source that have offsets."""
         found = Groups(self.source.alias, self.flow.source_admin, within_s=GROUPS_S).read(self.wants_group)
         return [group for group in found if group.offsets]
+
+    def groups_of_other_types(self) -> list[Group]:
+        """Return the chosen groups of the source that are no consumer groups."""
+        found = Groups(self.source.alias, self.flow.source_admin, within_s=GROUPS_S).read(self.wants_group)
+        return [group for group in found if group.state == UNSUPPORTED]
 
     def groups_on_target(self, names: Sequence[str]) -> dict[str, Group]:
         """Return groups of the target by name."""

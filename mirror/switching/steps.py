@@ -11,7 +11,7 @@ from mirror.errors import MirrorError
 from mirror.flows.stored_positions import Position, is_served, paused_topics, read_positions, write_paused
 from mirror.flows.sync import sync_acls, sync_configs
 from mirror.flows.translation import maps_of
-from mirror.kafka.groups import Group, is_idle
+from mirror.kafka.groups import is_idle
 from mirror.lag.cluster_offsets import log_ends
 from mirror.lag.text import counted
 from mirror.model.flow_plan import Assigned, Key
@@ -27,7 +27,7 @@ from mirror.switching.fence_step import (
     open_left_out,
     whole_plan,
 )
-from mirror.switching.group_step import carry_out, remembered, stands_there
+from mirror.switching.group_step import carry_out, left, refuse_if_read_on, remembered, stands_there
 from mirror.switching.journal import FENCE
 from mirror.switching.moved_groups import wanted_moves
 from mirror.switching.run import Kind, Step
@@ -125,9 +125,9 @@ def carry_settings(work: Work) -> Found:
 
 
 def move_groups(work: Work) -> Found:
-    """Wait until no group has members on the source, and move each to its exact place on the target."""
+    """Wait until nobody reads with the groups on the source, and move each to its exact place on the target."""
     scope = work.scope
-    groups = _left(work)
+    groups = left(work)
     whole_plan(work)
     there = scope.groups_on_target([group.name for group in groups])
     moves = remembered(work, wanted_moves(scope, groups, there))
@@ -142,6 +142,7 @@ def move_groups(work: Work) -> Found:
     reading_on = {name for name, group in there.items() if not is_idle(group.state)}
     wanted = [each for each in moves if not (each.group in reading_on and stands_there(each, there))]
     carry_out(work, moves, wanted, there)
+    refuse_if_read_on(work, moves)
     names = {each.group for each in moves}
     return Found(
         [
@@ -149,23 +150,6 @@ def move_groups(work: Work) -> Found:
         ],
         {"groups": sorted(names), "offsets": len(moves)},
     )
-
-
-def _left(work: Work) -> list[Group]:
-    """Wait until the groups' members have left; return the groups."""
-    deadline = time.monotonic() + work.within_s
-    while True:
-        groups = work.scope.groups_on_source()
-        active = [group.name for group in groups if not is_idle(group.state)]
-        if not active:
-            return groups
-        work.say(f"members of {counted(len(active), 'group')} are still on {work.scope.source.alias}: {some(active)}")
-        if time.monotonic() > deadline:
-            raise MirrorError(
-                f"{some(active)} still have members on {work.scope.source.alias} after {work.within_s:.0f} s. Stop them, and run "
-                "the same command again."
-            )
-        time.sleep(LOOK_S)
 
 
 def pause(work: Work) -> Found:

@@ -97,7 +97,10 @@ def moves_lines(moves: Sequence[Moved]) -> list[str]:
     """Return where groups went, the first few."""
     if not moves:
         return []
-    rows = [MOVES, *(tuple("-" if cell is None else str(cell) for cell in each) for each in moves[:SHOWN])]
+    rows = [
+        MOVES,
+        *(tuple("-" if cell is None else str(cell) for cell in each[: len(MOVES)]) for each in moves[:SHOWN]),
+    ]
     more = [f"  and {len(moves) - SHOWN:,} more; --json has all"] if len(moves) > SHOWN else []
     return ["", *_indented(aligned(rows, right=(2, 3, 5, 6)).splitlines()), *more]
 

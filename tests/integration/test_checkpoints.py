@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import re
@@ -14,7 +15,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer
 
+from mirror.config.clients import client_options
 from mirror.kafka.admin import Admin
+from mirror.kafka.group_offsets import GroupOffsets, patiently
+from mirror.kafka.internal_topics import committed as read_committed
 from mirror.model.mm2_records import Checkpoint, NotThatRecord
 from tests.benchmarks import peers
 from tests.integration.appliance import RunningAppliance
@@ -309,6 +313,61 @@ def test_a_group_fails_over_and_back_and_reads_each_record_once(primary, backup,
     bad = kafka_mirror("translate", running.file, "primary->moon", "--group", group)
     assert (bad.returncode, bad.stderr.count("\n")) == (2, 1)
     assert '"primary->moon" names no two clusters; expected A->B of backup, primary' in bad.stderr
+
+
+def committed(cluster, group: str, topic: str) -> tuple[int, str]:
+    """Return a group's offset and its metadata."""
+    found = asyncio.run(read_committed(client_options({"bootstrap.servers": cluster.bootstrap}), group))
+    return found.get((topic, 0), (-1, ""))
+
+
+def commit_as(cluster, group: str, topic: str, offset: int, metadata: str) -> None:
+    """Commit with metadata as they are: librdkafka's Python client appends a NUL to them."""
+
+    async def commit_once() -> None:
+        offsets = await GroupOffsets.connected(client_options({"bootstrap.servers": cluster.bootstrap}))
+        try:
+            await patiently(lambda: offsets.commit(group, {(topic, 0): (offset, metadata)}))
+        finally:
+            await offsets.close()
+
+    asyncio.run(commit_once())
+
+
+def test_groups_keep_their_readers_metadata_and_what_was_set_is_known_after_a_restart(
+    primary, backup, topic, group, appliance
+):
+    """Kafka Streams and others read what they have committed as metadata. The mirror keeps its notes in a topic."""
+    remote, marked = f"primary.{topic}", f"{group}-marked"
+    create(primary, topic)
+    write(primary, topic, rows(50))
+    commit_as(primary, group, topic, 20, "a reader's")
+    commit_as(primary, marked, topic, 30, "another one's")
+    both_ways = "sync.group.offsets.enabled = true\nbackup->primary.enabled = true\nbackup->primary.topics = nothing\n"
+    with appliance(both_ways) as running:
+        await_replicated(running, primary, topic, remote)
+        eventually(
+            lambda: committed(backup, group, remote) == (20, "a reader's"), within_s=30, because="it has its metadata"
+        )
+        commit_as(backup, marked, remote, 30, "mirrored")  # as earlier versions have set it
+        eventually(
+            lambda: committed(backup, marked, remote) == (30, "another one's"), within_s=30, because="that is replaced"
+        )
+        assert running.stop()[0] == 0
+    commit_as(primary, group, topic, 10, "set back")
+    with appliance(both_ways) as running:
+        eventually(lambda: checkpoints(backup, remote)[group].upstream == 10, within_s=60, because="it is followed")
+        commit(primary, marked, topic, 31)
+        eventually(lambda: committed(backup, marked, remote) == (31, ""), within_s=30, because="rounds go on")
+        assert committed(primary, group, topic) == (10, "set back"), "what was set on the target does not undo that"
+        commit_as(backup, group, remote, 25, "read there")
+        eventually(
+            lambda: committed(primary, group, topic) == (25, "read there"),
+            within_s=30,
+            because="the group can fail back",
+        )
+    assert checkpoints(backup, remote)[marked].metadata == ""
+    assert checkpoints(primary, topic, source="backup")[group].metadata == "read there"
 
 
 LAGS = (0, 1, 100, 10_000, 100_000)

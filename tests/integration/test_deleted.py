@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
@@ -11,7 +12,8 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 from mirror.embedded.broker import Broker
 from mirror.model.mm2_records import Heartbeat
 from tests.integration.appliance import RunningAppliance
-from tests.integration.records import await_replicated, create, messages, rows, write
+from tests.integration.records import await_replicated, commit, create, differences, messages, rows, write
+from tests.integration.test_checkpoints import stands, write_transactions
 from tests.processes import kafka_mirror
 from tests.waiting import eventually
 
@@ -90,6 +92,7 @@ def test_internal_topics_that_a_broker_created_by_itself_are_compacted_from_the_
     ours = ("mm2-offset-map.primary.internal", "mm2-batons.primary.internal", "primary.checkpoints.internal")
     for name in ours:
         create(target, name, cleanup_policy="delete")
+    create(target, "heartbeats", cleanup_policy="delete")
     create(source, "mm2-offset-syncs.backup.internal", cleanup_policy="delete")
     create(source, topic)
     write(source, topic, rows(10))
@@ -101,3 +104,61 @@ def test_internal_topics_that_a_broker_created_by_itself_are_compacted_from_the_
             assert policy(target, name) == "compact", name
             assert f"internal topic {name} on backup had cleanup.policy=delete" in appliance.log.read_text()
         assert policy(source, "mm2-offset-syncs.backup.internal") == "compact"
+        eventually(
+            lambda: "--entity-name heartbeats --add-config cleanup.policy=compact" in appliance.log.read_text(),
+            within_s=30,
+            because="the log names the command",
+        )
+        assert policy(target, "heartbeats") == "delete", "others may have made it so"
+
+
+def test_internal_topics_that_are_deleted_under_the_mirror_are_created_and_filled_again(
+    tmp_path: Path, clusters, topic
+):
+    """One after the other. No record is lost or repeated, and all of the map and an idle group's checkpoint come back."""
+    source, target = clusters
+    remote, group = f"primary.{topic}", f"group-{topic}"
+    create(source, topic)
+    write_transactions(source, topic, 40)
+    commit(source, group, topic, 30)
+    extra = f"{SETTINGS}primary.consumer.isolation.level = read_committed\n"
+    with RunningAppliance(
+        tmp_path, primary=source.bootstrap, backup=target.bootstrap, topics=topic, extra=extra
+    ) as appliance:
+        await_replicated(appliance, source, topic, remote)
+        eventually(lambda: stands(target, group, remote) is not None, within_s=60, because="the group is moved")
+        before = {offset: translated(appliance.file, "--topic", topic, "--offset", offset) for offset in (5, 30, 77)}
+        for cluster, name in (
+            (target, "primary.checkpoints.internal"),
+            (target, "mm2-offset-map.primary.internal"),
+            (target, "mm2-group-offsets.primary.internal"),
+            (target, "mm2-batons.primary.internal"),
+            (target, "mm2-slots.primary.2.internal"),
+            (source, "mm2-offset-syncs.backup.internal"),
+        ):
+            delete(cluster, name)
+            write(source, topic, rows(5))
+            await_replicated(appliance, source, topic, remote)
+            eventually(lambda c=cluster, n=name: n in names(c), within_s=60, because=f"{name} is created again")
+            eventually(lambda c=cluster, n=name: policy(c, n) == "compact", within_s=60, because=f"{name} is compacted")
+        for cluster, name in (
+            (target, "primary.checkpoints.internal"),
+            (target, "mm2-group-offsets.primary.internal"),
+            (source, "mm2-offset-syncs.backup.internal"),
+        ):
+            eventually(lambda c=cluster, n=name: messages(c, n), within_s=60, because=f"{name} is filled again")
+        assert "mm2-offset-map.primary.internal was deleted and created again" in appliance.log.read_text()
+        for offset, was in before.items():
+            assert translated(appliance.file, "--topic", topic, "--offset", offset) == was
+        assert appliance.stop()[0] == 0
+    assert differences(source, target, topic, remote) == []
+    dead = appliance.file.with_name("dead.properties")
+    dead.write_text(appliance.file.read_text().replace(source.bootstrap, "127.0.0.1:1"))
+    assert translated(dead, "--group", group) == before[30]
+
+
+def translated(file: Path, *what: object) -> int:
+    """Return where an offset of the source, or the only one of a group, is on the target."""
+    done = kafka_mirror("translate", file, "primary->backup", *what, "--json", check=True)
+    (found,) = json.loads(done.stdout)
+    return int(found["to"]["offset"])

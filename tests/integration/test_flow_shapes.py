@@ -105,6 +105,35 @@ def test_active_active_copies_nothing_back_and_moves_groups_both_ways(primary, b
     assert (values(primary, topic), values(backup, topic)) == (from_a, from_b)
 
 
+def test_a_group_of_two_sources_is_not_moved_where_one_topic_has_the_records_of_both(
+    primary, backup, third, topic, tmp_path
+):
+    """Under the identity policy both topics go to one. Each source's group would be moved beyond records of the other."""
+    group = f"group-{topic}"
+    for source, unread in ((primary, 2), (third, 20)):
+        put(source, topic, source.name)
+        commit(source, group, topic, 20 - unread)
+    put(primary, f"{topic}-own", "of a alone")
+    commit(primary, group, f"{topic}-own", 7)
+    extra = (
+        "emit.checkpoints.enabled = true\nemit.checkpoints.interval.seconds = 1\nsync.group.offsets.enabled = true\n"
+        f"sync.group.offsets.interval.seconds = 1\ngroups = {group}\n"
+        "replication.policy.class = IdentityReplicationPolicy"
+    )
+    clusters = {"a": primary.bootstrap, "b": backup.bootstrap, "c": third.bootstrap}
+    create(backup, topic)
+    with Mesh(tmp_path, clusters, ["c->b", "a->b"], f"{topic}.*", extra) as running:
+        arrives(backup, topic, 40)
+        eventually(lambda: stands(backup, group, f"{topic}-own") == 7, within_s=30, because="the other topic is moved")
+        for source in ("a", "c"):
+            line = f'kafka_mirror_group_partitions{{group="{group}",source="{source}",state="shared",target="b"}} 1'
+            eventually(lambda line=line: line in running.exposition(), within_s=30, because="it has a status")
+        assert stands(backup, group, topic) is None
+    log = running.log.read_text()
+    assert f"a->b: groups are not moved on {topic}-0: mirror.c->b write there too" in log
+    assert f"c->b: groups are not moved on {topic}-0: mirror.a->b write there too" in log
+
+
 SIX = ("west-1", "west-2", "east-1", "east-2", "north-1", "north-2")
 SIX_FLOWS = [
     *("west-1->west-2", "west-2->west-1", "east-1->east-2", "east-2->east-1", "north-1->north-2", "north-2->north-1"),

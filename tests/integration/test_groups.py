@@ -15,7 +15,7 @@ from mirror.embedded.broker import Broker
 from mirror.errors import ClusterUnavailable
 from mirror.kafka.errors import KafkaError
 from mirror.kafka.group_offsets import GroupOffsets, patiently
-from mirror.kafka.groups import HIDDEN, UNKNOWN, Groups, is_idle, warn_of_hidden
+from mirror.kafka.groups import HIDDEN, UNKNOWN, Groups, is_idle, warn_of_left_out
 from mirror.kafka.internal_topics import committed
 from mirror.kafka.target import Target
 from mirror.model.record_batches import of_values
@@ -74,7 +74,7 @@ def test_a_group_whose_coordinator_loads_has_the_offsets_it_had(tmp_path, caplog
         shown: set[str] = set()
         with caplog.at_level(logging.WARNING, "mirror"):
             for _ in range(2):
-                warn_of_hidden([group], "primary", shown)
+                warn_of_left_out([group], "primary", shown)
         assert [record.getMessage() for record in caplog.records if record.name == "mirror"] == [
             "cluster primary: group g is left out: this client may not DESCRIBE it"
         ]

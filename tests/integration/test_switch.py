@@ -28,7 +28,7 @@ from mirror.policy.topic_acls import Acl
 from mirror.switching.run import STEPS, Kind, Step
 from tests.integration.acls import GUARDED
 from tests.integration.appliance import RunningAppliance
-from tests.integration.records import await_replicated, commit, create, load, rows, write
+from tests.integration.records import await_replicated, commit, create, load, messages, rows, write
 from tests.processes import kafka_mirror
 from tests.waiting import eventually
 
@@ -364,6 +364,56 @@ def test_what_stands_in_the_way_is_named_and_what_was_begun_is_taken_back(tmp_pa
         nobody = clusters.run("switch", FLOW, "--fence", "none")
         assert "nobody is there to be asked" in nobody.stderr
         assert nobody.returncode == 2
+
+
+@dataclass
+class OwnReader(InThread):
+    """Reads partitions that it assigns itself, slowly, and commits what it read: its group has no members."""
+
+    cluster: Broker
+    topic: str
+    read: list[str]
+
+    def run(self) -> None:
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.cluster.bootstrap,
+                "group.id": GROUP,
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+            }
+        )
+        consumer.assign([TopicPartition(self.topic, part, 0) for part in range(2)])
+        while not self.stop.wait(0.2):
+            messages = [message for message in consumer.consume(5, 0.2) if message.error() is None]
+            if messages:
+                self.read += [message.value().decode() for message in messages]
+                consumer.commit(asynchronous=False)
+        consumer.close()
+
+
+def test_a_reader_without_members_is_named_and_waited_for_and_reads_no_record_twice(tmp_path, topic):
+    """As Flink, Spark and sink connectors read: the group has offsets and no members, so only its offsets show that it reads."""
+    remote = f"primary.{topic}"
+    with pair(tmp_path, [topic]) as clusters:
+        with Writer(clusters.primary, topic, "a") as writer:
+            eventually(lambda: len(writer.acked) >= 1_500, within_s=60, because="there is a lot to read")
+        for part in range(2):
+            await_replicated(clusters.appliance, clusters.primary, topic, remote, part)
+        with OwnReader(clusters.primary, topic, []) as reader:
+            eventually(lambda: len(reader.read) >= 20, within_s=30, because="it reads")
+            switch = clusters.start("switch", FLOW, "--yes", "--fence", "none")
+            lines = followed(switch, f"  {GROUP} read on primary without members")
+            assert committed(clusters.backup, GROUP, remote) == [-1001, -1001], "it was moved while it read"
+        ended(switch, lines)
+        there = committed(clusters.backup, GROUP, remote)
+        rest = [
+            message.value().decode()
+            for part in range(2)
+            for message in messages(clusters.backup, remote, part)
+            if message.offset() >= there[part]
+        ]
+        assert Counter(reader.read) + Counter(rest) == Counter(writer.acked)
 
 
 def test_a_topic_that_is_not_on_the_target_stands_in_the_way_until_an_operator_leaves_it_out(tmp_path, topic):

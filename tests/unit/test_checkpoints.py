@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.checkpoints.flow import SYNCED_RUNS, FlowCheckpoints, offset_syncs
+from mirror.checkpoints.moves import _wanted
 from mirror.checkpoints.plan import CheckpointPlan
 from mirror.checkpoints.rules import State, Translated, moved, translated, translated_of_two
 from mirror.config.keys import CheckpointSettings
-from mirror.kafka.groups import Group, is_idle
+from mirror.flows.set_offsets import GroupPlace
+from mirror.kafka.groups import HIDDEN, Group, is_idle
 from mirror.model.flow_plan import Assigned, FlowPlan
 from mirror.model.offset_map import OffsetMap, Run
 from mirror.policy.filters import NameFilter
@@ -36,7 +38,8 @@ MAP = OffsetMap([Run(10, 100, 10), Run(22, 110, 5)])
     ],
 )
 def test_what_becomes_of_an_offset(upstream, offsets, position, downstream, state):
-    assert translated(upstream, offsets, position) == (upstream, downstream, state)
+    metadata = "theirs" if state is State.TRANSLATED else ""  # it may be about the exact place
+    assert translated(upstream, offsets, position, "theirs") == (upstream, downstream, state, metadata)
 
 
 @pytest.mark.parametrize(
@@ -122,9 +125,9 @@ def test_the_positions_of_mirrors_are_no_groups_to_follow():
 def test_between_two_moves_a_group_keeps_what_the_last_one_made_of_it():
     flow = checkpoints(sync_groups=True)
     place, other = ("a.t", 0), ("a.t", 1)
-    flow.moved = {("g", place): State.REFUSED, ("g", other): State.REFUSED}
+    flow.moves.states = {("g", place): State.REFUSED, ("g", other): State.REFUSED}
     found = {"g": {place: Translated(3, 8, State.TRANSLATED), other: Translated(3, None, State.NO_MAP)}}
-    flow._recall_moves(found)
+    flow.moves._recall(found)
     assert [at.state for at in found["g"].values()] == [State.REFUSED, State.NO_MAP]
 
 
@@ -135,14 +138,38 @@ def test_a_groups_offsets_are_taken_along_the_flow_and_back_along_the_other_but_
     flow = checkpoints(back=home)
     flow.maps.maps[("t", 0)] = OffsetMap([Run(0, 5, 10)])
     flow.back.maps[("u", 0)] = OffsetMap([Run(30, 0, 10)])
-    group = Group("g", "Empty", {("t", 0): 3, ("b.u", 0): 4, ("other", 0): 1})
-    assert flow._translated(group) == {
-        ("a.t", 0): (3, 8, State.TRANSLATED),
-        ("u", 0): (4, 34, State.TRANSLATED),
-    }
-    assert flow._translated(Group("g", "Empty", group.offsets, mirrored={("b.u", 0)})) == {
-        ("a.t", 0): (3, 8, State.TRANSLATED)
-    }
+    group = Group("g", "Empty", {("t", 0): 3, ("b.u", 0): 4, ("other", 0): 1}, metadata={("t", 0): "of a reader"})
+    along, home = (3, 8, State.TRANSLATED, "of a reader"), (4, 34, State.TRANSLATED, "")
+    assert flow._translated(group) == {("a.t", 0): along, ("u", 0): home}
+    flow.set_on_source.offsets = {GroupPlace("g", "b.u", 0): (4,), GroupPlace("other", "t", 0): (3,)}
+    assert flow._translated(group) == {("a.t", 0): along}
+    flow.set_on_source.offsets = {GroupPlace("g", "b.u", 0): (5,)}
+    assert flow._translated(group) == {("a.t", 0): along, ("u", 0): home}, "a reader has committed since"
+    earlier = Group("g", "Empty", group.offsets, metadata={("b.u", 0): "mirrored"})
+    assert set(flow._translated(earlier)) == {("a.t", 0)}, "a version before this one has set it"
+
+
+TRANSLATED = Translated(3, 8, State.TRANSLATED, "theirs")
+
+
+def test_what_is_committed_for_a_group_is_its_own_metadata_and_an_earlier_mark_is_replaced():
+    place = ("a.t", 0)
+
+    def wanted(there, *, at=TRANSLATED, metadata="", state="Empty", end=9, shared=()):
+        group = Group("g", state, {place: there}, metadata={place: metadata})
+        places = {place: at}
+        return _wanted(group, places, {place: end}, shared).get(place), places[place].state
+
+    assert wanted(5) == ((8, "theirs"), State.SYNCED)
+    assert wanted(5, at=Translated(3, 8, State.AHEAD)) == ((8, ""), State.AHEAD)
+    assert wanted(8, metadata="own") == (None, State.SYNCED)
+    assert wanted(8, metadata="mirrored") == ((8, "theirs"), State.SYNCED)
+    assert wanted(9, metadata="mirrored") == ((9, ""), State.TARGET_AHEAD)
+    assert wanted(5, metadata="mirrored", end=7) == ((5, ""), State.PAST_END)
+    assert wanted(5, metadata="mirrored", state="Stable") == (None, State.ACTIVE)
+    assert wanted(5, state=HIDDEN) == (None, State.REFUSED)
+    assert wanted(5, shared={place}) == (None, State.SHARED)
+    assert wanted(5, shared={place}, state="Stable") == (None, State.ACTIVE)
 
 
 def test_every_state_is_in_the_docs_with_what_to_do():

@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 from mirror.config.clients import client_options
 from mirror.kafka import group_offsets
 from mirror.kafka.errors import BrokerError, ErrorCode
-from mirror.kafka.group_offsets import MOST_BYTES, GroupOffsets, in_parts, offset_fetch, offsets_in, patiently
+from mirror.kafka.group_offsets import (
+    MOST_BYTES,
+    GroupOffsets,
+    commit_with_metadata,
+    in_parts,
+    offset_fetch,
+    offsets_in,
+    patiently,
+)
 from mirror.kafka.internal_topics import committed
 from mirror.kafka.messages import agreed, encoded, make
 from tests import wire
@@ -67,6 +75,19 @@ def test_a_slot_of_fifty_thousand_topic_partitions_commits_some_dozens_of_times(
         for n in range(50_000)
     }
     assert 20 < len(list(in_parts(offsets))) < 60
+
+
+def test_metadata_that_the_cluster_takes_for_too_long_are_left_out():
+    offsets = create_autospec(GroupOffsets, instance=True)
+    offsets.commit = AsyncMock(side_effect=[BrokerError(ErrorCode.offset_metadata_too_large), None])
+    asyncio.run(commit_with_metadata(offsets, "g", {("t", 0): (7, "m" * 5000), ("t", 1): (8, "m")}))
+    assert [call.args for call in offsets.commit.await_args_list] == [
+        ("g", {("t", 0): (7, "m" * 5000), ("t", 1): (8, "m")}),
+        ("g", {("t", 0): (7, ""), ("t", 1): (8, "")}),
+    ]
+    offsets.commit = AsyncMock(side_effect=BrokerError(ErrorCode.group_authorization_failed))
+    with pytest.raises(BrokerError, match="GROUP_AUTHORIZATION"):
+        asyncio.run(commit_with_metadata(offsets, "g", {("t", 0): (7, "m")}))
 
 
 def test_offsets_come_with_their_metadata_and_places_that_have_none_are_left_out():

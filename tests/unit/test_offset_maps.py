@@ -12,11 +12,45 @@ from mirror.flows import offset_maps
 from mirror.flows.offset_maps import FlowMaps
 from mirror.model.flow_plan import Assigned, FlowPlan
 from mirror.model.offset_map import OffsetMap, Run
-from mirror.model.offset_map_tail import MapRecord
+from mirror.model.offset_map_tail import PAUSED, MapRecord
 
 PLAN = FlowPlan(
     source="a", target="b", tasks_max=1, consumer={}, producer={}, partitions=(Assigned("t", "a.t", 0, "id"),)
 )
+
+
+def test_the_topic_is_written_out_whole_for_topics_that_are_the_same_still(monkeypatch):
+    """What is written makes the same map again: with the ids of the topics, in records of a bounded size."""
+    kept = {("a.t", 0): (99, "id:there 0,0,5"), ("mm2-offset-map.a.internal", 0): (1, '["x.*"]')}
+    written: list[tuple[bytes, bytes]] = []
+
+    async def topic(options, name, start):
+        for offset, (key, value) in enumerate(written[start:], start):
+            yield offset, SimpleNamespace(key=key, value=value)
+
+    async def positions(options, group):
+        return kept
+
+    monkeypatch.setattr(offset_maps, "read_topic", topic)
+    monkeypatch.setattr(offset_maps, "committed", positions)
+    monkeypatch.setattr(offset_maps, "RUNS_EACH", 2)
+    found, client = FlowMaps(PLAN), {"bootstrap.servers": "h:1"}
+    asyncio.run(found.refresh(client))
+    found.maps["t", 0] = OffsetMap([Run(0, 0, 5), Run(7, 5, 5), Run(20, 10, 1)])
+    asyncio.run(found.read_again(client))
+    written += found.written_out()
+    assert [key for key, _ in written] == [PAUSED, MapRecord.key("t", 0, 0), MapRecord.key("t", 0, 20)]
+    decoded = MapRecord.decode(*written[1])
+    assert decoded is not None
+    assert decoded.ids == "id:there"
+    kept["a.t", 0] = (99, "id:there 20,10,1")
+    again = FlowMaps(PLAN)
+    asyncio.run(again.refresh(client))
+    assert again.maps == found.maps
+    assert again.foreign == 0
+    kept["a.t", 0] = (3, "id:another 0,0,3")
+    asyncio.run(found.read_again(client))
+    assert found.maps == {}, "the remote topic was created again: its offsets are others"
 
 
 @pytest.fixture

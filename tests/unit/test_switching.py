@@ -15,18 +15,20 @@ from hypothesis import strategies as st
 
 from metrics.verdict import Sample
 from mirror.errors import MirrorError, SettingsError
+from mirror.flows.set_offsets import GroupPlace, SetOffsets
 from mirror.kafka.groups import Group
 from mirror.lag.rows import LagRow
 from mirror.model.mm2_records import Checkpoint
 from mirror.model.offset_map import OffsetMap
 from mirror.model.offset_map import Run as MapRun
 from mirror.policy.topic_acls import Acl, allowances, denials, judged
-from mirror.switching import conductor, fence, lost, moved_groups, steps
+from mirror.switching import conductor, fence, fence_step, group_step, lost, moved_groups, preflight, steps
 from mirror.switching.conductor import Conduct, abort, conduct, unfinished
 from mirror.switching.group_step import stands_there
 from mirror.switching.journal import Entries, TakenOverError
 from mirror.switching.moved_groups import Moved
-from mirror.switching.preflight import Ahead, TopicAhead, _ahead
+from mirror.switching.preflight import Ahead, TopicAhead, _ahead, _of_other_types, _of_readers, _of_shared
+from mirror.switching.readers import LOOK, look
 from mirror.switching.run import MOVING, STEPS, Kind, Run, RunState, Step, StepRecord, StepState
 from mirror.switching.text import ahead_text, run_text, took_s
 from mirror.switching.work import Found
@@ -339,16 +341,116 @@ def test_behind_a_switch_it_says_what_was_done_when_and_where_groups_went():
     assert took_s(RUN) is None
 
 
-def test_offsets_that_a_mirror_put_there_are_left_alone():
+def test_offsets_that_a_mirror_has_set_are_left_alone_and_metadata_go_along(monkeypatch):
     maps = SimpleNamespace(maps={("t", 0): SimpleNamespace(translate=lambda offset: offset + 1)})
     plan = SimpleNamespace(partitions=[SimpleNamespace(topic="t", partition=0, remote_topic="a.t")])
     scope: Any = SimpleNamespace(plan_and_maps=lambda: (plan, maps), back=None)
+    notes = SetOffsets("mm2-group-offsets.b.internal", {GroupPlace("unread", "t", 0): (5,)})
+    monkeypatch.setattr(moved_groups, "set_on_source", lambda _: notes)
     read, unread = (
-        Group("read", "Empty", {("t", 0): 5, ("u", 0): 7}),
-        Group("unread", "Empty", {("t", 0): 5}, mirrored={("t", 0)}),
+        Group("read", "Empty", {("t", 0): 5, ("u", 0): 7}, metadata={("t", 0): "theirs"}),
+        Group("unread", "Empty", {("t", 0): 5}),
     )
     there = {"read": Group("read", "Empty", {("a.t", 0): 3})}
-    assert moved_groups.wanted_moves(scope, [read, unread], there) == [Moved("read", "t", 0, 5, "a.t", 3, 6)]
+    assert moved_groups.wanted_moves(scope, [read, unread], there) == [Moved("read", "t", 0, 5, "a.t", 3, 6, "theirs")]
+
+
+class Watched:
+    """A step that waits for readers: what the groups are at each look, half a second apart."""
+
+    def __init__(self, monkeypatch, *looks: list[Group]) -> None:
+        self.now_s, self.said = 0.0, list[str]()
+        self._looks = list(looks)
+        monkeypatch.setattr(group_step, "time", SimpleNamespace(monotonic=lambda: self.now_s, sleep=self._sleep))
+        scope = SimpleNamespace(
+            source=SimpleNamespace(alias="a"),
+            groups_on_source=self.groups,
+            concerns=lambda topic: topic in ("t", "b.u"),
+        )
+        before = look(self.groups(), scope.concerns)  # when the fence began
+        run = RUN.with_step(Step.FENCE, facts={fence_step.ENDS: [["t", 0, 9]], LOOK: before})
+        self.work: Any = SimpleNamespace(scope=scope, run=run, within_s=30.0, say=self.said.append)
+
+    def groups(self) -> list[Group]:
+        return self._looks.pop(0) if len(self._looks) > 1 else self._looks[0]
+
+    def _sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+def at(offset: int, topic: str = "t", *, name: str = "g", state: str = "Empty") -> list[Group]:
+    return [Group(name, state, {(topic, 0): offset}), Group("dead", "Empty", {("t", 0): 1})]
+
+
+def test_a_group_that_reads_without_members_is_waited_for_until_its_offsets_rest(monkeypatch):
+    watched = Watched(monkeypatch, at(3), at(4), at(5))
+    assert group_step.left(watched.work) == at(5)
+    assert watched.now_s == pytest.approx(group_step.QUIET_S + 1.0, abs=0.6), "counted from the last move"
+    assert set(watched.said) == {
+        "g read on a without members, as readers do that assign partitions themselves (Flink, Spark, sink connectors). Stop them"
+    }
+
+
+@pytest.mark.parametrize(
+    ("looks", "waits_s"),
+    [
+        pytest.param([at(3), at(3)], 0, id="it rests"),
+        pytest.param([at(3), at(9)], 0, id="it has read all that is before the fence"),
+        pytest.param([at(3, "other"), at(4, "other")], 0, id="it reads what is not switched"),
+        pytest.param([at(3, "b.u"), at(4, "b.u")], 5, id="it reads what came from the target"),
+        pytest.param([at(3), at(5, state="Stable"), at(5, state="Stable"), at(6), at(6)], 1, id="it had members"),
+    ],
+)
+def test_a_group_that_cannot_read_on_is_not_waited_for(monkeypatch, looks, waits_s):
+    watched = Watched(monkeypatch, *looks)
+    assert group_step.left(watched.work) == looks[-1]
+    assert watched.now_s == pytest.approx(waits_s, abs=0.6)
+
+
+def test_a_group_that_reads_for_too_long_is_named(monkeypatch):
+    watched = Watched(monkeypatch, *(at(offset % 9) for offset in range(100)))
+    with pytest.raises(MirrorError, match=r"^g still read on a after 30 s. Stop them"):
+        group_step.left(watched.work)
+
+
+def test_a_group_that_has_read_on_while_it_was_moved_is_named(monkeypatch):
+    watched, ours = Watched(monkeypatch, at(5)), SetOffsets("mm2-group-offsets.b.internal")
+    monkeypatch.setattr(group_step, "set_on_source", lambda _: ours)
+    group_step.refuse_if_read_on(
+        watched.work, [Moved("g", "t", 0, 5, "a.t", None, 5), Moved("gone", "t", 0, 1, "a.t", None, 1)]
+    )
+    moves = [Moved("g", "t", 0, 4, "a.t", None, 4)]
+    with pytest.raises(MirrorError, match=r"^g read on a while they were moved"):
+        group_step.refuse_if_read_on(watched.work, moves)
+    ours.offsets[GroupPlace("g", "t", 0)] = (5,)
+    group_step.refuse_if_read_on(watched.work, moves)  # the reverse flow has set it
+
+
+def test_the_plan_warns_of_groups_that_are_not_moved_or_lose_records(monkeypatch):
+    looks = [at(4)]
+    others = [Group("s", "unsupported", kind="streams"), Group("q", "unsupported", kind="share")]
+    scope: Any = SimpleNamespace(
+        source=SimpleNamespace(alias="a"),
+        target=SimpleNamespace(alias="b"),
+        flow=SimpleNamespace(target_admin={"bootstrap.servers": "h:1"}),
+        concerns=lambda _: True,
+        groups_on_source=lambda: looks[0],
+        groups_of_other_types=lambda: others,
+        partitions=lambda plan: [],
+    )
+
+    async def shared(*_: object) -> dict[tuple[str, int], str]:
+        return {("t", 0): "mirror.c->b", ("t", 1): "mirror.c->b"}
+
+    monkeypatch.setattr(preflight, "read_shared", shared)
+    plan: Any = SimpleNamespace(group="mirror.a->b")
+    assert [*_of_shared(scope, plan), *_of_other_types(scope), *_of_readers(scope, at(3))] == [
+        "mirror.c->b write to t on b too: a group that is moved skips what it has not read of their records before its place",
+        "2 groups of a stay behind, because only consumer groups are moved: s (streams), q (share)",
+        "g read on a without members: their readers assign partitions themselves. Stop them at the step groups; one that commits "
+        "rarely is not seen to read",
+    ]
+    assert list(_of_readers(scope, at(4))) == []
 
 
 def test_a_rows_lag_is_what_a_topic_would_lose():

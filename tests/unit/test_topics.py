@@ -163,13 +163,15 @@ def test_topics_of_its_own_and_of_mirrormaker_are_prepared(flow):
         ("mm2-slots.A.2.internal", 2, 2),
         ("mm2-offset-map.A.internal", 1, 2),
         ("mm2-gaps.A.internal", 1, 2),
+        ("mm2-group-offsets.A.internal", 1, 2),
         ("A.checkpoints.internal", 1, 4),
     ]
     assert {done[3]["cleanup.policy"] for done in target.done} == {"compact"}
     for name, *_ in [*source.done, *target.done]:
         assert ours.policy.is_internal(name)
     again = Cluster("B")
-    ready = ("mm2-offset-map.A.internal", "mm2-gaps.A.internal", "A.checkpoints.internal")
+    compacted = ("offset-map", "gaps", "group-offsets")
+    ready = (*(f"mm2-{name}.A.internal" for name in compacted), "A.checkpoints.internal")
     have = {**named(*ready), **topics(**{"mm2-batons.A.internal": 5})}
     ensure_internal(ours, source, again, on_source=named("mm2-offset-syncs.B.internal"), on_target=have, slots=3)
     assert [done[:2] for done in again.done] == [("mm2-batons.A.internal", 14), ("mm2-slots.A.3.internal", 3)]

@@ -1,0 +1,68 @@
+"""Find the partitions of a flow's target that another flow writes to as well, from the positions that flows keep there.
+
+Such a log has the records of several sources. An offset of one source has no exact place in it: what is before that place may
+hold records of another source that the group has not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+
+from mirror.config.clients import ClientOptions
+from mirror.kafka.client import Client
+from mirror.kafka.errors import BrokerError, ErrorCode
+from mirror.kafka.group_offsets import GroupOffsets, patiently
+from mirror.kafka.groups import listed
+from mirror.model.flow_plan import LEASE_TOPIC, OWN_GROUP, Assigned, Key, is_own_group
+from mirror.model.position_metadata import PositionMetadata
+from mirror.model.slot_ownership import layout_key
+from mirror.policy.recreated import TopicIds
+
+Offsets = Mapping[Key, tuple[int, str]]  # offset and metadata
+
+
+async def read_shared(options: ClientOptions, group: str, partitions: Iterable[Assigned]) -> dict[Key, str]:
+    """Return the group of another flow for each remote partition that it writes to as well; `group` is the flow's own.
+
+    Raises:
+        KafkaError: the target does not respond, or refuses.
+    """
+    ours = list(partitions)
+    places = [(assigned.remote_topic, assigned.partition) for assigned in ours]
+    client = await Client.opened(options)
+    try:
+        names = [name for name, _ in await patiently(lambda: listed(client)) if is_own_group(name) and name != group]
+        offsets, found = GroupOffsets(client), dict[str, Offsets]()
+        for name in names:
+            try:
+                found[name] = await patiently(partial(offsets.committed, name, [*places, _layout_of(name)]))
+            except BrokerError as error:
+                if error.code is not ErrorCode.group_authorization_failed:
+                    raise  # a flow whose positions this client may not DESCRIBE is not seen
+    finally:
+        await client.close()
+    return shared(ours, found)
+
+
+def shared(ours: Iterable[Assigned], others: Mapping[str, Offsets]) -> dict[Key, str]:
+    """Return the same from the offsets of other groups. Pure.
+
+    A flow that reads the same topic of the source, under another alias, is not another one: its records are the same.
+    """
+    found: dict[Key, str] = {}
+    flows = {name: offsets for name, offsets in others.items() if _layout_of(name) in offsets}
+    for assigned in ours:
+        place = (assigned.remote_topic, assigned.partition)
+        for name, offsets in flows.items():
+            if place in offsets:
+                source = TopicIds.parse(PositionMetadata.parse(offsets[place][1]).ids).source
+                if not source or source != assigned.topic_id:
+                    found[place] = name
+    return found
+
+
+def _layout_of(group: str) -> Key:
+    """Return a key that each flow keeps in its group on the target; groups that show positions on a source lack it."""
+    source = group.removeprefix(OWN_GROUP.format(flow="")).partition("->")[0]
+    return LEASE_TOPIC.format(source=source), layout_key()

@@ -1,0 +1,116 @@
+"""Remember which offsets of consumer groups a flow has set on its target, in a compacted topic there.
+
+An offset that a flow has set came from the other cluster, so the reverse flow does not carry it back. The group's own metadata
+stays as its reader has committed it. A note is written before the offset is set, so that a crash between the two leaves no
+offset without a note.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from mirror.config.clients import ClientOptions
+from mirror.kafka.groups import HIDDEN, Group
+from mirror.kafka.internal_topics import read_topic, write
+from mirror.kafka.target import Target
+from mirror.model.flow_plan import Key
+from mirror.model.records import Record
+
+
+class GroupPlace(NamedTuple):
+    """A group's offset on a partition of the flow's target."""
+
+    group: str
+    topic: str
+    partition: int
+
+
+# The offset that is set, and the one before if that was set too: which one is in place is unknown while the commit is in flight.
+Offsets = tuple[int, ...]
+
+
+@dataclass(slots=True)
+class SetOffsets:
+    """The offsets that one flow has set, as its topic has them."""
+
+    topic: str
+    offsets: dict[GroupPlace, Offsets] = field(default_factory=dict)
+    _next: int = 0  # offset in the topic to read from
+
+    async def refresh(self, options: ClientOptions) -> set[GroupPlace]:
+        """Read what is new in the topic; return the places that it is about."""
+        changed = set()
+        async for offset, record in read_topic(options, self.topic, self._next):
+            if offset < self._next:  # another topic of the same name
+                self.offsets.clear()
+            self._next = offset + 1
+            if (found := _decoded(record)) is not None:
+                place, offsets = found
+                changed.add(place)
+                self._note(place, offsets)
+        return changed
+
+    def read_again(self) -> dict[GroupPlace, Offsets]:
+        """Forget the notes, and read the topic from its start next time; return the notes that there were."""
+        before, self.offsets, self._next = self.offsets, {}, 0
+        return before
+
+    def of(self, group: Group) -> set[Key]:
+        """Return the partitions whose offset the flow has set, and no reader has committed another one since."""
+        return {
+            place
+            for place, offset in group.offsets.items()
+            if offset in self.offsets.get(GroupPlace(group.name, *place), ()) or group.has_earlier_mark(place)
+        }
+
+    def before(self, group: Group, wanted: Mapping[Key, int]) -> dict[GroupPlace, Offsets]:
+        """Return the notes to write before these offsets of a group are set."""
+        ours = {place: (group.offsets[place],) for place in self.of(group)}
+        return {
+            GroupPlace(group.name, *place): tuple(dict.fromkeys([offset, *ours.get(place, ())]))
+            for place, offset in wanted.items()
+        }
+
+    def outdated(self, groups: Mapping[str, Group]) -> list[GroupPlace]:
+        """Return the notes of groups whose offset is another one now: a reader has committed, or the offset was removed."""
+        return [
+            at
+            for at, offsets in self.offsets.items()
+            if (group := groups.get(at.group)) is not None
+            and group.state != HIDDEN
+            and group.offsets.get(at[1:]) not in offsets
+        ]
+
+    async def write(self, target: Target, notes: Mapping[GroupPlace, Offsets]) -> None:
+        """Write notes, () to remove one. Raises KafkaError or TimeoutError."""
+        await write(target, self.topic, (_encoded(place, offsets) for place, offsets in notes.items()))
+        for place, offsets in notes.items():
+            self._note(place, offsets)
+
+    def _note(self, place: GroupPlace, offsets: Offsets) -> None:
+        if offsets:
+            self.offsets[place] = offsets
+        else:
+            self.offsets.pop(place, None)
+
+
+def removed(places: Iterable[GroupPlace]) -> dict[GroupPlace, Offsets]:
+    """Return what removes the notes of these places."""
+    return dict.fromkeys(places, ())
+
+
+def _encoded(place: GroupPlace, offsets: Offsets) -> tuple[bytes, bytes | None]:
+    return json.dumps(place).encode(), json.dumps(offsets).encode() if offsets else None
+
+
+def _decoded(record: Record) -> tuple[GroupPlace, Offsets] | None:
+    """Read a note back; None for a record that is no note."""
+    try:
+        group, topic, partition = json.loads(record.key or b"")
+        offsets = json.loads(record.value) if record.value is not None else ()
+        return GroupPlace(str(group), str(topic), int(partition)), tuple(map(int, offsets))
+    except (ValueError, TypeError):
+        return None

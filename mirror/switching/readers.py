@@ -1,0 +1,31 @@
+"""Tell by their offsets which groups read on the source without members. Pure.
+
+A reader that assigns partitions itself (Flink, Spark, a sink connector) may commit offsets to a group that has no members. Such
+a group reads if its offsets move.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+
+from mirror.kafka.groups import Group, is_idle
+
+LOOK = "look"  # a fact of the step FENCE: what `look` returned when the step began
+
+Look = Mapping[str, int]
+
+
+def look(groups: Iterable[Group], concerns: Callable[[str], bool]) -> Look:
+    """Return a checksum of the offsets of each group without members, on the topics that `concerns` returns True for."""
+    return {
+        group.name: zlib.crc32(json.dumps(sorted(at for at in group.offsets.items() if concerns(at[0][0]))).encode())
+        for group in groups
+        if is_idle(group.state)
+    }
+
+
+def moved_between(before: Look, now: Look) -> set[str]:
+    """Return the groups whose offsets have moved from one look to the next."""
+    return {name for name, checksum in now.items() if before.get(name, checksum) != checksum}
