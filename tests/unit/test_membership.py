@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import time
 from collections.abc import Mapping
 
@@ -17,6 +18,7 @@ from mirror.errors import SettingsError
 from mirror.handover.membership import Membership
 from mirror.model.flow_plan import FlowPlan
 from mirror.model.slot_ownership import Layout, Owner, is_stopped, layout_key, owner_key, stop_key
+from mirror.runtime import state_folder
 from mirror.runtime.state_folder import StateFolder
 
 SLOTS = 4
@@ -235,6 +237,34 @@ def test_a_state_folder_is_one_process(tmp_path):
     assert second.gone == {first.run_id}
     assert second.run_id > first.run_id
     second.leave()
+
+
+def test_a_copied_state_folder_does_not_inherit_the_runs_of_the_original(tmp_path):
+    """A copy must not take slots from the original, which may be running."""
+    first = StateFolder(tmp_path / "state")
+    first.take()
+    shutil.copytree(first.path, tmp_path / "copy")
+    second = StateFolder(tmp_path / "copy")
+    second.take()
+    assert second.gone == frozenset()
+    assert second.run_id > first.run_id
+    first.leave()
+    second.leave()
+    second.take()
+    assert len(second.gone) == 1, "its own earlier run, not that of the original"
+    second.leave()
+
+
+def test_a_state_folder_of_another_machine_does_not_inherit_its_runs(tmp_path, monkeypatch):
+    """A cloned disk has the same file numbers; the boots of two machines differ."""
+    folder = StateFolder(tmp_path / "state")
+    folder.take()
+    folder.leave()
+    (tmp_path / "boot").write_text("another boot\n")
+    monkeypatch.setattr(state_folder, "_BOOT", tmp_path / "boot")
+    folder.take()
+    assert folder.gone == frozenset()
+    folder.leave()
 
 
 def test_what_a_process_keeps_only_its_owner_reads(tmp_path):
