@@ -73,7 +73,8 @@ class StateFolder:
             held = (self.path / "runs").open("a+")
         except OSError as error:
             raise SettingsError(
-                f"mirror.state.dir: {self.path} cannot be written ({error.strerror}). Name another folder, or --state-dir."
+                f"mirror.state.dir: {self.path.absolute()} cannot be written ({error.strerror}). "
+                "Name another folder, or --state-dir."
             ) from error
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from mirror.embedded.compare import compare
+from mirror.runtime.java import cache_folder
 from tests.integration.appliance import RunningAppliance, descendants
 from tests.integration.records import Row, create, rows, write
 from tests.processes import kafka_mirror
@@ -114,6 +117,40 @@ def alive(pids: list[int]) -> list[int]:
         if state != "Z":
             running.append(pid)
     return running
+
+
+NAMELESS = ["unshare", "--user", "--map-user=10001", "--map-group=10001"]
+
+
+@pytest.mark.spark
+def test_a_user_without_a_passwd_entry_runs_it_in_a_folder_that_cannot_be_written(
+    primary, backup, topic, tmp_path: Path
+):
+    """As a container with `runAsUser` and a read-only file system does. Hadoop's login refuses such a user."""
+    if subprocess.run([*NAMELESS, "true"], capture_output=True).returncode != 0:
+        pytest.skip("this machine allows no user namespaces")
+    create(primary, topic)
+    write(primary, topic, fresh(50))
+    appliance = RunningAppliance(tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=topic)
+    (tmp_path / "fixed").mkdir(mode=0o555)
+    without = ("HOME", "USER", "LOGNAME")
+    environment = {name: value for name, value in appliance.environment.items() if name not in without}
+    with appliance.log.open("ab") as log:
+        appliance.process = subprocess.Popen(
+            [*NAMELESS, sys.executable, "-m", "mirror.cli", *appliance.arguments],
+            stdout=log,
+            stderr=log,
+            cwd=tmp_path / "fixed",
+            env={**environment, "XDG_CACHE_HOME": str(cache_folder().parent)},
+        )
+    try:
+        eventually(appliance.is_ready, within_s=60, because="Spark starts")
+        eventually(lag_is_zero(appliance, topic, 0, end=50), within_s=30, because="the records are replicated")
+        assert appliance.stop()[0] == 0
+    finally:
+        appliance.process.kill()
+        print(appliance.log.read_text())
+    assert equal(primary, backup, topic) == 50
 
 
 def test_both_ends_the_same_cluster_is_refused_in_one_line(primary, tmp_path: Path):

@@ -282,7 +282,7 @@ def test_what_a_process_keeps_only_its_owner_reads(tmp_path):
 
 def test_a_state_folder_that_cannot_be_written_is_told(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(SettingsError, match=r"mirror\.state\.dir: .*cannot be written \(Not a directory\)"):
+    with pytest.raises(SettingsError, match=r"mirror\.state\.dir: /.*cannot be written \(Not a directory\)"):
         StateFolder(tmp_path / "file" / "state").take()
 
 
