@@ -22,7 +22,7 @@ from metrics.scrape import answer
 from mirror import __version__
 from mirror.config.digest import digest
 from mirror.config.settings import Settings
-from mirror.errors import ClusterUnavailable, SettingsError, StreamTerminated
+from mirror.errors import ClusterRefuses, ClusterUnavailable, SettingsError, StreamTerminated
 from mirror.flows.flow import Due, FlowState, led, refuse_same_cluster, state_of
 from mirror.flows.heartbeats import HeartbeatEmitter
 from mirror.flows.upkeep import BEGIN_AGAIN_S, Upkeep
@@ -192,15 +192,18 @@ class Appliance:
 
         Raises:
             SettingsError: both ends of a flow are the same cluster, or a MirrorMaker 2 still replicates it.
-            ClusterUnavailable: no flow's clusters answer.
+            ClusterUnavailable: no flow's clusters respond.
+            ClusterRefuses: no flow can begin, and the first one is refused.
         """
-        failures = []
+        failures: list[ClusterUnavailable] = []
         down: set[str] = set()
         for state in self.flows:
             if down & set(state.name):
                 continue
             try:
                 self._begin_flow(state)
+            except ClusterRefuses as error:  # a flow; the cluster itself is up
+                failures.append(error)
             except ClusterUnavailable as error:
                 failures.append(error)
                 down.add(error.cluster)

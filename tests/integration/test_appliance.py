@@ -166,6 +166,27 @@ def test_both_ends_the_same_cluster_is_refused_in_one_line(primary, tmp_path: Pa
     assert "same cluster" in found.stderr
 
 
+@pytest.mark.parametrize("mode", ["disabled", "enabled"])
+@pytest.mark.parametrize("taken", ["mm2-batons_{alias}_internal", "mm2-slots_{alias}_1_internal"])
+def test_an_internal_topic_whose_name_collides_ends_it_with_one_line(
+    primary, backup, topic, tmp_path: Path, mode, taken
+):
+    """Brokers take "." and "_" in names of topics for the same."""
+    alias = f"p{time.time_ns()}"
+    collides = taken.format(alias=alias)
+    create(primary, topic)
+    create(backup, collides)
+    extra = f"backup.exactly.once.source.support = {mode}\nmirror.slots = 1"
+    appliance = RunningAppliance(
+        tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=topic, extra=extra
+    ).call_source(alias)
+    found = kafka_mirror(*appliance.arguments, within_s=60)
+    assert found.returncode == 6
+    (line,) = [line for line in found.stderr.splitlines() if line.startswith("kafka-mirror: ")]
+    assert f"{alias}->backup: nothing is replicated without the internal topic mm2-" in line
+    assert f"collides with existing topic: {collides}). Do what the reason asks for: delete a topic whose name" in line
+
+
 def test_plan_prints_names_partitions_and_starts_and_creates_nothing(primary, backup, topic, tmp_path: Path):
     create(primary, topic, 3)
     write(primary, topic, rows(10))
