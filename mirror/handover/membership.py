@@ -12,6 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
@@ -85,12 +86,16 @@ class Membership:
         return self.owned is not None and 0 in self.owned
 
     async def live(self, stop: asyncio.Event, end: asyncio.Event) -> None:
-        """Take part until `stop` is set; then commit that this run stops, until `end` is set."""
+        """Take part until `stop` is set; then commit that this run stops, until `end` is set.
+
+        The group's client has a thread: librdkafka asks for OAuth tokens when the client is made and when it is polled.
+        """
         due_s = looked_s = time.monotonic()
-        consumer = self._joined()
+        consumer: Consumer | None = None
+        loop, group = asyncio.get_running_loop(), ThreadPoolExecutor(1, thread_name_prefix=f"group {self.name}")
         try:
             while not stop.is_set():
-                consumer = self._looked(consumer)
+                consumer = await loop.run_in_executor(group, self._looked, consumer)
                 now_s = time.monotonic()
                 if now_s - looked_s > SESSION_MS / 2000:
                     due_s = now_s + 2 * RECONCILE_S  # this process slept: first hear whether it is still a member
@@ -106,6 +111,7 @@ class Membership:
                 await self._with_target(self._leave)
                 await _wait(end, RECONCILE_S)
         finally:
+            group.shutdown(wait=False, cancel_futures=True)
             await self._close()
 
     async def _with_target(self, step: Callable[[GroupOffsets], Awaitable[None]]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import threading
 import time
 from collections.abc import Mapping
 
@@ -15,7 +16,8 @@ from hypothesis import strategies as st
 from mirror.config.digest import digest
 from mirror.config.load import load
 from mirror.errors import SettingsError
-from mirror.handover.membership import Membership
+from mirror.handover import membership
+from mirror.handover.membership import Membership, Memberships
 from mirror.model.flow_plan import FlowPlan
 from mirror.model.slot_ownership import Layout, Owner, is_stopped, layout_key, owner_key, stop_key
 from mirror.runtime import state_folder
@@ -225,6 +227,40 @@ def test_whatever_happens_every_slot_ends_with_the_process_that_it_was_given_to(
     assert [target.owner(slot) for slot in range(SLOTS)] == last
     owned = [process.looks(target) for process in processes.values()]
     assert sum(map(len, owned)) == SLOTS
+
+
+def test_a_flow_that_waits_for_an_oauth_token_holds_up_no_other(flow, monkeypatch):
+    """librdkafka waits for a token when a client is made, and when it is polled."""
+    released, polled = threading.Event(), threading.Event()
+
+    class Consumer:
+        def __init__(self, options, **_):
+            if options["group.id"] == "waits":
+                released.wait(30)
+
+        def subscribe(self, *_, **__):
+            pass
+
+        def poll(self, _):
+            polled.set()
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr(membership, "Consumer", Consumer)
+    slow, other = Process(flow, 1).member, Process(flow, 2).member
+    slow._members = "waits"
+    memberships = Memberships()
+    memberships.add(slow)
+    memberships.add(other)
+    memberships.start()
+    try:
+        assert polled.wait(5)
+    finally:
+        released.set()
+        memberships.end()
+        memberships.join()
+        memberships._loop.close()
 
 
 def test_a_state_folder_is_one_process(tmp_path):
