@@ -21,8 +21,8 @@ from metrics.reports import CheckpointReport, WindowReport
 from metrics.scrape import answer
 from mirror import __version__
 from mirror.config.digest import digest
-from mirror.config.settings import Settings
-from mirror.errors import ClusterUnavailable, SettingsError, StreamTerminated
+from mirror.config.settings import Mirror, Settings
+from mirror.errors import ClusterRefuses, ClusterUnavailable, SettingsError, StreamTerminated
 from mirror.flows.flow import Due, FlowState, led, refuse_same_cluster, state_of
 from mirror.flows.heartbeats import HeartbeatEmitter
 from mirror.flows.upkeep import BEGIN_AGAIN_S, Upkeep
@@ -56,6 +56,12 @@ RESTARTS_COUNT_S = 600.0
 LOOK_AGAIN_S = 60.0
 
 
+def lane_progress(mirror: Mirror) -> LaneProgress:
+    """Return what notices that a lane hangs, which completes a window each time that all lanes have had one."""
+    longest_s = mirror.lanes * mirror.window_ms / 1000 + DEAD_AFTER_S
+    return LaneProgress(map(lane_name, range(mirror.lanes)), longest_s=longest_s)
+
+
 class Appliance:
     """Runs all flows of one settings file in this process and its Spark."""
 
@@ -83,11 +89,7 @@ class Appliance:
             publishes=settings.mirror.source_group_enabled,
         )
         self._plans = Plans(self._folder.path / "plan", self.flows)
-        lanes, longest_s = (
-            settings.mirror.lanes,
-            settings.mirror.lanes * settings.mirror.window_ms / 1000 + DEAD_AFTER_S,
-        )
-        self._progress = LaneProgress(map(lane_name, range(lanes)), longest_s=longest_s)
+        self._progress = lane_progress(settings.mirror)
         self._accounts = Accounts(self.flows, self.recorder, self.poller)
 
     def run(self, *, on_started: Callable[[Appliance], None] | None = None) -> None:
@@ -199,15 +201,18 @@ class Appliance:
 
         Raises:
             SettingsError: both ends of a flow are the same cluster, or a MirrorMaker 2 still replicates it.
-            ClusterUnavailable: no flow's clusters answer.
+            ClusterUnavailable: no flow's clusters respond.
+            ClusterRefuses: no flow can begin, and the first one is refused.
         """
-        failures = []
+        failures: list[ClusterUnavailable] = []
         down: set[str] = set()
         for state in self.flows:
             if down & set(state.name):
                 continue
             try:
                 self._begin_flow(state)
+            except ClusterRefuses as error:  # a flow; the cluster itself is up
+                failures.append(error)
             except ClusterUnavailable as error:
                 failures.append(error)
                 down.add(error.cluster)

@@ -42,7 +42,7 @@ WITH_SPARK = ("run", "classic", "verify", "demo", "prepare")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; return the exit code: 0 done, 1 other, 2 settings, 3 cluster, 4 stream."""
+    """Run one command; return the exit code: 0 done, 1 other, 2 settings, 3 cluster, 4 stream, 5 not allowed, 6 refused."""
     parsed = parse(sys.argv[1:] if arguments is None else arguments)
     log_to_stderr(verbose=parsed.verbose)
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 EXIT_SETTINGS = 2
 EXIT_CLUSTER = 3
 EXIT_STREAM = 4
+EXIT_REFUSED = 6
 
 
 class MirrorError(Exception):
@@ -34,6 +35,13 @@ class ClusterUnavailable(MirrorError):
     def __init__(self, message: str, *, cluster: str = "") -> None:
         super().__init__(message)
         self.cluster = cluster
+
+
+class ClusterRefuses(ClusterUnavailable):
+    """A cluster responds and refuses. Waiting does not help: its operator must grant a right or remove an obstacle."""
+
+    retriable = False
+    exit_code = EXIT_REFUSED
 
 
 class StreamTerminated(MirrorError):

@@ -26,7 +26,7 @@ examples:
   kafka-mirror drill mirror.properties 'a->b'
   kafka-mirror drill mirror.properties 'a->b' --past      what earlier ones measured
 exit codes: 0 passed, 1 failed: it did not come to its end, or a record was lost or read twice, 2 settings, 3 a cluster did not
-answer"""
+answer, 6 it refused"""
 
 
 def declare(parser: ArgumentParser) -> None:

@@ -30,7 +30,7 @@ examples:
 prints, for example:
   found                    effect  topic   partition  first  last  offsets  what happened
   2026-01-31 12:00:00 UTC  lost    orders          0    100   179       80  offsets 100 to 179 were deleted by the source's ...
-exit codes: 0 printed, 1 --fail and there is one, 2 settings, 3 a cluster did not answer"""
+exit codes: 0 printed, 1 --fail and there is one, 2 settings, 3 a cluster did not answer, 6 it refused"""
 
 
 def declare(parser: ArgumentParser) -> None:

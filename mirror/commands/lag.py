@@ -31,7 +31,7 @@ prints, for example:
   Group           Topic                          Pid Offset          logSize         Lag             Owner
   a->b            orders                         0   200             200             0               127.0.0.1:9404
   billing         orders                         0   150             200             50              none
-exit codes: 0 printed, 1 further behind than --fail-over-lag allows, 2 settings, 3 a cluster did not answer"""
+exit codes: 0 printed, 1 further behind than --fail-over-lag allows, 2 settings, 3 a cluster did not answer, 6 it refused"""
 
 
 def declare(parser: ArgumentParser) -> None:

@@ -39,7 +39,8 @@ examples:
   kafka-mirror switch mirror.properties 'a->b'                    the same, then asks, and does it
   kafka-mirror switch mirror.properties 'a->b' --source-lost      A is gone: what is missing, and where the groups go on
   kafka-mirror switch mirror.properties 'a->b' --hook groups='./point-dns-at b' --yes
-exit codes: 0 done, 5 something forbids it, 1 a step failed (run it again to go on), 2 settings, 3 a cluster did not answer"""
+exit codes: 0 done, 5 something forbids it, 1 a step failed (run it again to go on), 2 settings, 3 a cluster did not answer,
+6 it refused"""
 
 
 def declare(parser: ArgumentParser) -> None:

@@ -21,7 +21,7 @@ EXAMPLES = """\
 examples:
   kafka-mirror switches mirror.properties 'a->b'
   kafka-mirror switches mirror.properties 'a->b' --json
-exit codes: 0 printed, 2 settings, 3 a cluster did not answer"""
+exit codes: 0 printed, 2 settings, 3 a cluster did not answer, 6 it refused"""
 
 
 def declare(parser: ArgumentParser) -> None:

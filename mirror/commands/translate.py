@@ -38,7 +38,7 @@ examples:
 prints, for example:
   topic   partition  offset  is there  partition  offset
   orders          0     150  a.orders          0     148
-exit codes: 0 printed, 1 nothing could be translated, 2 settings, 3 a cluster did not answer"""
+exit codes: 0 printed, 1 nothing could be translated, 2 settings, 3 a cluster did not answer, 6 it refused"""
 
 
 def declare(parser: ArgumentParser) -> None:

@@ -32,7 +32,7 @@ examples:
   kafka-mirror verify mirror.properties 'a->b'
   kafka-mirror verify mirror.properties 'a->b' --topic 'orders|payments' --last 100000
   kafka-mirror verify mirror.properties 'a->b' --every 60 --rate 5000 --last 1        all that is new from now on, with metrics
-exit codes: 0 equal, 1 something differs or could not be read, 2 settings, 3 a cluster did not answer"""
+exit codes: 0 equal, 1 something differs or could not be read, 2 settings, 3 a cluster did not answer, 6 it refused"""
 
 
 def declare(parser: ArgumentParser) -> None:

@@ -12,7 +12,13 @@ from mirror.config.properties import DEFAULT, HIDDEN, Entry
 from mirror.config.values import refusal
 from mirror.policy.filters import NameFilter, compile_list
 from mirror.policy.java_regex import RegexError
-from mirror.policy.naming import JAVA_PACKAGE, POLICIES, IdentityReplicationPolicy, ReplicationPolicy
+from mirror.policy.naming import (
+    JAVA_PACKAGE,
+    POLICIES,
+    IdentityReplicationPolicy,
+    ReplicationPolicy,
+    policy_of_java,
+)
 from mirror.policy.recreated import OnRecreated
 from mirror.policy.topic_configs import DEFAULT_EXCLUDE as DEFAULT_CONFIG_EXCLUDE
 from mirror.policy.topic_configs import ConfigSync
@@ -230,11 +236,16 @@ class Keys:
             raise refusal(entry, f'{found} is no such support. Write "disabled", "preparing" or "enabled".')
         return word == "enabled"
 
-    def separator(self) -> str:
+    def separator(self, policy: type[ReplicationPolicy]) -> str:
         """Return what stands between an alias and a topic."""
         entry = self._own["replication.policy.separator"]
         text = values.text(entry)
-        if not text or not text.isascii() or not all(char.isalnum() or char in "._-" for char in text):
+        if not text:
+            keep = "replication.policy.class = IdentityReplicationPolicy"
+            if issubclass(policy, IdentityReplicationPolicy):
+                raise refusal(entry, f"is empty. {keep} keeps the names of topics without it. Remove the line.")
+            raise refusal(entry, f"is empty. To keep the names of topics, write {keep} and remove this line.")
+        if not text.isascii() or not all(char.isalnum() or char in "._-" for char in text):
             expected = 'one or more of letters, digits, ".", "_" and "-", as topic names allow'
             raise refusal(entry, f"{entry.shown(text)} is not a separator. Write {expected}.")
         return text
@@ -242,10 +253,10 @@ class Keys:
     def policy(self, source_alias: str) -> ReplicationPolicy:
         """Return the replication policy: one of MirrorMaker's by its Java name, or a Python class by its path."""
         entry = self._own["replication.policy.class"]
-        found = POLICIES.get(values.text(entry).removeprefix(JAVA_PACKAGE))
+        found = policy_of_java(values.text(entry))
         if found is None:
             found = _imported(entry, ReplicationPolicy, f"one of {', '.join(POLICIES)}, or a Python class")
-        separator = self.separator()
+        separator = self.separator(found)
         dotted = not self.boolean("replication.policy.internal.topic.separator.enabled")
         return found(source_alias=source_alias, separator=separator, internal_separator="." if dotted else separator)
 

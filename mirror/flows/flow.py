@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, field
@@ -37,25 +38,32 @@ _ON_REPLACED = {
 
 @dataclass(slots=True)
 class Due:
-    """When something is to be done again; at once the first time."""
+    """When something must be done again; at once the first time. The threads that ask for it are not the one that does it."""
 
     at_s: float = 0.0
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def is_within(self, interval_s: float) -> None:
         """Let it come no later than in so many seconds."""
-        self.at_s = min(self.at_s, time.monotonic() + interval_s)
+        with self._lock:
+            self.at_s = min(self.at_s, time.monotonic() + interval_s)
 
     def has_come(self, interval_s: float) -> bool:
-        """Tell whether it is to be done now; the next time is an interval away then."""
-        if time.monotonic() < self.at_s:
-            return False
-        self.at_s = time.monotonic() + interval_s
-        return True
+        """Return whether it must be done now; the next time is an interval away then."""
+        with self._lock:
+            if time.monotonic() < self.at_s:
+                return False
+            self.at_s = time.monotonic() + interval_s
+            return True
 
 
 @dataclass(slots=True)
 class FlowState:
-    """One flow as the driver sees it: its control planes, and what it replicates now."""
+    """One flow as the driver sees it: its control planes, and what it replicates now.
+
+    The flow's upkeep writes it, in one thread; before that thread starts, the main thread begins the flow. Other threads read
+    fields that are replaced as a whole (`plan`, `membership`, `topics`), call `Due.is_within`, and keep `part`.
+    """
 
     flow: Flow
     source: Admin

@@ -24,6 +24,7 @@ log = logging.getLogger("mirror")
 KEEP_MS = 10_000  # a heartbeat that could not be written by then says nothing any more
 TOPIC_AGAIN_S = 60.0
 _POLICY = "cleanup.policy"
+STOP_S = 5.0
 # What librdkafka says of heartbeats without a topic: that, or nothing until their time is over.
 _NO_TOPIC = (
     KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -33,14 +34,8 @@ _NO_TOPIC = (
 )
 
 
-class HeartbeatEmitter(threading.Thread):
-    """Writes heartbeats until it is stopped; a target that does not answer misses its own only.
-
-    Args:
-        flows: What to write, one entry per flow.
-        on_ack: Called with the aliases of a flow when its target has acknowledged a heartbeat.
-        is_ours: Returns whether this process writes a flow's heartbeats; of several that share it one does.
-    """
+class HeartbeatEmitter:
+    """Writes heartbeats until it is stopped. Each target has a thread: one that does not respond misses its own only."""
 
     def __init__(
         self,
@@ -48,12 +43,49 @@ class HeartbeatEmitter(threading.Thread):
         on_ack: Callable[[tuple[str, str]], None],
         is_ours: Callable[[tuple[str, str]], bool] = lambda _: True,
     ) -> None:
-        super().__init__(name="heartbeats", daemon=True)
+        """Prepare to write heartbeats.
+
+        Args:
+            flows: What to write, one entry per flow.
+            on_ack: Called with the aliases of a flow when its target has acknowledged a heartbeat.
+            is_ours: Returns whether this process writes a flow's heartbeats; of several that share it one does.
+        """
+        targets = dict.fromkeys(flow.target for flow in flows)
+        self._stop_requested = threading.Event()
+        self._threads = [
+            _TargetHeartbeats([flow for flow in flows if flow.target == target], on_ack, is_ours, self._stop_requested)
+            for target in targets
+        ]
+
+    def start(self) -> None:
+        """Start the threads."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """End soon; what is not acknowledged is given up."""
+        self._stop_requested.set()
+        deadline_s = time.monotonic() + STOP_S
+        for thread in self._threads:
+            thread.give_up(max(0.0, deadline_s - time.monotonic()))
+
+
+class _TargetHeartbeats(threading.Thread):
+    """Writes the heartbeats of all flows to one target."""
+
+    def __init__(
+        self,
+        flows: Sequence[HeartbeatFlow],
+        on_ack: Callable[[tuple[str, str]], None],
+        is_ours: Callable[[tuple[str, str]], bool],
+        stop_requested: threading.Event,
+    ) -> None:
+        super().__init__(name=f"heartbeats {flows[0].target}", daemon=True)
         self._flows = flows
         self._on_ack = on_ack
         self._is_ours = is_ours
-        self._stop_requested = threading.Event()
-        self._producers: dict[str, Producer] = {}  # by target
+        self._stop_requested = stop_requested
+        self._made: Producer | None = None
         self._topic_due_s: dict[HeartbeatFlow, float] = {}
         self._refused: dict[HeartbeatFlow, str] = {}
         self._logged: set[str] = set()  # topics with another cleanup policy, logged already
@@ -68,18 +100,17 @@ class HeartbeatEmitter(threading.Thread):
                     due_s[flow] = now_s + flow.interval_s
                     if self._is_ours((flow.source, flow.target)):
                         self._emit(flow)
-            for producer in list(self._producers.values()):
-                producer.poll(0)
+            if self._made is not None:
+                self._made.poll(0)
             if self._stop_requested.wait(max(0.05, min([*due_s.values(), now_s + 1]) - time.monotonic())):
                 return
 
-    def stop(self) -> None:
-        """End soon; what is not acknowledged is given up."""
-        self._stop_requested.set()
+    def give_up(self, within_s: float) -> None:
+        """Wait for the end, and drop what is not acknowledged."""
         if self.ident is not None:
-            self.join(5)
-        for producer in self._producers.values():
-            producer.purge()
+            self.join(within_s)
+        if self._made is not None:
+            self._made.purge()
 
     def _emit(self, flow: HeartbeatFlow) -> None:
         if not self._has_topic(flow):
@@ -100,16 +131,15 @@ class HeartbeatEmitter(threading.Thread):
 
     def _producer(self, flow: HeartbeatFlow) -> Producer:
         """Return the target's producer; KafkaException where it cannot be made, for want of an OAuth token."""
-        producer = self._producers.get(flow.target)
-        if producer is None:
+        if self._made is None:
             options = {
                 **librdkafka_options(flow.client),
                 "message.timeout.ms": KEEP_MS,
                 "acks": "all",
                 "allow.auto.create.topics": False,
             }
-            producer = self._producers[flow.target] = Producer(options, logger=quiet_logger())
-        return producer
+            self._made = Producer(options, logger=quiet_logger())
+        return self._made
 
     def _has_topic(self, flow: HeartbeatFlow) -> bool:
         """Create the topic where it is missing; log a refusal, and try again a minute later."""
@@ -151,7 +181,7 @@ class HeartbeatEmitter(threading.Thread):
                 flow.target,
                 _POLICY,
                 policy,
-                flow.target,
+                flow.client["bootstrap.servers"],
                 flow.topic,
                 _POLICY,
             )
@@ -159,7 +189,7 @@ class HeartbeatEmitter(threading.Thread):
     def _answered(self, flow: HeartbeatFlow, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             if error.code() == KafkaError._MSG_TIMED_OUT:
-                self._producers.pop(flow.target, None)  # it may never find a broker again: mirror.kafka.admin
+                self._made = None  # it may never find a broker again: mirror.kafka.admin
             if error.code() in _NO_TOPIC:
                 self._topic_due_s.pop(flow, None)  # it may have been deleted: the next heartbeat creates it then
             self._refuse(flow, error.str())

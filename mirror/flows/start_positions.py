@@ -105,32 +105,39 @@ async def fence_unused(plan: FlowPlan, *, slots: int, slots_before: int) -> None
     """End the transactions that producers of slots have left open which no window opens any more.
 
     Slots change with tasks.max and mirror.slots. Readers of committed records would wait for such a transaction until the
-    broker's transaction.timeout.ms ends it. In the default mode these are the slots whose leases say that they wrote in
-    transactions; the cluster may have no other use for transactions.
+    broker's transaction.timeout.ms ends it. A slot's lease names the transactional id that the slot wrote by, which may be a
+    spare one. In the default mode only slots count whose leases say that they wrote in transactions; the cluster may have no
+    other use for transactions.
 
     Raises:
         KafkaError: the target does not answer, or refuses.
     """
     used = {plan.slot_of(p, slots=slots) for p in plan.partitions}
     unused = set(range(slots_before)) - used
-    if unused and not plan.is_exactly_once:
-        unused &= await _died_in_transactions(plan)
+    if not unused:
+        return
+    leases = await _leases_by_slot(plan)
+    if not plan.is_exactly_once:
+        unused = {slot for slot in unused if any(map(_died_in_transaction, leases.get(slot, ())))}
     for slot in sorted(unused):
-        name = plan.transactional_id(slot)
+        name, outcome = plan.transactional_id(slot), max(leases.get(slot, [LeaseState(0, 0, True)])).outcome
         target = Target(client_options(plan.producer), request_bytes=REQUEST_BYTES, transactional_id=name)
         try:
             await target.open(())
-            await target.fence()
+            await target.fence(outcome.spare)
         finally:
             await target.close()
 
 
-async def _died_in_transactions(plan: FlowPlan) -> set[int]:
-    """Return the slots whose last windows wrote in transactions and never ended, by their leases."""
-    leases = {
-        key: LeaseState.parse(at)
-        for (topic, key), at in (await committed(client_options(plan.producer), plan.group)).items()
-        if topic == plan.lease_topic and is_lease_key(key)
-    }
-    held = {key for key, lease in leases.items() if lease.outcome.is_transactional and not lease.is_released}
-    return {slot_of_lease_key(key) for key in held}
+async def _leases_by_slot(plan: FlowPlan) -> dict[int, list[LeaseState]]:
+    """Return the leases of each slot's lanes."""
+    found: dict[int, list[LeaseState]] = {}
+    for (topic, key), at in (await committed(client_options(plan.producer), plan.group)).items():
+        if topic == plan.lease_topic and is_lease_key(key):
+            found.setdefault(slot_of_lease_key(key), []).append(LeaseState.parse(at))
+    return found
+
+
+def _died_in_transaction(lease: LeaseState) -> bool:
+    """Return whether a window wrote in transactions and never ended."""
+    return lease.outcome.is_transactional and not lease.is_released

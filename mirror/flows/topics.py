@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from mirror.config.settings import Flow
 from mirror.config.transforms import of_topic
-from mirror.errors import ClusterUnavailable
+from mirror.errors import ClusterRefuses, ClusterUnavailable
 from mirror.kafka.admin import Admin, Topic
 from mirror.model.canary import is_canary
 from mirror.model.flow_plan import (
@@ -187,10 +187,19 @@ def ensure_internal(
     on_target: Mapping[str, Topic],
     slots: int,
 ) -> None:
-    """Create or grow the flow's own topics: leases, slots, offset map, ledger, group offsets, and MirrorMaker's."""
+    """Create or grow the flow's own topics: leases, slots, offset map, ledger, group offsets, and those that MirrorMaker has too.
+
+    Raises:
+        ClusterRefuses: the target has no topic for the leases or the slots, and refuses to create or grow it.
+    """
     alias, factor = flow.source.alias, flow.replication_factor
-    _ensure(flow, target, on_target, LEASE_TOPIC.format(source=alias), factor, partitions=lease_topic_partitions(slots))
-    _ensure(flow, target, on_target, SLOTS_TOPIC.format(source=alias, slots=slots), factor, partitions=slots)
+    for name, partitions in (
+        (LEASE_TOPIC.format(source=alias), lease_topic_partitions(slots)),
+        (SLOTS_TOPIC.format(source=alias, slots=slots), slots),
+    ):
+        objection = _ensure(flow, target, on_target, name, factor, partitions=partitions)
+        if objection and _partitions(target, name) < partitions:
+            raise ClusterRefuses(_without(flow, name, objection), cluster=target.alias)
     _ensure(flow, target, on_target, OFFSET_MAP_TOPIC.format(source=alias), factor, configs=_SOON_COMPACTED)
     _ensure(flow, target, on_target, GAPS_TOPIC.format(source=alias), factor)
     _ensure(flow, target, on_target, GROUP_OFFSETS_TOPIC.format(source=alias), factor)
@@ -202,6 +211,21 @@ def ensure_internal(
     if (syncs := offset_syncs_topic(flow)) is not None:
         cluster, existing = (source, on_source) if flow.offset_syncs.at_source else (target, on_target)
         _ensure(flow, cluster, existing, syncs, flow.offset_syncs.replication_factor)
+
+
+def _partitions(cluster: Admin, name: str) -> int:
+    """Return how many partitions a topic has now: another process may have created it meanwhile."""
+    found = cluster.described([name]).get(name)
+    return found.partitions if found is not None else 0
+
+
+def _without(flow: Flow, name: str, objection: str) -> str:
+    """Return why a flow cannot begin, and what an operator can do."""
+    return (
+        f"{flow.name}: nothing is replicated without the internal topic {name}, and {flow.target.alias} refuses it "
+        f"({objection}). Do what the reason asks for: delete a topic whose name collides or call {flow.source.alias} by another "
+        "alias, grant CREATE and ALTER on the topic, or lower replication.factor."
+    )
 
 
 def offset_syncs_topic(flow: Flow) -> str | None:
@@ -221,8 +245,12 @@ def _ensure(
     *,
     partitions: int = 1,
     configs: Mapping[str, str] = MappingProxyType({}),
-) -> None:
-    """Create a compacted topic of our own, or make it one, or give it more partitions; a refusal is logged and tried again."""
+) -> str:
+    """Create a compacted topic of our own, or make it one, or give it more partitions.
+
+    Returns:
+        The cluster's objection, which is logged; "" if the topic is as it should be.
+    """
     have = existing.get(name)
     objection = ""
     if have is None:
@@ -234,6 +262,7 @@ def _ensure(
         objection = objection or _correct_policy(flow, cluster, name)
     if objection:
         log.error("%s: internal topic %s cannot be prepared on %s: %s", flow.name, name, cluster.alias, objection)
+    return objection
 
 
 def _correct_policy(flow: Flow, cluster: Admin, name: str) -> str:

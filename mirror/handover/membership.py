@@ -12,6 +12,8 @@ import logging
 import threading
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
@@ -100,16 +102,18 @@ class Membership:
         return self.owned is not None and 0 in self.owned
 
     async def live(self, stop: asyncio.Event, end: asyncio.Event) -> None:
-        """Take part until `stop` is set; then commit that this run stops, until `end` is set."""
+        """Take part until `stop` is set; then commit that this run stops, until `end` is set.
+
+        The group's client has a thread: librdkafka asks for OAuth tokens when the client is made and when it is polled.
+        """
         due_s = looked_s = time.monotonic()
-        consumer = self._joined()
+        consumer: Consumer | None = None
+        loop, group = asyncio.get_running_loop(), ThreadPoolExecutor(1, thread_name_prefix=f"group {self.name}")
         try:
             while not stop.is_set():
-                if hung := self._hung():
-                    self._leave_group(consumer, hung)
-                    consumer = None
-                else:
-                    consumer = self._looked(consumer)
+                hung = self._hung()
+                step = partial(self._leave_group, hung=hung) if hung else self._looked
+                consumer = await loop.run_in_executor(group, step, consumer)
                 now_s = time.monotonic()
                 if now_s - looked_s > SESSION_MS / 2000:
                     due_s = now_s + 2 * RECONCILE_S  # this process slept: first hear whether it is still a member
@@ -124,6 +128,7 @@ class Membership:
                 await self._with_target(self._leave)
                 await _wait(end, RECONCILE_S)
         finally:
+            group.shutdown(wait=False, cancel_futures=True)
             await self._close()
 
     async def _with_target(self, step: Callable[[GroupOffsets], Awaitable[None]]) -> None:
@@ -178,13 +183,14 @@ class Membership:
             self._warn_once("group", "group %s: %s", self._members, error.str())
         return consumer
 
-    def _leave_group(self, consumer: Consumer | None, hung: str) -> None:
+    def _leave_group(self, consumer: Consumer | None, *, hung: str) -> Consumer | None:
         """Leave the group until this process replicates again: others get its slots. Where there are none, it keeps them."""
         if "hung" not in self._logged:
             self._logged.add("hung")
             log.error("%s: %s; its slots are left to other processes, if there are any", self.name, hung)
         self._assigned.clear()
         _close_consumer(consumer)
+        return None
 
     def _was_given(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         consumer.incremental_assign(places)

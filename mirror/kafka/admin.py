@@ -137,7 +137,7 @@ class Admin:
         """Return the settings of each topic that answers, without those that are read-only or secret."""
         described, failure = self._described(topics)
         if failure is not None and not described:
-            raise self._clients.unavailable(failure) from failure
+            raise self._clients.unavailable(failure, right="DESCRIBE_CONFIGS on the topic") from failure
         return {
             topic: {
                 name: TopicSetting(
@@ -307,8 +307,9 @@ class Admin:
             except KafkaException as error:
                 # A cluster's first group, or one whose coordinator moves, is answered a moment later.
                 if time.monotonic() > deadline or error.args[0].code() not in COORDINATOR_MOVES:
-                    raise self._clients.unavailable(error) from error
+                    raise self._clients.unavailable(error, right=f"DESCRIBE on the group {group}") from error
                 time.sleep(0.2)
+        self._clients.granted()
         return {(p.topic, p.partition): p.offset for p in found if p.error is None and p.offset >= 0}
 
     def publish(self, group: str, offsets: Mapping[tuple[str, int], int]) -> str:

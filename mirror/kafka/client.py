@@ -11,7 +11,7 @@ import contextlib
 import logging
 import random
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import IntEnum
 from types import ModuleType
 from typing import Any, Self
@@ -141,7 +141,13 @@ class Client:
     # --- asking --------------------------------------------------------------------------------------------------
 
     async def ask(
-        self, node: int, request: Request, purpose: Purpose = Purpose.DATA, *, within_s: float | None = None
+        self,
+        node: int,
+        request: Request,
+        purpose: Purpose = Purpose.DATA,
+        *,
+        within_s: float | None = None,
+        on_sent: Callable[[], None] = lambda: None,
     ) -> Any:
         """Return a broker's answer.
 
@@ -150,6 +156,7 @@ class Client:
             request: What to ask.
             purpose: Which of the connections to it takes the request.
             within_s: How long the answer may take, by default request.timeout.ms; then the connection is ended.
+            on_sent: Called just before the request is sent; if it raises, nothing is sent.
 
         Raises:
             NotConnectedError: nothing was sent.
@@ -157,7 +164,7 @@ class Client:
             UnsupportedError: the broker speaks no version of it.
         """
         connection = await self._connected(node, purpose)
-        return await connection.ask(request, within_s or self.options.request_timeout_s + request.waits_s)
+        return await connection.ask(request, within_s or self.options.request_timeout_s + request.waits_s, on_sent)
 
     async def warm(self, nodes: Iterable[int], purposes: Iterable[Purpose] = (Purpose.DATA,)) -> None:
         """Open the connections that the first requests will use; those that take long are not waited for."""

@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient
 from mirror.config.properties import HIDDEN, is_provided
 from mirror.errors import ClusterUnavailable
 from mirror.kafka.login_relay import librdkafka_options
+from mirror.kafka.rights import lacks_right, refused
 
 Client = TypeVar("Client", AdminClient, Consumer)
 Committed = Callable[[KafkaError | None, list[TopicPartition]], None]
@@ -67,6 +68,9 @@ class Clients:
         self._options: dict[str, Any] = {**librdkafka_options(java_options)}
         self._refusal = ""  # what TLS or a login met last
         self._trouble = ""  # what a connection met last
+        self._denied: KafkaError | None = (
+            None  # a coordinator's refusal, which librdkafka reports once, until `granted`
+        )
         self._logger = logging.Logger("librdkafka")
         self._logger.addHandler(_Ear(self._was_mute))
         self._readers: dict[str, Consumer] = {}
@@ -89,8 +93,18 @@ class Clients:
         if reader is None:
             options = {**self._options, "group.id": group, "enable.auto.commit": False, "on_commit": on_commit}
             reader = self._readers[group] = self._opened(lambda: Consumer(options, logger=quiet_logger()))
-        reader.poll(0)  # serves the client's own events, which would pile up
+        self._serve(reader)
         return reader
+
+    def _serve(self, reader: Consumer) -> None:
+        """Serve the client's own events, which would pile up; a coordinator's refusal is one of them, and no call has it."""
+        while (message := reader.poll(0)) is not None:
+            if (error := message.error()) is not None:
+                self.met(error)
+
+    def granted(self) -> None:
+        """Forget a coordinator's refusal: it responds now."""
+        self._denied = None
 
     def close(self) -> None:
         """Let go of the connections now: its callback keeps a client until the collector comes."""
@@ -100,6 +114,8 @@ class Clients:
         """Remember what a connection, TLS or a login met: librdkafka tells a call that fails for it of a time-out."""
         if error.code() in _REFUSALS:
             self._refusal = _NEEDLESS.sub("", error.str())
+        elif lacks_right(error.code()):
+            self._denied = error
         elif error.code() in _TROUBLES:
             self._trouble = _NEEDLESS.sub("", error.str())
 
@@ -108,17 +124,29 @@ class Clients:
             f"{address} ends the connection before it answers: does security.protocol fit, and is that a broker's port?"
         )
 
-    def unavailable(self, error: KafkaException) -> ClusterUnavailable:
-        """Return the error of a call that failed, in words for a person; after a long silence, ask with new clients."""
+    def unavailable(self, error: KafkaException, *, right: str = "") -> ClusterUnavailable:
+        """Return the error of a call that failed, in words for a person; after a long silence, ask with new clients.
+
+        Args:
+            error: What librdkafka reports.
+            right: The right that the call needs; by default the one that the error code implies.
+        """
+        for reader in list(self._readers.values()):
+            self._serve(reader)
+        code, denied = error.args[0].code(), self._denied
+        met = denied if denied is not None and code in _SILENCE else error.args[0]
+        if lacks_right(met.code()):
+            where = f"cluster {self._alias} ({self._servers})"
+            return refused(where, met.str(), met.code(), cluster=self._alias, right=right)
         if "admin" in vars(self):
             self.admin.poll(0)  # serves `met`
         reason, is_refused = error.args[0].str(), bool(self._refusal)
         if is_refused:
             reason = f"{reason}; {self._refusal}"
-        elif self._trouble and self._servers != HIDDEN and error.args[0].code() in _SILENCE:
+        elif self._trouble and self._servers != HIDDEN and code in _SILENCE:
             reason = self._trouble
         self._refusal = self._trouble = ""
-        if error.args[0].code() in _SILENCE and time.monotonic() > self._renewed_s + LASTS_S:
+        if code in _SILENCE and time.monotonic() > self._renewed_s + LASTS_S:
             self._renew()
         return self.silent(reason, is_refused=is_refused)
 

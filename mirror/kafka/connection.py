@@ -97,12 +97,13 @@ class Connection(asyncio.BufferedProtocol):
         """True when every request has its answer."""
         return not self._asked
 
-    async def ask(self, request: Request, within_s: float) -> Any:
+    async def ask(self, request: Request, within_s: float, on_sent: Callable[[], None] = lambda: None) -> Any:
         """Return the broker's answer.
 
         Args:
             request: What to ask.
             within_s: How long the answer may take; then the connection is ended.
+            on_sent: Called just before the request is sent, which a quota may hold back; if it raises, nothing is sent.
 
         Raises:
             NotConnectedError: the connection is ended; nothing was sent.
@@ -116,6 +117,7 @@ class Connection(asyncio.BufferedProtocol):
         version = messages.agreed(request, self.spoken)
         self._correlation = (self._correlation + 1) % _CORRELATIONS
         pieces = messages.encoded(request, version, self._correlation, self._client_id)
+        on_sent()
         return await self._sent(pieces, request.api, version, within_s)
 
     def passed_on(self, frame: bytes, within_s: float) -> asyncio.Future[memoryview]:

@@ -18,11 +18,12 @@ from kio.serial import entity_reader
 from kio.serial.errors import SerialError
 
 from mirror.config.clients import client_options
-from mirror.errors import ClusterUnavailable, SettingsError
+from mirror.errors import ClusterRefuses, ClusterUnavailable, SettingsError
 from mirror.kafka.client import Client, Coordinates, Purpose
 from mirror.kafka.errors import SILENCES, BrokerError, ErrorCode, KafkaError, check
 from mirror.kafka.group_offsets import offset_fetch, offsets_in, patiently
 from mirror.kafka.messages import Request, make
+from mirror.kafka.rights import refusal_of
 from mirror.runtime.logs import once
 
 WITHIN_S = 15.0
@@ -86,15 +87,18 @@ class Groups:
         """Return every group that is wanted, with its offsets, or as HIDDEN or UNSUPPORTED; `kinds` are protocol types.
 
         Raises:
-            ClusterUnavailable: the cluster did not answer, or refuses.
+            ClusterUnavailable: the cluster did not respond.
+            ClusterRefuses: this client lacks a right.
         """
         try:
             return asyncio.run(asyncio.wait_for(self.fetched(wanted, kinds=kinds), self._within_s))
         except (KafkaError, OSError, TimeoutError) as error:
+            where = f"cluster {self.alias}: its consumer groups cannot be read"
+            if (refusal := refusal_of(error, where, cluster=self.alias)) is not None:
+                raise refusal from error
             is_silent = isinstance(error, (*SILENCES, OSError, TimeoutError))
             raise ClusterUnavailable(
-                f"cluster {self.alias}: its consumer groups cannot be read ({'no connection' if is_silent else error}). "
-                "Is it up, and may this client describe groups?",
+                f"{where} ({'no connection' if is_silent else error}). Is it up?",
                 cluster=self.alias,
             ) from error
 
@@ -102,13 +106,14 @@ class Groups:
         """Return a group, None where there is none.
 
         Raises:
-            ClusterUnavailable: the cluster did not answer, or refuses.
+            ClusterUnavailable: the cluster did not respond.
+            ClusterRefuses: this client lacks a right.
             SettingsError: it is a group of another type.
         """
         (group,) = self.read(lambda listed: listed == name, kinds=kinds) or (None,)
         if group is not None and group.state == HIDDEN:
-            raise ClusterUnavailable(
-                f"cluster {self.alias}: group {name} cannot be read: this client may not DESCRIBE it.",
+            raise ClusterRefuses(
+                f"cluster {self.alias}: group {name} cannot be read. Grant this client DESCRIBE on the group.",
                 cluster=self.alias,
             )
         if group is not None and group.state == UNSUPPORTED:

@@ -16,6 +16,7 @@ from mirror.kafka.fetcher import Source
 from mirror.kafka.group_offsets import GroupOffsets, patiently
 from mirror.kafka.log_reader import read_part
 from mirror.kafka.protocol import EARLIEST, LATEST
+from mirror.kafka.rights import refusal_of
 from mirror.kafka.target import Target
 from mirror.model import record_batches
 from mirror.model.flow_plan import Key
@@ -42,10 +43,13 @@ def answered(question: Coroutine[Any, Any, Answer], *, cluster: str, what: str) 
 
     Raises:
         ClusterUnavailable: "cluster A: `what` (reason)."
+        ClusterRefuses: the cluster responds that this client lacks a right.
     """
     try:
         return asyncio.run(asyncio.wait_for(question, WITHIN_S))
     except (KafkaError, OSError, TimeoutError) as error:
+        if (refusal := refusal_of(error, f"cluster {cluster}: {what}", cluster=cluster)) is not None:
+            raise refusal from error
         raise ClusterUnavailable(f"cluster {cluster}: {what} ({in_words(error)}).", cluster=cluster) from error
 
 

@@ -1,10 +1,12 @@
 """Send prepared record batches to one cluster: idempotently, in bounded requests, with an outcome for every batch.
 
-Each topic-partition has one batch under way at a time, which keeps its order. A batch ends in one of three ways: the target
-has it; the target refuses it; or the target certainly did not append it for as long as it was tried (`NotAppendedError`), and
-another batch may take its sequence number. A batch of which it is unknown whether the target has it (its answer did not come)
-is sent again until that is known: its sequence number keeps the broker from appending it twice. Where the broker may have
-forgotten that number, for the records are old, the batch is given up instead (`UncertainError`), and its sender reads the log.
+Each topic-partition has one batch under way at a time, which keeps its order. A batch ends in one of four ways: the target
+has it; the target refuses it; the target certainly did not append it for as long as it was tried (`NotAppendedError`); or it was
+taken back before it was sent (`WithdrawnError`). In the last two cases another batch may take its sequence number.
+
+A batch of which it is unknown whether the target has it (its answer did not come) is sent again until that is known: its
+sequence number keeps the broker from appending it twice. Where the broker may have forgotten that number, for the records are
+old, the batch is given up instead (`UncertainError`), and its sender reads the log.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ import uuid
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
 from mirror.kafka.client import Purpose
@@ -85,6 +89,10 @@ class UncertainError(KafkaError):
         self.why = why
 
 
+class WithdrawnError(KafkaError):
+    """A batch was taken back before it was sent: the target has no trace of it."""
+
+
 class ProducerClosedError(KafkaError):
     """The producer was closed before it was known what became of a batch."""
 
@@ -106,7 +114,15 @@ class Client(Protocol):
     def metadata(self) -> Leaders:
         """What is known of the cluster."""
 
-    async def ask(self, node: int, request: Request, purpose: Purpose = ..., *, within_s: float | None = ...) -> Any:
+    async def ask(
+        self,
+        node: int,
+        request: Request,
+        purpose: Purpose = ...,
+        *,
+        within_s: float | None = ...,
+        on_sent: Callable[[], None] = ...,
+    ) -> Any:
         """Return a broker's answer; raises KafkaError."""
 
     async def ask_any(self, request: Request) -> Any:
@@ -165,12 +181,60 @@ class _Node:
     under_way: int = 0
     is_due: bool = False
 
+    def add(self, delivery: _Delivery) -> None:
+        """Let a batch wait."""
+        self.waiting.append(delivery)
+        self.waiting_bytes += delivery.size
+
+    def next_request(self, most_bytes: int) -> list[_Delivery]:
+        """Take what goes into one request, which is under way then."""
+        taken: list[_Delivery] = []
+        size = 0
+        while self.waiting and (not taken or size + self.waiting[0].size <= most_bytes):
+            delivery = self.waiting.popleft()
+            size += delivery.size
+            taken.append(delivery)
+        self.waiting_bytes -= size
+        self.under_way += 1
+        return taken
+
+    def take_back(self) -> list[_Delivery]:
+        """Take everything that waits."""
+        taken = list(self.waiting)
+        self.waiting.clear()
+        self.waiting_bytes = 0
+        return taken
+
 
 class _Lane(NamedTuple):
     """A broker, and whether what goes to it may be in its log already: that has a connection of its own."""
 
     node: int
     is_again: bool
+
+
+class _Unsent:
+    """Requests whose task has begun and that are not sent yet: a quota holds them back, or a connection is being opened."""
+
+    def __init__(self) -> None:
+        self._batches: dict[asyncio.Task[None], list[_Delivery]] = {}
+
+    def begin(self, request: asyncio.Task[None], batches: list[_Delivery]) -> None:
+        """Note what a request has, until it is sent or ends."""
+        self._batches[request] = batches
+        request.add_done_callback(lambda _: self._batches.pop(request, None))
+
+    def leave(self, request: asyncio.Task[None] | None) -> None:
+        """Note that a request is sent now; raises WithdrawnError, so that it is not, if its batches were taken back."""
+        if request is None or self._batches.pop(request, None) is None:
+            raise WithdrawnError
+
+    def take_back(self) -> list[_Delivery]:
+        """Return the batches of which no earlier attempt may have come into the log; their requests are never sent."""
+        fresh = {one: batches for one, batches in self._batches.items() if not any(b.may_be_there for b in batches)}
+        for request in fresh:
+            del self._batches[request]
+        return [delivery for batches in fresh.values() for delivery in batches]
 
 
 class Producer:
@@ -214,6 +278,7 @@ class Producer:
         self._queues: dict[Key, deque[_Delivery]] = {}
         self._nodes: dict[_Lane, _Node] = defaultdict(_Node)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._unsent = _Unsent()
         self._is_paused = False
         self._idle = asyncio.Event()
         self._idle.set()
@@ -280,6 +345,20 @@ class Producer:
         """Wait until every batch has its outcome."""
         await self._idle.wait()
 
+    def withdraw(self) -> None:
+        """Take back the batches that were never sent: each ends in WithdrawnError, and its sequence number is free.
+
+        A quota may hold a request back for longer than anybody waits for its answer (KIP-219).
+        """
+        if self.is_closed:
+            return
+        waiting = [node.take_back() for lane, node in self._nodes.items() if not lane.is_again]
+        for delivery in (*self._unsent.take_back(), *chain.from_iterable(waiting)):
+            queue = self._queues[delivery.where]
+            while len(queue) > 1:
+                _fail(queue.pop().future, WithdrawnError())
+            self._refused(delivery, WithdrawnError())
+
     def close(self) -> None:
         """Send nothing more; batches without an outcome get ProducerClosedError. Whether the target has them is unknown."""
         self.is_closed = True
@@ -307,8 +386,7 @@ class Producer:
         """Let a batch wait for its broker."""
         lane = _Lane(leader, delivery.may_be_there)
         node = self._nodes[lane]
-        node.waiting.append(delivery)
-        node.waiting_bytes += delivery.size
+        node.add(delivery)
         if not node.is_due:
             node.is_due = True
             self._loop.call_soon(self._dispatch, lane)  # what comes in the same turn of the loop goes in one request
@@ -324,8 +402,10 @@ class Producer:
         while node.waiting and node.under_way < REQUESTS_UNDER_WAY:
             if node.under_way and node.waiting_bytes < self._request_bytes:
                 return
-            task = self._loop.create_task(self._request(lane, node, self._next_request(node)))
+            deliveries = node.next_request(self._request_bytes)
+            task = self._loop.create_task(self._request(lane, node, deliveries))
             self._tasks.add(task)
+            self._unsent.begin(task, deliveries)
             task.add_done_callback(self._tasks.discard)
 
     async def _pause(self) -> None:
@@ -338,17 +418,6 @@ class Producer:
         self._is_paused = False
         for lane in tuple(self._nodes):
             self._dispatch(lane)
-
-    def _next_request(self, node: _Node) -> list[_Delivery]:
-        taken: list[_Delivery] = []
-        size = 0
-        while node.waiting and (not taken or size + node.waiting[0].size <= self._request_bytes):
-            delivery = node.waiting.popleft()
-            size += delivery.size
-            taken.append(delivery)
-        node.waiting_bytes -= size
-        node.under_way += 1
-        return taken
 
     async def _request(self, lane: _Lane, node: _Node, deliveries: list[_Delivery]) -> None:
         batches = [(delivery.where, self._numbered(delivery)) for delivery in deliveries]
@@ -365,7 +434,10 @@ class Producer:
                 produce_request(self.transactional_id, batches, answer_ms, versions, ids),
                 Purpose.RETRY if lane.is_again else Purpose.DATA,
                 within_s=answer_ms / 1000 + SILENT_S + size / SLOWEST_LINK,
+                on_sent=partial(self._unsent.leave, asyncio.current_task()),
             )
+        except WithdrawnError:
+            pass  # each batch has its outcome already
         except NotConnectedError as error:
             for delivery in deliveries:
                 self._put_off(delivery, error)
@@ -468,13 +540,9 @@ class Producer:
 
 
 def _gives_up(delivery: _Delivery, error: KafkaError, tried_s: float, *, can_undo: bool) -> bool:
-    """Tell whether a batch that may be in the log is not sent again.
-
-    One that can be undone is, after a time: a leader that answers, but waits for its replicas, would wait for them with the
-    marker too.
-    """
+    """Tell whether a batch that may be in the log is not sent again; one that can be undone is given up after a time."""
     if can_undo:
-        return tried_s > (DECIDES_S if is_code(error, ErrorCode.request_timed_out) else TAKE_BACK_S)
+        return tried_s > _uncertain_for_s(error)
     return delivery.may_be_there and delivery.may_be_forgotten and _may_be_other_broker(error)
 
 
@@ -488,6 +556,14 @@ def _may_be_taken_later(code: ErrorCode) -> bool:
     # A leader has all topic-partitions of a request added to the transaction (KIP-890); where one is refused, the others are
     # not attempted. It is refused, and they come again without it.
     return code is ErrorCode.operation_not_attempted or (code.retriable and code is not ErrorCode.corrupt_message)
+
+
+def _uncertain_for_s(error: KafkaError) -> float:
+    """Return how long to wait before a batch is undone, by what came of it last.
+
+    A leader that answers, but waits for its replicas, would wait for them with the marker too.
+    """
+    return DECIDES_S if is_code(error, ErrorCode.request_timed_out) else TAKE_BACK_S
 
 
 def _fail(future: asyncio.Future[int], error: BaseException) -> None:

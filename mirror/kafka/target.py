@@ -135,6 +135,10 @@ class Target(GroupOffsets):
         """Queue a batch; its future brings the target's base offset or the error (mirror.kafka.producer)."""
         return self._producer.send(outgoing, topic, partition, numbered, topic_id)
 
+    def withdraw(self) -> None:
+        """Take back the batches that were never sent (mirror.kafka.producer)."""
+        self._producer.withdraw()
+
     def numbers(self, topic: str, partition: int) -> NextSequence | None:
         """Return numbers for the batches of a topic-partition that has none; None where transactions fence."""
         return None if self._transactions is not None else self._producer.numbers(topic, partition)

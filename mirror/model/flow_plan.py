@@ -225,7 +225,7 @@ class FlowPlan:
 class Window:
     """Which window of which slot a task serves. `run_id` names the appliance's run; `lanes` 1 means that nobody takes over.
 
-    `gone`: earlier runs of the same state folder, which surely have ended. `is_retry`: an earlier attempt at the window died.
+    `gone`: earlier runs of the same state folder, which have ended. `is_retry`: an earlier attempt at the window died.
     """
 
     number: int

@@ -116,3 +116,15 @@ class IdentityReplicationPolicy(ReplicationPolicy):
 POLICIES: dict[str, type[ReplicationPolicy]] = {
     policy.__name__: policy for policy in (DefaultReplicationPolicy, IdentityReplicationPolicy)
 }
+# Classes that people used before Kafka 3.0 had IdentityReplicationPolicy.
+_SAME_AS_IDENTITY = (
+    "io.strimzi.kafka.connect.mirror.IdentityReplicationPolicy",
+    "com.amazonaws.kafka.samples.CustomMM2ReplicationPolicy",
+)
+
+
+def policy_of_java(name: str) -> type[ReplicationPolicy] | None:
+    """Return the policy that a Java class name stands for, None if it is unknown."""
+    if name in _SAME_AS_IDENTITY:
+        return IdentityReplicationPolicy
+    return POLICIES.get(name.removeprefix(JAVA_PACKAGE))

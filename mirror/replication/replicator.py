@@ -23,6 +23,7 @@ from mirror.replication.sending import Sending
 from mirror.replication.settlement import Settlement
 
 LOOKS_EVERY_S = 1.0
+WITHDRAWS_S = 1.0  # an answer takes less, unless a quota holds requests back
 
 
 class Replicator:
@@ -61,6 +62,7 @@ class Replicator:
             written_back: Tells which records of the source the flow back wrote; None: none.
         """
         by_key = {p.assigned.key: p for p in partitions}
+        self._target = target
         self._packing = packing
         self._pauses = pauses
         self._settlement = settlement
@@ -145,5 +147,12 @@ class Replicator:
         self._settlement.announced()
 
     async def drained(self, within_s: float) -> bool:
-        """Wait until every batch that was sent counts, or is refused; False when that took too long."""
-        return await self._settlement.drained(within_s)
+        """Wait until every batch that was sent counts, or is refused; False when that took too long.
+
+        What a quota still holds back then is taken back: the next window reads it again, and nobody has a trace of it.
+        """
+        withdrawing = asyncio.get_running_loop().call_later(WITHDRAWS_S, self._target.withdraw)
+        try:
+            return await self._settlement.drained(within_s)
+        finally:
+            withdrawing.cancel()

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from mirror.handover.lease import LeaseTerm
 from mirror.kafka.errors import KafkaError
 from mirror.kafka.produce_errors import knows_no_such_producer, may_be_of_one_record, refusal
-from mirror.kafka.producer import NotAppendedError, ProducerClosedError, UncertainError
+from mirror.kafka.producer import NotAppendedError, ProducerClosedError, UncertainError, WithdrawnError
 from mirror.kafka.protocol import NO_OFFSET
 from mirror.kafka.target import Target
 from mirror.model import record_batches
@@ -210,6 +210,8 @@ class Sending:
     def _failed(self, partition: Partition, sent: Sent, failed: list[asyncio.Future[int]]) -> bool:
         """Take in that batches were not acknowledged; False where their outcome is left to the next window."""
         errors = [ProducerClosedError() if done.cancelled() else done.exception() for done in failed]
+        if any(isinstance(error, WithdrawnError) for error in errors):
+            return False  # it was not sent when the window ended: the next one reads it again
         if any(isinstance(error, ProducerClosedError) for error in errors):
             if self._is_stopping:
                 return False  # the window was given up with this on its way: the next one finds out whether it arrived

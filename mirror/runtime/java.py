@@ -7,12 +7,13 @@ import shutil
 from pathlib import Path
 
 from mirror.errors import MirrorError
+from mirror.runtime.user import home_folder
 
 
 def cache_folder() -> Path:
     """Return where we keep downloads: XDG_CACHE_HOME or ~/.cache, then kafka-mirror."""
     home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path.home() / ".cache") / "kafka-mirror"
+    return (Path(home) if home else home_folder() / ".cache") / "kafka-mirror"
 
 
 def java() -> str:

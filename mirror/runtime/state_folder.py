@@ -6,6 +6,7 @@ import errno
 import fcntl
 import logging
 import os
+import platform
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ log = logging.getLogger("mirror")
 
 MOST_HERE = 16  # processes on one machine that need no setting for where to keep state and to serve metrics
 _RUNS_KEPT = 16
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 
 
@@ -42,7 +44,11 @@ def is_taken(path: Path) -> bool:
 
 
 class StateFolder:
-    """A folder that is this process' until it ends. `run_id` names this run; `gone` are the runs before it."""
+    """A folder that is this process' until it ends. `run_id` names this run.
+
+    `gone` are the runs of this very folder before this one: each had the lock that this process has now, so each has ended.
+    A copy of the folder has another place than the original (`_place`). The runs in its file may be those of a live process.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -67,7 +73,8 @@ class StateFolder:
             held = (self.path / "runs").open("a+")
         except OSError as error:
             raise SettingsError(
-                f"mirror.state.dir: {self.path} cannot be written ({error.strerror}). Name another folder, or --state-dir."
+                f"mirror.state.dir: {self.path.absolute()} cannot be written ({error.strerror}). "
+                "Name another folder, or --state-dir."
             ) from error
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -78,12 +85,13 @@ class StateFolder:
                 "folder and an address of its own: --state-dir DIR --metrics-listen HOST:PORT."
             ) from None
         held.seek(0)
-        before = [int(line) for line in held.read().split() if line.isdigit()]
         self._held = held  # the lock lasts as long as the file is open
-        self.gone = frozenset(before)
+        before, here = _runs(held.read()), _place(held)
+        self.gone = frozenset(run for run, place in before.items() if place == here)
         self.run_id = max([time.time_ns() // 1000, *(run + 1 for run in before)])
+        runs = [*before.items(), (self.run_id, here)]
         held.truncate(0)
-        held.write("".join(f"{run}\n" for run in [*before, self.run_id][-_RUNS_KEPT:]))
+        held.write("".join(f"{run} {place}\n" for run, place in runs[-_RUNS_KEPT:]))
         held.flush()
         os.fsync(held.fileno())
 
@@ -104,3 +112,19 @@ class StateFolder:
         if self._held is not None:
             self._held.close()
             self._held = None
+
+
+def _runs(text: str) -> dict[int, str]:
+    """Return the runs that a file names, and the place of each; "" if the file is of an earlier version."""
+    lines = [line.partition(" ") for line in text.splitlines()]
+    return {int(run): place for run, _, place in lines if run.isdecimal()}
+
+
+def _place(file: IO[str]) -> str:
+    """Return what names an open file and the boot of its machine: no copy has the same, on this machine or another."""
+    try:
+        boot = _BOOT.read_text().strip()
+    except OSError:
+        boot = platform.node()
+    found = os.fstat(file.fileno())
+    return f"{boot} {found.st_dev} {found.st_ino}"

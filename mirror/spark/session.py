@@ -7,6 +7,7 @@ import logging
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,6 +24,7 @@ from pyspark.sql import SparkSession
 from mirror.errors import SettingsError
 from mirror.runtime.class_archive import ClassArchive
 from mirror.runtime.java import cache_folder, java
+from mirror.runtime.user import has_passwd_entry, home_folder, user_name
 from mirror.spark.checkpoint_source import CheckpointSource
 from mirror.spark.replication_source import ReplicationSource
 
@@ -88,7 +90,7 @@ class Spark:
         Spark runs in this machine's own JVM unless `settings` name a cluster as spark.master.
 
         Raises:
-            SettingsError: a cluster has no room for so many.
+            SettingsError: a cluster has no room for so many, or there is no folder for temporary files.
         """
         is_here = settings.get("spark.master", "local").startswith("local")
         _prepare_environment(is_here=is_here)
@@ -96,7 +98,10 @@ class Spark:
         defaults = {**_DEFAULTS, _JVM_OPTIONS: f"{_DEFAULTS[_JVM_OPTIONS]} {archive.jvm_option()}"}
         defaults |= _HERE if is_here else {**_ON_A_CLUSTER, "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"]}
         conf.setAll([*{**defaults, **settings}.items()])
+        conf.set(_JVM_OPTIONS, f"{conf.get(_JVM_OPTIONS)} {_folders()}")
         gateway = launch_gateway(conf)
+        if not has_passwd_entry():
+            _log_in(gateway)
         _keep_what_is_asked_for(gateway)
         SparkContext(gateway=gateway, conf=conf)
         spark = SparkSession.builder.getOrCreate()
@@ -124,6 +129,31 @@ class Spark:
         with contextlib.suppress(subprocess.TimeoutExpired):
             if jvm.wait(self._archive.jvm_end_s) == 0:
                 self._archive.keep()
+
+
+def _folders() -> str:
+    """Return options for the folders that the JVM would look for in other places than Python.
+
+    The JVM does not read TMPDIR, and takes "?" for the home of a user without a passwd entry.
+
+    Raises:
+        SettingsError: no folder for temporary files can be written.
+    """
+    try:
+        temporary = tempfile.gettempdir()
+    except FileNotFoundError:
+        raise SettingsError(
+            "Spark needs a folder for temporary files, and none of $TMPDIR, /tmp and /var/tmp can be written. "
+            "Mount a folder at /tmp, or set TMPDIR."
+        ) from None
+    home = "" if has_passwd_entry() else f' "-Duser.home={home_folder()}"'
+    return f'"-Djava.io.tmpdir={temporary}"{home}'
+
+
+def _log_in(gateway: JavaGateway) -> None:
+    """Set Hadoop's user: its own login fails with a NullPointerException if the user has no passwd entry."""
+    users = getattr(gateway.jvm, "org.apache.hadoop.security.UserGroupInformation")
+    users.setLoginUser(users.createRemoteUser(user_name()))
 
 
 def _keep_what_is_asked_for(gateway: JavaGateway) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import socket
 import subprocess
@@ -18,6 +17,7 @@ from mirror.errors import MirrorError, SettingsError
 from mirror.lag.text import duration
 from mirror.model.flow_plan import Key
 from mirror.runtime.text_columns import one_line
+from mirror.runtime.user import user_name
 from mirror.switching.fence_step import undo_fence
 from mirror.switching.journal import Journal
 from mirror.switching.run import STEPS, Kind, Run, RunState, Step, StepState
@@ -76,11 +76,7 @@ def new_id(now_s: float) -> str:
 
 def conductor() -> str:
     """Return who conducts: user, machine, process."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # a container's user may have a number only
-        user = str(os.getuid())
-    return f"{user}@{socket.gethostname()}:{os.getpid()}"
+    return f"{user_name()}@{socket.gethostname()}:{os.getpid()}"
 
 
 def unfinished(journal: Journal, scope: Scope, kind: Kind) -> Run | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from mirror.embedded.compare import compare
+from mirror.runtime.java import cache_folder
 from tests.integration.appliance import RunningAppliance, descendants
 from tests.integration.records import Row, create, rows, write
 from tests.processes import kafka_mirror
@@ -116,6 +119,40 @@ def alive(pids: list[int]) -> list[int]:
     return running
 
 
+NAMELESS = ["unshare", "--user", "--map-user=10001", "--map-group=10001"]
+
+
+@pytest.mark.spark
+def test_a_user_without_a_passwd_entry_runs_it_in_a_folder_that_cannot_be_written(
+    primary, backup, topic, tmp_path: Path
+):
+    """As a container with `runAsUser` and a read-only file system does. Hadoop's login refuses such a user."""
+    if subprocess.run([*NAMELESS, "true"], capture_output=True).returncode != 0:
+        pytest.skip("this machine allows no user namespaces")
+    create(primary, topic)
+    write(primary, topic, fresh(50))
+    appliance = RunningAppliance(tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=topic)
+    (tmp_path / "fixed").mkdir(mode=0o555)
+    without = ("HOME", "USER", "LOGNAME")
+    environment = {name: value for name, value in appliance.environment.items() if name not in without}
+    with appliance.log.open("ab") as log:
+        appliance.process = subprocess.Popen(
+            [*NAMELESS, sys.executable, "-m", "mirror.cli", *appliance.arguments],
+            stdout=log,
+            stderr=log,
+            cwd=tmp_path / "fixed",
+            env={**environment, "XDG_CACHE_HOME": str(cache_folder().parent)},
+        )
+    try:
+        eventually(appliance.is_ready, within_s=60, because="Spark starts")
+        eventually(lag_is_zero(appliance, topic, 0, end=50), within_s=30, because="the records are replicated")
+        assert appliance.stop()[0] == 0
+    finally:
+        appliance.process.kill()
+        print(appliance.log.read_text())
+    assert equal(primary, backup, topic) == 50
+
+
 def test_both_ends_the_same_cluster_is_refused_in_one_line(primary, tmp_path: Path):
     file = tmp_path / "m.properties"
     host, _, port = primary.bootstrap.partition(":")
@@ -127,6 +164,27 @@ def test_both_ends_the_same_cluster_is_refused_in_one_line(primary, tmp_path: Pa
     assert found.returncode == 2
     assert len(found.stderr.strip().splitlines()) == 1
     assert "same cluster" in found.stderr
+
+
+@pytest.mark.parametrize("mode", ["disabled", "enabled"])
+@pytest.mark.parametrize("taken", ["mm2-batons_{alias}_internal", "mm2-slots_{alias}_1_internal"])
+def test_an_internal_topic_whose_name_collides_ends_it_with_one_line(
+    primary, backup, topic, tmp_path: Path, mode, taken
+):
+    """Brokers take "." and "_" in names of topics for the same."""
+    alias = f"p{time.time_ns()}"
+    collides = taken.format(alias=alias)
+    create(primary, topic)
+    create(backup, collides)
+    extra = f"backup.exactly.once.source.support = {mode}\nmirror.slots = 1"
+    appliance = RunningAppliance(
+        tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=topic, extra=extra
+    ).call_source(alias)
+    found = kafka_mirror(*appliance.arguments, within_s=60)
+    assert found.returncode == 6
+    (line,) = [line for line in found.stderr.splitlines() if line.startswith("kafka-mirror: ")]
+    assert f"{alias}->backup: nothing is replicated without the internal topic mm2-" in line
+    assert f"collides with existing topic: {collides}). Do what the reason asks for: delete a topic whose name" in line
 
 
 def test_plan_prints_names_partitions_and_starts_and_creates_nothing(primary, backup, topic, tmp_path: Path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from contextlib import closing
 
 import pytest
 from confluent_kafka import Consumer
@@ -12,11 +13,12 @@ from confluent_kafka.admin import AclOperation, ResourceType
 
 from mirror.config.clients import client_options
 from mirror.embedded.broker import Broker
-from mirror.errors import ClusterUnavailable
+from mirror.errors import ClusterRefuses
+from mirror.kafka.admin import Admin
 from mirror.kafka.errors import KafkaError
 from mirror.kafka.group_offsets import GroupOffsets, patiently
 from mirror.kafka.groups import HIDDEN, UNKNOWN, Groups, is_idle, warn_of_left_out
-from mirror.kafka.internal_topics import committed
+from mirror.kafka.internal_topics import answered, committed
 from mirror.kafka.target import Target
 from mirror.model.record_batches import of_values
 from tests.integration.acls import GUARDED, deny
@@ -62,15 +64,19 @@ def test_a_group_whose_coordinator_loads_has_the_offsets_it_had(tmp_path, caplog
             again.join()
         assert groups.one("g").offsets == EXPECTED
 
-        deny(broker, "g", AclOperation.DESCRIBE, ResourceType.GROUP)
+        grant = deny(broker, "g", AclOperation.DESCRIBE, ResourceType.GROUP)
         (group,) = eventually(
             lambda: [each for each in groups.read() if each.state == HIDDEN],
             within_s=30,
             because="it is listed, no more",
         )
         assert (group.name, group.offsets) == ("g", {})
-        with pytest.raises(ClusterUnavailable, match=r"cluster primary: group g cannot be read: .* DESCRIBE"):
+        with pytest.raises(ClusterRefuses, match=r"cluster primary: group g cannot be read\. .* DESCRIBE"):
             groups.one("g")
+        with pytest.raises(
+            ClusterRefuses, match=r"no positions: not authorized .* Grant this client READ and DESCRIBE"
+        ):
+            answered(committed(client_options(client), "g"), cluster="primary", what="no positions")
         shown: set[str] = set()
         with caplog.at_level(logging.WARNING, "mirror"):
             for _ in range(2):
@@ -78,6 +84,16 @@ def test_a_group_whose_coordinator_loads_has_the_offsets_it_had(tmp_path, caplog
         assert [record.getMessage() for record in caplog.records if record.name == "mirror"] == [
             "cluster primary: group g is left out: this client may not DESCRIBE it"
         ]
+
+        with closing(Admin("primary", client)) as admin:
+            for _ in range(2):  # librdkafka reports a time-out, and the refusal once
+                with pytest.raises(ClusterRefuses, match=r"Grant this client DESCRIBE on the group g\."):
+                    admin.committed("g", [("t", 7)])
+            grant()
+            asked = [("t", 7)]
+            assert eventually(lambda: admin.committed("g", asked), within_s=60, because="it is granted") == {
+                ("t", 7): 7
+            }
 
 
 def reading(cluster, topic: str, group: str, protocol: str) -> Consumer:

@@ -7,8 +7,11 @@ import re
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from mirror.errors import ClusterUnavailable
+from mirror.errors import ClusterRefuses, ClusterUnavailable
 from mirror.kafka.admin import Admin
+from mirror.kafka.clients import Clients
+from mirror.kafka.errors import BrokerError, ErrorCode
+from mirror.kafka.internal_topics import answered
 from tests.token_endpoint import TokenEndpoint
 
 NOBODY = {"bootstrap.servers": "127.0.0.1:1"}
@@ -59,6 +62,33 @@ def test_what_tls_or_a_login_met_is_told_once_without_address_and_time(found, re
     admin._clients.met(KafkaError(KafkaError._SSL, found))
     assert f"no answer (Timed out; {refused}). Do the certificates" in str(admin._clients.unavailable(timeout))
     assert re.search(r"no answer \(Timed out\)\. Is it up", str(admin._clients.unavailable(timeout)))
+
+
+@pytest.mark.parametrize(
+    ("code", "right", "grant"),
+    [
+        (KafkaError.GROUP_AUTHORIZATION_FAILED, "", "READ and DESCRIBE on the group"),
+        (KafkaError.GROUP_AUTHORIZATION_FAILED, "DESCRIBE on the group g", "DESCRIBE on the group g"),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, "", "DESCRIBE on the topic, and READ or WRITE"),
+        (KafkaError.CLUSTER_AUTHORIZATION_FAILED, "", "DESCRIBE on the cluster"),
+    ],
+)
+def test_a_right_that_is_lacking_is_a_refusal_which_names_it(code, right, grant):
+    """The cluster responds, so neither waiting nor a look at its address helps."""
+    error = Clients("B", NOBODY).unavailable(KafkaException(KafkaError(code, "denied")), right=right)
+    assert isinstance(error, ClusterRefuses)
+    assert str(error) == f"cluster B (127.0.0.1:1): not authorized (denied). Grant this client {grant}."
+    assert (error.cluster, error.retriable, error.exit_code) == ("B", False, 6)
+
+
+def test_a_right_that_our_own_client_lacks_is_a_refusal_too():
+    async def question():
+        raise BrokerError(ErrorCode.group_authorization_failed, "mirror.A->B")
+
+    with pytest.raises(
+        ClusterRefuses, match=r"cluster B: no positions: not authorized \(mirror\.A->B: GROUP_AUTHORIZATION"
+    ):
+        answered(question(), cluster="B", what="no positions")
 
 
 def test_a_cluster_that_was_silent_for_long_is_asked_by_new_clients(monkeypatch):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+from types import SimpleNamespace
+
 import pytest
 
 from mirror.config.load import load
-from mirror.flows.flow import FlowState
+from mirror.flows import flow
+from mirror.flows.flow import Due, FlowState
 from mirror.flows.loops import Loops
 from mirror.kafka.admin import Topic
 
@@ -93,3 +97,21 @@ def test_each_remote_topic_that_goes_is_told_of_once_whenever_it_goes(told, look
     found = told(*looks)
     assert len(found) == len(saying)
     assert all(part in one for part, one in zip(saying, found, strict=True)), found
+
+
+def test_a_request_for_a_look_that_comes_during_another_one_is_not_forgotten(monkeypatch):
+    """The listener asks for a look in a minute, just as upkeep takes the present one and sets the next to ten minutes."""
+    due, now_s, asking = Due(), 1_000.0, []
+
+    def monotonic():
+        if not asking:
+            asking.append(threading.Thread(target=due.is_within, args=(60.0,)))
+            asking[0].start()
+            asking[0].join(0.2)
+        return now_s
+
+    monkeypatch.setattr(flow, "time", SimpleNamespace(monotonic=monotonic))
+    due.at_s = 999.0
+    assert due.has_come(600.0)
+    asking[0].join()
+    assert due.at_s == now_s + 60.0

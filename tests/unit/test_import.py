@@ -467,6 +467,10 @@ def test_a_connect_that_is_silent_slow_or_without_tls_is_said_within_the_bound(c
             '{"connector.class": "org.example.Sink", "name": "x"}',
             "no connector of MirrorMaker 2; found x (org.example.Sink)",
         ),
+        (
+            "apiVersion: kafka.strimzi.io/v1\nkind: Kafka\nmetadata: {name: east}\n---\napiVersion: v1\nkind: Secret",
+            "c.yaml: holds no connector (Kafka east, Secret); expected a KafkaMirrorMaker2",
+        ),
         ('{"connector.class": "MirrorSourceConnector"}', "has no source.cluster.alias"),
         (V1.split("spec:")[0], "KafkaMirrorMaker2 has no spec"),
         (V1.replace("mirrors:", "mirror:"), "has no connector under spec.mirrors"),
@@ -484,6 +488,19 @@ def test_a_file_that_holds_no_connectors_is_said_in_a_line(text, complaint, here
     assert complaint in told
     assert told.count("\n") == 1
     assert not (here / "mirror.properties").exists()
+
+
+def test_a_mirror_is_imported_from_a_file_with_other_resources_of_kubernetes(here):
+    """People keep the Kafka clusters, the users and the mirror in one YAML file."""
+    others = [
+        "apiVersion: kafka.strimzi.io/v1\nkind: Kafka\nmetadata: {name: east}\nspec: {kafka: {replicas: 3}}\n",
+        "apiVersion: kafka.strimzi.io/v1\nkind: KafkaUser\nmetadata: {name: mirror}\n",
+    ]
+    found = translate(read_documents("---\n".join([others[0], V1, others[1]]), "all.yaml"))
+    alone = translate(read_documents(V1, "all.yaml"))
+    assert lines(found) == lines(alone)
+    assert item(found, "Kafka east").state is State.LEFT_OUT
+    assert item(found, "KafkaUser mirror").why == "not a resource of MirrorMaker 2"
 
 
 def test_the_file_is_private_and_never_overwritten_unasked(here, capsys):

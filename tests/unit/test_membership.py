@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
+import threading
 import time
 from collections.abc import Mapping
 
@@ -14,9 +16,11 @@ from hypothesis import strategies as st
 from mirror.config.digest import digest
 from mirror.config.load import load
 from mirror.errors import SettingsError
-from mirror.handover.membership import Membership
+from mirror.handover import membership
+from mirror.handover.membership import Membership, Memberships
 from mirror.model.flow_plan import FlowPlan
 from mirror.model.slot_ownership import Layout, Owner, is_stopped, layout_key, owner_key, stop_key
+from mirror.runtime import state_folder
 from mirror.runtime.state_folder import StateFolder
 
 SLOTS = 4
@@ -231,6 +235,40 @@ def test_whatever_happens_every_slot_ends_with_the_process_that_it_was_given_to(
     assert sum(map(len, owned)) == SLOTS
 
 
+def test_a_flow_that_waits_for_an_oauth_token_holds_up_no_other(flow, monkeypatch):
+    """librdkafka waits for a token when a client is made, and when it is polled."""
+    released, polled = threading.Event(), threading.Event()
+
+    class Consumer:
+        def __init__(self, options, **_):
+            if options["group.id"] == "waits":
+                released.wait(30)
+
+        def subscribe(self, *_, **__):
+            pass
+
+        def poll(self, _):
+            polled.set()
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr(membership, "Consumer", Consumer)
+    slow, other = Process(flow, 1).member, Process(flow, 2).member
+    slow._members = "waits"
+    memberships = Memberships()
+    memberships.add(slow)
+    memberships.add(other)
+    memberships.start()
+    try:
+        assert polled.wait(5)
+    finally:
+        released.set()
+        memberships.end()
+        memberships.join()
+        memberships._loop.close()
+
+
 def test_a_state_folder_is_one_process(tmp_path):
     first, second = StateFolder(tmp_path / "state"), StateFolder(tmp_path / "state")
     first.take()
@@ -241,6 +279,34 @@ def test_a_state_folder_is_one_process(tmp_path):
     assert second.gone == {first.run_id}
     assert second.run_id > first.run_id
     second.leave()
+
+
+def test_a_copied_state_folder_does_not_inherit_the_runs_of_the_original(tmp_path):
+    """A copy must not take slots from the original, which may be running."""
+    first = StateFolder(tmp_path / "state")
+    first.take()
+    shutil.copytree(first.path, tmp_path / "copy")
+    second = StateFolder(tmp_path / "copy")
+    second.take()
+    assert second.gone == frozenset()
+    assert second.run_id > first.run_id
+    first.leave()
+    second.leave()
+    second.take()
+    assert len(second.gone) == 1, "its own earlier run, not that of the original"
+    second.leave()
+
+
+def test_a_state_folder_of_another_machine_does_not_inherit_its_runs(tmp_path, monkeypatch):
+    """A cloned disk has the same file numbers; the boots of two machines differ."""
+    folder = StateFolder(tmp_path / "state")
+    folder.take()
+    folder.leave()
+    (tmp_path / "boot").write_text("another boot\n")
+    monkeypatch.setattr(state_folder, "_BOOT", tmp_path / "boot")
+    folder.take()
+    assert folder.gone == frozenset()
+    folder.leave()
 
 
 def test_what_a_process_keeps_only_its_owner_reads(tmp_path):
@@ -258,7 +324,7 @@ def test_what_a_process_keeps_only_its_owner_reads(tmp_path):
 
 def test_a_state_folder_that_cannot_be_written_is_told(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(SettingsError, match=r"mirror\.state\.dir: .*cannot be written \(Not a directory\)"):
+    with pytest.raises(SettingsError, match=r"mirror\.state\.dir: /.*cannot be written \(Not a directory\)"):
         StateFolder(tmp_path / "file" / "state").take()
 
 

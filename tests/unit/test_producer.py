@@ -24,6 +24,7 @@ from mirror.kafka.producer import (
     Producer,
     ProducerClosedError,
     UncertainError,
+    WithdrawnError,
 )
 from mirror.model.record_batches import HEADER, Outgoing, of_values
 from mirror.model.sequences import NextSequence
@@ -51,6 +52,7 @@ class Broker:
         self.requests: list[dict[tuple[str, int], bytes]] = []
         self.most_under_way = self._under_way = self.refreshes = 0
         self.holds: asyncio.Event | None = None
+        self.mutes: asyncio.Event | None = None  # as a quota does: nothing is sent before that
         self.loads: list[ErrorCode] = []  # errors of requests for a producer id
 
     def refresh_soon(self) -> None:
@@ -61,8 +63,17 @@ class Broker:
         return SimpleNamespace(error_code=self.loads.pop() if self.loads else OK, producer_id=7, producer_epoch=0)
 
     async def ask(
-        self, node: int, request: Request, purpose: Purpose = Purpose.DATA, *, within_s: float | None = None
+        self,
+        node: int,
+        request: Request,
+        purpose: Purpose = Purpose.DATA,
+        *,
+        within_s: float | None = None,
+        on_sent: Callable[[], None] = lambda: None,
     ) -> Any:
+        if self.mutes is not None:
+            await self.mutes.wait()
+        on_sent()
         message = wire.message_of(request)
         sent = {
             (topic.name, part.index): bytes(part.records)
@@ -257,6 +268,52 @@ def test_a_refusal_of_what_may_be_there_says_that_it_is_not_known():
     asyncio.run(run())
 
 
+def test_what_a_quota_holds_back_is_taken_back_without_a_trace():
+    """Requests that were sent are waited for; what was not sent frees its sequence number."""
+
+    async def run():
+        broker = Broker()
+        broker.holds = asyncio.Event()
+        producer = await opened(broker)
+        sent = producer.send(batch("a"), "t", 0)
+        await asyncio.sleep(0.01)
+        broker.mutes = asyncio.Event()
+        producer._request_bytes = 1  # each batch goes alone, beside those under way
+        held = [producer.send(batch(*"ab"), "t", part) for part in range(1, 8)]
+        await asyncio.sleep(0.01)
+        producer.withdraw()
+        assert all(isinstance(one.exception(), WithdrawnError) for one in held)
+        assert not sent.done()
+        broker.holds.set()
+        broker.mutes.set()
+        assert await sent == 0
+        await producer.until_idle()
+        assert broker.logs == {("t", 0): [(0, 1)]}
+        assert await asyncio.gather(*(producer.send(batch("c"), "t", part) for part in range(3))) == [1, 0, 0]
+        assert broker.logs == {("t", 0): [(0, 1), (1, 1)], ("t", 1): [(0, 1)], ("t", 2): [(0, 1)]}
+
+    asyncio.run(run())
+
+
+def test_what_may_be_in_the_log_is_not_taken_back():
+    async def run():
+        acts = iter(["appended, no answer"])
+        broker = Broker(lambda *_: next(acts, OK))
+        producer = await opened(broker)
+        sent = producer.send(batch("a"), "t", 0)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        broker.mutes = asyncio.Event()
+        await asyncio.sleep(0.01)
+        producer.withdraw()
+        assert not sent.done()
+        broker.mutes.set()
+        assert await sent == 0
+        assert broker.logs == {("t", 0): [(0, 1)]}
+
+    asyncio.run(run())
+
+
 def test_when_it_is_closed_everything_has_an_outcome_and_nothing_is_sent_any_more(caplog):
     async def run():
         broker = Broker(lambda _, part: NOT_LEADER if part == 1 else OK)
@@ -266,6 +323,7 @@ def test_when_it_is_closed_everything_has_an_outcome_and_nothing_is_sent_any_mor
         await asyncio.sleep(0.01)
         before = len(broker.requests)
         producer.close()
+        producer.withdraw()
         broker.holds.set()
         await asyncio.sleep(0.01)
         assert all(isinstance(one.exception(), ProducerClosedError) for one in sent)

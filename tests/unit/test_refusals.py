@@ -53,6 +53,14 @@ from mirror.config.keys import FLOW_DEFAULTS
             "topic.blacklist = x",
             "5: topic.blacklist: is no setting of MirrorMaker, and looks like a filter. Write topics.exclude.",
         ),
+        (
+            "topics.include = x",
+            "5: topics.include: is no setting of MirrorMaker, and looks like a filter. Write topics.",
+        ),
+        (
+            "primary->backup.groups.include = x",
+            "5: primary->backup.groups.include: is no setting of MirrorMaker, and looks like a filter. Write groups.",
+        ),
         ("topics.regex = x", "5: topics.regex: is no setting of MirrorMaker, and looks like a filter. Write topics."),
         (
             "primary->backup.groups.denylist = x",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -82,8 +83,15 @@ class Broker:
         return SimpleNamespace(error_code=ErrorCode.none, producer_id=self.ids, producer_epoch=0)
 
     async def ask(
-        self, node: int, request: Request, purpose: Purpose = Purpose.DATA, *, within_s: float | None = None
+        self,
+        node: int,
+        request: Request,
+        purpose: Purpose = Purpose.DATA,
+        *,
+        within_s: float | None = None,
+        on_sent: Callable[[], None] = lambda: None,
     ) -> Any:
+        on_sent()
         await asyncio.sleep(0)
         message = wire.message_of(request)
         data = bytes(message.topic_data[0].partition_data[0].records)

@@ -115,7 +115,13 @@ def test_flow_keys_beat_top_level_ones(settings):
 
 
 @pytest.mark.parametrize(
-    "name", ["IdentityReplicationPolicy", "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"]
+    "name",
+    [
+        "IdentityReplicationPolicy",
+        "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
+        "io.strimzi.kafka.connect.mirror.IdentityReplicationPolicy",
+        "com.amazonaws.kafka.samples.CustomMM2ReplicationPolicy",
+    ],
 )
 def test_identity_policy_by_short_and_full_name(settings, name):
     [flow] = settings(f"replication.policy.class = {name}").flows
@@ -336,7 +342,15 @@ def test_top_level_enabled_holds_for_pairs_that_say_nothing(settings):
         ),
         ("sync.group.offsets.interval.seconds = 0", '5: sync.group.offsets.interval.seconds: "0" is not an integer of'),
         ("replication.policy.separator = /", '5: replication.policy.separator: "/" is not a separator'),
-        ("replication.policy.separator =", '5: replication.policy.separator: "" is not a separator'),
+        (
+            "replication.policy.separator =",
+            "5: replication.policy.separator: is empty. To keep the names of topics, write replication.policy.class = Ident",
+        ),
+        (
+            "replication.policy.separator =\nreplication.policy.class = IdentityReplicationPolicy",
+            "5: replication.policy.separator: is empty. replication.policy.class = IdentityReplicationPolicy keeps the names "
+            "of topics without it. Remove the line.",
+        ),
         (
             "primary->other.enabled = true",
             '5: primary->other.enabled: unknown alias "other", expected one of backup, pr',

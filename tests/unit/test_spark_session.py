@@ -66,3 +66,22 @@ def test_what_is_of_another_spark_has_no_effect(monkeypatch, caplog):
     assert not {"SPARK_HOME", "PYSPARK_SUBMIT_ARGS"} & os.environ.keys()
     assert os.environ["HADOOP_CONF_DIR"], "a cluster's may be meant"
     assert caplog.messages == ["without effect, for Spark comes with this program: SPARK_HOME, PYSPARK_SUBMIT_ARGS"]
+
+
+def test_the_jvm_has_the_folders_that_python_has(monkeypatch):
+    monkeypatch.setattr(session.tempfile, "gettempdir", lambda: "/data/my tmp")
+    assert session._folders() == '"-Djava.io.tmpdir=/data/my tmp"'
+    monkeypatch.setattr(session, "has_passwd_entry", lambda: False)
+    monkeypatch.setenv("HOME", "/data/home")
+    assert session._folders() == '"-Djava.io.tmpdir=/data/my tmp" "-Duser.home=/data/home"'
+
+
+def test_a_read_only_machine_without_a_folder_for_temporary_files_is_refused_in_one_line(monkeypatch):
+    def missing():
+        raise FileNotFoundError("No usable temporary directory found")
+
+    monkeypatch.setattr(session.tempfile, "gettempdir", missing)
+    with pytest.raises(
+        SettingsError, match=r"none of \$TMPDIR, /tmp and /var/tmp can be written\. Mount a folder at /tmp"
+    ):
+        session._folders()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mirror.config.load import load
-from mirror.errors import ClusterUnavailable
+from mirror.errors import ClusterRefuses, ClusterUnavailable
 from mirror.flows.topics import ensure_internal, ensure_remote, flow_plan, matched, offset_syncs_topic
 from mirror.kafka.admin import Topic
 from mirror.policy.topic_configs import TopicSetting
@@ -55,6 +55,9 @@ class Cluster:
             return ""
         self.done.append((topic, partitions, replication_factor, dict(configs)))
         return ""
+
+    def described(self, names):
+        return {}
 
     def grow(self, topic, *, partitions):
         self.done.append((topic, partitions))
@@ -151,6 +154,25 @@ def test_a_topic_that_is_refused_holds_up_no_other(flow, caplog):
         "A->B: A.denied cannot be prepared on B: TOPIC_AUTHORIZATION_FAILED: no.",
         "A->B: internal topic mm2-offset-map.A.internal cannot be prepared on B: TOPIC_AUTHORIZATION_FAILED: no.",
     ]
+
+
+@pytest.mark.parametrize("name", ["mm2-batons.A.internal", "mm2-slots.A.1.internal"])
+def test_a_flow_does_not_begin_without_a_topic_for_its_leases_and_slots(flow, name):
+    """Nothing would be replicated, for ever: say it in one line, with the topic and what to do."""
+    target = Cluster("B", refuses=[name])
+    with pytest.raises(
+        ClusterRefuses, match=rf"A->B: nothing is replicated without the internal topic {name}.* no\."
+    ) as refused:
+        ensure_internal(flow(), Cluster("A"), target, on_source={}, on_target={}, slots=1)
+    assert "grant CREATE" in str(refused.value)
+    assert (refused.value.exit_code, refused.value.retriable, refused.value.cluster) == (6, False, "B")
+
+
+def test_a_topic_that_another_process_has_created_meanwhile_is_no_obstacle(flow):
+    target = Cluster("B", refuses=["mm2-batons.A.internal"])
+    target.described = lambda names: topics(**{"mm2-batons.A.internal": 6})
+    ensure_internal(flow(), Cluster("A"), target, on_source={}, on_target={}, slots=1)
+    assert "mm2-slots.A.1.internal" in [done[0] for done in target.done]
 
 
 def test_topics_of_its_own_and_of_mirrormaker_are_prepared(flow):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Callable
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -67,8 +68,15 @@ class Cluster:
         return {"transaction.version": self.version}[name]
 
     async def ask(
-        self, node: int, request: Request, purpose: Purpose = Purpose.DATA, *, within_s: float | None = None
+        self,
+        node: int,
+        request: Request,
+        purpose: Purpose = Purpose.DATA,
+        *,
+        within_s: float | None = None,
+        on_sent: Callable[[], None] = lambda: None,
     ) -> Any:
+        on_sent()
         await asyncio.sleep(0)
         message = wire.message_of(request)
         return getattr(self, type(message).__name__)(message)

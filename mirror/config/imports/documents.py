@@ -10,6 +10,7 @@ import yaml
 
 from mirror.config.imports.connector_json import connector, expanded, is_connector
 from mirror.config.imports.connectors import Found
+from mirror.config.imports.items import Item
 from mirror.config.imports.strimzi import is_resource, read_resource
 from mirror.errors import SettingsError
 
@@ -31,12 +32,30 @@ def read_documents(text: str, where: str) -> Found:
         SettingsError: it is neither YAML nor JSON, or holds no connector.
     """
     found = Found()
+    others = 0
     for document in _documents(text, where):
         for each in _flat(document):
-            found += _one(each, where)
-    if not found.connectors and not found.others:
-        raise SettingsError(f"{where}: holds no connector; {_EXPECTED}.")
+            if _is_of_kubernetes(each) and not is_resource(each):
+                others += 1
+                found += Found(others=(_left_out(each, where),))
+            else:
+                found += _one(each, where)
+    if not found.connectors and len(found.others) == others:
+        kinds = f" ({', '.join(item.found for item in found.others)})" if others else ""
+        raise SettingsError(f"{where}: holds no connector{kinds}; {_EXPECTED}.")
     return found
+
+
+def _is_of_kubernetes(document: object) -> bool:
+    """Return whether a document is a resource of Kubernetes, of any kind."""
+    return isinstance(document, Mapping) and "apiVersion" in document and "kind" in document
+
+
+def _left_out(document: Mapping[str, Any], where: str) -> Item:
+    """Return a resource next to the mirror's, such as a Kafka or a KafkaUser, as one that is left out."""
+    metadata = document.get("metadata")
+    name = metadata.get("name", "") if isinstance(metadata, Mapping) else ""
+    return Item(found=f"{document['kind']} {name}".strip(), where=where).left_out("not a resource of MirrorMaker 2")
 
 
 def _documents(text: str, where: str) -> Iterator[object]:

@@ -1,0 +1,39 @@
+"""Name the right that a principal lacks when a broker responds that it is not authorized."""
+
+from __future__ import annotations
+
+from mirror.errors import ClusterRefuses
+from mirror.kafka.errors import BrokerError, ErrorCode
+
+_RIGHTS = {
+    ErrorCode.topic_authorization_failed: "DESCRIBE on the topic, and READ or WRITE",
+    ErrorCode.group_authorization_failed: "READ and DESCRIBE on the group",
+    ErrorCode.cluster_authorization_failed: "DESCRIBE on the cluster",
+    ErrorCode.transactional_id_authorization_failed: "WRITE and DESCRIBE on the transactional id",
+}
+
+
+def lacks_right(code: int) -> bool:
+    """Return whether an error code, of Kafka's protocol or librdkafka's own, is about a right."""
+    return code in _RIGHTS
+
+
+def refused(where: str, reason: str, code: int, *, cluster: str, right: str = "") -> ClusterRefuses:
+    """Return the error that names the right to grant.
+
+    Args:
+        where: What was refused, by which cluster.
+        reason: The broker's words.
+        code: One for which `lacks_right` is true.
+        cluster: The cluster's alias.
+        right: The right, if the caller knows it better than the code.
+    """
+    grant = right or _RIGHTS[ErrorCode(code)]
+    return ClusterRefuses(f"{where}: not authorized ({reason}). Grant this client {grant}.", cluster=cluster)
+
+
+def refusal_of(error: BaseException, where: str, *, cluster: str) -> ClusterRefuses | None:
+    """Return the same for an error of our own client, None if the error is about no right."""
+    if isinstance(error, BrokerError) and lacks_right(error.code):
+        return refused(where, str(error), error.code, cluster=cluster)
+    return None

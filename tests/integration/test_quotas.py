@@ -1,0 +1,82 @@
+"""A target whose quota has the mirror wait for longer than a window lasts (KIP-13, KIP-219)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from mirror.config.clients import client_options
+from mirror.embedded.broker import Broker
+from mirror.embedded.compare import compare
+from mirror.kafka.client import Client
+from mirror.kafka.messages import Request, make
+from tests.integration.appliance import RunningAppliance
+from tests.integration.records import create, write
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+RATE = 30_000  # bytes/s
+ALTER_CLIENT_QUOTAS = 49
+ONE_BATCH = {"batch.size": 1_000_000, "linger.ms": 1_000}
+UNKNOWN = ("no answer about the last batches", "the last transaction is taken back")
+
+
+async def limit(broker: Broker, rate: float | None) -> None:
+    """Set or remove the quota of every client for produced bytes."""
+
+    def build(module: ModuleType, _: int) -> Any:
+        entity = (module.EntityData(entity_type="client-id", entity_name=None),)
+        op = module.OpData(key="producer_byte_rate", value=rate or 0.0, remove=rate is None)
+        return make(
+            module.AlterClientQuotasRequest, entries=(module.EntryData(entity=entity, ops=(op,)),), validate_only=False
+        )
+
+    client = await Client.opened(client_options({"bootstrap.servers": broker.bootstrap}))
+    try:
+        answer = await client.ask_any(Request(ALTER_CLIENT_QUOTAS, 0, 1, build))
+        assert [entry.error_code for entry in answer.entries] == [0]
+    finally:
+        await client.close()
+
+
+@pytest.mark.parametrize("mode", ["disabled", "enabled"])
+def test_a_quota_that_holds_batches_back_for_longer_than_a_window_leaves_no_outcome_unknown(
+    primary, topic, tmp_path: Path, mode
+):
+    """What was not sent when the window ends is read again by the next one. No partition is paused for it."""
+    create(primary, topic, 2)
+    for partition in (0, 1, 0, 1):
+        rows = [(b"key", os.urandom(20_000), (), 1)] * 45
+        write(primary, topic, rows, partition=partition, **ONE_BATCH)
+    with Broker.start("backup", tmp_path / "backup") as backup:
+        asyncio.run(limit(backup, RATE))
+        appliance = RunningAppliance(
+            tmp_path,
+            primary=primary.bootstrap,
+            backup=backup.bootstrap,
+            topics=topic,
+            extra=f"backup.exactly.once.source.support = {mode}\nmirror.slots = 1",
+        )
+        with appliance:
+            eventually(
+                lambda: sum(appliance.served("throttled_seconds_total", cluster="backup")) > 20,
+                within_s=60,
+                because="windows are held up by the quota",
+            )
+            asyncio.run(limit(backup, None))
+            eventually(
+                lambda: appliance.total("kafka_mirror_lag_records") == 0 and appliance.served("lag_records"),
+                within_s=60,
+                because="the rest is replicated when the brokers let the mirror send",
+            )
+            assert appliance.stop()[0] == 0
+        text = appliance.log.read_text()
+        assert [line for line in text.splitlines() if any(one in line for one in UNKNOWN)] == []
+        verdict = compare(primary.bootstrap, backup.bootstrap, {topic: f"primary.{topic}"})
+        assert verdict.equal, verdict.differences
+        assert verdict.records == 180

@@ -1,0 +1,85 @@
+"""Heartbeats go to each target by itself. Asks no broker."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from mirror.config.properties import Properties
+from mirror.config.settings import HeartbeatFlow
+from mirror.flows import heartbeats
+from mirror.flows.heartbeats import HeartbeatEmitter
+from tests.waiting import eventually
+
+
+@pytest.fixture
+def responds(monkeypatch):
+    """Clusters of which "dead" does not respond until this event is set; every other one acknowledges at once."""
+    event = threading.Event()
+
+    class Admin:
+        def __init__(self, alias, _):
+            self._alias = alias
+
+        def create(self, *_, **__):
+            if self._alias == "dead":
+                event.wait(60)
+            return ""
+
+        def configs(self, _):
+            return {}
+
+        def close(self):
+            pass
+
+    class Producer:
+        def __init__(self, *_, **__):
+            self._waiting = []
+
+        def produce(self, *_, on_delivery, **__):
+            self._waiting.append(on_delivery)
+
+        def poll(self, _):
+            for answered in self._waiting:
+                answered(None, None)
+            self._waiting.clear()
+
+        def purge(self):
+            pass
+
+    monkeypatch.setattr(heartbeats, "Admin", Admin)
+    monkeypatch.setattr(heartbeats, "Producer", Producer)
+    yield event
+    event.set()
+
+
+def flow(target):
+    client = Properties({"bootstrap.servers": "127.0.0.1:1"})
+    return HeartbeatFlow(
+        source="a", target=target, topic="heartbeats", interval_s=0.05, replication_factor=1, client=client
+    )
+
+
+def test_a_target_that_does_not_respond_holds_up_no_heartbeat_of_another(responds):
+    seen: list[tuple[str, str]] = []
+    emitter = HeartbeatEmitter([flow("dead"), flow("b")], seen.append)
+    emitter.start()
+    try:
+        eventually(lambda: seen.count(("a", "b")) >= 3, within_s=1, because="b acknowledges")
+        assert ("a", "dead") not in seen
+        responds.set()
+        eventually(lambda: ("a", "dead") in seen, within_s=1, because="the other one responds")
+    finally:
+        responds.set()
+        emitter.stop()
+
+
+def test_a_stop_does_not_wait_for_a_target_that_does_not_respond(responds, monkeypatch):
+    monkeypatch.setattr(heartbeats, "STOP_S", 0.3)
+    emitter = HeartbeatEmitter([flow("dead")], lambda _: None)
+    emitter.start()
+    began_s = time.monotonic()
+    emitter.stop()
+    assert time.monotonic() - began_s < 5
