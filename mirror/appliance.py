@@ -237,7 +237,6 @@ class Appliance:
             run_id=self._folder.run_id,
             gone=self._folder.gone,
             settings=digest(flow),
-            on_first_claim=state.fence,
             is_ready=lambda: self._is_ready,
             hung=lambda: self._progress.hung() if self._is_ready else "",
         )

@@ -12,14 +12,13 @@ from metrics.cap import Labels
 from mirror.config.settings import Flow, Settings
 from mirror.errors import SettingsError
 from mirror.flows.loops import Loops
-from mirror.flows.start_positions import begin, fence_unused
+from mirror.flows.start_positions import begin
 from mirror.flows.stored_positions import Position, read_positions, write_positions
 from mirror.flows.topics import Matched, ensure_internal, ensure_remote, flow_plan, matched, source_topics
 from mirror.handover.membership import Membership
 from mirror.kafka.admin import Admin, Topic
 from mirror.model.canary import is_canary
 from mirror.model.flow_plan import FlowPlan, Key
-from mirror.model.slot_ownership import slots_of_lease_topic
 from mirror.policy.recreated import OnRecreated, TopicIds
 
 log = logging.getLogger("mirror")
@@ -82,7 +81,6 @@ class FlowState:
     matching: int | None = None  # topics of the source that match, without heartbeats; None: nobody has looked yet
     logged_hidden: set[str] = field(default_factory=set)  # topics that the source does not show, logged already
     logged_gone: set[str] = field(default_factory=set)  # remote topics that were deleted, logged already
-    slots_before: int = 0  # that the flow's lease topic was made for when it was first looked at
     membership: Membership | None = None
     acl_objections: set[str] = field(default_factory=set)  # those of the last time, logged already
     target_ids: dict[str, str] = field(default_factory=dict)  # of all topics on the target, by name
@@ -146,10 +144,7 @@ class FlowState:
         present, self.objections = ensure_remote(flow, wanted, on_target, self.source, self.target)
         self.remote = present | {name: self.remote[name] for name in stopped}
         if before is None:
-            first = flow_plan(flow, self.topics, self.remote)
-            self.first = begin(flow, first)
-            leases = on_target.get(first.lease_topic)
-            self.slots_before = slots_of_lease_topic(leases.partitions) if leases is not None else 0
+            self.first = begin(flow, flow_plan(flow, self.topics, self.remote))
         if created := present.keys() - on_target.keys():
             # What was deleted since the first look keeps its id here, by which the next refresh tells of it.
             on_target = on_target | _with(self.target, created)
@@ -215,11 +210,6 @@ class FlowState:
                 topics,
                 self.flow.source.alias,
             )
-
-    async def fence(self) -> None:
-        """End what producers of slots that there are no more have left open; raises KafkaError."""
-        if self.plan is not None and self.membership is not None:
-            await fence_unused(self.plan, slots=self.membership.layout.slots, slots_before=self.slots_before)
 
     def _gone(self, on_target: Mapping[str, Topic]) -> set[str]:
         """Return the remote topics that were replicated into and are not on the target any more; say what becomes of them."""

@@ -8,18 +8,13 @@ from __future__ import annotations
 
 import logging
 
-from mirror.config.clients import client_options
 from mirror.config.settings import Flow
 from mirror.errors import ClusterUnavailable, SettingsError
 from mirror.flows.stored_positions import Position, answer_of_target, read_positions, write_positions
 from mirror.flows.takeover import refuse_running, take_over, take_over_group
 from mirror.kafka.forgotten_positions import recalled
 from mirror.kafka.groups import Groups
-from mirror.kafka.internal_topics import REQUEST_BYTES, committed
-from mirror.kafka.target import Target
 from mirror.model.flow_plan import FlowPlan, Key
-from mirror.model.slot_lease import LeaseState
-from mirror.model.slot_ownership import is_lease_key, slot_of_lease_key
 from mirror.policy.recreated import OnRecreated
 from mirror.runtime.logs import some
 
@@ -99,45 +94,3 @@ def _went_on_as_shown(flow: Flow, plan: FlowPlan) -> bool:
     positions = {(p.remote_topic, p.partition): Position(offsets[p.topic, p.partition], p.topic_id) for p in places}
     write_positions(flow, plan.group, positions)
     return True
-
-
-async def fence_unused(plan: FlowPlan, *, slots: int, slots_before: int) -> None:
-    """End the transactions that producers of slots have left open which no window opens any more.
-
-    Slots change with tasks.max and mirror.slots. Readers of committed records would wait for such a transaction until the
-    broker's transaction.timeout.ms ends it. A slot's lease names the transactional id that the slot wrote by, which may be a
-    spare one. In the default mode only slots count whose leases say that they wrote in transactions; the cluster may have no
-    other use for transactions.
-
-    Raises:
-        KafkaError: the target does not answer, or refuses.
-    """
-    used = {plan.slot_of(p, slots=slots) for p in plan.partitions}
-    unused = set(range(slots_before)) - used
-    if not unused:
-        return
-    leases = await _leases_by_slot(plan)
-    if not plan.is_exactly_once:
-        unused = {slot for slot in unused if any(map(_died_in_transaction, leases.get(slot, ())))}
-    for slot in sorted(unused):
-        name, outcome = plan.transactional_id(slot), max(leases.get(slot, [LeaseState(0, 0, True)])).outcome
-        target = Target(client_options(plan.producer), request_bytes=REQUEST_BYTES, transactional_id=name)
-        try:
-            await target.open(())
-            await target.fence(outcome.spare)
-        finally:
-            await target.close()
-
-
-async def _leases_by_slot(plan: FlowPlan) -> dict[int, list[LeaseState]]:
-    """Return the leases of each slot's lanes."""
-    found: dict[int, list[LeaseState]] = {}
-    for (topic, key), at in (await committed(client_options(plan.producer), plan.group)).items():
-        if topic == plan.lease_topic and is_lease_key(key):
-            found.setdefault(slot_of_lease_key(key), []).append(LeaseState.parse(at))
-    return found
-
-
-def _died_in_transaction(lease: LeaseState) -> bool:
-    """Return whether a window wrote in transactions and never ended."""
-    return lease.outcome.is_transactional and not lease.is_released

@@ -7,6 +7,8 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum
+from itertools import count, takewhile
+from typing import TYPE_CHECKING, NamedTuple
 
 from mirror.kafka.errors import KafkaError
 from mirror.kafka.group_offsets import GroupOffsets
@@ -22,9 +24,13 @@ from mirror.model.slot_ownership import (
     lease_key,
     owner_key,
     ready_key,
+    slot_of_lease_key,
     stop_key,
 )
 from mirror.runtime.clock import now_ms
+
+if TYPE_CHECKING:
+    from mirror.kafka.target import Target
 
 log = logging.getLogger("mirror")
 
@@ -79,11 +85,20 @@ what this one knows is old"
         return self in (Standing.HOLDS, Standing.STOPPING)
 
 
+class OtherLease(NamedTuple):
+    """The lease of a lane of another slot."""
+
+    slot: int
+    lease: LeaseState
+
+
 class Lease:
     """Waits for a slot and acquires its lease for one window.
 
     Attributes:
         predecessor: How the windows before ended; known when the lease is acquired.
+        others: Those of slots of another layout that ran after this slot did; known then, too.
+        is_of_new_flow: No window ran before this one, of this slot or another; known then, too.
         wait_ms: From the window's start, or from when the slot could be ours, until the lease was acquired.
         takeovers: 1 when a predecessor counted as dead, otherwise 0.
         is_claimed_again: The lease was claimed again, for a spare transactional id, and may have covered that of a successor.
@@ -99,10 +114,12 @@ class Lease:
         self.ready = (plan.lease_topic, ready_key(window.slot))
         self.own = self._lanes[window.lane]
         self._layout = (plan.lease_topic, layout_key())
-        self._own_layout = Layout(window.slots, plan.tasks_max, window.window_ms, window.lanes).text()
+        self._own_layout = plan.layout(window)
         self.whose = (self._stops, self.owner, self._layout)
         self.looks_at = (*self.whose, *self._lanes, self.ready)
         self.predecessor = Predecessor()
+        self.others: list[OtherLease] = []
+        self.is_of_new_flow = False
         self.wait_ms = 0.0
         self.takeovers = 0
         self.is_claimed_again = False
@@ -147,7 +164,7 @@ class Lease:
 
         A slot that only this layout has keeps its owner: nobody else commits one.
         """
-        return self._layout in found and found[self._layout][1] != self._own_layout
+        return self._layout in found and Layout.parse(found[self._layout][1]) != self._own_layout
 
     def has_successor(self, found: Offsets) -> bool:
         """Tell whether a later window has announced that it is ready; `found` has the offset of `ready`."""
@@ -199,7 +216,7 @@ class Lease:
         """Announce to the lease's holder that a successor is ready. Raises KafkaError."""
         await target.commit(self._plan.group, {self.ready: (self._window.number, "")})
 
-    async def acquire(self, target: GroupOffsets, term: LeaseTerm, begin: Callable[[], Awaitable[bool]]) -> bool:
+    async def acquire(self, target: Target, term: LeaseTerm, begin: Callable[[], Awaitable[bool]]) -> bool:
         """Wait until the predecessor has released the lease or counts as dead, then begin.
 
         Args:
@@ -226,9 +243,13 @@ class Lease:
                 if self._newest_ready(found) < window.number:
                     await self.announce_ready(target)  # the predecessor began late and announced itself after us
                 since_ms, leases = Owner.parse(found[self.owner]).since_ms, self._leases(found)
-                if all(lease.is_released or self._may_take_over(lease, since_ms) for lease in leases.values()):
-                    self.predecessor = predecessor_of(window.number, leases.values(), run_id=window.run_id)
-                    self._acquired_from = leases
+                others = [] if self._follows_on(leases) else await self._of_other_layouts(target, leases)
+                before = (*leases.values(), *(other.lease for other in others))
+                if all(lease.is_released or self._may_take_over(lease, since_ms) for lease in before):
+                    self._acquired_from, self.others = leases, others
+                    self.predecessor = predecessor_of(
+                        window.number, leases.values(), run_id=window.run_id, others=[other.lease for other in others]
+                    )
                     term.confirm(asked)
                     if not term.is_valid:
                         continue  # we slept: what was found may be of long ago
@@ -243,16 +264,30 @@ class Lease:
             await asyncio.sleep(POLL_S if time.monotonic() - started < 0.5 else 0.05)
         return False
 
-    async def is_of_new_flow(self, target: GroupOffsets) -> bool:
-        """Tell, when the lease is acquired, whether no window ran before this one, of this slot or another. Raises KafkaError.
+    def _follows_on(self, leases: Mapping[Key, LeaseState]) -> bool:
+        """Tell whether the window before was of this slot and run, so that no other layout ran since."""
+        return any(
+            (lease.window, lease.run_id) == (self._window.number - 1, self._window.run_id) for lease in leases.values()
+        )
 
-        A slot may be new in a flow that is not: the number of slots changes.
+    async def _of_other_layouts(self, target: Target, leases: Mapping[Key, LeaseState]) -> list[OtherLease]:
+        """Return the leases of slots of another layout that ran after this slot did. Raises KafkaError.
+
+        Any of them may have had this slot's topic-partitions. An earlier version's leases do not tell their layout.
         """
-        if self._acquired_from:
-            return False
-        found = await target.committed(self._plan.group)
-        at_keys = [at for (topic, key), at in found.items() if topic == self._plan.lease_topic and is_lease_key(key)]
-        return all(LeaseState.parse(at).window >= self._window.number for at in at_keys)
+        topic, window_ms = self._plan.lease_topic, self._window.window_ms
+        known = takewhile(lambda key: target.knows(topic, key), count(owner_key(0)))
+        found = await target.committed(self._plan.group, [(topic, key) for key in known if is_lease_key(key)])
+        all_leases = {key: LeaseState.parse(at) for key, at in found.items()}
+        self.is_of_new_flow = all(each.began_ms(window_ms) >= self._window.start_ms for each in all_leases.values())
+        since_ms = max((lease.began_ms(window_ms) for lease in leases.values()), default=0)
+        return [
+            OtherLease(slot_of_lease_key(key), lease)
+            for (_, key), lease in all_leases.items()
+            if (topic, key) not in leases
+            and lease.layout not in (None, self._own_layout)
+            and lease.began_ms(window_ms) >= since_ms
+        ]
 
     async def release_for_dead_attempt(self, target: GroupOffsets) -> None:
         """Release the lease that an earlier attempt at this window died with, so that no successor waits for it."""

@@ -58,7 +58,6 @@ class Membership:
         run_id: int,
         gone: Collection[int],
         settings: str,
-        on_first_claim: Callable[[], Awaitable[None]],
         is_ready: Callable[[], bool],
         hung: Callable[[], str],
     ) -> None:
@@ -71,7 +70,6 @@ class Membership:
             run_id: This run.
             gone: Earlier runs of the same state folder.
             settings: A digest of what all processes should have alike.
-            on_first_claim: Awaited before the first slot is this process'.
             is_ready: Tells whether this process can replicate.
             hung: Returns why it cannot any more though it began, "" while it can.
         """
@@ -89,7 +87,6 @@ class Membership:
         self._run_id = run_id
         self._gone = gone
         self._settings = settings
-        self._on_first_claim: Callable[[], Awaitable[None]] | None = on_first_claim
         self._is_ready = is_ready
         self._hung = hung
         self._assigned: set[int] = set()
@@ -230,23 +227,15 @@ class Membership:
         kept = {slot for slot, owner in known.items() if owner.run_id == self._run_id}
         if not self._is_ready():
             wanted -= {slot for slot, owner in known.items() if self._works(owner)}
-        is_other_layout = layout is None or layout[1] != self.layout.text()
-        ours = {(self._lease_topic, layout_key()): (0, self.layout.text())}
-        if wanted and self._on_first_claim is not None:
-            if (
-                is_other_layout
-            ):  # first: a window of that layout which opens its producer again, behind the fence, sees it
-                await target.commit(self._group, ours)
-            await self._on_first_claim()
-            self._on_first_claim = None
         now_ms = int(time.time() * 1000)
         fresh = {slot for slot in kept if now_ms < known[slot].renewed_ms + RENEW_MS}
         offsets: dict[Key, tuple[int, str]] = {}
         for slot in (wanted | kept) - fresh:
             since_ms = known[slot].since_ms if slot in kept else now_ms
             offsets[self._owner(slot)] = Owner(self._run_id, since_ms, now_ms, self._settings).encode()
-        if offsets or is_other_layout:
-            await target.commit(self._group, ours | offsets)
+        if offsets or layout is None or layout[1] != self.layout.text():
+            offsets[self._lease_topic, layout_key()] = (0, self.layout.text())
+            await target.commit(self._group, offsets)
         self._now_owns(wanted | kept)
 
     def _now_owns(self, slots: Iterable[int]) -> None:

@@ -146,6 +146,10 @@ class FlowPlan:
             source_group="",
         )
 
+    def layout(self, window: Window) -> Layout:
+        """Return how the run of a window deals topic-partitions out."""
+        return Layout(window.slots, self.tasks_max, window.window_ms, window.lanes)
+
     def members_group(self, layout: Layout) -> str:
         """Group on the target whose members, the processes that run the flow, share its slots."""
         return f"{self.group}.{layout.text()}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
+from mirror.model.slot_ownership import Layout
+
 GRACE_S = 5.0  # how long a window goes on past its end while no successor is ready, and how long it waits for answers
 DEAD_AFTER_S = 2 * GRACE_S + 3.0  # after a window's end, when a lease that was never released counts as dead
 
@@ -13,6 +15,7 @@ _IN_DOUBT = "in-doubt"
 _SPARE = "spare-"
 _DECIDES = "decides-"
 _TRANSACTIONAL = "transactional"
+_LAYOUT = "layout-"
 
 
 class WindowOutcome(NamedTuple):
@@ -36,13 +39,15 @@ class WindowOutcome(NamedTuple):
 class LeaseState(NamedTuple):
     """A slot's lease as one lane has it: window `window` of run `run_id` holds it, or has released it.
 
-    Kept as an offset of the flow's group, 2 * window plus 1 when released, with the run and the outcome as metadata.
+    Kept as an offset of the flow's group, 2 * window plus 1 when released, with the run, the outcome and the layout of the run
+    as metadata.
     """
 
     window: int
     run_id: int
     is_released: bool
     outcome: WindowOutcome = WindowOutcome()
+    layout: Layout | None = None  # None where an earlier version wrote it
 
     def encode(self) -> tuple[int, str]:
         """Return it as offset and metadata. How a window ended is part of it only when it has."""
@@ -53,6 +58,7 @@ class LeaseState(NamedTuple):
             f"{_SPARE}{spare}": spare > 0,
             f"{_DECIDES}{decides_ms}": decides_ms > 0,
             _TRANSACTIONAL: self.outcome.is_transactional,
+            f"{_LAYOUT}{self.layout.text() if self.layout else ''}": self.layout is not None,
         }
         metadata = " ".join([str(self.run_id), *(mark for mark, is_set in marks.items() if is_set)])
         return 2 * self.window + self.is_released, metadata
@@ -70,11 +76,19 @@ class LeaseState(NamedTuple):
             decides_ms=_number(_DECIDES, marks),
             is_transactional=_TRANSACTIONAL in marks,
         )
-        return cls(offset // 2, int(run_id or 0), bool(offset % 2), outcome)
+        layout = next((mark.removeprefix(_LAYOUT) for mark in marks if mark.startswith(_LAYOUT)), "")
+        return cls(offset // 2, int(run_id or 0), bool(offset % 2), outcome, Layout.parse(layout))
+
+    def began_ms(self, window_ms: int) -> int:
+        """Return when the window began, epoch ms; `window_ms` is how long windows are where the lease does not say it."""
+        return self.window * self._window_ms(window_ms)
 
     def dead_ms(self, window_ms: int) -> float:
         """Return when the window has ended, or counts as dead; epoch ms."""
-        return (self.window + 1) * window_ms + DEAD_AFTER_S * 1000
+        return (self.window + 1) * self._window_ms(window_ms) + DEAD_AFTER_S * 1000
+
+    def _window_ms(self, window_ms: int) -> int:
+        return self.layout.window_ms if self.layout is not None else window_ms
 
 
 def _number(mark: str, marks: Collection[str]) -> int:
@@ -92,7 +106,9 @@ class Predecessor(NamedTuple):
     has_gap: bool = False
 
 
-def predecessor_of(window: int, leases: Collection[LeaseState], *, run_id: int) -> Predecessor:
+def predecessor_of(
+    window: int, leases: Collection[LeaseState], *, run_id: int, others: Collection[LeaseState] = ()
+) -> Predecessor:
     """Return what a window begins with when it acquires its slot.
 
     | the lanes' leases | predecessor |
@@ -107,13 +123,16 @@ def predecessor_of(window: int, leases: Collection[LeaseState], *, run_id: int) 
         window: The number of the window that begins.
         run_id: Its run. A process that starts does not know what the broker went through meanwhile, however soon it starts.
         leases: Those of the slot's lanes, as far as they were ever held.
+        others: Those of all slots of another layout, where such ran later than the slot's own lanes: any of them may have had
+            the slot's topic-partitions.
     """
-    newest = max(leases, default=None)
+    newest = max(leases, key=lambda lease: (lease.began_ms(0), lease[:3]), default=None)
+    before = (*leases, *others)
     outcome = WindowOutcome(
-        is_unclean=any(not lease.is_released or lease.outcome.is_unclean for lease in leases),
-        in_doubt=any(lease.outcome.in_doubt for lease in leases),
+        is_unclean=any(not lease.is_released or lease.outcome.is_unclean for lease in before),
+        in_doubt=any(lease.outcome.in_doubt for lease in before),
         spare=newest.outcome.spare if newest is not None else 0,
         decides_ms=newest.outcome.decides_ms if newest is not None else 0,
-        is_transactional=any(lease.outcome.is_transactional for lease in leases),
+        is_transactional=any(lease.outcome.is_transactional for lease in before),
     )
     return Predecessor(outcome, has_gap=(window - 1, run_id) not in {lease[:2] for lease in leases})

@@ -98,8 +98,3 @@ def slot_of_lease_key(key: int) -> int:
 def lease_topic_partitions(slots: int) -> int:
     """Return how many partitions the lease topic needs."""
     return _KEYS_OF_A_FLOW + _KEYS_OF_A_SLOT * slots
-
-
-def slots_of_lease_topic(partitions: int) -> int:
-    """Return the most slots that a lease topic of so many partitions was made for."""
-    return (partitions - _KEYS_OF_A_FLOW) // _KEYS_OF_A_SLOT

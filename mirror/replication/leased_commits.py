@@ -60,7 +60,13 @@ class LeasedCommits:
 
     async def _write(self, target: Target, pending: PendingCommit, *, is_released: bool) -> None:
         window = self._window
-        lease = LeaseState(window.number, window.run_id, is_released=is_released, outcome=self._outcome())
+        lease = LeaseState(
+            window.number,
+            window.run_id,
+            is_released=is_released,
+            outcome=self._outcome(),
+            layout=self._plan.layout(window),
+        )
         await target.commit(self._plan.group, {**pending.offsets, self._own: lease.encode()})
         self._positions.completed(pending)
 

@@ -62,21 +62,28 @@ class SlotProducer:
             self.spare = spare
             await self._claim(target)
         await asyncio.sleep(max(0.0, min(DECIDES_S, (predecessor.decides_ms - now_ms()) / 1000)))
+        await self._end_others()
         if self._plan.is_exactly_once:
             await target.fence(self.spare, lambda spare: self.write_by(target, spare))
         else:
-            await self._end_transaction()
+            await self._end_transaction(self._window.slot, self.spare)
         return await target.committed(self._plan.group, [*places, *self._lease.looks_at], is_stable=True)
 
-    async def _end_transaction(self) -> None:
-        options, name = client_options(self._plan.producer), self._plan.transactional_id(self._window.slot)
+    async def _end_others(self) -> None:
+        """End what slots of another layout have left open: their topic-partitions may be this slot's now."""
+        outcomes = {(slot, lease.outcome.spare) for slot, lease in self._lease.others if lease.outcome.is_transactional}
+        for slot, spare in sorted(outcomes):
+            await self._end_transaction(slot, spare)
+
+    async def _end_transaction(self, slot: int, spare: int) -> None:
+        options, name = client_options(self._plan.producer), self._plan.transactional_id(slot)
         fences = Target(options, request_bytes=REQUEST_BYTES, transactional_id=name)
         try:
             await fences.open(())
-            await fences.fence(self.spare)
+            await fences.fence(spare)
         finally:
             await fences.close()
-        log.info("%s: slot %d: the last transaction of exactly once is ended", self._plan.name, self._window.slot)
+        log.info("%s: slot %d: its last transaction is ended", self._plan.name, slot)
 
     async def write_by(self, target: Target, spare: int) -> None:
         """Name a spare id in the lease, before the first transaction is written by it.

@@ -398,7 +398,7 @@ async def _with_forgotten(
     known = await recalled(plan, lacking, knows_paused=plan.paused_key in found)
     if plan.paused_key in known:  # the next window need not look for it
         await target.commit(plan.group, {plan.paused_key: known[plan.paused_key]})
-    is_new = plan.name not in state.served and await lease.is_of_new_flow(target)
+    is_new = plan.name not in state.served and lease.is_of_new_flow
     return {**found, **known}, set() if is_new else {p.key for p in lacking}
 
 

@@ -132,4 +132,4 @@ def test_a_mode_that_changes_between_a_kill_and_the_next_start_loses_and_repeats
             appliance.start()
         flows(backup, f"primary.{topic}", more=500)
     equal(appliance, primary, backup, topic)
-    assert appliance.log.read_text().count("the last transaction of exactly once is ended") >= 2
+    assert appliance.log.read_text().count("its last transaction is ended") >= 2

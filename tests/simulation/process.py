@@ -12,7 +12,6 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from mirror.flows.start_positions import fence_unused
 from mirror.handover.membership import Membership
 from mirror.model.flow_plan import FlowPlan, Window, next_window
 from mirror.model.slot_lease import DEAD_AFTER_S
@@ -27,7 +26,6 @@ AHEAD_S = 1.0  # before its begin a window is planned (mirror.spark.replication_
 PLANNING_S = (0.05, 0.6)  # what Spark takes for a micro-batch
 RETRY_S = (0.1, 1.0)  # until a task is tried again
 ATTEMPTS = 4  # of a task
-MOST_SLOTS = 3  # of any process
 
 
 class Worker:
@@ -94,7 +92,6 @@ class Process:
             run_id=run_id,
             gone=gone,
             settings="s",
-            on_first_claim=lambda: fence_unused(plan, slots=layout.slots, slots_before=MOST_SLOTS),
             is_ready=lambda: True,
             hung=self._progress.hung,
         )

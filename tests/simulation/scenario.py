@@ -20,12 +20,12 @@ from tests.simulation.cluster import Cluster
 from tests.simulation.members import Consumer, Members
 from tests.simulation.network import Network
 from tests.simulation.oracle import Sides
-from tests.simulation.process import MOST_SLOTS, Process
+from tests.simulation.process import Process
 from tests.soak.oracle import Fate
 
 TOPICS = {"one": "A.one", "two": "A.two"}
 PARTITIONS = 2
-SLOTS, LANES = 2, 2
+SLOTS, MOST_SLOTS, LANES = 2, 3, 2
 OTHER_LAYOUTS = 0.3  # in how many runs processes start with another number of slots
 OLD_RECORDS, OLD_S = 0.25, 2 * 86_400.0  # in how many runs records are older than brokers remember their producers
 BROKERS = 3

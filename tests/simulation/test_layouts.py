@@ -46,3 +46,25 @@ def test_a_slot_that_is_new_finds_what_the_flow_has_copied_where_positions_are_f
         stage.world.run_for(10)
         outcome = calm(stage, 1, mode)
         assert outcome.is_good, outcome
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("slots", [(1, 3), (2, 1), (3, 2)], ids=str)
+@pytest.mark.parametrize("before", [True, False], ids=["exactly once", "at least once"])
+@pytest.mark.parametrize("after", [True, False], ids=["then exactly once", "then at least once"])
+def test_a_killed_process_is_followed_by_one_with_other_slots_and_another_mode(before, after, slots, seed):
+    stage = Stage(seed, "changing")
+    with staged(stage):
+        if stage.is_exactly_once is not before:
+            stage.change_mode()
+        first = stage.start("folder1", slots=slots[0])
+        stage.is_writing = True
+        stage.write((0.02, 0.1))
+        stage.world.run_for(stage.dice.uniform(2, 12))
+        first.kill()
+        if before is not after:
+            stage.change_mode()
+        stage.start(stage.dice.choice(("folder1", "folder2")), slots=slots[1])
+        stage.world.run_for(20)
+        outcome = calm(stage, seed, "changing")
+        assert outcome.is_good, outcome

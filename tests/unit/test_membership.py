@@ -70,9 +70,6 @@ class Process:
     def __init__(
         self, flow, run_id: int, *, layout: Layout = LAYOUT, gone: tuple[int, ...] = (), settings: str = "s"
     ) -> None:
-        self.fenced = 0
-        self.saw_layout: Layout | None = None  # the target's, when it fenced
-        self._target: Offsets
         self.is_ready = True
         self.member = Membership(
             flow,
@@ -81,21 +78,15 @@ class Process:
             run_id=run_id,
             gone=gone,
             settings=settings,
-            on_first_claim=self._fence,
             is_ready=lambda: self.is_ready,
             hung=lambda: "",
         )
-
-    async def _fence(self) -> None:
-        self.fenced += 1
-        self.saw_layout = Layout.parse(self._target.kept[PLAN.lease_topic, layout_key()][1])
 
     def is_given(self, *slots: int) -> Process:
         self.member._assigned = set(slots)
         return self
 
     def looks(self, target: Offsets) -> frozenset[int]:
-        self._target = target
         asyncio.run(self.member._reconcile(target))  # type: ignore[arg-type]
         assert self.member.owned is not None
         return self.member.owned
@@ -112,7 +103,6 @@ def test_slots_pass_from_one_process_to_the_other_without_a_moment_of_nobody(flo
     assert first.looks(target) == {0, 1}
     assert (first.member.processes, second.member.processes) == (2, 2)
     assert not second.member.leads
-    assert (first.fenced, second.fenced) == (1, 1)
 
 
 def test_a_process_that_cannot_replicate_yet_takes_what_nobody_serves_and_leaves_the_rest_where_it_is(flow):
@@ -170,10 +160,8 @@ def test_who_deals_topic_partitions_out_in_another_way_waits_until_the_others_ha
     new = Process(flow, 2, layout=LAYOUT._replace(tasks_max=3)).is_given(0, 1, 2, 3)
     assert new.looks(target) == frozenset()
     assert new.member.has_conflict
-    assert not new.fenced, "nothing of the others' is touched"
     target.was_silent_for(1, 30)
     assert new.looks(target) == {0, 1, 2, 3}
-    assert new.saw_layout == new.member.layout, "who opens a producer behind the fence has to see it"
     assert not new.member.has_conflict
 
 

@@ -14,7 +14,17 @@ from mirror.handover.lease import LeaseTerm, Standing
 from mirror.kafka.errors import KafkaError
 from mirror.model.flow_plan import Assigned, FlowPlan, Window
 from mirror.model.slot_lease import LeaseState, Predecessor, WindowOutcome, predecessor_of
-from mirror.model.slot_ownership import Owner, is_stopped, lease_key, owner_key, ready_key, stop_key, with_stop
+from mirror.model.slot_ownership import (
+    Layout,
+    Owner,
+    is_stopped,
+    lease_key,
+    lease_topic_partitions,
+    owner_key,
+    ready_key,
+    stop_key,
+    with_stop,
+)
 from mirror.replication.partition import Partition
 from mirror.replication.positions import PositionCommits
 from mirror.replication.window import Connections, FlowWindow
@@ -49,11 +59,11 @@ class GroupOffsets:
         return {key: self.offsets[key] for key in (self.offsets if wanted is None else wanted) if key in self.offsets}
 
     def knows(self, topic: str, partition: int) -> bool:
-        return (topic, partition) == ("A.t", 0)
+        return (topic, partition) == ("A.t", 0) or (topic == PLAN.lease_topic and partition < lease_topic_partitions(4))
 
     def lease(self, lane: int) -> LeaseState | None:
         at = self.offsets.get((PLAN.lease_topic, lease_key(0, lane)))
-        return LeaseState.parse(at) if at is not None else None
+        return LeaseState.parse(at)._replace(layout=None) if at is not None else None
 
     def gives_the_slot_to(self, run_id: int) -> None:
         self.offsets[PLAN.lease_topic, owner_key(0)] = Owner(run_id, int(time.time() * 1000)).encode()
@@ -430,9 +440,12 @@ outcomes = st.builds(
 )
 
 
-@given(st.integers(0, 2**40), st.integers(0, 2**31), outcomes)
-def test_a_released_lease_survives_its_offset_and_metadata(number, run_id, outcome):
-    lease = LeaseState(number, run_id, is_released=True, outcome=outcome)
+layouts = st.none() | st.builds(Layout, *[st.integers(0, 2**20)] * 4)
+
+
+@given(st.integers(0, 2**40), st.integers(0, 2**31), outcomes, layouts)
+def test_a_released_lease_survives_its_offset_and_metadata(number, run_id, outcome, layout):
+    lease = LeaseState(number, run_id, is_released=True, outcome=outcome, layout=layout)
     assert LeaseState.parse(lease.encode()) == lease
 
 
