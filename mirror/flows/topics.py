@@ -30,9 +30,9 @@ from mirror.policy.topic_configs import Change
 
 log = logging.getLogger("mirror")
 
-# Kafka compacts closed segments only, and the map is read from its beginning: small ones keep that short.
 _POLICY, _COMPACT = "cleanup.policy", "compact"
-_SOON_COMPACTED = {"segment.bytes": str(16 << 20), "min.cleanable.dirty.ratio": "0.1"}
+# Kafka compacts closed segments only, and these topics are read from their start: small segments keep that short.
+SOON_COMPACTED = {"segment.bytes": str(16 << 20), "min.cleanable.dirty.ratio": "0.1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,9 +200,9 @@ def ensure_internal(
         objection = _ensure(flow, target, on_target, name, factor, partitions=partitions)
         if objection and _partitions(target, name) < partitions:
             raise ClusterRefuses(_without(flow, name, objection), cluster=target.alias)
-    _ensure(flow, target, on_target, OFFSET_MAP_TOPIC.format(source=alias), factor, configs=_SOON_COMPACTED)
+    _ensure(flow, target, on_target, OFFSET_MAP_TOPIC.format(source=alias), factor, configs=SOON_COMPACTED)
     _ensure(flow, target, on_target, GAPS_TOPIC.format(source=alias), factor)
-    _ensure(flow, target, on_target, GROUP_OFFSETS_TOPIC.format(source=alias), factor)
+    _ensure(flow, target, on_target, GROUP_OFFSETS_TOPIC.format(source=alias), factor, configs=SOON_COMPACTED)
     if flow.is_bidirectional:
         _ensure(flow, target, on_target, PRODUCERS_TOPIC.format(source=alias), factor)
     if flow.checkpoints.enabled:

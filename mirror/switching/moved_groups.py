@@ -10,6 +10,7 @@ from mirror.config.clients import client_options
 from mirror.errors import MirrorError
 from mirror.flows.offset_maps import FlowMaps
 from mirror.flows.set_offsets import GroupPlace, SetOffsets
+from mirror.flows.topics import SOON_COMPACTED
 from mirror.flows.translation import Place, across
 from mirror.kafka.group_offsets import GroupOffsets, commit_with_metadata, patiently
 from mirror.kafka.groups import Group
@@ -136,7 +137,7 @@ async def _commit(offsets: GroupOffsets, group: str, wanted: Wanted) -> str:
 
 def _create(scope: Scope, topic: str) -> None:
     """Create the topic of the notes if the flow's processes have not: they may be of an earlier version."""
-    factor, configs = scope.flow.replication_factor, {"cleanup.policy": "compact"}
+    factor, configs = scope.flow.replication_factor, {"cleanup.policy": "compact", **SOON_COMPACTED}
     objection = scope.target.create(topic, partitions=1, replication_factor=factor, configs=configs)
     if objection:
         raise MirrorError(f"{topic} cannot be created on {scope.target.alias}: {objection}")

@@ -25,10 +25,10 @@ from mirror.kafka.admin import Admin
 from mirror.policy.topic_acls import Acl
 from mirror.switching.run import STEPS, Kind
 from tests.integration.appliance import RunningAppliance
-from tests.integration.records import await_replicated, create, load, rows, write
+from tests.integration.records import await_replicated, commit, create, load, rows, write
 from tests.integration.secured import USER, Party, Secured, secured
 from tests.integration.secured import canary as secret
-from tests.integration.test_switch import FLOW, GROUP, Pair, commit_on, committed, pair
+from tests.integration.test_switch import FLOW, GROUP, Pair, committed, pair
 from tests.token_endpoint import TokenEndpoint
 from tests.waiting import eventually
 
@@ -174,7 +174,7 @@ def test_a_principal_with_these_permissions_and_no_others_replicates_and_rehears
             grant(cluster, granted("A", A=here, B=there) | granted("B", A=there, B=here))
         grant(primary, {READS_ORDERS}, to="User:reader")
         write(primary, "orders", rows(20))
-        commit_on(primary.broker, "orders")
+        commit(primary.broker, GROUP, "orders", 1)
         login = party.trusts() | party.scram() | {"security.protocol": "SASL_SSL"}
         appliance = RunningAppliance(
             tmp_path,
