@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from mirror.errors import ClusterUnavailable
+from mirror.errors import ClusterRefuses, ClusterUnavailable
 from mirror.kafka.admin import Admin
 from mirror.lag import cluster_offsets
 from mirror.lag.partition_offsets import LogBounds, Positions
@@ -74,7 +74,7 @@ class PatientPoll:
             answer = question.ask(ask, within_s=PATIENCE_S)
         except ClusterUnavailable as error:
             self.failures.append(error)
-            self._on_answer(cluster.alias, False)
+            self._on_answer(cluster.alias, isinstance(error, ClusterRefuses))
             return None
         if answer is not None:
             self._on_answer(cluster.alias, True)

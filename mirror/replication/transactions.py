@@ -20,8 +20,8 @@ import logging
 from collections.abc import Collection
 
 from mirror.handover.lease import Lease
-from mirror.kafka.errors import KafkaError
-from mirror.kafka.producer import UncertainError
+from mirror.kafka.errors import BrokerError, KafkaError
+from mirror.kafka.producer import NotAppendedError, UncertainError
 from mirror.kafka.target import Target
 from mirror.replication.ledger import Ledger
 from mirror.replication.partition import Partition
@@ -209,7 +209,7 @@ class InTransactions:
     async def _commit(self) -> None:
         for batch in self._uncommitted:
             batch.partition.landed(batch.outgoing, batch.base)
-        await self._commits.move_tails(self._target)
+        await self._move_tails()
         gaps = await self._ledger.write(self._target)
         pending = self._commits.pending(self._target)
         await self._target.commit_transaction(self._group, pending.offsets, self._confirm)
@@ -219,6 +219,21 @@ class InTransactions:
         for batch in self._uncommitted:
             batch.counted()
         self._uncommitted.clear()
+
+    async def _move_tails(self) -> None:
+        """Add the offset map to the transaction. If the target refuses it, the records count all the same.
+
+        Only what the target certainly did not append is left out. Another error comes again with the commit.
+        """
+        try:
+            await self._commits.move_tails(self._target)
+        except (BrokerError, NotAppendedError) as error:
+            log.warning(
+                "%s: the offset map cannot be written (%s); records are replicated, and offsets of groups are translated less "
+                "exactly. Correct the topic as the reason says, or delete it: the mirror creates it again",
+                self._name,
+                error,
+            )
 
     async def _confirm(self) -> None:
         """Look at the lease until the target responds; raise KafkaError if a successor may not have fenced this window."""

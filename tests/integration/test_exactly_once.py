@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,6 +54,29 @@ def test_a_backlog_and_a_load_cross_in_transactions(appliance, primary, backup, 
     assert arrived(backup, topic) > records, "the log holds the markers of transactions too"
     code, _ = appliance.stop()
     assert code == 0
+
+
+@pytest.mark.nightly
+def test_a_map_that_the_target_refuses_holds_up_no_record(primary, backup, topic, tmp_path: Path):
+    """A topic of the map's name that somebody else made takes no record of the map. It is written once a minute."""
+    alias = f"p{time.time_ns()}"
+    create(primary, topic)
+    create(backup, f"mm2-offset-map.{alias}.internal", max_message_bytes="100")
+    write(primary, topic, rows(50))
+    with RunningAppliance(
+        tmp_path, primary=primary.bootstrap, backup=backup.bootstrap, topics=topic, extra=ENABLED
+    ).call_source(alias) as running:
+        eventually(
+            lambda: "the offset map cannot be written" in running.log.read_text(),
+            within_s=90,
+            because="the map is written once a minute",
+        )
+        write(primary, topic, rows(50))
+        await_replicated(running, primary, topic, f"{alias}.{topic}", 0, within_s=30)
+        assert len(values(backup, f"{alias}.{topic}", 0, isolation="read_committed")) == 100
+        log = running.log.read_text()
+    assert f"mm2-offset-map.{alias}.internal-0: MESSAGE_TOO_LARGE); records are replicated" in log
+    assert "the last transaction is taken back" not in log
 
 
 def test_what_a_killed_appliance_left_open_is_ended_by_the_next_start(appliance, primary, backup, topic):

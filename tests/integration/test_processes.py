@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import re
+import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -44,11 +45,13 @@ class Processes:
         self._topic = topic
         self._count = 0
 
-    def one_more(self, extra: str = "") -> RunningAppliance:
-        """Start a process."""
+    def one_more(self, extra: str = "", *, copies: RunningAppliance | None = None) -> RunningAppliance:
+        """Start a process, with a copy of the state folder of another one if that is given."""
         self._count += 1
         folder = self._folder / str(self._count)
         folder.mkdir()
+        if copies is not None:
+            shutil.copytree(copies.file.parent / "state", folder / "state")
         running = RunningAppliance(folder, **self._clusters, topics=self._topic, extra=SLOTS + extra)
         return self._stack.enter_context(running)
 
@@ -89,6 +92,20 @@ def equal(primary, backup, topic: str) -> None:
 
 def shared(first: RunningAppliance, second: RunningAppliance) -> None:
     eventually(lambda: first.slots() == second.slots() == 1, within_s=40, because="the slots are shared")
+
+
+def test_a_process_with_a_copy_of_the_state_folder_shares_the_slots(processes, primary, backup, topic):
+    """As after a machine was cloned. Each of both is to serve its slots, and to take none from the other each second."""
+    first = processes.one_more()
+    with load(primary, topic, partitions=PARTITIONS):
+        eventually(lambda: first.slots() == 2, within_s=30, because="who is alone serves all slots")
+        second = processes.one_more(copies=first)
+        shared(first, second)
+        flow(backup, topic)
+        flow(backup, topic)
+        turns = [len(re.findall("serves slots", one.log.read_text())) for one in (first, second)]
+    equal(primary, backup, topic)
+    assert all(turn <= 3 for turn in turns), turns
 
 
 def test_two_processes_share_the_slots_and_the_rest_goes_on_when_one_stops(processes, primary, backup, topic):

@@ -10,7 +10,7 @@ import pytest
 from metrics.headroom import Retention
 from metrics.recorder import Recorder
 from metrics.verdict import Status
-from mirror.errors import ClusterUnavailable
+from mirror.errors import ClusterRefuses, ClusterUnavailable
 from mirror.lag.judgement import horizon_of
 from mirror.lag.poller import Poller as RealPoller
 from mirror.model.flow_plan import Assigned, FlowPlan
@@ -345,6 +345,26 @@ def test_retention_that_cannot_be_read_again_stays_what_it_was(recorder, tmp_pat
     monkeypatch.setattr(source, "retention", lambda topics: {})
     poll(poller, source, target)
     assert recorder.value("kafka_mirror_retention_headroom_seconds", SERIES[:3]) == 3600
+
+
+def test_a_cluster_that_refuses_is_up_and_its_reason_is_logged(recorder, tmp_path, monkeypatch, caplog):
+    poller, source, target = Poller(recorder, tmp_path / "h"), Cluster("a", end=10), Cluster("b", position=7)
+
+    def refuses(group, wanted):
+        raise ClusterRefuses(
+            f"cluster b: not authorized. Grant this client DESCRIBE on the group {group}.", cluster="b"
+        )
+
+    monkeypatch.setattr(target, "committed", refuses)
+    poll(poller, source, target)
+    assert recorder.value("kafka_mirror_cluster_up", ("a", "b", "b")) == 1
+    assert "a->b: lag not polled: cluster b: not authorized. Grant this client DESCRIBE on the group mirror.a->b." in (
+        record.getMessage() for record in caplog.records
+    )
+    target.is_up = False
+    monkeypatch.undo()
+    poll(poller, source, target)
+    assert recorder.value("kafka_mirror_cluster_up", ("a", "b", "b")) == 0
 
 
 def test_a_cluster_that_hangs_holds_up_neither_the_other_nor_what_is_known_of_it(recorder, tmp_path, monkeypatch):

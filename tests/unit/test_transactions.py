@@ -11,7 +11,7 @@ import pytest
 from mirror.config.clients import ProduceOptions
 from mirror.handover.lease import Standing
 from mirror.kafka.errors import BrokerError, ErrorCode, KafkaError
-from mirror.kafka.producer import UncertainError
+from mirror.kafka.producer import NotAppendedError, UncertainError
 from mirror.model.flow_plan import Assigned, Key
 from mirror.model.record_batches import Outgoing
 from mirror.replication.ledger import Told
@@ -56,10 +56,14 @@ class Target:
 class PositionCommits:
     """Commits of all that was acknowledged."""
 
+    map_failure: KafkaError | None = None
+
     def __init__(self, partition: Partition) -> None:
         self._partition = partition
 
-    async def move_tails(self, target: Target) -> None: ...
+    async def move_tails(self, target: Target) -> None:
+        if self.map_failure is not None:
+            raise self.map_failure
 
     def pending(self, target: Target) -> PendingCommit:
         return PendingCommit({}, [PendingPosition(self._partition, self._partition.acked, None)])
@@ -143,6 +147,31 @@ def test_what_was_acknowledged_and_not_committed_is_reported_nowhere(fails, stan
         return await made.drained(1), partition.acked, partition.tally.records
 
     assert asyncio.run(run()) == (not fails, stands, counted)
+
+
+@pytest.mark.parametrize(
+    ("failure", "counted"),
+    [
+        (BrokerError(ErrorCode.message_too_large, "mm2-offset-map.a.internal-0"), 40),
+        (NotAppendedError(BrokerError(ErrorCode.leader_not_available, "mm2-offset-map.a.internal-0")), 40),
+        (UncertainError(BrokerError(ErrorCode.request_timed_out, "mm2-offset-map.a.internal-0")), 0),
+    ],
+)
+def test_a_map_that_the_target_refuses_keeps_no_record_from_being_committed(monkeypatch, caplog, failure, counted):
+    """A batch of it that may be in the log does: then the transaction can only be aborted."""
+    monkeypatch.setattr(PositionCommits, "map_failure", failure)
+
+    async def run() -> int:
+        made, _, partition, _ = begun()
+        made.acknowledged(Acknowledged(partition, Outgoing(bytes(80), 40, 140, 0, 0, 0.0), 0.0, 0))
+        partition.acked = 140
+        made.stop()
+        await made.drained(1)
+        return partition.tally.records
+
+    assert asyncio.run(run()) == counted
+    is_told = f"a->b: the offset map cannot be written ({failure}); records are replicated" in caplog.text
+    assert is_told is (counted > 0)
 
 
 def test_a_transaction_that_fails_ends_the_window():
