@@ -37,6 +37,7 @@ def fence_writers(work: Work) -> Found:
             # Before it is done: who takes the fence away after a crash must know which part of it is ours.
             work.journal.save(work.run.with_step(Step.FENCE, facts={ACLS: [list(acl) for acl in sorted(acls)]}))
             _keep_there(work, acls)
+            work.journal.confirm()
             has_fence = fence.denied(scope.source, lacking)
         ends = fence.until_quiet(scope.source, [*ends, *places], within_s=work.within_s, say=work.say)
     if has_fence:
@@ -103,12 +104,16 @@ def open_left_out(work: Work) -> list[str]:
     """Take away the fence from topics that were left out after it was put up; return what was done."""
     source, without = work.scope.source, work.scope.without
     left_out = [acl for acl in acls_of(work.run) if acl.topic in without]
-    return [fence.open_again(source, fence.lifted(source, left_out))] if left_out else []
+    if not left_out:
+        return []
+    work.journal.confirm()
+    return [fence.open_again(source, fence.lifted(source, left_out))]
 
 
 def undo_fence(work: Work) -> Found:
     """Take away the fence of this run."""
     source, acls = work.scope.source, acls_of(work.run)
+    work.journal.confirm()
     opened = fence.open_again(source, fence.lifted(source, acls))
     if acls:
         _keep_there(work, ())

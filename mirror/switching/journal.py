@@ -215,6 +215,14 @@ class Journal:
         what = f"which topics of {self._flow.target.alias} are fenced cannot be kept there"
         answered(keep(), cluster=self._flow.target.alias, what=what)
 
+    def confirm(self) -> None:
+        """Make sure that nobody else conducts, right before something is changed; raises as `save` does.
+
+        A conductor that was suspended since its last look does not know that another one has ended the run.
+        """
+        with self._lock:
+            self._write({CONDUCTOR: self._said})
+
     def tell(self, sentence: str) -> None:
         """Say what is waited for; the next beat keeps it for who looks from elsewhere."""
         self._said = sentence

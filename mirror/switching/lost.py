@@ -160,6 +160,7 @@ def open_target(work: Work) -> Found:
     if scope.back is None:
         return Found(["no flow leads back, so no switch has fenced the target"])
     there, kept = scope.target.topic_acls(), work.journal.read()
+    work.journal.confirm()
     opened = fence.lifted(scope.target, sorted(kept.fences() & there))
     work.journal.forget([key for key in kept.values if key.startswith(FENCE)])
     said = (

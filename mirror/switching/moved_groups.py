@@ -104,8 +104,9 @@ def move(scope: Scope, moves: Sequence[Moved], there: Mapping[str, Group]) -> di
         turns = asyncio.Semaphore(AT_ONCE)
 
         async def one(group: str, wanted: Wanted) -> str:
+            known = there[group].offsets if group in there else {}
             async with turns:
-                return await _commit(offsets, group, wanted)
+                return await _commit(offsets, group, wanted, known)
 
         offsets = await GroupOffsets.connected(client_options(scope.flow.producer))
         try:
@@ -127,8 +128,15 @@ def _notes(
     return found
 
 
-async def _commit(offsets: GroupOffsets, group: str, wanted: Wanted) -> str:
-    """Commit a group's offsets; return which of them is another one afterwards, "" if none is."""
+async def _commit(offsets: GroupOffsets, group: str, wanted: Wanted, known: Mapping[Key, int]) -> str:
+    """Commit a group's offsets; return which of them is another one before or afterwards, "" if none is.
+
+    A conductor that was suspended does not know that another one has ended the run: the group may have read on since.
+    """
+    found = await patiently(lambda: offsets.committed(group, wanted))
+    for place, (offset, _) in wanted.items():
+        if (at := found.get(place, (None, ""))[0]) not in (known.get(place), offset):
+            return f"{place[0]}-{place[1]} was set to {at} meanwhile"
     await patiently(lambda: commit_with_metadata(offsets, group, wanted))
     found = await patiently(lambda: offsets.committed(group, wanted))
     wrong = [place for place, (offset, _) in wanted.items() if found.get(place, (-1, ""))[0] != offset]

@@ -158,6 +158,7 @@ def pause(work: Work) -> Found:
     plan = scope.plan()
     known = paused_topics(read_positions(scope.flow, plan.group), plan.paused_key)
     patterns = pause_patterns(scope)
+    work.journal.confirm()
     try:
         write_paused(scope.flow, plan, Paused(tuple(dict.fromkeys([*known.patterns, *patterns]))))
     except ValueError as error:
@@ -192,6 +193,7 @@ def start_reverse(work: Work) -> Found:
     left = tuple(pattern for pattern in known.patterns if pattern not in ours)
     left = tuple(dict.fromkeys([*left, *map(literally, tailed)]))
     if left != known.patterns:
+        work.journal.confirm()
         write_paused(back.flow, plan, Paused(left))
     found = read_positions(back.flow, plan.group)
     if not plan.partitions and back.has_process(plan):
@@ -220,6 +222,7 @@ def open_target(work: Work) -> Found:
     back = scope.reversed()
     runs = work.journal.of(back.flow, back.target).read().runs()
     earlier = {acl for run in runs if not run.is_aborted for acl in acls_of(run)}
+    work.journal.confirm()
     opened = fence.lifted(scope.target, sorted(earlier & scope.target.topic_acls()))
     work.journal.forget([key for key in work.journal.read().values if key.startswith(FENCE)])
     if not opened:

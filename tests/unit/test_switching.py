@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from dataclasses import replace
@@ -82,10 +83,16 @@ class Kept:
     def kept(self) -> Run:
         return self.saved[-1]
 
-    def save(self, run: Run, moves: Any = ()) -> None:
-        self._left -= 1
-        if self._left < 0:
+    def confirm(self) -> None:
+        if self._left <= 0:
             raise TakenOverError("another conductor goes on")
+
+    def read(self) -> Entries:
+        return Entries()
+
+    def save(self, run: Run, moves: Any = ()) -> None:
+        self.confirm()
+        self._left -= 1
         self.saved.append(run)
         self.moved += moves
 
@@ -192,6 +199,32 @@ def test_all_is_taken_back_until_a_group_may_have_been_moved(monkeypatch):
     for moved in ({"facts": {MOVING: True}}, {"state": StepState.DONE}):
         with pytest.raises(SettingsError, match="have been moved"):
             abort(scope, Kept(), begun.with_step(Step.GROUPS, **moved), how())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("act", [fence_step.undo_fence, fence_step.open_left_out, steps.pause, lost.open_target])
+def test_a_conductor_that_wakes_up_late_changes_nothing(monkeypatch, act):
+    """It was suspended behind its last look at the journal; another one has ended the run since."""
+    changed: list[str] = []
+    monkeypatch.setattr(fence, "lifted", lambda *_: changed.append("fence"))
+    monkeypatch.setattr(steps, "write_paused", lambda *_: changed.append("paused"))
+    monkeypatch.setattr(steps, "read_positions", lambda *_: {})
+    acl = Acl("t", "User:*", "*", "WRITE", "DENY")
+    flow = SimpleNamespace(topics=SimpleNamespace(include=("t",)))
+    cluster = SimpleNamespace(alias="a", topic_acls=lambda: {acl})
+    scope = SimpleNamespace(
+        source=cluster,
+        target=cluster,
+        back=flow,
+        flow=flow,
+        canary="",
+        topics="",
+        without={"t"},
+        plan=lambda: SimpleNamespace(group="g", paused_key=("p", 0)),
+    )
+    run = RUN.with_step(Step.FENCE, state=StepState.DONE, facts={"acls": [list(acl)]})
+    with pytest.raises(TakenOverError):
+        act(SimpleNamespace(scope=scope, run=run, journal=Kept(taken_after=0)))  # type: ignore[arg-type]
+    assert changed == []
 
 
 def test_a_fence_keeps_nobody_from_reading_not_even_for_a_moment():
@@ -353,6 +386,29 @@ def test_offsets_that_a_mirror_has_set_are_left_alone_and_metadata_go_along(monk
     )
     there = {"read": Group("read", "Empty", {("a.t", 0): 3})}
     assert moved_groups.wanted_moves(scope, [read, unread], there) == [Moved("read", "t", 0, 5, "a.t", 3, 6, "theirs")]
+
+
+@pytest.mark.parametrize(
+    ("stands", "wrong", "ends"),
+    [(None, "", 6), (3, "", 6), (6, "", 6), (9, "a.t-0 was set to 9 meanwhile", 9)],
+    ids=["nowhere", "as it was", "moved already", "has read on"],
+)
+def test_a_conductor_that_wakes_up_late_sets_no_group_back(stands, wrong, ends):
+    """It saw the group at 3, or nowhere; then it was suspended, and another conductor ended the run."""
+    place, kept = ("a.t", 0), {}
+    if stands is not None:
+        kept["a.t", 0] = (stands, "")
+
+    class Offsets:
+        async def committed(self, _, wanted):
+            return {each: kept[each] for each in wanted if each in kept}
+
+        async def commit(self, _, wanted):
+            kept.update(wanted)
+
+    known = {} if stands is None else {place: 3}
+    assert asyncio.run(moved_groups._commit(Offsets(), "g", {place: (6, "")}, known)) == wrong  # type: ignore[arg-type]
+    assert kept[place][0] == ends
 
 
 class Watched:
@@ -540,7 +596,7 @@ def test_a_fail_over_takes_away_what_a_switch_has_added_and_names_what_somebody_
     back = SimpleNamespace(topics=SimpleNamespace(matches=lambda _: True))
     work: Any = SimpleNamespace(
         scope=SimpleNamespace(back=back, target=target),
-        journal=SimpleNamespace(read=lambda: entries, forget=forgotten.extend),
+        journal=SimpleNamespace(read=lambda: entries, forget=forgotten.extend, confirm=lambda: None),
     )
     found = lost.open_target(work)
     assert removed == ours
