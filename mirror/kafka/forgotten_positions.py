@@ -86,13 +86,15 @@ async def _newest(target: Source, plan: FlowPlan, wanted: Mapping[Key, int]) -> 
 def _position(assigned: Assigned, record: MapRecord, end: int) -> tuple[int, str] | None:
     """Return the position that a record of the map implies, with the record's topic ids.
 
-    Return None if the remote topic has the same id and fewer records than the map: it was recreated and must be filled.
+    If the remote topic has the same id and fewer records than the map, its log was cut. Return None if that was before all runs
+    of the record, and where brokers have no ids: then it was recreated, and must be filled.
     """
-    last = record.runs.last
-    assert last is not None
     ids, now = TopicIds.parse(record.ids), TopicIds(assigned.topic_id, assigned.remote_id)
     is_other = bool(ids.other_than(now))
-    if not is_other and end < last.target + last.records:
+    runs = OffsetMap(record.runs)
+    if not is_other and ids.target:
+        runs.cut(end)
+    if (last := runs.last) is None or (not is_other and end < last.target + last.records):
         return None
     kept = ids if is_other else ids.updated(now)
     return last.source + last.records, str(PositionMetadata(str(kept), OffsetMap([last]).text()))

@@ -25,6 +25,7 @@ class Cause(Enum):
     TRUNCATION = "the source's log was truncated"
     SOURCE_REPLACED = "the source's topic was deleted and created again"
     TARGET_REPLACED = "the remote topic was deleted and created again"
+    TARGET_CUT = "the target lost the end of its log"
     TARGET_DIFFERS = "the target has other records behind the last position than the source"
     REPARTITIONED = "the topic has another number of partitions on the target, so what is there cannot be compared"
     REFUSAL = "a record is not taken"

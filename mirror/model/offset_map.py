@@ -110,6 +110,13 @@ class OffsetMap:
             at += 1
         return min(target, until)
 
+    def cut(self, end: int) -> None:
+        """Forget what lay at or behind a target offset: the target's log ends there now."""
+        while self._targets and self._targets[-1] >= end:
+            self._sources.pop(), self._targets.pop(), self._counts.pop()
+        if self._counts:
+            self._counts[-1] = min(self._counts[-1], end - self._targets[-1])
+
     def forget_before(self, source: int) -> None:
         """Drop what nobody can read any more, but the newest run that begins before: whose end is where a gap leads to."""
         self._drop(bisect_right(self._sources, source) - 1)

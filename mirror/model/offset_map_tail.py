@@ -57,6 +57,14 @@ class Tail:
             text = self.runs.text()
         return text + UNSAVED if self.is_unsaved else text
 
+    def last_hole(self) -> tuple[int | None, int] | None:
+        """Return the source offsets, first and last, between the two newest runs; None for the first where only one is known."""
+        *_, before, last = (None, None, *self.runs)
+        if last is None:
+            return None
+        first = before.source + before.records if before is not None else None
+        return (first, last.source - 1) if first is None or first < last.source else None
+
     @property
     def is_long(self) -> bool:
         """True when it should be moved to the topic."""

@@ -133,6 +133,7 @@ def identified(
         partition.ids = str(ids)
         return
     partition.truncated_to, partition.high_watermark, partition.next_target_offset = None, -1, 0
+    partition.hole = None
     partition.sequence, partition.epochs = None, LeaderEpochs()
     if side == "target" and partition.registered is not None:
         partition.registered, partition.target_end = 0, 0

@@ -100,8 +100,20 @@ class Placement:
             partition.has_gap(Effect.KEPT, Cause.TRUNCATION, end, partition.position - 1, said)
             partition.moved(end)
             partition.truncated_to = None
+        if partition.hole is not None:
+            self._tell_hole(partition, *partition.hole)
+            partition.hole = None
         partition.high_watermark = -1
         self._settlement.placed(partition)
+
+    def _tell_hole(self, partition: Partition, first: int | None, last: int) -> None:
+        """Say what the target lost with the end of its log, which it has written behind already."""
+        assigned = partition.assigned
+        named = f"offsets {first} to {last}" if first is not None else f"what is before offset {last + 1}"
+        said = f"{assigned.remote_topic} lost the end of its log, and has been written since: {named} of the source were there"
+        log.error("%s: %s-%d: %s", self._name, assigned.topic, assigned.partition, said)
+        partition.has_gap(Effect.LOST, Cause.TARGET_CUT, first, last, said)
+        partition.tally.lost += last - first + 1 if first is not None else 0
 
     async def _find_starts(self, fetching: Fetching) -> None:
         now = self._loop.time()

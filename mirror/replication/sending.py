@@ -204,8 +204,14 @@ class Sending:
         partition.next_target_offset = base
         self._packing.clear(partition)
         partition.position = partition.acked
+        if self._settlement.unexpected_offset():
+            self.needs_new_producer = True
+            self._pauses.until_next_window(
+                partition, f"{assigned.remote_topic} was cut: the next window fills it again"
+            )
+        else:
+            partition.hole = partition.tail.last_hole()
         self._on_doubt(partition)
-        self._settlement.unexpected_offset()
 
     def _failed(self, partition: Partition, sent: Sent, failed: list[asyncio.Future[int]]) -> bool:
         """Take in that batches were not acknowledged; False where their outcome is left to the next window."""

@@ -88,8 +88,8 @@ class Settlement(Protocol):
     def uncertain(self, partition: Partition, error: UncertainError) -> bool:
         """Deal with a batch that the target may have or not; False where only another producer can."""
 
-    def unexpected_offset(self) -> None:
-        """Note that a batch came to lie where it should not."""
+    def unexpected_offset(self) -> bool:
+        """Note that a batch came to lie where it should not; return whether it is taken back."""
 
     def has_settled(self, partition: Partition) -> bool:
         """Tell whether all that was read of a topic-partition is on the target, and counts."""
@@ -156,8 +156,9 @@ class AtOnce:
         """Leave it to the next window, which finds out what the target has."""
         return False
 
-    def unexpected_offset(self) -> None:
-        """Do nothing: the record is there for everybody."""
+    def unexpected_offset(self) -> bool:
+        """Do nothing: it is there for good."""
+        return False
 
     def has_settled(self, partition: Partition) -> bool:
         """Tell whether nothing of it is on its way."""

@@ -142,9 +142,10 @@ class InTransactions:
         self._abort_soon()
         return True
 
-    def unexpected_offset(self) -> None:
+    def unexpected_offset(self) -> bool:
         """Abort the transaction: nobody who reads committed records is to see the batch there."""
         self._abort_soon()
+        return True
 
     def has_settled(self, partition: Partition) -> bool:
         """Tell whether nothing of it is on its way or uncommitted."""

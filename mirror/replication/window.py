@@ -18,6 +18,7 @@ from mirror.model.paused_topics import Paused
 from mirror.model.slot_lease import GRACE_S, WindowOutcome
 from mirror.model.slot_ownership import COMMIT_S
 from mirror.replication.connections import Connections, ended
+from mirror.replication.cut_logs import go_back_to_cuts
 from mirror.replication.identities import Identities, placed
 from mirror.replication.leased_commits import LeasedCommits
 from mirror.replication.ledger import Ledger
@@ -201,15 +202,22 @@ class FlowWindow:
         if window.is_first_of(HOUR_MS):
             self._commits.write_all()
             await keep_alive(target, plan, self._served.partitions, found, is_paused=bool(self._paused.patterns))
+        if window.is_first_of(MINUTE_MS) or self._must_compare:
+            await go_back_to_cuts(plan, self._served.partitions, self._warn)
         await self._find_outcomes(connections, forgotten)
         self._has_begun = True
         return True
 
     # --- replicating and handing over -------------------------------------------------------------------------
 
-    async def _find_outcomes(self, connections: Connections, forgotten: Collection[Key]) -> None:
+    @property
+    def _must_compare(self) -> bool:
+        """True where positions may not be what the target has."""
         outcome, has_gap = self._lease.predecessor
-        has_gap = has_gap or self._had_failure or outcome.is_unclean
+        return has_gap or self._had_failure or outcome.is_unclean
+
+    async def _find_outcomes(self, connections: Connections, forgotten: Collection[Key]) -> None:
+        outcome, has_gap = self._lease.predecessor.outcome, self._must_compare
         found = in_question(self._served.partitions, forgotten, is_unclean=outcome.is_unclean, has_gap=has_gap)
         self._had_failure |= not await find_outcomes(
             self._plan,

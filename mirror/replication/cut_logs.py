@@ -1,0 +1,102 @@
+"""A target that lost the end of its log (an unclean election, a power cut) gets it again, as far as the source has it.
+
+What a target has acknowledged is there: all in-sync replicas had it. So a log that ends before that was cut. Its partition goes
+on where the log ends, before anything is written behind the hole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Mapping
+
+from mirror.config.clients import client_options
+from mirror.handover.lease import NETWORK
+from mirror.kafka.fetcher import Source
+from mirror.kafka.internal_topics import read_followed
+from mirror.kafka.protocol import LATEST
+from mirror.model.flow_plan import FlowPlan, Key
+from mirror.model.gaps import Cause, Effect
+from mirror.model.offset_map import OffsetMap
+from mirror.model.offset_map_tail import MapRecord, Tail
+from mirror.policy.recreated import TopicIds
+from mirror.replication.partition import Partition
+
+log = logging.getLogger("mirror")
+
+WITHIN_S = 5.0
+
+
+async def go_back_to_cuts(
+    plan: FlowPlan, partitions: Collection[Partition], warn: Callable[[str, BaseException], None]
+) -> None:
+    """Go back with each topic-partition whose target's log ends before what the target has acknowledged.
+
+    Args:
+        plan: The flow.
+        partitions: Those of the window, as they were placed.
+        warn: Gets what went wrong. What cannot be asked now is asked by a later window.
+    """
+    asked = {(p.assigned.remote_topic, p.assigned.partition): p for p in partitions if _may_be_cut(p)}
+    if not asked:
+        return
+    target = Source(client_options(plan.producer))
+    try:
+        async with asyncio.timeout(WITHIN_S):
+            await target.open({topic for topic, _ in asked} | {plan.offset_map_topic})
+            ends = await target.offsets(dict.fromkeys(asked, LATEST), as_replica=True)
+            cut = {
+                partition: end
+                for place, partition in asked.items()
+                if isinstance(end := ends.get(place), int)
+                and end < partition.next_target_offset
+                and target.topic_id(place[0]) == TopicIds.parse(partition.ids).target
+            }
+            if cut:
+                maps = await _maps(target, plan, {partition.assigned.key for partition in cut})
+                for partition, end in cut.items():
+                    _go_back(plan.name, partition, end, maps[partition.assigned.key])
+    except NETWORK as error:
+        warn("ask where the target's logs end", error)
+    finally:
+        await target.close()
+
+
+def _may_be_cut(partition: Partition) -> bool:
+    """Tell whether the end of the target's log says something: the flow alone writes there, and knows its offsets."""
+    is_ours = not partition.assigned.spread_over and partition.registered is None
+    return is_ours and partition.start is None and bool(TopicIds.parse(partition.ids).target)
+
+
+async def _maps(target: Source, plan: FlowPlan, wanted: Collection[Key]) -> Mapping[Key, OffsetMap]:
+    """Return what the map's topic has of some topic-partitions; raises KafkaError."""
+    found = {key: OffsetMap() for key in wanted}
+    if target.knows(plan.offset_map_topic, 0):
+        async for _, record in read_followed(target, (plan.offset_map_topic, 0), 0):
+            decoded = MapRecord.decode(record.key, record.value)
+            if decoded is not None and (decoded.topic, decoded.partition) in found:
+                found[decoded.topic, decoded.partition].extend(decoded.runs)
+    return found
+
+
+def _go_back(name: str, partition: Partition, end: int, runs: OffsetMap) -> None:
+    assigned, acked = partition.assigned, partition.acked
+    runs.extend(partition.tail.runs)
+    first = runs.first
+    runs.cut(end)
+    if not runs and first is not None and first.target == end:
+        runs.add(first.source, end, 0)  # all that is known was cut
+    where = f"{name}: {assigned.remote_topic}-{assigned.partition}"
+    what = f"the target's log ends at offset {end}, and had acknowledged what is before {partition.next_target_offset}"
+    if (last := runs.last) is None:
+        said = f"{what}: it was cut; what it lost is not known, for the offset map does not reach back so far"
+        log.error("%s: %s", where, said)
+        partition.has_gap(Effect.LOST, Cause.TARGET_CUT, None, acked - 1, said)
+        partition.tail, partition.next_target_offset, partition.committed = Tail(), end, None
+        return
+    position = last.source + last.records
+    log.error("%s: %s: it was cut; offsets %d to %d of the source are copied again", where, what, position, acked - 1)
+    partition.moved(position)
+    partition.tail = Tail(OffsetMap([last]).text())
+    partition.next_target_offset, partition.committed = end, None
+    partition.tally.rewinds += 1

@@ -1,0 +1,61 @@
+"""A target that loses the end of its logs in a power cut gets it again, from what the source still has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mirror.embedded.broker import Broker
+from mirror.model.record_batches import batches
+from tests.integration.appliance import RunningAppliance
+from tests.integration.ledger import ledger
+from tests.integration.records import await_replicated, create, differences, flows, load, rows, write
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.kafka, pytest.mark.separate]
+
+MODES = {"at least once": "", "exactly once": "backup.exactly.once.source.support = enabled"}
+
+
+def cut(broker: Broker, topic: str) -> int:
+    """Take the last batches from the log of a broker that was killed, as a power cut does; return how many records went."""
+    folder = broker.data_dir / "data" / f"{topic}-0"
+    segment = max(folder.glob("*.log"))
+    data = segment.read_bytes()
+    found = list(batches(data))
+    gone = found[-3:]
+    segment.write_bytes(data[: len(data) - sum(len(batch.data) for batch in gone)])
+    for file in (*folder.glob("*index"), *folder.glob("*.snapshot")):
+        file.unlink()
+    return sum(batch.count for batch in gone)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_a_power_cut_took_from_the_target_is_copied_again_in_its_place(primary, topic, tmp_path: Path, mode):
+    idle, busy = f"{topic}-idle", f"{topic}-busy"
+    for name in (idle, busy):
+        create(primary, name)
+        write(primary, name, rows(200), **{"batch.num.messages": 20})
+    with (
+        Broker.start("mortal", tmp_path / "mortal") as target,
+        RunningAppliance(
+            tmp_path, primary=primary.bootstrap, backup=target.bootstrap, topics=f"{topic}.*", extra=MODES[mode]
+        ) as running,
+    ):
+        await_replicated(running, primary, idle, f"primary.{idle}")
+        with load(primary, busy, partitions=1):
+            flows(target, f"primary.{busy}", more=500)
+            target.kill()
+            assert cut(target, f"primary.{idle}") > 0
+            assert cut(target, f"primary.{busy}") > 0
+            target.restart()
+            flows(target, f"primary.{busy}", more=500, within_s=120)
+        for name in (idle, busy):
+            eventually(
+                lambda name=name: differences(primary, target, name, f"primary.{name}") == [],
+                within_s=90,
+                because="the target has everything again, in its order",
+            )
+        assert [entry for entry in ledger(running) if entry[1] in (idle, busy)] == []
+        assert "it was cut; offsets" in running.log.read_text()

@@ -1,0 +1,138 @@
+"""A target that lost the end of its log gets it again. Asks no broker."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirror.kafka.errors import BrokerError, ErrorCode
+from mirror.model.flow_plan import Assigned, FlowPlan, Key
+from mirror.model.gaps import Cause, Effect
+from mirror.model.offset_map import OffsetMap, Run
+from mirror.model.offset_map_tail import MapRecord, Tail
+from mirror.replication import cut_logs
+from mirror.replication.cut_logs import go_back_to_cuts
+from mirror.replication.partition import Partition
+
+HERE = Assigned("t", "A.t", 0, "source", remote_id="target")
+PLAN = FlowPlan(source="A", target="B", tasks_max=1, consumer={}, producer={}, partitions=(HERE,))
+
+
+def at_20(**fields: object) -> Partition:
+    """A topic-partition whose target has acknowledged source offsets up to 20, at 30 of its log."""
+    made = Partition(HERE, 20, 20, ids="source:target", next_target_offset=30, tail=Tail("12,22,8"), committed=20)
+    for name, value in fields.items():
+        setattr(made, name, value)
+    return made
+
+
+def gone_back(
+    monkeypatch, partition: Partition, end: int | Exception, *, topic_id: str = "target", records=()
+) -> Partition:
+    class Target:
+        def __init__(self, _):
+            pass
+
+        async def open(self, _):
+            pass
+
+        async def close(self):
+            pass
+
+        async def offsets(self, wanted: dict[Key, int], *, as_replica: bool):
+            assert as_replica, "what a leader does not show yet is not cut"
+            return dict.fromkeys(wanted, end)
+
+        def topic_id(self, _):
+            return topic_id
+
+        def knows(self, *_):
+            return True
+
+    async def read_followed(*_):
+        for record in records:
+            key, value = record.encode()
+            yield 0, SimpleNamespace(key=key, value=value)
+
+    monkeypatch.setattr(cut_logs, "Source", Target)
+    monkeypatch.setattr(cut_logs, "client_options", lambda _: None)
+    monkeypatch.setattr(cut_logs, "read_followed", read_followed)
+    asyncio.run(go_back_to_cuts(PLAN, [partition], lambda *_: pytest.fail("nothing went wrong")))
+    return partition
+
+
+@pytest.mark.parametrize(
+    ("end", "position", "tail"),
+    [
+        pytest.param(30, 20, "12,22,8", id="all there"),
+        pytest.param(33, 20, "12,22,8", id="more there"),
+        pytest.param(25, 15, "12,22,3", id="cut in the newest run"),
+        pytest.param(21, 8, "0,10,8", id="cut in the gap before it, which the map's topic knows"),
+        pytest.param(10, 0, "0,10,0", id="all that the map's topic knows"),
+        pytest.param(13, 3, "0,10,3", id="cut in what only the map's topic knows"),
+    ],
+)
+def test_it_goes_on_where_the_targets_log_ends(monkeypatch, end, position, tail):
+    older = MapRecord("t", 0, OffsetMap([Run(0, 10, 8)]))
+    found = gone_back(monkeypatch, at_20(), end, records=[older])
+    assert (found.position, found.acked, found.tail.text()) == (position, position, tail)
+    assert found.gaps == []
+    if position < 20:
+        assert (found.next_target_offset, found.committed, found.tally.rewinds) == (end, None, 1)
+
+
+@pytest.mark.parametrize(
+    ("partition", "end", "topic_id"),
+    [
+        pytest.param(at_20(), 25, "another", id="another topic of that name"),
+        pytest.param(at_20(ids="source:"), 25, "", id="brokers without ids"),
+        pytest.param(at_20(registered=3), 25, "target", id="others write there too"),
+        pytest.param(at_20(assigned=HERE._replace(spread_over=3)), 25, "target", id="repartitioned"),
+        pytest.param(at_20(start=-2), 25, "target", id="no position"),
+        pytest.param(at_20(), BrokerError(ErrorCode.leader_not_available), "target", id="nobody tells"),
+    ],
+)
+def test_it_stays_where_the_end_of_the_log_says_nothing(monkeypatch, partition, end, topic_id):
+    assert gone_back(monkeypatch, partition, end, topic_id=topic_id).position == 20
+
+
+def test_what_was_lost_where_the_map_does_not_reach_is_in_the_ledger(monkeypatch):
+    found = gone_back(monkeypatch, at_20(), 5)
+    assert (found.position, found.next_target_offset, found.committed) == (20, 5, None)
+    assert [(gap.effect, gap.cause, gap.first, gap.last) for gap in found.gaps] == [
+        (Effect.LOST, Cause.TARGET_CUT, None, 19)
+    ]
+
+
+RUNS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 5)), max_size=8)
+
+
+@given(RUNS, st.integers(0, 60))
+def test_a_map_that_is_cut_knows_nothing_behind_and_all_before(steps, end):
+    runs, source, target = OffsetMap(), 0, 0
+    where: dict[int, int] = {}  # target offset of each source offset
+    for more_source, more_target, count in steps:
+        source, target = source + more_source, target + more_target
+        runs.add(source, target, count)
+        where |= {source + n: target + n for n in range(count)}
+        source, target = source + count, target + count
+    runs.cut(end)
+    known = {run.source + n: run.target + n for run in runs for n in range(run.records)}
+    assert known == {ours: theirs for ours, theirs in where.items() if theirs < end}
+
+
+@pytest.mark.parametrize(
+    ("runs", "hole"),
+    [
+        ([], None),
+        ([Run(5, 5, 3)], (None, 4)),
+        ([Run(0, 0, 3), Run(7, 3, 1)], (3, 6)),
+        ([Run(0, 0, 3), Run(3, 5, 1)], None),
+    ],
+)
+def test_the_hole_is_between_the_newest_runs(runs, hole):
+    assert Tail(OffsetMap(runs).text()).last_hole() == hole
