@@ -1,7 +1,8 @@
 """A target that lost the end of its log (an unclean election, a power cut) gets it again, as far as the source has it.
 
-What a target has acknowledged is there: all in-sync replicas had it. So a log that ends before that was cut. Its partition goes
-on where the log ends, before anything is written behind the hole.
+What a target has acknowledged is there: all in-sync replicas had it. So a log whose records end before that was cut. Its
+partition goes on where they end, before anything is written behind the hole. Markers and aborted transactions are no records:
+they may lie there instead.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ from collections.abc import Callable, Collection, Mapping
 
 from mirror.config.clients import client_options
 from mirror.handover.lease import NETWORK
+from mirror.kafka.errors import ErrorCode, check
 from mirror.kafka.fetcher import Source
-from mirror.kafka.internal_topics import read_followed
+from mirror.kafka.internal_topics import COMMITTED, read_followed
+from mirror.kafka.log_reader import read_part
 from mirror.kafka.protocol import LATEST
+from mirror.model import record_batches
 from mirror.model.flow_plan import FlowPlan, Key
 from mirror.model.gaps import Cause, Effect
 from mirror.model.offset_map import OffsetMap
@@ -25,17 +29,23 @@ from mirror.replication.partition import Partition
 log = logging.getLogger("mirror")
 
 WITHIN_S = 5.0
+LOOK_BACK = 1_000  # offsets that are read at first
 
 
 async def go_back_to_cuts(
-    plan: FlowPlan, partitions: Collection[Partition], warn: Callable[[str, BaseException], None]
+    plan: FlowPlan,
+    partitions: Collection[Partition],
+    warn: Callable[[str, BaseException], None],
+    *,
+    may_have_aborted: bool,
 ) -> None:
-    """Go back with each topic-partition whose target's log ends before what the target has acknowledged.
+    """Go back with each topic-partition whose target has no records any more where it has acknowledged some.
 
     Args:
         plan: The flow.
         partitions: Those of the window, as they were placed.
         warn: Gets what went wrong. What cannot be asked now is asked by a later window.
+        may_have_aborted: A transaction that was aborted since may lie behind a cut, so also logs that are long enough are read.
     """
     asked = {(p.assigned.remote_topic, p.assigned.partition): p for p in partitions if _may_be_cut(p)}
     if not asked:
@@ -45,17 +55,19 @@ async def go_back_to_cuts(
         async with asyncio.timeout(WITHIN_S):
             await target.open({topic for topic, _ in asked} | {plan.offset_map_topic})
             ends = await target.offsets(dict.fromkeys(asked, LATEST), as_replica=True)
-            cut = {
-                partition: end
-                for place, partition in asked.items()
-                if isinstance(end := ends.get(place), int)
-                and end < partition.next_target_offset
-                and target.topic_id(place[0]) == TopicIds.parse(partition.ids).target
-            }
+            cut: dict[Partition, int] = {}
+            for place, partition in asked.items():
+                end, known = ends.get(place), partition.next_target_offset
+                if not isinstance(end, int) or target.topic_id(place[0]) != TopicIds.parse(partition.ids).target:
+                    continue
+                if end < known or (may_have_aborted and end > known + 1):
+                    found = await _end_of_records(target, place, min(end, known))
+                    if found is not None and found < known:
+                        cut[partition] = found
             if cut:
                 maps = await _maps(target, plan, {partition.assigned.key for partition in cut})
-                for partition, end in cut.items():
-                    _go_back(plan.name, partition, end, maps[partition.assigned.key])
+                for partition, found in cut.items():
+                    _go_back(plan.name, partition, found, maps[partition.assigned.key])
     except NETWORK as error:
         warn("ask where the target's logs end", error)
     finally:
@@ -66,6 +78,29 @@ def _may_be_cut(partition: Partition) -> bool:
     """Tell whether the end of the target's log says something: the flow alone writes there, and knows its offsets."""
     is_ours = not partition.assigned.spread_over and partition.registered is None
     return is_ours and partition.start is None and bool(TopicIds.parse(partition.ids).target)
+
+
+async def _end_of_records(target: Source, place: Key, end: int) -> int | None:
+    """Return the offset behind the last committed record before `end`, None where the leader does not show all before that."""
+    look_back = LOOK_BACK
+    while True:
+        start = max(0, end - look_back)
+        found = offset = start
+        while offset < end:
+            part = await read_part(target, place, offset, COMMITTED)
+            if part.error is ErrorCode.offset_out_of_range and start == offset:
+                return end  # retention has deleted what was there
+            check(part.error, f"{place[0]}-{place[1]}")
+            fresh = list(record_batches.batches(part.records))
+            if not fresh:
+                return None
+            offset = fresh[-1].last_offset + 1
+            for batch in record_batches.committed(fresh, part.aborted):
+                if batch.count and not batch.is_control:
+                    found = max(found, min(batch.last_offset + 1, end))
+        if found > start or start == 0:
+            return found
+        look_back *= 10
 
 
 async def _maps(target: Source, plan: FlowPlan, wanted: Collection[Key]) -> Mapping[Key, OffsetMap]:
@@ -87,7 +122,7 @@ def _go_back(name: str, partition: Partition, end: int, runs: OffsetMap) -> None
     if not runs and first is not None and first.target == end:
         runs.add(first.source, end, 0)  # all that is known was cut
     where = f"{name}: {assigned.remote_topic}-{assigned.partition}"
-    what = f"the target's log ends at offset {end}, and had acknowledged what is before {partition.next_target_offset}"
+    what = f"the target's records end at offset {end}, and it had acknowledged what is before {partition.next_target_offset}"
     if (last := runs.last) is None:
         said = f"{what}: it was cut; what it lost is not known, for the offset map does not reach back so far"
         log.error("%s: %s", where, said)

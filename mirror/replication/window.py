@@ -203,7 +203,10 @@ class FlowWindow:
             self._commits.write_all()
             await keep_alive(target, plan, self._served.partitions, found, is_paused=bool(self._paused.patterns))
         if window.is_first_of(MINUTE_MS) or self._must_compare:
-            await go_back_to_cuts(plan, self._served.partitions, self._warn)
+            has_aborted = plan.is_exactly_once or self._lease.predecessor.outcome.is_transactional
+            await go_back_to_cuts(
+                plan, self._served.partitions, self._warn, may_have_aborted=has_aborted and self._must_compare
+            )
         await self._find_outcomes(connections, forgotten)
         self._has_begun = True
         return True

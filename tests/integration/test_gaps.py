@@ -109,6 +109,7 @@ def test_what_the_target_has_is_not_told_as_lost_though_a_killed_process_had_no_
         with load(primary, topic, rate=2000):
             flows(backup, f"primary.{topic}", more=1000)
             running.kill_all()
+        write(primary, topic, rows(40), range(2))  # that nobody has copied
         copied = [end_offset(backup, f"primary.{topic}", partition) for partition in range(2)]
         written = [end_offset(primary, topic, partition) for partition in range(2)]
         for partition in range(2):

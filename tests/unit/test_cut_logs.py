@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from types import SimpleNamespace
 
 import pytest
+from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +16,7 @@ from mirror.model.flow_plan import Assigned, FlowPlan, Key
 from mirror.model.gaps import Cause, Effect
 from mirror.model.offset_map import OffsetMap, Run
 from mirror.model.offset_map_tail import MapRecord, Tail
+from mirror.model.record_batches import batches, of_values, stamped
 from mirror.replication import cut_logs
 from mirror.replication.cut_logs import go_back_to_cuts
 from mirror.replication.partition import Partition
@@ -31,8 +34,17 @@ def at_20(**fields: object) -> Partition:
 
 
 def gone_back(
-    monkeypatch, partition: Partition, end: int | Exception, *, topic_id: str = "target", records=()
+    monkeypatch,
+    partition: Partition,
+    end: int | Exception,
+    *,
+    topic_id: str = "target",
+    records=(),
+    records_end: int = 99,
+    may_have_aborted: bool = False,
 ) -> Partition:
+    """`records_end`: where markers and aborted transactions begin, at the end of the target's log."""
+
     class Target:
         def __init__(self, _):
             pass
@@ -58,10 +70,15 @@ def gone_back(
             key, value = record.encode()
             yield 0, SimpleNamespace(key=key, value=value)
 
+    async def end_of_records(_, __, at):
+        return min(at, records_end)
+
     monkeypatch.setattr(cut_logs, "Source", Target)
+    monkeypatch.setattr(cut_logs, "_end_of_records", end_of_records)
     monkeypatch.setattr(cut_logs, "client_options", lambda _: None)
     monkeypatch.setattr(cut_logs, "read_followed", read_followed)
-    asyncio.run(go_back_to_cuts(PLAN, [partition], lambda *_: pytest.fail("nothing went wrong")))
+    wrong = lambda *_: pytest.fail("nothing went wrong")  # noqa: E731
+    asyncio.run(go_back_to_cuts(PLAN, [partition], wrong, may_have_aborted=may_have_aborted))
     return partition
 
 
@@ -83,6 +100,45 @@ def test_it_goes_on_where_the_targets_log_ends(monkeypatch, end, position, tail)
     assert found.gaps == []
     if position < 20:
         assert (found.next_target_offset, found.committed, found.tally.rewinds) == (end, None, 1)
+
+
+@pytest.mark.parametrize(("end", "may_have_aborted"), [(27, False), (27, True), (60, True)])
+def test_markers_and_aborted_transactions_are_no_records(monkeypatch, end, may_have_aborted):
+    found = gone_back(monkeypatch, at_20(), end, records_end=25, may_have_aborted=may_have_aborted)
+    assert (found.position, found.tail.text(), found.next_target_offset) == (15, "12,22,3", 25)
+
+
+def packed(base: int, count: int, *, producer_id: int = -1, is_control: bool = False) -> bytes:
+    commits = struct.pack(">hh", 0, 1)  # the key of a marker
+    (batch,) = of_values([(commits if is_control else b"", b"v")] * count, timestamp_ms=0)
+    data = bytearray(b"".join(stamped(batch.data, producer_id, 0, 0, transactional=producer_id >= 0)))
+    struct.pack_into(">q", data, 0, base)
+    if is_control:
+        (attributes,) = struct.unpack_from(">h", data, 21)
+        struct.pack_into(">h", data, 21, attributes | 0x20)
+        struct.pack_into(">I", data, 17, crc32c(data[21:]))
+    return bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("log", "aborted", "end", "expected"),
+    [
+        pytest.param([packed(0, 10)], (), 10, 10, id="records to the end"),
+        pytest.param([packed(0, 10)], (), 7, 7, id="and beyond it"),
+        pytest.param([packed(0, 10), packed(10, 1, producer_id=7, is_control=True)], (), 11, 10, id="a marker"),
+        pytest.param([packed(0, 10), packed(10, 5, producer_id=7)], [(7, 10)], 15, 10, id="what was aborted"),
+        pytest.param([packed(0, 10)], (), 12, None, id="the leader does not show all"),
+        pytest.param([packed(0, 10, producer_id=7)], [(7, 0)], 10, 0, id="nothing is left"),
+    ],
+)
+def test_where_the_records_of_a_log_end(monkeypatch, log, aborted, end, expected):
+    async def read_part(_, __, offset, ___):
+        left = [data for data in log if next(iter(batches(data))).last_offset >= offset]
+        return SimpleNamespace(error=ErrorCode.none, records=b"".join(left), aborted=aborted)
+
+    monkeypatch.setattr(cut_logs, "read_part", read_part)
+    monkeypatch.setattr(cut_logs, "LOOK_BACK", 3)
+    assert asyncio.run(cut_logs._end_of_records(None, ("A.t", 0), end)) == expected  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
