@@ -92,7 +92,8 @@ class InTransactions:
         self._is_stopping = False
         self._waiting: dict[Partition, None] = {}  # in order: had something to send meanwhile, perhaps
         for partition in partitions:
-            partition.sequence = None  # of the default mode, whose numbers end here
+            if not partition.outcome_unknown_until_ms:  # else it is still to be compared what they were used for
+                partition.sequence = None  # of the default mode, whose numbers end here
         self._has_sent = asyncio.Event()  # something is in the transaction, or it is to end
         self._uncommitted: list[Acknowledged] = []
         self._committed = {partition: partition.acked for partition in partitions}

@@ -115,17 +115,9 @@ class FlowWindow:
         ):
             await self._replicate(connections)
         elif self._window.is_retry:
-            await self._release_for_dead_attempt()
+            target = (await self._state.connections.connect(self._plan, self._window)).target
+            await release_for_dead_attempt(self._plan, target, self._lease, self._warn)
         return self._served
-
-    async def _release_for_dead_attempt(self) -> None:
-        """Release the lease of an earlier attempt that died too late in the window for this one to take over."""
-        target = (await self._state.connections.connect(self._plan, self._window)).target
-        try:
-            await target.open({self._plan.lease_topic})
-            await self._lease.release_for_dead_attempt(target)
-        except NETWORK as error:
-            self._warn("release its lease", error)  # it expires by itself
 
     def _warn(self, what: str, error: BaseException) -> None:
         """Note a failure, and say what cannot be done, once a window: a dead cluster must not fill the log."""
@@ -316,7 +308,7 @@ class FlowWindow:
         while not self._stop.is_set():
             remaining_s = (window.end_ms - now_ms()) / 1000
             if self._term.is_valid:
-                await self._next_commit(min(COMMIT_S, remaining_s) if remaining_s > 0 else END_LOOKS_S)
+                await next_commit(self._has_numbers, min(COMMIT_S, remaining_s) if remaining_s > 0 else END_LOOKS_S)
             has_successor, is_over = False, now_ms() >= window.end_ms
             try:
                 has_successor = await self._look(connections.target, replicator)
@@ -329,15 +321,6 @@ class FlowWindow:
                 await asyncio.sleep(0.2)
             if self._standing is not Standing.HOLDS or (is_over and (has_successor or window.lanes == 1)):
                 self._stop.set()
-
-    async def _next_commit(self, at_most_s: float) -> None:
-        """Wait until positions are to be committed: after a time, or a moment after topic-partitions got numbers."""
-        try:
-            await asyncio.wait_for(self._has_numbers.wait(), max(0.0, at_most_s))
-        except TimeoutError:
-            return
-        await asyncio.sleep(END_LOOKS_S)  # many get theirs at once
-        self._has_numbers.clear()
 
     async def _look(self, target: Target, replicator: Replicator) -> bool:
         """Look how this window stands, extend its lease if it may write, and follow what operators paused.
@@ -393,6 +376,27 @@ class FlowWindow:
             decides_ms=self._decides_ms or before.decides_ms,
             is_transactional=self._plan.is_exactly_once or before.is_transactional,
         )
+
+
+async def release_for_dead_attempt(
+    plan: FlowPlan, target: Target, lease: Lease, warn: Callable[[str, BaseException], None]
+) -> None:
+    """Release the lease of an earlier attempt that died too late in the window for this one to take over."""
+    try:
+        await target.open({plan.lease_topic})
+        await lease.release_for_dead_attempt(target)
+    except NETWORK as error:
+        warn("release its lease", error)  # it expires by itself
+
+
+async def next_commit(has_numbers: asyncio.Event, at_most_s: float) -> None:
+    """Wait until positions are to be committed: after a time, or a moment after topic-partitions got numbers."""
+    try:
+        await asyncio.wait_for(has_numbers.wait(), max(0.0, at_most_s))
+    except TimeoutError:
+        return
+    await asyncio.sleep(END_LOOKS_S)  # many get theirs at once
+    has_numbers.clear()
 
 
 async def _with_forgotten(
