@@ -8,32 +8,15 @@ from pathlib import Path
 import pytest
 
 from mirror.embedded.broker import Broker
-from mirror.model.record_batches import batches
 from tests.integration.appliance import RunningAppliance
 from tests.integration.ledger import ledger
+from tests.integration.power_cut import cut
 from tests.integration.records import await_replicated, create, differences, flows, load, write
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.separate]
 
 MODES = {"at least once": "", "exactly once": "backup.exactly.once.source.support = enabled"}
-
-
-def cut(broker: Broker, topic: str) -> int:
-    """Take the last batches from the log of a broker that was killed, as a power cut does; return how many records went.
-
-    Whole transactions: one that has lost its marker alone would never end, and an operator has to abort it.
-    """
-    folder = broker.data_dir / "data" / f"{topic}-0"
-    segment = max(folder.glob("*.log"))
-    data = segment.read_bytes()
-    left, gone = list(batches(data)), []
-    while left and (len(gone) < 3 or (left[-1].is_transactional and not left[-1].is_control)):
-        gone.append(left.pop())
-    segment.write_bytes(data[: sum(len(batch.data) for batch in left)])
-    for file in (*folder.glob("*index"), *folder.glob("*.snapshot")):
-        file.unlink()
-    return sum(batch.count for batch in gone if not batch.is_control)
 
 
 @pytest.mark.parametrize("mode", MODES)

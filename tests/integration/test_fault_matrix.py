@@ -16,6 +16,7 @@ from tests.soak.kill_points import KILL_POINTS
 from tests.soak.oracle import Fate
 from tests.soak.rounds import a_round
 from tests.soak.stage import MODES, Stage, staged
+from tests.soak.state_faults import OF_STATE
 
 pytestmark = pytest.mark.kafka
 
@@ -28,6 +29,7 @@ ELSEWHERE = (
     "let a second process join, stop one of the two for 5 to 60 s",  # likewise
     "a slow disk under the source",  # ./soak, as the next one
     "pull the source's cable",  # ./soak: the target's is the one over which something is written
+    *OF_STATE,  # likewise; each has a test of its own
 )
 WITH_POSITIONS = (
     "die when a batch is acknowledged",

@@ -16,6 +16,7 @@ from tests.integration.coordinators import restart_killed
 from tests.integration.records import create, rows, write
 from tests.soak.kill_points import KILL_POINTS
 from tests.soak.stage import Fault, Stage
+from tests.soak.state_faults import OF_STATE
 from tests.soak.trio import Trio
 from tests.waiting import eventually
 
@@ -258,4 +259,5 @@ FAULTS: dict[str, Fault] = {
     "a slow disk under the target": _slow_disk("target"),
     **NETWORKS,
     **KILL_POINTS,
+    **OF_STATE,
 }

@@ -30,7 +30,7 @@ _REPLICATED = "".join(
     f"{topic}replication.factor = {REPLICAS}\n"
     for topic in ("", "checkpoints.topic.", "offset-syncs.topic.", "heartbeats.topic.")
 )
-_TRANSACTIONS = "backup.exactly.once.source.support = enabled\n"
+ONCE = "backup.exactly.once.source.support = enabled\n"
 
 
 @dataclass(slots=True)
@@ -68,9 +68,7 @@ class Stage:
             primary=addresses["source"],
             backup=addresses["target"],
             topics="soak-.*",
-            extra=_SETTINGS
-            + (_TRANSACTIONS if self.mode == MODES[1] else "")
-            + (_REPLICATED if self.replicas > 1 else ""),
+            extra=_SETTINGS + (ONCE if self.mode == MODES[1] else "") + (_REPLICATED if self.replicas > 1 else ""),
         )
         one.environment |= {
             "PYTHONPATH": os.pathsep.join([_HOOKS, one.environment["PYTHONPATH"]]),
