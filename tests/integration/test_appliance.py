@@ -122,6 +122,7 @@ def alive(pids: list[int]) -> list[int]:
 NAMELESS = ["unshare", "--user", "--map-user=10001", "--map-group=10001"]
 
 
+@pytest.mark.nightly
 @pytest.mark.spark
 def test_a_user_without_a_passwd_entry_runs_it_in_a_folder_that_cannot_be_written(
     primary, backup, topic, tmp_path: Path

@@ -112,6 +112,7 @@ def test_internal_topics_that_a_broker_created_by_itself_are_compacted_from_the_
         assert policy(target, "heartbeats") == "delete", "others may have made it so"
 
 
+@pytest.mark.nightly
 def test_internal_topics_that_are_deleted_under_the_mirror_are_created_and_filled_again(
     tmp_path: Path, clusters, topic
 ):

@@ -94,6 +94,7 @@ def shared(first: RunningAppliance, second: RunningAppliance) -> None:
     eventually(lambda: first.slots() == second.slots() == 1, within_s=40, because="the slots are shared")
 
 
+@pytest.mark.nightly
 def test_a_process_with_a_copy_of_the_state_folder_shares_the_slots(processes, primary, backup, topic):
     """As after a machine was cloned. Each of both is to serve its slots, and to take none from the other each second."""
     first = processes.one_more()
