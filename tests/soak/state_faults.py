@@ -81,7 +81,8 @@ def _refused_topic(stage: Stage, dice: random.Random) -> None:
     create(stage.source, name, replicas=stage.replicas)
     stage.appliance.refresh()
     time.sleep(dice.uniform(2, 6))
-    AdminClient({"bootstrap.servers": stage.source.bootstrap}).delete_topics([name])[name].result(30)
+    admin = AdminClient({"bootstrap.servers": stage.source.bootstrap})  # kept: a collected client cancels its calls
+    admin.delete_topics([name])[name].result(30)
 
 
 def _open_transaction(stage: Stage, dice: random.Random) -> None:
