@@ -32,7 +32,7 @@ from mirror.lag.failover_metric import answer_failover
 from mirror.lag.judgement import horizon_of
 from mirror.lag.poller import Poller
 from mirror.lag.polling import Polling
-from mirror.model.slot_lease import DEAD_AFTER_S
+from mirror.model.slot_lease import lane_takes_s
 from mirror.model.slot_ownership import Layout
 from mirror.runtime.clock import Clock
 from mirror.runtime.engine import Engine, Query, WindowQueries
@@ -57,9 +57,9 @@ LOOK_AGAIN_S = 60.0
 
 
 def lane_progress(mirror: Mirror) -> LaneProgress:
-    """Return what notices that a lane hangs, which completes a window each time that all lanes have had one."""
-    longest_s = mirror.lanes * mirror.window_ms / 1000 + DEAD_AFTER_S
-    return LaneProgress(map(lane_name, range(mirror.lanes)), longest_s=longest_s)
+    """Return what notices that a lane hangs."""
+    names, longest_s = map(lane_name, range(mirror.lanes)), lane_takes_s(mirror.lanes, mirror.window_ms)
+    return LaneProgress(names, longest_s=longest_s)
 
 
 class Appliance:

@@ -16,9 +16,7 @@ class State(StrEnum):
     AHEAD = "ahead"  # the group has read more than is replicated: what comes next is read again
     ACTIVE = "active"  # the target's group is in use and was left alone
     TARGET_AHEAD = "target_ahead"  # the target's group stands further on: it is never moved back
-    SHARED = (
-        "shared"  # another flow writes to the target's partition too: an offset of one source has no exact place in it
-    )
+    SHARED = "shared"  # another flow writes to the target's partition too, so offsets have no exact place in it
     UNREACHABLE = "unreachable"  # the target does not tell where its log ends: it is asked again next time
     PAST_END = "past_end"  # the target's log ends before: it was cut, or its topic deleted and created again
     NOTHING_YET = "nothing_yet"  # no record of the topic-partition was replicated yet

@@ -12,14 +12,12 @@ from functools import partial
 from mirror.config.clients import ClientOptions
 from mirror.kafka.client import Client
 from mirror.kafka.errors import BrokerError, ErrorCode
-from mirror.kafka.group_offsets import GroupOffsets, patiently
+from mirror.kafka.group_offsets import GroupOffsets, Offsets, patiently
 from mirror.kafka.groups import listed
 from mirror.model.flow_plan import LEASE_TOPIC, OWN_GROUP, Assigned, Key, is_own_group
 from mirror.model.position_metadata import PositionMetadata
 from mirror.model.slot_ownership import layout_key
 from mirror.policy.recreated import TopicIds
-
-Offsets = Mapping[Key, tuple[int, str]]  # offset and metadata
 
 
 async def read_shared(options: ClientOptions, group: str, partitions: Iterable[Assigned]) -> dict[Key, str]:

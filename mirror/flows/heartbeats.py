@@ -174,7 +174,7 @@ class _TargetHeartbeats(threading.Thread):
             return
         if policy != "compact":
             log.log(
-                once(self._logged, f"{flow.target} {flow.topic}"),
+                once(self._logged, flow.topic),
                 "%s on %s has %s=%s, and stays so, because other mirrors write to it too. To compact it: kafka-configs.sh "
                 "--bootstrap-server %s --alter --entity-type topics --entity-name %s --add-config %s=compact",
                 flow.topic,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from enum import Enum
 from itertools import count, takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from mirror.kafka.errors import KafkaError
-from mirror.kafka.group_offsets import GroupOffsets
+from mirror.kafka.group_offsets import GroupOffsets, Offsets
 from mirror.model.flow_plan import FlowPlan, Key, Window
 from mirror.model.slot_lease import GRACE_S, LeaseState, Predecessor, predecessor_of
 from mirror.model.slot_ownership import (
@@ -38,8 +38,6 @@ POLL_S = 0.002
 VALID_S = 4.0  # less than it takes others to take the slot over
 STANDBY_S = 0.5
 NETWORK = (KafkaError, OSError, TimeoutError)
-
-Offsets = Mapping[Key, tuple[int, str]]
 
 
 class LeaseTerm:
@@ -74,10 +72,8 @@ class Standing(Enum):
     HOLDS = "slot and lease are this window's"
     STOPPING = "so they are, but this process has to stop"
     LOST = "the slot was given to another process"
-    OVERTAKEN = (
-        "another window counted this one as dead and has acquired the lease, or processes of another layout work: \
-what this one knows is old"
-    )
+    # What this window knows is old.
+    OVERTAKEN = "another window has taken over the lease, or processes of another layout work"
 
     @property
     def may_write(self) -> bool:
@@ -160,9 +156,9 @@ class Lease:
         return self.owner in found and found[self.owner][0] == self._window.run_id and not self._is_of_old_layout(found)
 
     def _is_of_old_layout(self, found: Offsets) -> bool:
-        """Tell whether processes work that deal topic-partitions out to slots in another way, by leases of their own.
+        """Return whether processes of another layout work.
 
-        A slot that only this layout has keeps its owner: nobody else commits one.
+        The owner does not show it: if only this layout has the slot, no process commits another owner.
         """
         return self._layout in found and Layout.parse(found[self._layout][1]) != self._own_layout
 
@@ -243,13 +239,10 @@ class Lease:
                 if self._newest_ready(found) < window.number:
                     await self.announce_ready(target)  # the predecessor began late and announced itself after us
                 since_ms, leases = Owner.parse(found[self.owner]).since_ms, self._leases(found)
-                others = [] if self._follows_on(leases) else await self._of_other_layouts(target, leases)
-                before = (*leases.values(), *(other.lease for other in others))
-                if all(lease.is_released or self._may_take_over(lease, since_ms) for lease in before):
-                    self._acquired_from, self.others = leases, others
-                    self.predecessor = predecessor_of(
-                        window.number, leases.values(), run_id=window.run_id, others=[other.lease for other in others]
-                    )
+                if self._are_free(leases.values(), since_ms) and await self._knows_predecessor(
+                    target, leases, since_ms
+                ):
+                    self._acquired_from = leases
                     term.confirm(asked)
                     if not term.is_valid:
                         continue  # we slept: what was found may be of long ago
@@ -264,16 +257,30 @@ class Lease:
             await asyncio.sleep(POLL_S if time.monotonic() - started < 0.5 else 0.05)
         return False
 
-    def _follows_on(self, leases: Mapping[Key, LeaseState]) -> bool:
-        """Tell whether the window before was of this slot and run, so that no other layout ran since."""
-        return any(
-            (lease.window, lease.run_id) == (self._window.number - 1, self._window.run_id) for lease in leases.values()
-        )
+    def _are_free(self, leases: Iterable[LeaseState], since_ms: float) -> bool:
+        """Return whether all leases are released or may be taken over; the slot is this process' since `since_ms`."""
+        return all(lease.is_released or self._may_take_over(lease, since_ms) for lease in leases)
+
+    async def _knows_predecessor(self, target: Target, leases: Mapping[Key, LeaseState], since_ms: float) -> bool:
+        """Set the predecessor from the lanes' leases; return False while a slot of another layout holds a lease.
+
+        Only if the window before was not of this slot and run can another layout have run since. Raises KafkaError.
+        """
+        window = self._window
+        self.others, before = [], predecessor_of(window.number, leases.values(), run_id=window.run_id)
+        if before.has_gap:
+            self.others = await self._of_other_layouts(target, leases)
+            others = [other.lease for other in self.others]
+            before = predecessor_of(window.number, leases.values(), run_id=window.run_id, others=others)
+            if not self._are_free(others, since_ms):
+                return False
+        self.predecessor = before
+        return True
 
     async def _of_other_layouts(self, target: Target, leases: Mapping[Key, LeaseState]) -> list[OtherLease]:
         """Return the leases of slots of another layout that ran after this slot did. Raises KafkaError.
 
-        Any of them may have had this slot's topic-partitions. An earlier version's leases do not tell their layout.
+        Any of them may have had this slot's partitions. A lease of an earlier version does not name its layout.
         """
         topic, window_ms = self._plan.lease_topic, self._window.window_ms
         known = takewhile(lambda key: target.knows(topic, key), count(owner_key(0)))

@@ -22,7 +22,7 @@ from mirror.config.settings import Flow
 from mirror.errors import ClusterUnavailable
 from mirror.handover.lease import NETWORK
 from mirror.kafka.clients import quiet_logger
-from mirror.kafka.group_offsets import GroupOffsets
+from mirror.kafka.group_offsets import GroupOffsets, Offsets
 from mirror.kafka.login_relay import librdkafka_options
 from mirror.model.flow_plan import SLOTS_TOPIC, FlowPlan, Key
 from mirror.model.slot_ownership import Layout, Owner, is_stopped, layout_key, owner_key, stop_key, with_stop
@@ -38,8 +38,6 @@ POLLED_MS = 15_000  # and so long at most the broker waits, when members change,
 RENEW_MS = 5_000
 SILENT_MS = 20_000  # an owner that was not renewed for so long is gone
 CLOSE_S = 2.0
-
-Offsets = Mapping[Key, tuple[int, str]]
 
 
 class Membership:

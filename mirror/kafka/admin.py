@@ -64,9 +64,8 @@ class Topic:
     name: str
     topic_id: str  # "" where brokers have none
     partitions: int
-    is_hidden: bool = (
-        False  # this client may no longer DESCRIBE the topic; the other fields are from an earlier response
-    )
+    # This client may no longer DESCRIBE the topic; the other fields are from an earlier response.
+    is_hidden: bool = False
 
 
 class Admin:

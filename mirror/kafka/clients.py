@@ -68,9 +68,8 @@ class Clients:
         self._options: dict[str, Any] = {**librdkafka_options(java_options)}
         self._refusal = ""  # what TLS or a login met last
         self._trouble = ""  # what a connection met last
-        self._denied: KafkaError | None = (
-            None  # a coordinator's refusal, which librdkafka reports once, until `granted`
-        )
+        # A coordinator's refusal, which librdkafka reports only once; `granted` forgets it.
+        self._denied: KafkaError | None = None
         self._logger = logging.Logger("librdkafka")
         self._logger.addHandler(_Ear(self._was_mute))
         self._readers: dict[str, Consumer] = {}

@@ -14,6 +14,7 @@ from mirror.kafka.by_topic import codes_by_place, offsets_to_commit, partitions_
 from mirror.kafka.client import Client, Coordinates, Purpose
 from mirror.kafka.errors import BrokerError, ErrorCode, KafkaError, NoAnswerError, check
 from mirror.kafka.messages import Request, make
+from mirror.model.flow_plan import Key
 
 # Brokers keep what one request commits as one batch, and refuse it whole when it is larger than message.max.bytes, 1 MiB.
 MOST_BYTES = 384 << 10
@@ -31,6 +32,7 @@ _COORDINATOR_MOVES = (
 )
 
 Answer = TypeVar("Answer")
+Offsets = Mapping[Key, tuple[int, str]]  # offset and metadata by topic and partition
 
 
 def in_parts(
@@ -173,9 +175,7 @@ class GroupOffsets:
             raise
 
 
-async def commit_with_metadata(
-    offsets: GroupOffsets, group: str, wanted: Mapping[tuple[str, int], tuple[int, str]]
-) -> None:
+async def commit_with_metadata(offsets: GroupOffsets, group: str, wanted: Offsets) -> None:
     """Commit offsets with their readers' metadata, and without it if the cluster takes no metadata that long."""
     try:
         await offsets.commit(group, wanted)

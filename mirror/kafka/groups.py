@@ -30,10 +30,7 @@ WITHIN_S = 15.0
 AT_ONCE = 16  # groups asked for at the same time
 
 CONSUMERS = ("consumer", "")  # protocol types of consumer groups, "" of those that never had members
-OTHER_TYPES = (
-    "streams",
-    "share",
-)  # protocol types of groups of Kafka Streams (KIP-1071), and of share groups (KIP-932)
+OTHER_TYPES = ("streams", "share")  # of groups of Kafka Streams (KIP-1071), and of share groups (KIP-932)
 READERS = (*CONSUMERS, *OTHER_TYPES)
 DEAD = "Dead"  # state of a group that is gone; or of one that is listed and has KIP-848's protocol
 UNKNOWN = "Unknown"  # state of such a group whose members read topics that may not be seen

@@ -15,13 +15,8 @@ from mirror.lag.rows import Snapshot
 from mirror.runtime.logs import some
 
 OLD_S = 60.0  # older numbers say nothing of what a fail-over costs now
-NO_WAY = (
-    State.NO_MAP,
-    State.REFUSED,
-    State.PAST_END,
-    State.SHARED,
-    State.UNSUPPORTED,
-)  # a group in one of these has no offset to go on from
+# A group in one of these states has no offset to continue from.
+NO_WAY = (State.NO_MAP, State.REFUSED, State.PAST_END, State.SHARED, State.UNSUPPORTED)
 
 
 class Answer(IntEnum):

@@ -80,7 +80,7 @@ class LeaseState(NamedTuple):
         return cls(offset // 2, int(run_id or 0), bool(offset % 2), outcome, Layout.parse(layout))
 
     def began_ms(self, window_ms: int) -> int:
-        """Return when the window began, epoch ms; `window_ms` is how long windows are where the lease does not say it."""
+        """Return when the window began, epoch ms; `window_ms` is the length of windows if the lease does not name its layout."""
         return self.window * self._window_ms(window_ms)
 
     def dead_ms(self, window_ms: int) -> float:
@@ -93,6 +93,11 @@ class LeaseState(NamedTuple):
 
 def _number(mark: str, marks: Collection[str]) -> int:
     return next((int(one.removeprefix(mark)) for one in marks if one.startswith(mark)), 0)
+
+
+def lane_takes_s(lanes: int, window_ms: int) -> float:
+    """Return the longest time between two windows that a lane completes: lanes take turns, and a window may end late."""
+    return lanes * window_ms / 1000 + DEAD_AFTER_S
 
 
 class Predecessor(NamedTuple):
@@ -123,8 +128,8 @@ def predecessor_of(
         window: The number of the window that begins.
         run_id: Its run. A process that starts does not know what the broker went through meanwhile, however soon it starts.
         leases: Those of the slot's lanes, as far as they were ever held.
-        others: Those of all slots of another layout, where such ran later than the slot's own lanes: any of them may have had
-            the slot's topic-partitions.
+        others: The leases of all slots of another layout that ran later than the slot's own lanes. Any of them may have had the
+            slot's partitions.
     """
     newest = max(leases, key=lambda lease: (lease.began_ms(0), lease[:3]), default=None)
     before = (*leases, *others)

@@ -39,13 +39,13 @@ async def go_back_to_cuts(
     *,
     may_have_aborted: bool,
 ) -> None:
-    """Go back with each topic-partition whose target has no records any more where it has acknowledged some.
+    """Set back each partition whose target lost records that it had acknowledged.
 
     Args:
         plan: The flow.
         partitions: Those of the window, as they were placed.
-        warn: Gets what went wrong. What cannot be asked now is asked by a later window.
-        may_have_aborted: A transaction that was aborted since may lie behind a cut, so also logs that are long enough are read.
+        warn: Is called with what failed. A later window asks again.
+        may_have_aborted: An aborted transaction may follow a cut, so logs that are long enough are read too.
     """
     asked = {(p.assigned.remote_topic, p.assigned.partition): p for p in partitions if _may_be_cut(p)}
     if not asked:
@@ -75,13 +75,16 @@ async def go_back_to_cuts(
 
 
 def _may_be_cut(partition: Partition) -> bool:
-    """Tell whether the end of the target's log says something: the flow alone writes there, and knows its offsets."""
+    """Return whether the end of the target's log shows a cut: only this flow writes there, and it knows its offsets."""
     is_ours = not partition.assigned.spread_over and partition.registered is None
     return is_ours and partition.start is None and bool(TopicIds.parse(partition.ids).target)
 
 
 async def _end_of_records(target: Source, place: Key, end: int) -> int | None:
-    """Return the offset behind the last committed record before `end`, None where the leader does not show all before that."""
+    """Return the offset behind the last committed record before `end`, None if that is not known now.
+
+    The leader may not show everything before `end` yet, or a batch may be corrupt.
+    """
     look_back = LOOK_BACK
     while True:
         start = max(0, end - look_back)
@@ -91,7 +94,11 @@ async def _end_of_records(target: Source, place: Key, end: int) -> int | None:
             if part.error is ErrorCode.offset_out_of_range and start == offset:
                 return end  # retention has deleted what was there
             check(part.error, f"{place[0]}-{place[1]}")
-            fresh = list(record_batches.batches(part.records))
+            try:
+                fresh = list(record_batches.batches(part.records))
+            except record_batches.CorruptBatch as error:
+                log.warning("%s-%d: where its records end cannot be read: %s", *place, error)
+                return None
             if not fresh:
                 return None
             offset = fresh[-1].last_offset + 1

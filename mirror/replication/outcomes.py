@@ -17,7 +17,7 @@ from mirror.replication.logged_reasons import LoggedReasons
 from mirror.replication.partition import Partition, Pause
 from mirror.replication.producer_registry import ProducerRegistry
 from mirror.replication.recovery import REPLICATED_WITHIN_S, Sides, resume_behind_tails
-from mirror.replication.settlement import ARRIVES_S, has_unknown_outcome
+from mirror.replication.settlement import ARRIVES_S, hold_back
 from mirror.runtime.clock import now_ms
 from mirror.runtime.logs import some
 
@@ -143,7 +143,7 @@ def note_unknown_outcomes(plan: FlowPlan, slot: int, partitions: Collection[Part
         log.warning("%s: slot %d: the last transaction is taken back: the target has not answered", plan.name, slot)
         return int(now_ms() + (DECIDES_S - GRACE_S) * 1000) if unknown else 0
     for partition in unknown:
-        has_unknown_outcome(partition)
+        hold_back(partition)
     log.warning(
         "%s: slot %d: no answer about the last batches of %d topic-partitions (%s): nothing is written to them for %.0f s",
         plan.name,

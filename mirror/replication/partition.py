@@ -86,9 +86,8 @@ class Partition:
     truncated_to: int | None = None  # up to where the log has what was read, where that is before the position
     high_watermark: int = -1  # the last that was fetched
     read_replica: int | None = None  # node id of the one that its leader wants asked instead
-    hole: tuple[int | None, int] | None = (
-        None  # what the target lost with the end of its log, first and last, if it is the same
-    )
+    # First and last source offset of what the target lost with the end of its log; None for a first one that is not known.
+    hole: tuple[int | None, int] | None = None
     next_target_offset: int = 0  # a batch with a lower one means that the target's log was cut, or is another topic's
     ids: str = ""  # of its topics, as they are committed with the position
     identity: Identity = Identity.VERIFIED

@@ -4,11 +4,11 @@ A remote topic-partition is written by the mirror alone and in the source's orde
 the source has behind it, and both are compared record by record. Where they differ somebody else writes there too, or something
 was deleted: then delivery is at least once, and the log says how many records may be duplicated.
 
-A: A position moves only behind records that are the same on both sides, one by one, but for D.
+A: A position moves only behind records that are the same on both sides, one by one. D is the exception.
 B: It never moves back.
 C: What a leader has and does not show, or does not answer about, is waited for: it is never taken for nothing.
-D: Where the source's retention has deleted what it had behind the position, what the target has counts as those records, in their
-   order: they cannot be copied again, and are not lost.
+D: If the source's retention has deleted records behind the position, the target's records count as those, in their order. They
+   cannot be copied again, and are not lost.
 """
 
 from __future__ import annotations
@@ -130,6 +130,7 @@ class Behind(NamedTuple):
     source_from: int
     target_from: int
     target_end: int
+    source_start: int = 0  # where the source's log begins now, as far as its leader tells
 
     @property
     def records(self) -> int:
@@ -199,7 +200,7 @@ async def resume_behind_tails(
 
 
 def _note_uncompared(name: str, spread: Iterable[Partition]) -> None:
-    """Say that what repartitioned topics have behind their positions may come twice."""
+    """Log that records of repartitioned topics may be written twice."""
     for partition in spread:
         where, said = f"{partition.assigned.topic}-{partition.assigned.partition}", "records may be written twice"
         why = "the topic has another number of partitions on the target, where they cannot be found"
@@ -271,7 +272,12 @@ async def _behind(
                 found.append(Behind(partition, source_from, target_from, end))
         elif not any(map(_is_for_good, (source_from, target_from, end))):
             unknown.add(partition)
-    return found, unknown
+    starts = await source.offsets({behind.partition.assigned.key: EARLIEST for behind in found}) if found else {}
+    return [_with_start(behind, starts.get(behind.partition.assigned.key)) for behind in found], unknown
+
+
+def _with_start(behind: Behind, start: int | KafkaError | None) -> Behind:
+    return behind._replace(source_start=start) if isinstance(start, int) else behind
 
 
 async def _resume(name: str, behind: Behind, sides: Sides, isolation_level: int, *, is_committed: bool) -> None:
@@ -282,8 +288,8 @@ async def _resume(name: str, behind: Behind, sides: Sides, isolation_level: int,
     partition, assigned = behind.partition, behind.partition.assigned
     where = f"{name}: {assigned.topic}-{assigned.partition}"
     more = behind.records
-    if sides.own is None:
-        behind = await _behind_deleted(where, behind, sides, is_committed=is_committed)
+    if sides.own is None and behind.source_start > behind.source_from:
+        behind = await _behind_deleted(where, behind, sides.target, is_committed=is_committed)
     while behind.records > 0:
         try:
             runs = await _compared(behind, sides, isolation_level, is_committed=is_committed)
@@ -308,35 +314,28 @@ async def _resume(name: str, behind: Behind, sides: Sides, isolation_level: int,
     )
 
 
-async def _behind_deleted(where: str, behind: Behind, sides: Sides, *, is_committed: bool) -> Behind:
-    """Stand behind what the source has deleted and the target has; return what is to be compared then.
+async def _behind_deleted(where: str, behind: Behind, target: Source, *, is_committed: bool) -> Behind:
+    """Move behind the records that the source has deleted and the target has; return what is left to compare.
 
-    Each record of the target was at least one offset of the source, so the position that comes of it is not too high.
+    Each record of the target had at least one offset on the source, so this position is never too high.
     """
     partition, assigned = behind.partition, behind.partition.assigned
-    earliest = (await sides.source.offsets({assigned.key: EARLIEST})).get(assigned.key)
-    if not isinstance(earliest, int) or earliest <= behind.source_from:
-        return behind
-    wanted = min(earliest - behind.source_from, behind.records)
+    first, wanted = behind.source_from, min(behind.source_start - behind.source_from, behind.records)
     place = assigned.remote_topic, assigned.partition
     try:
-        ours = await read_batches(sides.target, place, behind.target_from, wanted, int(is_committed))
+        ours = await read_batches(target, place, behind.target_from, wanted, int(is_committed))
     except (TooMuchError, record_batches.CorruptBatch):
         return behind
     runs = OffsetMap()
     for n, record in enumerate(islice(_records(ours, behind.target_from), wanted)):
-        runs.add(behind.source_from + n, record.offset, 1)
+        runs.add(first + n, record.offset, 1)
     if (last := runs.last) is None or not _moved(partition, behind, runs, is_shared=False):
         return behind
-    first, behind = (
-        behind.source_from,
-        behind._replace(source_from=partition.position, target_from=last.target + last.records),
-    )
     last_kept = partition.position - 1
-    said = f"the source's retention deleted offsets {first} to {earliest - 1}; the target has those up to {last_kept}"
+    said = f"the source's retention deleted offsets {first} to {behind.source_start - 1}; the target has those up to {last_kept}"
     log.warning("%s: %s", where, said)
     partition.has_gap(Effect.KEPT, Cause.RETENTION, first, last_kept, said)
-    return behind
+    return behind._replace(source_from=partition.position, target_from=last.target + last.records)
 
 
 def _may_be_repeated(where: str, behind: Behind, why: str) -> None:

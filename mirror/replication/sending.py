@@ -19,7 +19,7 @@ from mirror.model.transforms import TransformError
 from mirror.replication.partition import Partition
 from mirror.replication.pauses import Pauses
 from mirror.replication.read_ahead import Packing
-from mirror.replication.settlement import Acknowledged, Settlement, has_unknown_outcome
+from mirror.replication.settlement import Acknowledged, Settlement, hold_back
 from mirror.runtime.clock import now_ms
 from mirror.runtime.stopwatch import Stopwatch
 
@@ -239,7 +239,7 @@ class Sending:
             # The next window compares what the target has, and this process opens another producer for its next.
             self.needs_new_producer = True
             if isinstance(error, UncertainError):
-                has_unknown_outcome(partition)  # an earlier attempt may still be under way
+                hold_back(partition)  # an earlier attempt may still be under way
             if partition.sequence is not None and knows_no_such_producer(error):
                 partition.sequence, partition.committed = partition.sequence.doubted(), None
             self._pauses.until_next_window(partition, f"the target may no longer know our producer ({error})")

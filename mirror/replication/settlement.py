@@ -19,8 +19,11 @@ if TYPE_CHECKING:
 ARRIVES_S = 8.0  # how long a broker that has received a batch may take to append it, and be held up meanwhile
 
 
-def has_unknown_outcome(partition: Partition) -> None:
-    """Have windows write nothing to a topic-partition until its last batch is in the log, or never will be; tell the next one."""
+def hold_back(partition: Partition) -> None:
+    """Write nothing to a partition until its last batch is in the target's log or can no longer arrive.
+
+    The next window reads this with the position.
+    """
     partition.outcome_unknown_until_ms = int(now_ms() + ARRIVES_S * 1000)
     partition.committed = None
 

@@ -7,8 +7,9 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 
 from mirror.config.clients import client_options
-from mirror.handover.lease import Lease, Offsets
+from mirror.handover.lease import Lease
 from mirror.kafka.errors import KafkaError
+from mirror.kafka.group_offsets import Offsets
 from mirror.kafka.internal_topics import REQUEST_BYTES
 from mirror.kafka.producer import DECIDES_S
 from mirror.kafka.target import Target

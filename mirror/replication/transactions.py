@@ -28,7 +28,7 @@ from mirror.replication.partition import Partition
 from mirror.replication.pauses import Pauses
 from mirror.replication.positions import PositionCommits
 from mirror.replication.read_ahead import Packing
-from mirror.replication.settlement import Acknowledged, Sender, has_unknown_outcome
+from mirror.replication.settlement import Acknowledged, Sender, hold_back
 
 log = logging.getLogger("mirror")
 
@@ -139,7 +139,7 @@ class InTransactions:
         """Abort the transaction, and leave the topic-partition to a window that finds its outcome."""
         self._pauses.standstill(partition, error)
         # Else the next attempt would cost a transaction at once.
-        has_unknown_outcome(partition)
+        hold_back(partition)
         self._abort_soon()
         return True
 

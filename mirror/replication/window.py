@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 
 from metrics.reports import SlotReport
 from mirror.config.clients import fetch_options, produce_options
-from mirror.handover.lease import NETWORK, Lease, LeaseTerm, Offsets, Standing
+from mirror.handover.lease import NETWORK, Lease, LeaseTerm, Standing
 from mirror.kafka.forgotten_positions import recalled
+from mirror.kafka.group_offsets import Offsets
 from mirror.kafka.target import Target
 from mirror.model.flow_plan import FlowPlan, Key, Window
 from mirror.model.paused_topics import Paused

@@ -14,7 +14,7 @@ from mirror.flows.selection import flow_named
 from mirror.flows.topics import Matched, matched, source_topics
 from mirror.flows.translation import maps_of, plan_of
 from mirror.kafka.admin import Admin
-from mirror.kafka.groups import UNSUPPORTED, Group, Groups, is_idle
+from mirror.kafka.groups import OTHER_TYPES, Group, Groups, is_idle
 from mirror.model.canary import canary, is_canary
 from mirror.model.flow_plan import Absent, Assigned, FlowPlan, Key, is_own_group
 from mirror.policy.filters import compile_list
@@ -198,8 +198,8 @@ class Scope:
 
     def groups_of_other_types(self) -> list[Group]:
         """Return the chosen groups of the source that are no consumer groups."""
-        found = Groups(self.source.alias, self.flow.source_admin, within_s=GROUPS_S).read(self.wants_group)
-        return [group for group in found if group.state == UNSUPPORTED]
+        groups = Groups(self.source.alias, self.flow.source_admin, within_s=GROUPS_S)
+        return groups.read(self.wants_group, kinds=OTHER_TYPES)  # which reads no offsets
 
     def groups_on_target(self, names: Sequence[str]) -> dict[str, Group]:
         """Return groups of the target by name."""

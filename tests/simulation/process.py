@@ -14,7 +14,7 @@ from typing import Any
 
 from mirror.handover.membership import Membership
 from mirror.model.flow_plan import FlowPlan, Window, next_window
-from mirror.model.slot_lease import DEAD_AFTER_S
+from mirror.model.slot_lease import lane_takes_s
 from mirror.model.slot_ownership import Layout
 from mirror.replication.window import serve
 from mirror.replication.worker_state import WorkerState
@@ -82,8 +82,8 @@ class Process:
         self._driver = network.loop(f"{name}/driver")
         self._dead: list[ProcessLoop] = []
         self._stop, self._end = asyncio.Event(), asyncio.Event()
-        longest_s = layout.lanes * layout.window_ms / 1000 + DEAD_AFTER_S
-        self._progress = LaneProgress(map(str, range(layout.lanes)), longest_s=longest_s)
+        lanes = layout.lanes
+        self._progress = LaneProgress(map(str, range(lanes)), longest_s=lane_takes_s(lanes, layout.window_ms))
         flow = SimpleNamespace(name=plan.name, source=SimpleNamespace(alias=plan.source), target_admin=plan.producer)
         self.membership = Membership(
             flow,  # type: ignore[arg-type]

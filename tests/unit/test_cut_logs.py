@@ -16,7 +16,7 @@ from mirror.model.flow_plan import Assigned, FlowPlan, Key
 from mirror.model.gaps import Cause, Effect
 from mirror.model.offset_map import OffsetMap, Run
 from mirror.model.offset_map_tail import MapRecord, Tail
-from mirror.model.record_batches import batches, of_values, stamped
+from mirror.model.record_batches import of_values, stamped
 from mirror.replication import cut_logs
 from mirror.replication.cut_logs import go_back_to_cuts
 from mirror.replication.partition import Partition
@@ -120,6 +120,12 @@ def packed(base: int, count: int, *, producer_id: int = -1, is_control: bool = F
     return bytes(data)
 
 
+def _last(data: bytes) -> int:
+    """Return the last offset of a batch, whether or not it is corrupt."""
+    base, _, _, _, _, _, delta = struct.unpack_from(">qiibIhi", data)
+    return int(base + delta)
+
+
 @pytest.mark.parametrize(
     ("log", "aborted", "end", "expected"),
     [
@@ -129,11 +135,12 @@ def packed(base: int, count: int, *, producer_id: int = -1, is_control: bool = F
         pytest.param([packed(0, 10), packed(10, 5, producer_id=7)], [(7, 10)], 15, 10, id="what was aborted"),
         pytest.param([packed(0, 10)], (), 12, None, id="the leader does not show all"),
         pytest.param([packed(0, 10, producer_id=7)], [(7, 0)], 10, 0, id="nothing is left"),
+        pytest.param([packed(0, 10)[:-1] + b"!"], (), 10, None, id="a corrupt batch"),
     ],
 )
 def test_where_the_records_of_a_log_end(monkeypatch, log, aborted, end, expected):
     async def read_part(_, __, offset, ___):
-        left = [data for data in log if next(iter(batches(data))).last_offset >= offset]
+        left = [data for data in log if _last(data) >= offset]
         return SimpleNamespace(error=ErrorCode.none, records=b"".join(left), aborted=aborted)
 
     monkeypatch.setattr(cut_logs, "read_part", read_part)
