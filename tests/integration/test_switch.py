@@ -150,6 +150,19 @@ class Writer(InThread):
         producer.flush(30)
 
 
+def consumer_of(cluster: Broker) -> Consumer:
+    """Return a consumer of the group; its caller commits."""
+    return Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": GROUP,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "log_level": 0,
+        }
+    )
+
+
 @dataclass
 class Reader(InThread):
     """Reads topics as a member of the group, commits what it read, and leaves when it is told to."""
@@ -159,15 +172,7 @@ class Reader(InThread):
     read: list[str]
 
     def run(self) -> None:
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self.cluster.bootstrap,
-                "group.id": GROUP,
-                "auto.offset.reset": "earliest",
-                "enable.auto.commit": False,
-                "log_level": 0,
-            }
-        )
+        consumer = consumer_of(self.cluster)
         consumer.subscribe(list(self.topics))
         while not self.stop.is_set():
             messages = [message for message in consumer.consume(200, 0.2) if message.error() is None]
@@ -375,14 +380,7 @@ class OwnReader(InThread):
     read: list[str]
 
     def run(self) -> None:
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self.cluster.bootstrap,
-                "group.id": GROUP,
-                "auto.offset.reset": "earliest",
-                "enable.auto.commit": False,
-            }
-        )
+        consumer = consumer_of(self.cluster)
         consumer.assign([TopicPartition(self.topic, part, 0) for part in range(2)])
         while not self.stop.wait(0.2):
             messages = [message for message in consumer.consume(5, 0.2) if message.error() is None]

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirror.kafka import producer as producing
-from mirror.kafka.client import Purpose
 from mirror.kafka.errors import BrokerError, DisconnectedError, ErrorCode, KafkaError, NoAnswerError, NotConnectedError
 from mirror.kafka.messages import Request
 from mirror.kafka.producer import (
@@ -29,6 +28,7 @@ from mirror.kafka.producer import (
 from mirror.model.record_batches import HEADER, Outgoing, of_values
 from mirror.model.sequences import NextSequence
 from tests import wire
+from tests.fake_client import FakeClient
 
 pytestmark = pytest.mark.usefixtures("virtual_clock")
 
@@ -41,7 +41,7 @@ def batch(*values: str) -> Outgoing:
     return made
 
 
-class Broker:
+class Broker(FakeClient):
     """Logs of one broker with an idempotent producer's rules, as a client of it; `acts` says what becomes of a request."""
 
     def __init__(self, acts: Callable[[str, int], str | ErrorCode] = lambda *_: OK, *, leader: int | None = 1) -> None:
@@ -62,19 +62,11 @@ class Broker:
         assert request.api == wire.INIT_PRODUCER_ID
         return SimpleNamespace(error_code=self.loads.pop() if self.loads else OK, producer_id=7, producer_epoch=0)
 
-    async def ask(
-        self,
-        node: int,
-        request: Request,
-        purpose: Purpose = Purpose.DATA,
-        *,
-        within_s: float | None = None,
-        on_sent: Callable[[], None] = lambda: None,
-    ) -> Any:
+    async def held_back(self) -> None:
         if self.mutes is not None:
             await self.mutes.wait()
-        on_sent()
-        message = wire.message_of(request)
+
+    async def answered(self, message: Any) -> Any:
         sent = {
             (topic.name, part.index): bytes(part.records)
             for topic in message.topic_data

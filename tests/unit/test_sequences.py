@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -13,14 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirror.kafka.client import Purpose
 from mirror.kafka.errors import DisconnectedError, ErrorCode, KafkaError
 from mirror.kafka.messages import Request
 from mirror.kafka.producer import Producer
 from mirror.model.record_batches import HEADER, Outgoing, of_values, records
 from mirror.model.sequences import SEQUENCES, NextSequence
 from mirror.runtime.clock import now_ms
-from tests import wire
+from tests.fake_client import FakeClient
 
 pytestmark = pytest.mark.usefixtures("virtual_clock")
 
@@ -35,7 +33,7 @@ class ProducerEntry:
     batches: deque[tuple[int, int, int]] = field(default_factory=lambda: deque(maxlen=5))
 
 
-class Broker:
+class Broker(FakeClient):
     """One topic-partition's leader, by the rules of ProducerStateManager and ProducerAppendInfo."""
 
     def __init__(self) -> None:
@@ -76,24 +74,12 @@ class Broker:
         if self.late:
             self.append(self.late.pop(0))
 
-    def refresh_soon(self) -> None: ...
-
     async def ask_any(self, request: Request) -> Any:
         self.ids += 1
         return SimpleNamespace(error_code=ErrorCode.none, producer_id=self.ids, producer_epoch=0)
 
-    async def ask(
-        self,
-        node: int,
-        request: Request,
-        purpose: Purpose = Purpose.DATA,
-        *,
-        within_s: float | None = None,
-        on_sent: Callable[[], None] = lambda: None,
-    ) -> Any:
-        on_sent()
+    async def answered(self, message: Any) -> Any:
         await asyncio.sleep(0)
-        message = wire.message_of(request)
         data = bytes(message.topic_data[0].partition_data[0].records)
         if self.loses:
             self.late.append(data)

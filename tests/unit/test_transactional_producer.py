@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +19,7 @@ from mirror.kafka.producer import NotAppendedError, UncertainError
 from mirror.kafka.transaction_coordinators import StuckError
 from mirror.kafka.transactional_producer import TransactionalProducer, TransactionStateError
 from mirror.model.record_batches import HEADER, Outgoing, of_values
-from tests import wire
+from tests.fake_client import FakeClient
 
 pytestmark = pytest.mark.usefixtures("virtual_clock")
 
@@ -36,7 +35,7 @@ def batch(*values: str) -> Outgoing:
     return made
 
 
-class Cluster:
+class Cluster(FakeClient):
     """A coordinator and the logs of one broker, as a client of them; its attributes say what it refuses."""
 
     def __init__(self, version: int = 1) -> None:
@@ -55,8 +54,6 @@ class Cluster:
         self.offsets: dict[tuple[str, int], int] = {}
         self.most_ms = 900_000  # transaction.max.timeout.ms
 
-    def refresh_soon(self) -> None: ...
-
     async def coordinator(self, kind: Coordinates, key: str) -> int:
         assert key in (ID, "g") or key.startswith(f"{ID}.spare-"), key
         assert (kind is Coordinates.GROUP) == (key == "g")
@@ -67,18 +64,8 @@ class Cluster:
     async def feature(self, node: int, name: str, purpose: Purpose = Purpose.DATA) -> int:
         return {"transaction.version": self.version}[name]
 
-    async def ask(
-        self,
-        node: int,
-        request: Request,
-        purpose: Purpose = Purpose.DATA,
-        *,
-        within_s: float | None = None,
-        on_sent: Callable[[], None] = lambda: None,
-    ) -> Any:
-        on_sent()
+    async def answered(self, message: Any) -> Any:
         await asyncio.sleep(0)
-        message = wire.message_of(request)
         return getattr(self, type(message).__name__)(message)
 
     def InitProducerIdRequest(self, request: Any) -> Any:  # noqa: N802 - Kafka's name, as those below
