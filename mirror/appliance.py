@@ -57,7 +57,7 @@ LOOK_AGAIN_S = 60.0
 
 
 def lane_progress(mirror: Mirror) -> LaneProgress:
-    """Return what notices that a lane hangs."""
+    """Return the progress of the process' lanes, which shows whether one hangs."""
     names, longest_s = map(lane_name, range(mirror.lanes)), lane_takes_s(mirror.lanes, mirror.window_ms)
     return LaneProgress(names, longest_s=longest_s)
 

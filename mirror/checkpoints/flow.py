@@ -133,9 +133,9 @@ class FlowCheckpoints:
         ]
 
     async def _refresh_maps(self, target: Target) -> None:
-        """Read what is new in the offset map; fill its topic again if that was deleted and created again.
+        """Read new records of the map's topic. If the topic was recreated, write the whole map to it.
 
-        If a window writes to the topic in between, newer runs may be missing there. Then groups read some records again, and
+        If a window writes to the topic at the same time, the topic may lack newer runs. Then groups re-read some records, and
         skip none.
         """
         topic = self.plan.flow.offset_map_topic
@@ -161,7 +161,7 @@ class FlowCheckpoints:
     def _translated(self, group: Group) -> dict[Key, Translated]:
         """Return the group's offsets by the topic-partition that they are about on the target.
 
-        Without those that the reverse flow has set: they came from the target, and would undo what was done to the group since.
+        Offsets that the reverse flow has set are left out. They came from the target, and would rewind the group there.
         """
         found = {}
         set_by_mirror = self.set_on_source.of(group)

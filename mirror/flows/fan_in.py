@@ -1,7 +1,7 @@
 """Find the partitions of a flow's target that another flow writes to as well, from the positions that flows keep there.
 
-Such a log has the records of several sources. An offset of one source has no exact place in it: what is before that place may
-hold records of another source that the group has not read.
+Such a log has the records of several sources. An offset of one source has no exact place in it, because records of another source
+that the group has not read may precede that place.
 """
 
 from __future__ import annotations

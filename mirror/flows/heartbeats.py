@@ -63,7 +63,7 @@ class HeartbeatEmitter:
             thread.start()
 
     def stop(self) -> None:
-        """End soon; what is not acknowledged is given up."""
+        """Stop the threads, and drop heartbeats that are not acknowledged."""
         self._stop_requested.set()
         deadline_s = time.monotonic() + STOP_S
         for thread in self._threads:
@@ -106,7 +106,7 @@ class _TargetHeartbeats(threading.Thread):
                 return
 
     def give_up(self, within_s: float) -> None:
-        """Wait for the end, and drop what is not acknowledged."""
+        """Wait until the thread ends, and drop heartbeats that are not acknowledged."""
         if self.ident is not None:
             self.join(within_s)
         if self._made is not None:

@@ -62,9 +62,9 @@ class FlowMaps:
             self.maps.setdefault(key, OffsetMap()).extend(Tail(kept.tail).runs)
 
     async def read_again(self, target: Mapping[str, str]) -> None:
-        """Forget the maps of partitions whose topics are others by now, and read the map's topic from its start next time.
+        """Drop the maps of partitions whose topics were recreated, and read the map's topic from its start next time.
 
-        Call it when the map's topic was deleted and created again: what is known of the same topics is still true.
+        Call it when the map's topic was deleted and created again. The maps of all other partitions are still valid.
         """
         found = await committed(client_options(target), self.flow.group)
         places = {assigned.key: (assigned.remote_topic, assigned.partition) for assigned in self.flow.partitions}

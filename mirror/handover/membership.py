@@ -64,12 +64,12 @@ class Membership:
         Args:
             flow: The flow.
             plan: Names its groups and topics.
-            layout: How its topic-partitions are dealt out.
+            layout: How processes divide its partitions into slots.
             run_id: This run.
             gone: Earlier runs of the same state folder.
-            settings: A digest of what all processes should have alike.
-            is_ready: Tells whether this process can replicate.
-            hung: Returns why it cannot any more though it began, "" while it can.
+            settings: A digest of the settings that all processes must share.
+            is_ready: Returns whether this process has started to replicate.
+            hung: Returns why this process no longer replicates, "" if it does.
         """
         self.name = flow.name
         self.layout = layout
@@ -179,7 +179,7 @@ class Membership:
         return consumer
 
     def _leave_group(self, consumer: Consumer | None, *, hung: str) -> Consumer | None:
-        """Leave the group until this process replicates again: others get its slots. Where there are none, it keeps them."""
+        """Leave the group until this process replicates again. It keeps its slots until other processes claim them."""
         if "hung" not in self._logged:
             self._logged.add("hung")
             log.error("%s: %s; its slots are left to other processes, if there are any", self.name, hung)

@@ -5,8 +5,8 @@ has it; the target refuses it; the target certainly did not append it for as lon
 taken back before it was sent (`WithdrawnError`). In the last two cases another batch may take its sequence number.
 
 A batch of which it is unknown whether the target has it (its answer did not come) is sent again until that is known: its
-sequence number keeps the broker from appending it twice. Where the broker may have forgotten that number, for the records are
-old, the batch is given up instead (`UncertainError`), and its sender reads the log.
+sequence number keeps the broker from appending it twice. If the records are so old that the broker may have forgotten the number,
+the batch ends in `UncertainError` instead, and its sender reads the log.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ TAKE_BACK_S = 2.5  # how long a batch is tried that the target certainly does no
 # waits for a replica that is dead. It may wait for what is appended in this time, the marker of an aborted transaction too, until
 # its request.timeout.ms (30 s); and a transaction coordinator has no other marker written there meanwhile.
 DECIDES_S = 10.0
-# A broker forgets a producer a day (producer.id.expiration.ms) behind the timestamp of its last batch, however lately that was
-# appended: at its restart, and every ten minutes. It appends a batch of such records a second time when it is sent again.
+# A broker forgets a producer when the timestamp of the producer's last batch is a day old (producer.id.expiration.ms), even if it
+# appended the batch just now. It looks every ten minutes and when it restarts. Then it would append the same batch again.
 REMEMBERED_MS = 12 * 3_600_000
 _BATCH_OVERHEAD = 16  # of a batch in a request, without the topic's name
 # After these the batch may be in the log all the same.
@@ -79,7 +79,7 @@ class NotAppendedError(KafkaError):
 
 
 class UncertainError(KafkaError):
-    """The target may have a batch since an earlier attempt, and refuses it or may not know it; only its log can tell.
+    """The target may have a batch from an earlier attempt, and refuses it or may append it again. Its log shows which.
 
     `why`: the last error.
     """
@@ -163,7 +163,7 @@ class _Delivery:
 
     @property
     def may_be_forgotten(self) -> bool:
-        """Tell whether the broker may have appended it, and forgotten that: then its numbers keep nothing from coming twice."""
+        """Return whether its records are so old that the broker may have forgotten the producer: numbers are no fence then."""
         return self.numbered is not None and now_ms() - self.outgoing.max_timestamp > REMEMBERED_MS
 
     @property
@@ -540,14 +540,14 @@ class Producer:
 
 
 def _gives_up(delivery: _Delivery, error: KafkaError, tried_s: float, *, can_undo: bool) -> bool:
-    """Tell whether a batch that may be in the log is not sent again; one that can be undone is given up after a time."""
+    """Return whether to stop sending a batch that may be in the log. A batch that can be aborted is tried for a time."""
     if can_undo:
         return tried_s > _uncertain_for_s(error)
     return delivery.may_be_there and delivery.may_be_forgotten and _may_be_other_broker(error)
 
 
 def _may_be_other_broker(error: KafkaError) -> bool:
-    """Tell whether the broker that gets a batch next may be another one than before, or have been restarted."""
+    """Return whether the next attempt may reach another broker, or the same one after a restart."""
     return not isinstance(error, BrokerError) or error.code in _MOVED
 
 

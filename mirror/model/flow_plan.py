@@ -147,7 +147,7 @@ class FlowPlan:
         )
 
     def layout(self, window: Window) -> Layout:
-        """Return how the run of a window deals topic-partitions out."""
+        """Return the layout of the process that serves a window."""
         return Layout(window.slots, self.tasks_max, window.window_ms, window.lanes)
 
     def members_group(self, layout: Layout) -> str:

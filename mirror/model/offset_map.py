@@ -111,7 +111,7 @@ class OffsetMap:
         return min(target, until)
 
     def cut(self, end: int) -> None:
-        """Forget what lay at or behind a target offset: the target's log ends there now."""
+        """Forget all records from a target offset on: the target's log ends there now."""
         while self._targets and self._targets[-1] >= end:
             self._sources.pop(), self._targets.pop(), self._counts.pop()
         if self._counts:

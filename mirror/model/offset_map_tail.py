@@ -58,7 +58,7 @@ class Tail:
         return text + UNSAVED if self.is_unsaved else text
 
     def last_hole(self) -> tuple[int | None, int] | None:
-        """Return the source offsets, first and last, between the two newest runs; None for the first where only one is known."""
+        """Return the first and last source offset between the two newest runs; the first is None if there is only one run."""
         *_, before, last = (None, None, *self.runs)
         if last is None:
             return None

@@ -1,8 +1,7 @@
-"""A target that lost the end of its log (an unclean election, a power cut) gets it again, as far as the source has it.
+"""Copy again what the target lost with the end of a log, in an unclean election or a power cut.
 
-What a target has acknowledged is there: all in-sync replicas had it. So a log whose records end before that was cut. Its
-partition goes on where they end, before anything is written behind the hole. Markers and aborted transactions are no records:
-they may lie there instead.
+All in-sync replicas had each acknowledged record. If the records of a log end before the last acknowledged one, the log was cut.
+The window then resumes where the records end, before it appends anything. Markers and aborted transactions are not records.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from mirror.replication.partition import Partition
 log = logging.getLogger("mirror")
 
 WITHIN_S = 5.0
-LOOK_BACK = 1_000  # offsets that are read at first
+LOOK_BACK = 1_000  # offsets to read first; ten times as many each time that they have no record
 
 
 async def go_back_to_cuts(
@@ -111,7 +110,7 @@ async def _end_of_records(target: Source, place: Key, end: int) -> int | None:
 
 
 async def _maps(target: Source, plan: FlowPlan, wanted: Collection[Key]) -> Mapping[Key, OffsetMap]:
-    """Return what the map's topic has of some topic-partitions; raises KafkaError."""
+    """Return the offset maps of some partitions from the map's topic; raises KafkaError."""
     found = {key: OffsetMap() for key in wanted}
     if target.knows(plan.offset_map_topic, 0):
         async for _, record in read_followed(target, (plan.offset_map_topic, 0), 0):
@@ -127,7 +126,7 @@ def _go_back(name: str, partition: Partition, end: int, runs: OffsetMap) -> None
     first = runs.first
     runs.cut(end)
     if not runs and first is not None and first.target == end:
-        runs.add(first.source, end, 0)  # all that is known was cut
+        runs.add(first.source, end, 0)  # the cut is before the first record that the map has
     where = f"{name}: {assigned.remote_topic}-{assigned.partition}"
     what = f"the target's records end at offset {end}, and it had acknowledged what is before {partition.next_target_offset}"
     if (last := runs.last) is None:

@@ -107,7 +107,7 @@ class Placement:
         self._settlement.placed(partition)
 
     def _tell_hole(self, partition: Partition, first: int | None, last: int) -> None:
-        """Say what the target lost with the end of its log, which it has written behind already."""
+        """Log and record what the target lost with the end of its log, if a batch was appended after the cut."""
         assigned = partition.assigned
         named = f"offsets {first} to {last}" if first is not None else f"what is before offset {last + 1}"
         said = f"{assigned.remote_topic} lost the end of its log, and has been written since: {named} of the source were there"

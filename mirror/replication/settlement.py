@@ -92,7 +92,7 @@ class Settlement(Protocol):
         """Deal with a batch that the target may have or not; False where only another producer can."""
 
     def unexpected_offset(self) -> bool:
-        """Note that a batch came to lie where it should not; return whether it is taken back."""
+        """Record that the target appended a batch at an unexpected offset; return whether the batch is aborted."""
 
     def has_settled(self, partition: Partition) -> bool:
         """Tell whether all that was read of a topic-partition is on the target, and counts."""
@@ -160,7 +160,7 @@ class AtOnce:
         return False
 
     def unexpected_offset(self) -> bool:
-        """Do nothing: it is there for good."""
+        """Do nothing: an appended batch stays."""
         return False
 
     def has_settled(self, partition: Partition) -> bool:

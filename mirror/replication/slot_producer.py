@@ -71,7 +71,7 @@ class SlotProducer:
         return await target.committed(self._plan.group, [*places, *self._lease.looks_at], is_stable=True)
 
     async def _end_others(self) -> None:
-        """End what slots of another layout have left open: their topic-partitions may be this slot's now."""
+        """End the transactions of slots of another layout: their partitions may belong to this slot now."""
         outcomes = {(slot, lease.outcome.spare) for slot, lease in self._lease.others if lease.outcome.is_transactional}
         for slot, spare in sorted(outcomes):
             await self._end_transaction(slot, spare)

@@ -92,7 +92,7 @@ class InTransactions:
         self._is_stopping = False
         self._waiting: dict[Partition, None] = {}  # in order: had something to send meanwhile, perhaps
         for partition in partitions:
-            if not partition.outcome_unknown_until_ms:  # else it is still to be compared what they were used for
+            if not partition.outcome_unknown_until_ms:  # else the numbers show that its last batch is in no transaction
                 partition.sequence = None  # of the default mode, whose numbers end here
         self._has_sent = asyncio.Event()  # something is in the transaction, or it is to end
         self._uncommitted: list[Acknowledged] = []

@@ -1,4 +1,4 @@
-"""Notice that a lane hangs: a frozen JVM or worker ends no window, and only its driver can tell other processes."""
+"""Detect lanes that hang: if a JVM or a worker is frozen, its lane completes no window."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import time
 from collections.abc import Iterable
 
 SLACK_S = 30.0  # for a machine under load, and for tasks that are tried again
-SLEPT_S = 5.0  # between two looks: this process stood still itself
+SLEPT_S = 5.0  # between two calls of `hung`: this process was suspended itself
 
 
 class LaneProgress:
-    """Knows when each lane last completed a window; safe from any thread."""
+    """Records when each lane last completed a window; safe from any thread."""
 
     def __init__(self, lanes: Iterable[str], *, longest_s: float) -> None:
         """Expect each of the lanes, by the name of its query, to complete a window every `longest_s` at least."""
@@ -19,12 +19,12 @@ class LaneProgress:
         self._completed_s = dict.fromkeys(lanes, self._looked_s)
 
     def completed(self, query: str) -> None:
-        """Take in that a query has completed a micro-batch; queries that are no lanes do not count."""
+        """Record that a query has completed a micro-batch; ignore queries that are not lanes."""
         if query in self._completed_s:
             self._completed_s[query] = time.monotonic()
 
     def hung(self) -> str:
-        """Return which lanes are overdue, and since when, in words; "" where none is. To be asked each second or so."""
+        """Return a sentence that names the overdue lanes, "" if there are none. Call it at least every few seconds."""
         now_s = time.monotonic()
         if now_s - self._looked_s > SLEPT_S:
             self._completed_s = dict.fromkeys(self._completed_s, now_s)

@@ -216,9 +216,9 @@ class Journal:
         answered(keep(), cluster=self._flow.target.alias, what=what)
 
     def confirm(self) -> None:
-        """Make sure that nobody else conducts, right before something is changed; raises as `save` does.
+        """Check that no other conductor has taken over. Call it right before each change; raises as `save` does.
 
-        A conductor that was suspended since its last look does not know that another one has ended the run.
+        A conductor that was suspended may have missed that another conductor ended the run.
         """
         with self._lock:
             self._write({CONDUCTOR: self._said})

@@ -129,9 +129,9 @@ def _notes(
 
 
 async def _commit(offsets: GroupOffsets, group: str, wanted: Wanted, known: Mapping[Key, int]) -> str:
-    """Commit a group's offsets; return which of them is another one before or afterwards, "" if none is.
+    """Commit a group's offsets; return a sentence if an offset is another one before or after that, else "".
 
-    A conductor that was suspended does not know that another one has ended the run: the group may have read on since.
+    If this conductor was suspended, another one may have ended the run, and the group may have read on since.
     """
     found = await patiently(lambda: offsets.committed(group, wanted))
     for place, (offset, _) in wanted.items():

@@ -1,4 +1,4 @@
-"""Faults of what the mirror keeps and serves: positions, the target's logs, the mode, workers that hang, silent clients."""
+"""Faults of stored state and of the metrics port: positions, the target's logs, the mode, hung workers, silent clients."""
 
 from __future__ import annotations
 
