@@ -19,9 +19,10 @@ from mirror.kafka.errors import KafkaError
 from mirror.kafka.groups import UNSUPPORTED, Group, Groups, warn_of_left_out
 from mirror.kafka.internal_topics import TopicsById, read_checkpoints, starts, write, writer
 from mirror.kafka.target import Target
-from mirror.model.flow_plan import Key, is_own_group
+from mirror.model.flow_plan import is_own_group
 from mirror.model.mm2_records import Checkpoint, OffsetSync
 from mirror.model.offset_map import OffsetMap
+from mirror.model.topic_partition import TopicPartition
 from mirror.runtime.clock import now_ms
 
 log = logging.getLogger("mirror")
@@ -41,11 +42,15 @@ class FlowCheckpoints:
     set_on_source: SetOffsets = field(init=False)  # offsets of the source's groups that the reverse flow has set
     back: FlowMaps | None = field(init=False, default=None)
     groups: frozenset[str] | None = None  # the first listing, where new groups are not to be followed
-    written: dict[tuple[str, Key], Checkpoint] | None = None  # by group and remote topic-partition
-    synced: dict[Key, int] = field(default_factory=dict)  # source offset of the last offset sync
+    written: dict[tuple[str, TopicPartition], Checkpoint] | None = None  # by group and remote topic-partition
+    synced: dict[TopicPartition, int] = field(default_factory=dict)  # source offset of the last offset sync
     forgot_at_s: float = float("-inf")
-    along: dict[Key, Key] = field(default_factory=dict)  # the remote topic-partition of each one of the source
-    home: dict[Key, Key] = field(default_factory=dict)  # the target's own, of each that came from there to the source
+    along: dict[TopicPartition, TopicPartition] = field(
+        default_factory=dict
+    )  # the remote topic-partition of each one of the source
+    home: dict[TopicPartition, TopicPartition] = field(
+        default_factory=dict
+    )  # the target's own, of each that came from there to the source
     hidden: set[str] = field(default_factory=set)  # groups that may not be read, as logged
     foreign: int = 0
     refused_syncs: str = ""
@@ -61,9 +66,9 @@ class FlowCheckpoints:
     def follow(self, plan: CheckpointPlan) -> None:
         """Take in a new plan: other topics, other clients."""
         self.plan = self.moves.plan = plan
-        self.along = {(p.topic, p.partition): (p.remote_topic, p.partition) for p in plan.flow.partitions}
+        self.along = {p.on_source: p.on_target for p in plan.flow.partitions}
         back = plan.back.partitions if plan.back is not None else ()
-        self.home = {(p.remote_topic, p.partition): (p.topic, p.partition) for p in back}
+        self.home = {p.on_target: p.on_source for p in back}
         self.maps.flow = plan.flow
         if plan.back is None:
             self.back = None
@@ -94,7 +99,7 @@ class FlowCheckpoints:
             fresh = self._fresh(found, target)
             try:
                 await write(target, plan.checkpoints_topic, (checkpoint.encode() for checkpoint in fresh))
-                self.written |= {(c.group, (c.topic, c.partition)): c for c in fresh}
+                self.written |= {(c.group, TopicPartition(c.topic, c.partition)): c for c in fresh}
                 self.topics.register(target, plan.checkpoints_topic)
                 await write(target, plan.flow.offset_map_topic, ((key, None) for key in gone))
             except (KafkaError, TimeoutError) as error:
@@ -107,7 +112,7 @@ class FlowCheckpoints:
         await self._write_offset_syncs()
         if unwritten is not None:
             raise unwritten
-        changed = {(c.group, (c.topic, c.partition)) for c in fresh}
+        changed = {(c.group, TopicPartition(c.topic, c.partition)) for c in fresh}
         own = CheckpointReport(plan.flow.source, plan.flow.target, foreign=self.foreign + self.maps.foreign)
         self.foreign = self.maps.foreign = 0
         others = [
@@ -151,14 +156,14 @@ class FlowCheckpoints:
         if time.monotonic() < self.forgot_at_s + FORGET_EVERY_S:
             return []
         self.forgot_at_s = time.monotonic()
-        places = [(p.topic, p.partition) for p in self.plan.flow.partitions]
+        places = [p.on_source for p in self.plan.flow.partitions]
         return self.maps.forget_before(await starts(client_options(self.plan.source_client), places))
 
     def _follows(self, group: str) -> bool:
         is_wanted = self.plan.settings.groups.matches(group) and not is_own_group(group)
         return is_wanted and (self.groups is None or group in self.groups)
 
-    def _translated(self, group: Group) -> dict[Key, Translated]:
+    def _translated(self, group: Group) -> dict[TopicPartition, Translated]:
         """Return the group's offsets by the topic-partition that they are about on the target.
 
         Offsets that the reverse flow has set are left out. They came from the target, and would rewind the group there.
@@ -182,7 +187,7 @@ class FlowCheckpoints:
                     found[place] = translated_of_two(found[place], self.maps.maps.get(key), home or 0)
         return found
 
-    def _fresh(self, found: Mapping[str, Mapping[Key, Translated]], target: Target) -> list[Checkpoint]:
+    def _fresh(self, found: Mapping[str, Mapping[TopicPartition, Translated]], target: Target) -> list[Checkpoint]:
         """Return the checkpoints that differ from what the topic has: all, if it was deleted and created again."""
         if self.topics.is_another(target, self.plan.checkpoints_topic):
             self.written = {}
@@ -193,16 +198,16 @@ class FlowCheckpoints:
             for place, at in places.items()
             if at.downstream is not None
         )
-        return [c for c in checkpoints if written.get((c.group, (c.topic, c.partition))) != c]
+        return [c for c in checkpoints if written.get((c.group, TopicPartition(c.topic, c.partition))) != c]
 
-    async def _read_written(self) -> dict[tuple[str, Key], Checkpoint]:
+    async def _read_written(self) -> dict[tuple[str, TopicPartition], Checkpoint]:
         """Read the checkpoints topic, as MirrorMaker does at its start: what it has need not be written again."""
         topic = self.plan.checkpoints_topic
         checkpoints, foreign = await read_checkpoints(client_options(self.plan.target_client), topic)
         if foreign:
             log.warning("%s: a record in %s is no checkpoint: it %s; skipped", self.plan.flow.name, topic, foreign[0])
         self.foreign += len(foreign)
-        return {(c.group, (c.topic, c.partition)): c for c in checkpoints}
+        return {(c.group, TopicPartition(c.topic, c.partition)): c for c in checkpoints}
 
     # --- for MirrorMaker's tools ----------------------------------------------------------------------------------
 

@@ -18,13 +18,13 @@ from mirror.kafka.groups import HIDDEN, Group, Groups, is_idle
 from mirror.kafka.internal_topics import TopicsById
 from mirror.kafka.internal_topics import ends as log_ends
 from mirror.kafka.target import Target
-from mirror.model.flow_plan import Key
+from mirror.model.topic_partition import TopicPartition
 from mirror.runtime.logs import some
 
 log = logging.getLogger("mirror")
 
-Found = dict[str, dict[Key, Translated]]  # by group and topic-partition of the target
-Wanted = dict[Key, tuple[int, str]]  # offset and metadata by topic-partition
+Found = dict[str, dict[TopicPartition, Translated]]  # by group and topic-partition of the target
+Wanted = dict[TopicPartition, tuple[int, str]]  # offset and metadata by topic-partition
 
 
 @dataclass(slots=True)
@@ -33,10 +33,12 @@ class GroupMoves:
 
     plan: CheckpointPlan
     set_offsets: SetOffsets = field(init=False)
-    states: dict[tuple[str, Key], State] = field(default_factory=dict)
+    states: dict[tuple[str, TopicPartition], State] = field(default_factory=dict)
     moved_at_s: float = float("-inf")
     topics: TopicsById = field(init=False)
-    shared: dict[Key, str] = field(default_factory=dict)  # partitions that another flow writes to too, with its group
+    shared: dict[TopicPartition, str] = field(
+        default_factory=dict
+    )  # partitions that another flow writes to too, with its group
 
     def __post_init__(self) -> None:
         self.set_offsets = SetOffsets(self.plan.flow.group_offsets_topic)
@@ -88,10 +90,10 @@ class GroupMoves:
         for name, wanted in moves.items():
             await self._commit(target, name, found[name], wanted)
 
-    async def _find_shared(self, places: Container[Key]) -> None:
+    async def _find_shared(self, places: Container[TopicPartition]) -> None:
         """Look which of these partitions other flows write to as well, and log it when that changes."""
         flow = self.plan.flow
-        ours = [assigned for assigned in flow.partitions if (assigned.remote_topic, assigned.partition) in places]
+        ours = [assigned for assigned in flow.partitions if assigned.on_target in places]
         found = await read_shared(client_options(self.plan.target_client), flow.group, ours)
         if new := found.keys() - self.shared.keys():
             log.warning(
@@ -107,7 +109,9 @@ class GroupMoves:
         known = self.set_offsets.offsets
         await self.set_offsets.write(target, {at: note for at, note in notes.items() if known.get(at, ()) != note})
 
-    async def _commit(self, target: Target, group: str, places: dict[Key, Translated], wanted: Wanted) -> None:
+    async def _commit(
+        self, target: Target, group: str, places: dict[TopicPartition, Translated], wanted: Wanted
+    ) -> None:
         try:
             await commit_with_metadata(target, group, wanted)
         except KafkaError as error:
@@ -126,11 +130,14 @@ class GroupMoves:
 
 def _is_at(group: Group | None, place: GroupPlace, note: Offsets) -> bool:
     """Return whether a group is at an offset that a note has."""
-    return group is not None and group.offsets.get((place.topic, place.partition)) in note
+    return group is not None and group.offsets.get(TopicPartition(place.topic, place.partition)) in note
 
 
 def _wanted(
-    group: Group, places: dict[Key, Translated], ends: Mapping[Key, int], shared: Container[Key] = ()
+    group: Group,
+    places: dict[TopicPartition, Translated],
+    ends: Mapping[TopicPartition, int],
+    shared: Container[TopicPartition] = (),
 ) -> Wanted:
     """Return the offsets to commit for a group of the target, and give each of its places the state that follows. Pure."""
     wanted = {}

@@ -14,6 +14,7 @@ from mirror.kafka.log_dirs import LogDirsUnknown, log_dirs
 from mirror.lag.cluster_offsets import positions_by_remote
 from mirror.model.flow_plan import FlowPlan
 from mirror.model.reports import GOES_ROUND
+from mirror.model.topic_partition import TopicPartition
 from mirror.policy.topic_acls import ANY_TOPIC
 from mirror.policy.topic_configs import Change, described
 
@@ -54,7 +55,9 @@ def _flow_text(state: FlowState) -> str:
     group = FlowPlan(
         source=flow.source.alias, target=flow.target.alias, tasks_max=1, consumer={}, producer={}, partitions=()
     ).group
-    wanted = [(topic.remote, number) for topic in state.topics for number in range(topic.source.partitions)]
+    wanted = [
+        TopicPartition(topic.remote, number) for topic in state.topics for number in range(topic.source.partitions)
+    ]
     positions = positions_by_remote(group, state.target, wanted)
     lines = [f"{flow.name}: {len(state.topics)} topics, positions in group {group} on {flow.target.alias}"]
     changes: dict[str, list[Change]] = {}
@@ -66,7 +69,7 @@ def _flow_text(state: FlowState) -> str:
         want = topic.source.partitions
         action = "exists" if have >= want else f"grows from {have} to {want}" if have else _created(state, topic)
         starts = ", ".join(
-            f"{number}@{positions[topic.remote, number]}"
+            f"{number}@{positions[TopicPartition(topic.remote, number)]}"
             if (topic.remote, number) in positions
             else f"{number}@{_start(state)}"
             for number in range(want)
@@ -110,7 +113,7 @@ def _space_lines(state: FlowState) -> list[str]:
     """Say how many bytes are to cross, and whether the target has room for them."""
     flow = state.flow
     crosses = {
-        (topic.source.name, number): (topic.remote, number)
+        TopicPartition(topic.source.name, number): TopicPartition(topic.remote, number)
         for topic in state.topics
         for number in range(topic.source.partitions)
     }

@@ -27,11 +27,12 @@ from mirror.flows.takeover import refuse_running
 from mirror.flows.topics import ensure_remote, flow_plan, matched
 from mirror.kafka.admin import Admin
 from mirror.lag.cluster_offsets import log_bounds
-from mirror.model.flow_plan import Assigned, FlowPlan, Key
+from mirror.model.flow_plan import Assigned, FlowPlan
 from mirror.model.gaps import Gap, set_by_operator
 from mirror.model.paused_topics import Paused
 from mirror.model.position_metadata import PositionMetadata
 from mirror.model.slot_lease import DEAD_AFTER_S
+from mirror.model.topic_partition import TopicPartition
 from mirror.runtime.text_columns import aligned
 
 COLUMNS = ("topic", "partition", "position", "log start", "log end", "lag", "remote topic", "")
@@ -136,10 +137,10 @@ def positions(settings: Settings, args: Namespace) -> int:
     wanted = _wanted(source, places, "earliest" if args.action == "reset" else args.to, plan)
     changed = {}
     for assigned in places:
-        place = (assigned.remote_topic, assigned.partition)
+        place = assigned.on_target
         tail = PositionMetadata.parse(found[place].metadata).tail if place in found else ""
         metadata = PositionMetadata(assigned.topic_id, tail)
-        changed[place] = Position(wanted[assigned.key], str(metadata))
+        changed[place] = Position(wanted[assigned.on_source], str(metadata))
     note(flow, _left_out(places, found, wanted, now_ms=int(time.time() * 1000)))
     write_positions(flow, plan.group, changed)
     print(_text(plan, places, {**found, **changed}, source))
@@ -147,17 +148,22 @@ def positions(settings: Settings, args: Namespace) -> int:
 
 
 def _left_out(
-    places: Sequence[Assigned], found: Mapping[Key, Position], wanted: Mapping[Key, int], *, now_ms: int
+    places: Sequence[Assigned],
+    found: Mapping[TopicPartition, Position],
+    wanted: Mapping[TopicPartition, int],
+    *,
+    now_ms: int,
 ) -> list[Gap]:
     """Return what positions that are set leave out, or have come again, where there were others before."""
-    before = {p: found[p.remote_topic, p.partition].offset for p in places if (p.remote_topic, p.partition) in found}
+    before = {p: found[p.on_target].offset for p in places if p.on_target in found}
     gaps = (
-        set_by_operator(p.key, offset, wanted[p.key], at_ms=now_ms, topic_id=p.topic_id) for p, offset in before.items()
+        set_by_operator(p.on_source, offset, wanted[p.on_source], at_ms=now_ms, topic_id=p.topic_id)
+        for p, offset in before.items()
     )
     return [gap for gap in gaps if gap is not None]
 
 
-def _paused(found: Mapping[Key, Position], plan: FlowPlan, args: Namespace) -> Paused:
+def _paused(found: Mapping[TopicPartition, Position], plan: FlowPlan, args: Namespace) -> Paused:
     """Return the patterns of topics that are paused from now on."""
     known = paused_topics(found, plan.paused_key).patterns
     if args.action == "pause":
@@ -187,9 +193,9 @@ def moment(text: str) -> int:
     return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
-def _wanted(source: Admin, partitions: Sequence[Assigned], to: str, plan: FlowPlan) -> dict[Key, int]:
+def _wanted(source: Admin, partitions: Sequence[Assigned], to: str, plan: FlowPlan) -> dict[TopicPartition, int]:
     """Return the position of each topic-partition; an offset outside of a log is refused."""
-    places = [(p.topic, p.partition) for p in partitions]
+    places = [p.on_source for p in partitions]
     logs = log_bounds(plan, source)
     if to in ("earliest", "latest"):
         return {place: (logs.starts if to == "earliest" else logs.ends)[place] for place in places}
@@ -204,7 +210,7 @@ def _wanted(source: Admin, partitions: Sequence[Assigned], to: str, plan: FlowPl
         found = source.offsets_at(places, at_ms)
         return {place: found[place] if found.get(place, -1) >= 0 else logs.ends[place] for place in places}
     for topic, partition in places:
-        first, end = logs.starts[topic, partition], logs.ends[topic, partition]
+        first, end = logs.starts[TopicPartition(topic, partition)], logs.ends[TopicPartition(topic, partition)]
         if not first <= int(to) <= end:
             raise SettingsError(
                 f"positions: --to: {to} is not in {topic}-{partition}, whose offsets are {first} to {end}."
@@ -212,13 +218,15 @@ def _wanted(source: Admin, partitions: Sequence[Assigned], to: str, plan: FlowPl
     return dict.fromkeys(places, int(to))
 
 
-def _text(plan: FlowPlan, partitions: Sequence[Assigned], found: Mapping[Key, Position], source: Admin) -> str:
+def _text(
+    plan: FlowPlan, partitions: Sequence[Assigned], found: Mapping[TopicPartition, Position], source: Admin
+) -> str:
     logs = log_bounds(plan, source)
     pattern = paused_topics(found, plan.paused_key).pattern()
     rows = [COLUMNS]
     for p in partitions:
-        at = found.get((p.remote_topic, p.partition))
-        first, end = logs.starts.get((p.topic, p.partition)), logs.ends.get((p.topic, p.partition))
+        at = found.get(p.on_target)
+        first, end = logs.starts.get(p.on_source), logs.ends.get(p.on_source)
         lag = None if at is None or end is None else end - at.offset
         state = "paused" if pattern is not None and pattern.matches(p.topic) else ""
         cells = (p.topic, p.partition, at.offset if at else None, first, end, lag, p.remote_topic, state)

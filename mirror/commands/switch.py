@@ -15,7 +15,7 @@ from mirror.config.given import settings_given
 from mirror.config.settings import Settings
 from mirror.errors import MirrorError, SettingsError
 from mirror.lag.inspector import Inspector
-from mirror.model.flow_plan import Key
+from mirror.model.topic_partition import TopicPartition
 from mirror.runtime.state_folder import keep_private
 from mirror.switching.conductor import REPORTS, Conduct, abort, conduct, new_run, unfinished
 from mirror.switching.journal import Journal
@@ -171,12 +171,12 @@ def switch(settings: Settings, flow: str, kind: Kind, args: Namespace) -> int:
     return 0
 
 
-def last_seen(settings: Settings, scope: Scope) -> dict[Key, Sample]:
+def last_seen(settings: Settings, scope: Scope) -> dict[TopicPartition, Sample]:
     """Return the appliance's last poll of each topic-partition of the flow, by remote topic and partition, that is kept here."""
     history = History()
     history.load(settings.mirror.state_dir / HISTORY_FILE, now_s=time.time(), max_age_s=float("inf"))
     ends = (scope.flow.source.alias, scope.flow.target.alias)
-    return {(key[2], int(key[3])): history.of(key)[-1] for key in history.known() if key[:2] == ends}
+    return {TopicPartition(key[2], int(key[3])): history.of(key)[-1] for key in history.known() if key[:2] == ends}
 
 
 def _ahead(settings: Settings, scope: Scope, *, is_resumed: bool) -> Ahead:

@@ -18,6 +18,7 @@ from mirror.flows.translation import Place, across, plan_and_maps
 from mirror.kafka.groups import Groups
 from mirror.kafka.internal_topics import answered, read_checkpoints
 from mirror.lag.cluster_offsets import group_offsets
+from mirror.model.topic_partition import TopicPartition
 from mirror.runtime.text_columns import aligned
 
 COLUMNS = ("topic", "partition", "offset", "is there", "partition", "offset")
@@ -131,7 +132,7 @@ def _last_checkpoints(flow: Flow, group: str) -> list[tuple[Place, Place]]:
 
     topic = flow.policy.checkpoints_topic(flow.source.alias)
     checkpoints, _ = _read(flow, read_checkpoints(client_options(flow.target_admin), topic))
-    found = {(c.topic, c.partition): c for c in checkpoints if c.group == group}
+    found = {TopicPartition(c.topic, c.partition): c for c in checkpoints if c.group == group}
     return [
         (
             Place(flow.policy.upstream_topic(topic) or topic, partition, at.upstream),

@@ -12,7 +12,7 @@ from mirror.commands.options import add_flow, describe, positive, seconds
 from mirror.config.given import add_mirror, settings_given
 from mirror.config.settings import Settings
 from mirror.flows.selection import flow_named
-from mirror.model.flow_plan import Key
+from mirror.model.topic_partition import TopicPartition
 from mirror.runtime.signals import on_signals
 from mirror.runtime.text_columns import aligned
 from mirror.verification.compare import Comparer, scope_of
@@ -80,7 +80,7 @@ def verify(settings: Settings, args: Namespace) -> int:
     pieces = list(scope.pieces())
     records = sum(piece.records for piece in pieces)
     print(f"comparing {records:,} records of {len(scope.partitions)} topic-partitions ...", file=sys.stderr, flush=True)
-    found: dict[Key, Finding] = {}
+    found: dict[TopicPartition, Finding] = {}
     if pieces:
         with Comparer(settings) as comparer:
             found = comparer.compare(plan, pieces)
@@ -95,10 +95,10 @@ def verify(settings: Settings, args: Namespace) -> int:
     return 0 if all(finding.is_equal for finding in found.values()) else DIFFERENT
 
 
-def _text(scope: Scope, found: Mapping[Key, Finding]) -> str:
+def _text(scope: Scope, found: Mapping[TopicPartition, Finding]) -> str:
     rows: list[tuple[str, ...]] = [COLUMNS]
     for p in scope.partitions:
-        one = found.get((p.topic, p.partition))
+        one = found.get(p.on_source)
         if one is None:
             rows.append((p.topic, str(p.partition), *("-" * 5), "unknown"))
             continue

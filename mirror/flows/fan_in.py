@@ -14,20 +14,21 @@ from mirror.kafka.client import Client
 from mirror.kafka.errors import BrokerError, ErrorCode
 from mirror.kafka.group_offsets import GroupOffsets, Offsets, patiently
 from mirror.kafka.groups import listed
-from mirror.model.flow_plan import LEASE_TOPIC, OWN_GROUP, Assigned, Key, is_own_group
+from mirror.model.flow_plan import LEASE_TOPIC, OWN_GROUP, Assigned, is_own_group
 from mirror.model.position_metadata import PositionMetadata
 from mirror.model.slot_ownership import layout_key
+from mirror.model.topic_partition import TopicPartition
 from mirror.policy.recreated import TopicIds
 
 
-async def read_shared(options: ClientOptions, group: str, partitions: Iterable[Assigned]) -> dict[Key, str]:
+async def read_shared(options: ClientOptions, group: str, partitions: Iterable[Assigned]) -> dict[TopicPartition, str]:
     """Return the group of another flow for each remote partition that it writes to as well; `group` is the flow's own.
 
     Raises:
         KafkaError: the target does not respond, or refuses.
     """
     ours = list(partitions)
-    places = [(assigned.remote_topic, assigned.partition) for assigned in ours]
+    places = [assigned.on_target for assigned in ours]
     client = await Client.opened(options)
     try:
         names = [name for name, _ in await patiently(lambda: listed(client)) if is_own_group(name) and name != group]
@@ -43,15 +44,15 @@ async def read_shared(options: ClientOptions, group: str, partitions: Iterable[A
     return shared(ours, found)
 
 
-def shared(ours: Iterable[Assigned], others: Mapping[str, Offsets]) -> dict[Key, str]:
+def shared(ours: Iterable[Assigned], others: Mapping[str, Offsets]) -> dict[TopicPartition, str]:
     """Return the same from the offsets of other groups. Pure.
 
     A flow that reads the same topic of the source, under another alias, is not another one: its records are the same.
     """
-    found: dict[Key, str] = {}
+    found: dict[TopicPartition, str] = {}
     flows = {name: offsets for name, offsets in others.items() if _layout_of(name) in offsets}
     for assigned in ours:
-        place = (assigned.remote_topic, assigned.partition)
+        place = assigned.on_target
         for name, offsets in flows.items():
             if place in offsets:
                 source = TopicIds.parse(PositionMetadata.parse(offsets[place][1]).ids).source
@@ -60,7 +61,7 @@ def shared(ours: Iterable[Assigned], others: Mapping[str, Offsets]) -> dict[Key,
     return found
 
 
-def _layout_of(group: str) -> Key:
+def _layout_of(group: str) -> TopicPartition:
     """Return a key that each flow keeps in its group on the target; groups that show positions on a source lack it."""
     source = group.removeprefix(OWN_GROUP.format(flow="")).partition("->")[0]
-    return LEASE_TOPIC.format(source=source), layout_key()
+    return TopicPartition(LEASE_TOPIC.format(source=source), layout_key())

@@ -18,7 +18,8 @@ from mirror.flows.topics import Matched, ensure_internal, ensure_remote, flow_pl
 from mirror.handover.membership import Membership
 from mirror.kafka.admin import Admin, Topic
 from mirror.model.canary import is_canary
-from mirror.model.flow_plan import FlowPlan, Key
+from mirror.model.flow_plan import FlowPlan
+from mirror.model.topic_partition import TopicPartition
 from mirror.policy.recreated import OnRecreated, TopicIds
 
 log = logging.getLogger("mirror")
@@ -71,7 +72,7 @@ class FlowState:
     remote: dict[str, int] = field(default_factory=dict)  # partitions of each topic on the target
     objections: dict[str, str] = field(default_factory=dict)  # why the target has not got a topic, or not all of it
     plan: FlowPlan | None = None
-    first: frozenset[Key] | None = None  # topic-partitions that were there when the flow began
+    first: frozenset[TopicPartition] | None = None  # topic-partitions that were there when the flow began
     begin_due: Due = field(default_factory=Due)
     not_begun: str = ""  # why, as it was logged last
     refresh_due: Due = field(default_factory=Due)
@@ -249,11 +250,11 @@ class FlowState:
             return
         kept, labels = read_positions(self.flow, plan.group), plan.labels
         found = {
-            (p.remote_topic, p.partition): Position(offset, str(TopicIds(p.topic_id, p.remote_id)))
+            p.on_target: Position(offset, str(TopicIds(p.topic_id, p.remote_id)))
             for p in plan.partitions
             if p.remote_topic in topics
-            and (p.remote_topic, p.partition) not in kept
-            and (offset := last_position(labels[p.topic, p.partition])) is not None
+            and p.on_target not in kept
+            and (offset := last_position(labels[p.on_source])) is not None
         }
         if found:
             write_positions(self.flow, plan.group, found)

@@ -14,16 +14,19 @@ from mirror.flows.stored_positions import Position, answer_of_target
 from mirror.flows.takeover import stored_by_connect
 from mirror.kafka.admin import Admin
 from mirror.kafka.internal_topics import partitions_of, write, writer
-from mirror.model.flow_plan import Assigned, Key
+from mirror.model.flow_plan import Assigned
 from mirror.model.repartition import place
+from mirror.model.topic_partition import TopicPartition
 
 PARTITIONS = 25  # Connect's offset.storage.partitions
 SEEN_S = 10.0  # a new topic is known to all brokers after a moment
 
-Stored = dict[Key, tuple[bytes, int]]  # by topic-partition of the source: the key that Connect has, and the partition
+Stored = dict[
+    TopicPartition, tuple[bytes, int]
+]  # by topic-partition of the source: the key that Connect has, and the partition
 
 
-def hand_back(flow: Flow, target: Admin, places: Iterable[Assigned], found: Mapping[Key, Position]) -> int:
+def hand_back(flow: Flow, target: Admin, places: Iterable[Assigned], found: Mapping[TopicPartition, Position]) -> int:
     """Write the positions of topic-partitions into Connect's offsets topic on the target; return how many have one.
 
     Connect finds an offset by the very bytes of its key. So where it has one, that key is used again; a new one is written as
@@ -50,13 +53,13 @@ def hand_back(flow: Flow, target: Admin, places: Iterable[Assigned], found: Mapp
     records: dict[int, list[tuple[bytes, bytes | None]]] = defaultdict(list)
     count = 0
     for assigned in places:
-        position = found.get((assigned.remote_topic, assigned.partition))
-        key, partition = stored.get(assigned.key, _new(flow, assigned, len(partitions)))
+        position = found.get(assigned.on_target)
+        key, partition = stored.get(assigned.on_source, _new(flow, assigned, len(partitions)))
         if position is not None and position.offset > 0:
             last_copied = position.offset - 1
             records[partition].append((key, b'{"offset":%d}' % last_copied))
             count += 1
-        elif assigned.key in stored:
+        elif assigned.on_source in stored:
             records[partition].append((key, None))
     answer_of_target(flow, _write(flow, topic, records))
     return count

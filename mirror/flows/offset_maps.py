@@ -10,11 +10,12 @@ from itertools import islice
 
 from mirror.config.clients import ClientOptions, client_options
 from mirror.kafka.internal_topics import committed, read_topic
-from mirror.model.flow_plan import FlowPlan, Key
+from mirror.model.flow_plan import FlowPlan
 from mirror.model.offset_map import OffsetMap
 from mirror.model.offset_map_tail import PAUSED, MapRecord, Tail
 from mirror.model.position_metadata import PositionMetadata
 from mirror.model.records import Record
+from mirror.model.topic_partition import TopicPartition
 
 log = logging.getLogger("mirror")
 
@@ -27,13 +28,15 @@ class FlowMaps:
 
     flow: FlowPlan
     most_runs: int | None = None  # who stays for long keeps about so many; None: all
-    maps: dict[Key, OffsetMap] = field(default_factory=dict)
-    positions: dict[Key, int] = field(default_factory=dict)  # next source offset to replicate
+    maps: dict[TopicPartition, OffsetMap] = field(default_factory=dict)
+    positions: dict[TopicPartition, int] = field(default_factory=dict)  # next source offset to replicate
     foreign: int = 0  # records in the map's topic that are none of it; reset when they are reported
-    _ids: dict[Key, str] = field(default_factory=dict)  # of the topics on both sides, as the positions have them
+    _ids: dict[TopicPartition, str] = field(
+        default_factory=dict
+    )  # of the topics on both sides, as the positions have them
     _paused: str = ""  # the paused topics, as text
     _next: int = 0  # offset in the map's topic to read from
-    _records: dict[Key, dict[int, int]] = field(
+    _records: dict[TopicPartition, dict[int, int]] = field(
         default_factory=lambda: defaultdict(dict)
     )  # of the topic: first source, end
     _added: int = 0  # runs since they were counted
@@ -45,7 +48,7 @@ class FlowMaps:
         async for record in self._new_records(options):
             decoded = MapRecord.decode(record.key, record.value)
             if decoded is not None and (first := decoded.runs.first) and (last := decoded.runs.last):
-                place = (decoded.topic, decoded.partition)
+                place = TopicPartition(decoded.topic, decoded.partition)
                 self.maps.setdefault(place, OffsetMap()).extend(decoded.runs)
                 self._records[place][first.source] = last.source + last.records
                 self._bound(len(decoded.runs))
@@ -54,10 +57,10 @@ class FlowMaps:
         found = await committed(options, self.flow.group)
         self._paused = found.get(self.flow.paused_key, (0, ""))[1]
         for assigned in self.flow.partitions:
-            offset, metadata = found.get((assigned.remote_topic, assigned.partition), (-1, ""))
+            offset, metadata = found.get(assigned.on_target, (-1, ""))
             if offset < 0:
                 continue
-            key, kept = assigned.key, PositionMetadata.parse(metadata)
+            key, kept = assigned.on_source, PositionMetadata.parse(metadata)
             self.positions[key], self._ids[key] = offset, kept.ids
             self.maps.setdefault(key, OffsetMap()).extend(Tail(kept.tail).runs)
 
@@ -67,7 +70,7 @@ class FlowMaps:
         Call it when the map's topic was deleted and created again. The maps of all other partitions are still valid.
         """
         found = await committed(client_options(target), self.flow.group)
-        places = {assigned.key: (assigned.remote_topic, assigned.partition) for assigned in self.flow.partitions}
+        places = {assigned.on_source: assigned.on_target for assigned in self.flow.partitions}
         for key in list(self.maps):
             at = found.get(places[key]) if key in places else None
             if at is None or PositionMetadata.parse(at[1]).ids != self._ids.get(key):
@@ -107,7 +110,7 @@ class FlowMaps:
                 self.most_runs,
             )
 
-    def forget_before(self, starts: Mapping[Key, int]) -> list[bytes]:
+    def forget_before(self, starts: Mapping[TopicPartition, int]) -> list[bytes]:
         """Forget what lies before the source's log starts; return the keys of the map's topic that are no longer of use."""
         for place, start in starts.items():
             if place in self.maps:

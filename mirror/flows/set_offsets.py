@@ -16,8 +16,8 @@ from mirror.config.clients import ClientOptions
 from mirror.kafka.groups import HIDDEN, Group
 from mirror.kafka.internal_topics import read_topic, write
 from mirror.kafka.target import Target
-from mirror.model.flow_plan import Key
 from mirror.model.records import Record
+from mirror.model.topic_partition import TopicPartition
 
 
 class GroupPlace(NamedTuple):
@@ -58,7 +58,7 @@ class SetOffsets:
         before, self.offsets, self._next = self.offsets, {}, 0
         return before
 
-    def of(self, group: Group) -> set[Key]:
+    def of(self, group: Group) -> set[TopicPartition]:
         """Return the partitions whose offset the flow has set, and no reader has committed another one since."""
         return {
             place
@@ -66,7 +66,7 @@ class SetOffsets:
             if offset in self.offsets.get(GroupPlace(group.name, *place), ()) or group.has_earlier_mark(place)
         }
 
-    def before(self, group: Group, wanted: Mapping[Key, int]) -> dict[GroupPlace, Offsets]:
+    def before(self, group: Group, wanted: Mapping[TopicPartition, int]) -> dict[GroupPlace, Offsets]:
         """Return the notes to write before these offsets of a group are set."""
         ours = {place: (group.offsets[place],) for place in self.of(group)}
         return {
@@ -81,7 +81,7 @@ class SetOffsets:
             for at, offsets in self.offsets.items()
             if (group := groups.get(at.group)) is not None
             and group.state != HIDDEN
-            and group.offsets.get(at[1:]) not in offsets
+            and group.offsets.get(TopicPartition(*at[1:])) not in offsets
         ]
 
     async def write(self, target: Target, notes: Mapping[GroupPlace, Offsets]) -> None:

@@ -14,14 +14,15 @@ from mirror.flows.stored_positions import Position, answer_of_target, read_posit
 from mirror.flows.takeover import refuse_running, take_over, take_over_group
 from mirror.kafka.forgotten_positions import recalled
 from mirror.kafka.groups import Groups
-from mirror.model.flow_plan import FlowPlan, Key
+from mirror.model.flow_plan import FlowPlan
+from mirror.model.topic_partition import TopicPartition
 from mirror.policy.recreated import OnRecreated
 from mirror.runtime.logs import some
 
 log = logging.getLogger("mirror")
 
 
-def begin(flow: Flow, plan: FlowPlan) -> frozenset[Key]:
+def begin(flow: Flow, plan: FlowPlan) -> frozenset[TopicPartition]:
     """Make sure that no topic-partition starts over whose progress is known somewhere, before the first window.
 
     A flow that never ran goes on where a MirrorMaker 2 stopped. Of one that ran, positions that are gone (offsets of a group
@@ -37,16 +38,16 @@ def begin(flow: Flow, plan: FlowPlan) -> frozenset[Key]:
     """
     if not flow.source_group:
         refuse_running(flow)
-    present = {(p.topic, p.partition): p for p in plan.partitions}
+    present = {p.on_source: p for p in plan.partitions}
     placed = read_positions(flow, plan.group)
-    unplaced = {key: p for key, p in present.items() if (p.remote_topic, p.partition) not in placed}
+    unplaced = {key: p for key, p in present.items() if p.on_target not in placed}
     has_paused = plan.paused_key in placed
     known = {}
     if unplaced or not has_paused:
         known = answer_of_target(flow, recalled(plan, unplaced.values(), knows_paused=has_paused))
     if known:
         write_positions(flow, plan.group, {place: Position(*at) for place, at in known.items()})
-    missing = {key for key, p in unplaced.items() if (p.remote_topic, p.partition) not in known}
+    missing = {key for key, p in unplaced.items() if p.on_target not in known}
     if flow.source_group and missing and (count := take_over_group(flow, plan, missing)):
         log.info("%s: %d topic-partitions go on where group %s stands", flow.name, count, flow.source_group)
     if known.keys() - {plan.paused_key} or any(topic == plan.lease_topic for topic, _ in placed):
@@ -75,10 +76,10 @@ def _went_on_as_shown(flow: Flow, plan: FlowPlan) -> bool:
         log.debug("%s: whether it ran before is not known: %s", flow.name, error)
         return False
     offsets = {key: offset for key, offset in shown.offsets.items() if offset > 0} if shown is not None else {}
-    places = [p for p in plan.partitions if (p.topic, p.partition) in offsets]
+    places = [p for p in plan.partitions if p.on_source in offsets]
     if not places:
         return False
-    ranges = [f"{p.topic}-{p.partition} up to offset {offsets[p.topic, p.partition]}" for p in places]
+    ranges = [f"{p.topic}-{p.partition} up to offset {offsets[p.on_source]}" for p in places]
     what = (
         f"{flow.name}: {flow.target.alias} knows nothing of this flow, which had replicated {some(ranges)} (group "
         f"{plan.shown_as} on {flow.source.alias}): it was rebuilt, or is another cluster"
@@ -91,6 +92,6 @@ def _went_on_as_shown(flow: Flow, plan: FlowPlan) -> bool:
         log.error("%s; everything is replicated from the start", what)
         return False
     log.error("%s; going on there", what)
-    positions = {(p.remote_topic, p.partition): Position(offsets[p.topic, p.partition], p.topic_id) for p in places}
+    positions = {p.on_target: Position(offsets[p.on_source], p.topic_id) for p in places}
     write_positions(flow, plan.group, positions)
     return True

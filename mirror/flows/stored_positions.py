@@ -9,12 +9,13 @@ from mirror.config.clients import client_options
 from mirror.config.settings import Flow
 from mirror.kafka.group_offsets import patiently
 from mirror.kafka.internal_topics import answered, committed, write, writer
-from mirror.model.flow_plan import FlowPlan, Key
+from mirror.model.flow_plan import FlowPlan
 from mirror.model.offset_map import OffsetMap
 from mirror.model.offset_map_tail import PAUSED, MapRecord
 from mirror.model.paused_topics import Paused
 from mirror.model.slot_lease import LeaseState
 from mirror.model.slot_ownership import is_lease_key, is_stopped, stop_key
+from mirror.model.topic_partition import TopicPartition
 
 Found = TypeVar("Found")
 
@@ -26,18 +27,18 @@ class Position(NamedTuple):
     metadata: str
 
 
-def read_positions(flow: Flow, group: str) -> dict[Key, Position]:
+def read_positions(flow: Flow, group: str) -> dict[TopicPartition, Position]:
     """Return every offset of the flow's group on the target, its leases included; raises ClusterUnavailable."""
     found = answer_of_target(flow, committed(client_options(flow.target_admin), group))
     return {place: Position(*at) for place, at in found.items() if at[0] >= 0}
 
 
-def write_positions(flow: Flow, group: str, positions: Mapping[Key, Position]) -> None:
+def write_positions(flow: Flow, group: str, positions: Mapping[TopicPartition, Position]) -> None:
     """Set positions by remote topic and partition; raises ClusterUnavailable."""
     answer_of_target(flow, write_with_maps(flow, group, positions, "", {}))
 
 
-def paused_topics(found: Mapping[Key, Position], key: Key) -> Paused:
+def paused_topics(found: Mapping[TopicPartition, Position], key: TopicPartition) -> Paused:
     """Return the topics that an operator or a switch has paused, from a flow's positions and the key that they are kept at."""
     at = found.get(key)
     return Paused.parse(at.metadata) if at is not None else Paused()
@@ -60,7 +61,11 @@ def write_paused(flow: Flow, plan: FlowPlan, paused: Paused) -> None:
 
 
 async def write_with_maps(
-    flow: Flow, group: str, positions: Mapping[Key, Position], map_topic: str, maps: Mapping[Key, OffsetMap]
+    flow: Flow,
+    group: str,
+    positions: Mapping[TopicPartition, Position],
+    map_topic: str,
+    maps: Mapping[TopicPartition, OffsetMap],
 ) -> None:
     """Write offset maps into their topic, then positions: what a position stands for is known by then."""
     async with writer(flow.producer, {map_topic} if maps else ()) as target:
@@ -68,9 +73,9 @@ async def write_with_maps(
         await patiently(lambda: target.commit(group, positions))
 
 
-def is_served(found: Mapping[Key, Position], lease_topic: str, *, window_ms: int, now_ms: float) -> bool:
+def is_served(found: Mapping[TopicPartition, Position], lease_topic: str, *, window_ms: int, now_ms: float) -> bool:
     """Tell from a flow's leases whether some process replicates it now, or may do so until its last window is over."""
-    stops = found.get((lease_topic, stop_key()))
+    stops = found.get(TopicPartition(lease_topic, stop_key()))
     at_keys = [at for (topic, key), at in found.items() if topic == lease_topic and is_lease_key(key)]
     leases = [LeaseState.parse(at) for at in at_keys]
     return any(now_ms < lease.dead_ms(window_ms) for lease in leases if not is_stopped(lease.run_id, stops))

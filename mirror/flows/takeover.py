@@ -14,21 +14,22 @@ from mirror.flows.stored_positions import Position, answer_of_target, write_posi
 from mirror.flows.topics import offset_syncs_topic
 from mirror.kafka.groups import Groups, is_idle
 from mirror.kafka.internal_topics import partitions_of, read_topic
-from mirror.model.flow_plan import FlowPlan, Key
+from mirror.model.flow_plan import FlowPlan
 from mirror.model.mm2_records import NotThatRecord, OffsetSync
 from mirror.model.offset_map import OffsetMap
 from mirror.model.position_metadata import PositionMetadata
+from mirror.model.topic_partition import TopicPartition
 
 
 @dataclass(slots=True)
 class TakenOver:
     """What a MirrorMaker 2 left on the clusters about one flow, by source topic and partition."""
 
-    positions: dict[Key, int] = field(default_factory=dict)
-    maps: dict[Key, OffsetMap] = field(default_factory=dict)
+    positions: dict[TopicPartition, int] = field(default_factory=dict)
+    maps: dict[TopicPartition, OffsetMap] = field(default_factory=dict)
 
 
-def take_over_group(flow: Flow, plan: FlowPlan, unplaced: Collection[Key]) -> int:
+def take_over_group(flow: Flow, plan: FlowPlan, unplaced: Collection[TopicPartition]) -> int:
     """Give topic-partitions the positions of the consumer group that read them before: MirrorMaker 1 kept them there."""
     group = Groups(flow.source.alias, flow.source_admin).one(flow.source_group)
     if group is None:
@@ -39,9 +40,9 @@ def take_over_group(flow: Flow, plan: FlowPlan, unplaced: Collection[Key]) -> in
             "Stop that MirrorMaker; this program goes on where it stopped."
         )
     positions = {
-        (p.remote_topic, p.partition): Position(group.offsets[p.topic, p.partition], p.topic_id)
+        p.on_target: Position(group.offsets[p.on_source], p.topic_id)
         for p in plan.partitions
-        if (p.topic, p.partition) in unplaced and (p.topic, p.partition) in group.offsets
+        if p.on_source in unplaced and p.on_source in group.offsets
     }
     if positions:
         write_positions(flow, plan.group, positions)
@@ -60,7 +61,7 @@ def refuse_running(flow: Flow) -> None:
             )
 
 
-def take_over(flow: Flow, plan: FlowPlan, unplaced: Collection[Key]) -> int:
+def take_over(flow: Flow, plan: FlowPlan, unplaced: Collection[TopicPartition]) -> int:
     """Give topic-partitions the positions of a MirrorMaker 2, and what its offset syncs say of where records went.
 
     Returns:
@@ -70,7 +71,7 @@ def take_over(flow: Flow, plan: FlowPlan, unplaced: Collection[Key]) -> int:
         ClusterUnavailable: the target does not answer.
     """
     left = answer_of_target(flow, _left_behind(flow))
-    present = {(p.topic, p.partition): p for p in plan.partitions if (p.topic, p.partition) in unplaced}
+    present = {p.on_source: p for p in plan.partitions if p.on_source in unplaced}
     known = {key: offset for key, offset in left.positions.items() if key in present}
     if not known:
         return 0
@@ -78,9 +79,7 @@ def take_over(flow: Flow, plan: FlowPlan, unplaced: Collection[Key]) -> int:
     for key, offset in known.items():
         last = left.maps[key].last if key in left.maps else None
         tail = OffsetMap([last]).text() if last is not None else ""
-        positions[present[key].remote_topic, key[1]] = Position(
-            offset, str(PositionMetadata(present[key].topic_id, tail))
-        )
+        positions[present[key].on_target] = Position(offset, str(PositionMetadata(present[key].topic_id, tail)))
     maps = {key: runs for key, runs in left.maps.items() if key in present}
     answer_of_target(flow, write_with_maps(flow, plan.group, positions, plan.offset_map_topic, maps))
     return len(known)
@@ -89,7 +88,7 @@ def take_over(flow: Flow, plan: FlowPlan, unplaced: Collection[Key]) -> int:
 class StoredOffset(NamedTuple):
     """A source offset that Connect has stored: of which topic-partition of the source, and where it is."""
 
-    place: Key
+    place: TopicPartition
     offset: int | None  # of the last record copied, None when it was removed
     key: bytes
     partition: int  # of Connect's topic
@@ -121,13 +120,15 @@ async def _left_behind(flow: Flow) -> TakenOver:
             sync = OffsetSync.decode(record.key, record.value)
         except NotThatRecord:
             continue  # somebody else's: nothing is lost without it
-        found.maps.setdefault((sync.topic, sync.partition), OffsetMap()).add(sync.upstream, sync.downstream, 1)
+        found.maps.setdefault(TopicPartition(sync.topic, sync.partition), OffsetMap()).add(
+            sync.upstream, sync.downstream, 1
+        )
     return found
 
 
 def connect_offset(
     key: bytes | None, value: bytes | None, connectors: Collection[str]
-) -> tuple[str, Key, int | None] | None:
+) -> tuple[str, TopicPartition, int | None] | None:
     """Read a source offset that Connect has stored for one of MirrorMaker's source connectors.
 
     Args:
@@ -144,6 +145,6 @@ def connect_offset(
         if connector not in connectors:
             return None
         at = None if value is None else int(json.loads(value)["offset"])
-        return str(where["cluster"]), (str(where["topic"]), int(where["partition"])), at
+        return str(where["cluster"]), TopicPartition(str(where["topic"]), int(where["partition"])), at
     except (ValueError, TypeError, KeyError):
         return None

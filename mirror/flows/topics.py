@@ -25,6 +25,7 @@ from mirror.model.flow_plan import (
     FlowPlan,
 )
 from mirror.model.slot_ownership import lease_topic_partitions
+from mirror.model.topic_partition import TopicPartition
 from mirror.model.transforms import Transforms
 from mirror.policy.topic_configs import Change
 
@@ -301,7 +302,7 @@ def flow_plan(
     topics: list[Matched],
     remote_partitions: Mapping[str, int],
     *,
-    first: Collection[tuple[str, int]] | None = None,
+    first: Collection[TopicPartition] | None = None,
     remote_ids: Mapping[str, str] = MappingProxyType({}),
     upstream: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
     going_round: Collection[str] = (),
@@ -331,7 +332,7 @@ def flow_plan(
             topic.remote,
             partition,
             topic.source.topic_id,
-            is_late=first is not None and (topic.source.name, partition) not in first,
+            is_late=first is not None and TopicPartition(topic.source.name, partition) not in first,
             spread_over=spread_over(topic),
             remote_id=remote_ids.get(topic.remote, ""),
             upstream=upstream.get(topic.source.name, ()),

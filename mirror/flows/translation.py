@@ -12,6 +12,7 @@ from mirror.flows.topics import Matched, brought, flow_plan, matched, source_top
 from mirror.kafka.admin import Admin, Topic
 from mirror.kafka.internal_topics import answered
 from mirror.model.flow_plan import FlowPlan
+from mirror.model.topic_partition import TopicPartition
 
 
 class Place(NamedTuple):
@@ -24,16 +25,16 @@ class Place(NamedTuple):
 
 def across(plan: FlowPlan, maps: FlowMaps, places: Sequence[Place], *, is_back: bool) -> list[Place | None]:
     """Take places one hop on; None for a topic that the flow does not replicate."""
-    names = {(p.topic, p.partition): p.remote_topic for p in plan.partitions}
+    names = {p.on_source: p.remote_topic for p in plan.partitions}
     if is_back:
-        names = {(remote, partition): topic for (topic, partition), remote in names.items()}
+        names = {TopicPartition(remote, partition): topic for (topic, partition), remote in names.items()}
     found: list[Place | None] = []
     for topic, partition, offset in places:
-        name = names.get((topic, partition))
+        name = names.get(TopicPartition(topic, partition))
         if name is None:
             found.append(None)
             continue
-        offsets = maps.maps.get((name if is_back else topic, partition))
+        offsets = maps.maps.get(TopicPartition(name if is_back else topic, partition))
         there = None
         if offsets is not None and offset is not None:
             there = offsets.reverse(offset) if is_back else offsets.translate(offset)

@@ -19,16 +19,17 @@ from mirror.kafka.client import Client
 from mirror.kafka.group_offsets import GroupOffsets, patiently
 from mirror.kafka.groups import listed
 from mirror.kafka.internal_topics import answered
-from mirror.model.flow_plan import LEASE_TOPIC, Key, is_own_group, paused_key
+from mirror.model.flow_plan import LEASE_TOPIC, is_own_group, paused_key
 from mirror.model.position_metadata import PositionMetadata
 from mirror.model.slot_ownership import Layout, layout_key
+from mirror.model.topic_partition import TopicPartition
 from mirror.policy.java_regex import JavaPattern, SlowPattern
 from mirror.policy.recreated import TopicIds
 from mirror.runtime.clock import now_ms
 
 MOST_IDS = 16  # of a topic: they are kept with each of its positions
 
-Positions = Mapping[Key, Position]
+Positions = Mapping[TopicPartition, Position]
 
 
 class Upstream(NamedTuple):
@@ -154,7 +155,7 @@ def _runs(positions: Positions, source: str, *, now_ms: float) -> bool:
     """Tell whether some process serves a mirror now; one whose leases cannot be read, as of another version, is taken for one."""
     leases = LEASE_TOPIC.format(source=source)
     try:
-        layout = Layout.parse(positions[leases, layout_key()].metadata)
+        layout = Layout.parse(positions[TopicPartition(leases, layout_key())].metadata)
         return layout is not None and is_served(positions, leases, window_ms=layout.window_ms, now_ms=now_ms)
     except (ValueError, TypeError):
         return True

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mirror.kafka.errors import KafkaError
 from mirror.kafka.group_offsets import GroupOffsets, Offsets
-from mirror.model.flow_plan import FlowPlan, Key, Window
+from mirror.model.flow_plan import FlowPlan, Window
 from mirror.model.slot_lease import GRACE_S, LeaseState, Predecessor, predecessor_of
 from mirror.model.slot_ownership import (
     COMMIT_S,
@@ -27,6 +27,7 @@ from mirror.model.slot_ownership import (
     slot_of_lease_key,
     stop_key,
 )
+from mirror.model.topic_partition import TopicPartition
 from mirror.runtime.clock import now_ms
 
 if TYPE_CHECKING:
@@ -104,12 +105,12 @@ class Lease:
         self._plan = plan
         self._window = window
         self._warn = warn
-        self._stops = (plan.lease_topic, stop_key())
-        self._lanes = [(plan.lease_topic, lease_key(window.slot, lane)) for lane in range(window.lanes)]
-        self.owner = (plan.lease_topic, owner_key(window.slot))
-        self.ready = (plan.lease_topic, ready_key(window.slot))
+        self._stops = TopicPartition(plan.lease_topic, stop_key())
+        self._lanes = [TopicPartition(plan.lease_topic, lease_key(window.slot, lane)) for lane in range(window.lanes)]
+        self.owner = TopicPartition(plan.lease_topic, owner_key(window.slot))
+        self.ready = TopicPartition(plan.lease_topic, ready_key(window.slot))
         self.own = self._lanes[window.lane]
-        self._layout = (plan.lease_topic, layout_key())
+        self._layout = TopicPartition(plan.lease_topic, layout_key())
         self._own_layout = plan.layout(window)
         self.whose = (self._stops, self.owner, self._layout)
         self.looks_at = (*self.whose, *self._lanes, self.ready)
@@ -119,7 +120,7 @@ class Lease:
         self.wait_ms = 0.0
         self.takeovers = 0
         self.is_claimed_again = False
-        self._acquired_from: dict[Key, LeaseState] = {}  # the lanes' leases when ours was acquired
+        self._acquired_from: dict[TopicPartition, LeaseState] = {}  # the lanes' leases when ours was acquired
         self._logged_dead: set[int] = set()
 
     # --- what was found on the target ----------------------------------------------------------------------------
@@ -174,7 +175,7 @@ class Lease:
             return True
         return any(lease != self._acquired_from.get(key) and lease.window < number for key, lease in leases.items())
 
-    def _is_overtaken(self, leases: Mapping[Key, LeaseState]) -> bool:
+    def _is_overtaken(self, leases: Mapping[TopicPartition, LeaseState]) -> bool:
         """Tell whether a later window has acquired the lease since.
 
         A later one that had released it before is of a process whose clock was ahead: it is no successor.
@@ -189,7 +190,7 @@ class Lease:
     def _is_stopped(self, found: Offsets) -> bool:
         return is_stopped(self._window.run_id, found.get(self._stops))
 
-    def _leases(self, found: Offsets) -> dict[Key, LeaseState]:
+    def _leases(self, found: Offsets) -> dict[TopicPartition, LeaseState]:
         return {key: LeaseState.parse(found[key]) for key in self._lanes if key in found}
 
     def _newest_ready(self, found: Offsets) -> int:
@@ -261,7 +262,9 @@ class Lease:
         """Return whether all leases are released or may be taken over; the slot is this process' since `since_ms`."""
         return all(lease.is_released or self._may_take_over(lease, since_ms) for lease in leases)
 
-    async def _knows_predecessor(self, target: Target, leases: Mapping[Key, LeaseState], since_ms: float) -> bool:
+    async def _knows_predecessor(
+        self, target: Target, leases: Mapping[TopicPartition, LeaseState], since_ms: float
+    ) -> bool:
         """Set the predecessor from the lanes' leases; return False while a slot of another layout holds a lease.
 
         Only if the window before was not of this slot and run can another layout have run since. Raises KafkaError.
@@ -277,14 +280,16 @@ class Lease:
         self.predecessor = before
         return True
 
-    async def _of_other_layouts(self, target: Target, leases: Mapping[Key, LeaseState]) -> list[OtherLease]:
+    async def _of_other_layouts(self, target: Target, leases: Mapping[TopicPartition, LeaseState]) -> list[OtherLease]:
         """Return the leases of slots of another layout that ran after this slot did. Raises KafkaError.
 
         Any of them may have had this slot's partitions. A lease of an earlier version does not name its layout.
         """
         topic, window_ms = self._plan.lease_topic, self._window.window_ms
         known = takewhile(lambda key: target.knows(topic, key), count(owner_key(0)))
-        found = await target.committed(self._plan.group, [(topic, key) for key in known if is_lease_key(key)])
+        found = await target.committed(
+            self._plan.group, [TopicPartition(topic, key) for key in known if is_lease_key(key)]
+        )
         all_leases = {key: LeaseState.parse(at) for key, at in found.items()}
         self.is_of_new_flow = all(each.began_ms(window_ms) >= self._window.start_ms for each in all_leases.values())
         since_ms = max((lease.began_ms(window_ms) for lease in leases.values()), default=0)

@@ -15,7 +15,8 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+import confluent_kafka
+from confluent_kafka import Consumer, KafkaException
 
 from mirror.config.clients import client_options
 from mirror.config.settings import Flow
@@ -24,8 +25,9 @@ from mirror.handover.lease import NETWORK
 from mirror.kafka.clients import quiet_logger
 from mirror.kafka.group_offsets import GroupOffsets, Offsets
 from mirror.kafka.login_relay import librdkafka_options
-from mirror.model.flow_plan import SLOTS_TOPIC, FlowPlan, Key
+from mirror.model.flow_plan import SLOTS_TOPIC, FlowPlan
 from mirror.model.slot_ownership import Layout, Owner, is_stopped, layout_key, owner_key, stop_key, with_stop
+from mirror.model.topic_partition import TopicPartition
 from mirror.runtime.logs import in_words
 
 log = logging.getLogger("mirror")
@@ -187,22 +189,22 @@ class Membership:
         _close_consumer(consumer)
         return None
 
-    def _was_given(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+    def _was_given(self, consumer: Consumer, places: list[confluent_kafka.TopicPartition]) -> None:
         consumer.incremental_assign(places)
         consumer.pause(places)  # nobody writes there: not even asked for
         self._assigned |= {place.partition for place in places}
         self._logged.discard("group")
 
-    def _was_taken(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+    def _was_taken(self, consumer: Consumer, places: list[confluent_kafka.TopicPartition]) -> None:
         self._assigned -= {place.partition for place in places}
 
     # --- what is written to the target --------------------------------------------------------------------------------
 
-    def _owner(self, slot: int) -> Key:
-        return self._lease_topic, owner_key(slot)
+    def _owner(self, slot: int) -> TopicPartition:
+        return TopicPartition(self._lease_topic, owner_key(slot))
 
     async def _reconcile(self, target: GroupOffsets) -> None:
-        layouts = (self._lease_topic, layout_key())
+        layouts = TopicPartition(self._lease_topic, layout_key())
         known, found = await self._owners(target, layouts)
         if not await self._may_work(target, found.get(layouts)):
             await self._give_up(target, known)
@@ -210,7 +212,7 @@ class Membership:
         self._compare(known)
         await self._claim(target, known, found.get(layouts))
 
-    async def _owners(self, target: GroupOffsets, *also: Key) -> tuple[dict[int, Owner], Offsets]:
+    async def _owners(self, target: GroupOffsets, *also: TopicPartition) -> tuple[dict[int, Owner], Offsets]:
         owners = [self._owner(slot) for slot in range(self.layout.slots)]
         found = await target.committed(self._group, [*also, *owners])
         return {slot: Owner.parse(found[place]) for slot, place in enumerate(owners) if place in found}, found
@@ -227,12 +229,12 @@ class Membership:
             wanted -= {slot for slot, owner in known.items() if self._works(owner)}
         now_ms = int(time.time() * 1000)
         fresh = {slot for slot in kept if now_ms < known[slot].renewed_ms + RENEW_MS}
-        offsets: dict[Key, tuple[int, str]] = {}
+        offsets: dict[TopicPartition, tuple[int, str]] = {}
         for slot in (wanted | kept) - fresh:
             since_ms = known[slot].since_ms if slot in kept else now_ms
             offsets[self._owner(slot)] = Owner(self._run_id, since_ms, now_ms, self._settings).encode()
         if offsets or layout is None or layout[1] != self.layout.text():
-            offsets[self._lease_topic, layout_key()] = (0, self.layout.text())
+            offsets[TopicPartition(self._lease_topic, layout_key())] = (0, self.layout.text())
             await target.commit(self._group, offsets)
         self._now_owns(wanted | kept)
 
@@ -251,7 +253,7 @@ class Membership:
 
     async def _leave(self, target: GroupOffsets) -> None:
         """Tell this run's windows to stop, and others that its slots are free; again, where somebody wrote over it."""
-        stops = (self._lease_topic, stop_key())
+        stops = TopicPartition(self._lease_topic, stop_key())
         known, found = await self._owners(target, stops)
         if not is_stopped(self._run_id, found.get(stops)):
             await target.commit(self._group, {stops: with_stop(self._run_id, found.get(stops))})
@@ -265,7 +267,7 @@ class Membership:
         if other is None or other == self.layout:
             self._logged.discard("layout")
             return True
-        places = [(self._lease_topic, owner_key(slot)) for slot in range(other.slots)]
+        places = [TopicPartition(self._lease_topic, owner_key(slot)) for slot in range(other.slots)]
         found = await target.committed(self._group, places)
         if any(self._works(Owner.parse(at)) for at in found.values()):
             self.has_conflict = True

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition, Uuid
+import confluent_kafka
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, Uuid
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -35,7 +36,7 @@ from mirror.kafka.clients import Clients
 from mirror.kafka.errors import ErrorCode, is_code
 from mirror.kafka.log_offsets import LogOffsets
 from mirror.kafka.protocol import EARLIEST, LATEST
-from mirror.model.flow_plan import Key
+from mirror.model.topic_partition import TopicPartition
 from mirror.policy.topic_acls import ANY_TOPIC, Acl
 from mirror.policy.topic_configs import Change, TopicSetting
 from mirror.runtime.logs import in_words
@@ -80,7 +81,7 @@ class Admin:
         self._clients = Clients(alias, java_options)
         self._logs = LogOffsets(java_options, within_s=self._offsets_s)
         self._objections: dict[str, KafkaError | None] = {}  # by group: what the last answered commit met
-        self._accepted: dict[str, dict[tuple[str, int], int]] = {}  # by group: the last commit that the broker took
+        self._accepted: dict[str, dict[TopicPartition, int]] = {}  # by group: the last commit that the broker took
 
     def close(self) -> None:
         """Let go of the connections now."""
@@ -250,36 +251,38 @@ class Admin:
             ]
         )
 
-    def end_offsets(self, wanted: Iterable[tuple[str, int]], *, read_committed: bool) -> dict[tuple[str, int], int]:
+    def end_offsets(self, wanted: Iterable[TopicPartition], *, read_committed: bool) -> dict[TopicPartition, int]:
         """Return the log-end offset (last stable one under read_committed) of each topic-partition that answers."""
         return self._offsets(wanted, LATEST, isolation_level=int(read_committed))
 
-    def open_transactions(self, wanted: Iterable[tuple[str, int]]) -> dict[tuple[str, int], str]:
+    def open_transactions(self, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, str]:
         """Return whose transaction is the first open one in each topic-partition that has one, as far as brokers tell."""
         try:
             return {place: str(found) for place, found in self._logs.open_transactions(wanted).items()}
         except (errors.KafkaError, OSError) as error:
             raise self._silent(error) from error
 
-    def start_offsets(self, wanted: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    def start_offsets(self, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the log-start offset of each topic-partition that answers."""
         return self._offsets(wanted, EARLIEST)
 
-    def offsets_at(self, wanted: Iterable[tuple[str, int]], at_ms: int) -> dict[tuple[str, int], int]:
+    def offsets_at(self, wanted: Iterable[TopicPartition], at_ms: int) -> dict[TopicPartition, int]:
         """Return the offset of each topic-partition's first record of that time (epoch ms) or later, -1 where there is none."""
         return self._offsets(wanted, at_ms)
 
-    def newest_ms(self, wanted: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    def newest_ms(self, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the largest timestamp (epoch ms) in each topic-partition that answers, -1 where it has no record."""
-        request = {TopicPartition(*place): OffsetSpec.max_timestamp() for place in wanted}  # type: ignore[no-untyped-call]
+        request = {confluent_kafka.TopicPartition(*place): OffsetSpec.max_timestamp() for place in wanted}  # type: ignore[no-untyped-call]
         answers = self._clients.admin.list_offsets(request, request_timeout=self._offsets_s) if request else {}
         found = {}
         for place, future in answers.items():
             with contextlib.suppress(KafkaException):
-                found[place.topic, place.partition] = int(future.result().timestamp)
+                found[TopicPartition(place.topic, place.partition)] = int(future.result().timestamp)
         return found
 
-    def _offsets(self, wanted: Iterable[Key], at: int, *, isolation_level: int = 0) -> dict[Key, int]:
+    def _offsets(
+        self, wanted: Iterable[TopicPartition], at: int, *, isolation_level: int = 0
+    ) -> dict[TopicPartition, int]:
         try:
             answers = self._logs.ask(wanted, at, isolation_level=isolation_level)
         except (errors.KafkaError, OSError) as error:
@@ -293,9 +296,9 @@ class Admin:
     def _silent(self, error: Exception) -> ClusterUnavailable:
         return self._clients.silent(in_words(error), is_refused=isinstance(error, errors.LoginError))
 
-    def committed(self, group: str, wanted: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    def committed(self, group: str, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return a group's committed offset of each topic-partition that has one."""
-        asked = [TopicPartition(topic, partition) for topic, partition in wanted]
+        asked = [confluent_kafka.TopicPartition(topic, partition) for topic, partition in wanted]
         if not asked:
             return {}
         deadline = time.monotonic() + self._coordinator_s
@@ -309,9 +312,9 @@ class Admin:
                     raise self._clients.unavailable(error, right=f"DESCRIBE on the group {group}") from error
                 time.sleep(0.2)
         self._clients.granted()
-        return {(p.topic, p.partition): p.offset for p in found if p.error is None and p.offset >= 0}
+        return {TopicPartition(p.topic, p.partition): p.offset for p in found if p.error is None and p.offset >= 0}
 
-    def publish(self, group: str, offsets: Mapping[tuple[str, int], int]) -> str:
+    def publish(self, group: str, offsets: Mapping[TopicPartition, int]) -> str:
         """Commit offsets without waiting: a dead cluster must not hold up its caller.
 
         Returns:
@@ -320,23 +323,24 @@ class Admin:
         reader = self._reader(group)  # serves the answers so far
         try:
             reader.commit(
-                offsets=[TopicPartition(*where, offset) for where, offset in offsets.items()], asynchronous=True
+                offsets=[confluent_kafka.TopicPartition(*where, offset) for where, offset in offsets.items()],
+                asynchronous=True,
             )
         except KafkaException as error:
             self._objections[group] = error.args[0]
         objection = self._objections.get(group)
         return objection.str() if objection is not None else ""
 
-    def holds(self, group: str, offsets: Mapping[tuple[str, int], int]) -> bool:
+    def holds(self, group: str, offsets: Mapping[TopicPartition, int]) -> bool:
         """Tell whether the broker has taken just these offsets as the last ones published for the group."""
         self._reader(group)  # serves the answers so far
         return self._accepted.get(group) == offsets
 
-    def _answered(self, group: str, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
+    def _answered(self, group: str, error: KafkaError | None, partitions: list[confluent_kafka.TopicPartition]) -> None:
         objection = error or next((p.error for p in partitions if p.error is not None), None)
         self._objections[group] = objection
         if objection is None:
-            self._accepted[group] = {(p.topic, p.partition): p.offset for p in partitions}
+            self._accepted[group] = {TopicPartition(p.topic, p.partition): p.offset for p in partitions}
 
     def _reader(self, group: str) -> Consumer:
         return self._clients.reader(group, partial(self._answered, group))

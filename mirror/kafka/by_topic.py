@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 
 from mirror.kafka.errors import ErrorCode
 from mirror.kafka.messages import make
-from mirror.model.flow_plan import Key
+from mirror.model.topic_partition import TopicPartition
 
 Value = TypeVar("Value")
 
 
-def by_topic(values: Iterable[tuple[Key, Value]]) -> dict[str, list[tuple[int, Value]]]:
+def by_topic(values: Iterable[tuple[TopicPartition, Value]]) -> dict[str, list[tuple[int, Value]]]:
     """Return (partition, value) by topic, both in their order."""
     found: dict[str, list[tuple[int, Value]]] = defaultdict(list)
     for (topic, partition), value in values:
@@ -21,7 +21,7 @@ def by_topic(values: Iterable[tuple[Key, Value]]) -> dict[str, list[tuple[int, V
     return found
 
 
-def partitions_by_topic(places: Iterable[Key]) -> dict[str, list[int]]:
+def partitions_by_topic(places: Iterable[TopicPartition]) -> dict[str, list[int]]:
     """Return partitions by topic, both in their order."""
     found: dict[str, list[int]] = defaultdict(list)
     for topic, partition in places:
@@ -29,7 +29,9 @@ def partitions_by_topic(places: Iterable[Key]) -> dict[str, list[int]]:
     return found
 
 
-def offsets_to_commit(topic_kind: Any, partition_kind: Any, offsets: Mapping[Key, tuple[int, str]]) -> tuple[Any, ...]:
+def offsets_to_commit(
+    topic_kind: Any, partition_kind: Any, offsets: Mapping[TopicPartition, tuple[int, str]]
+) -> tuple[Any, ...]:
     """Return (offset, metadata) per topic-partition as OffsetCommit and TxnOffsetCommit have them, each in kinds of its own."""
     return tuple(
         topic_kind(
@@ -43,8 +45,10 @@ def offsets_to_commit(topic_kind: Any, partition_kind: Any, offsets: Mapping[Key
     )
 
 
-def codes_by_place(answer: Any) -> list[tuple[Key, ErrorCode]]:
+def codes_by_place(answer: Any) -> list[tuple[TopicPartition, ErrorCode]]:
     """Return what became of each topic-partition of OffsetCommit or TxnOffsetCommit."""
     return [
-        ((topic.name, part.partition_index), part.error_code) for topic in answer.topics for part in topic.partitions
+        (TopicPartition(topic.name, part.partition_index), part.error_code)
+        for topic in answer.topics
+        for part in topic.partitions
     ]

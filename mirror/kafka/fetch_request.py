@@ -15,7 +15,7 @@ from mirror.kafka.fetch_session import Delta, From
 from mirror.kafka.messages import Request, make
 from mirror.kafka.protocol import CONSUMER
 from mirror.model.codecs import Bytes
-from mirror.model.flow_plan import Key
+from mirror.model.topic_partition import TopicPartition
 
 FETCH = 1
 _OLDEST, _NAMES, _IDS = 4, 12, 17  # versions: the first, the last that names topics, the last that has their ids
@@ -56,7 +56,7 @@ def _wanted(delta: Delta, *, has_ids: bool) -> dict[Any, list[tuple[int, int, in
 def _forgotten(delta: Delta, *, has_ids: bool) -> dict[Any, list[int]]:
     """Return partitions by topic. By name, a topic that was replaced is the one that is wanted."""
     topics: dict[Topic, list[int]] = defaultdict(list)
-    gone: Mapping[Key, From] = {**delta.forgotten, **delta.replaced} if has_ids else delta.forgotten
+    gone: Mapping[TopicPartition, From] = {**delta.forgotten, **delta.replaced} if has_ids else delta.forgotten
     for (topic, partition), at in gone.items():
         topics[at.topic_id if has_ids else topic].append(partition)
     return topics

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from mirror.model.flow_plan import Key
+from mirror.model.topic_partition import TopicPartition
 
 _FULL = 0  # the epoch of a request that names everything, and asks for a session
 _LAST_EPOCH = (1 << 31) - 1
@@ -44,9 +44,9 @@ class Delta(NamedTuple):
 
     session_id: int
     epoch: int
-    wanted: Mapping[Key, From]
-    forgotten: Mapping[Key, From]
-    replaced: Mapping[Key, From]
+    wanted: Mapping[TopicPartition, From]
+    forgotten: Mapping[TopicPartition, From]
+    replaced: Mapping[TopicPartition, From]
     has_ids: bool
 
 
@@ -60,10 +60,10 @@ class FetchSession:
     def __init__(self) -> None:
         self._id = _NO_ID
         self._epoch = _FULL
-        self._held: dict[Key, From] = {}
-        self._asked: dict[Key, From] = {}
+        self._held: dict[TopicPartition, From] = {}
+        self._asked: dict[TopicPartition, From] = {}
 
-    def next(self, wanted: Mapping[Key, From]) -> Delta:
+    def next(self, wanted: Mapping[TopicPartition, From]) -> Delta:
         """Return what to name in the next request. It is about all of `wanted`, whatever it names."""
         has_ids = all(one.topic_id is not None for one in wanted.values())
         if self._epoch != _FULL and has_ids != all(one.topic_id is not None for one in self._held.values()):

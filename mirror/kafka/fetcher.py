@@ -15,7 +15,7 @@ from mirror.kafka.fetch_session import NO_SESSION, Delta, FetchSession, From
 from mirror.kafka.log_offsets import Answers, offsets_of
 from mirror.kafka.metadata import id_text
 from mirror.kafka.protocol import CONSUMER, DEBUGGER, NO_NODE, NO_OFFSET
-from mirror.model.flow_plan import Key
+from mirror.model.topic_partition import TopicPartition
 
 LEARN_EVERY_S = 2.0  # how often a cluster is asked for leaders of topic-partitions that are not read meanwhile
 _SESSION_LOST = (
@@ -99,7 +99,7 @@ class Source:
         await self._client.refresh()
 
     async def fetch(
-        self, node: int, wanted: Mapping[Key, From], limits: FetchLimits, purpose: Purpose = Purpose.DATA
+        self, node: int, wanted: Mapping[TopicPartition, From], limits: FetchLimits, purpose: Purpose = Purpose.DATA
     ) -> list[Fetched]:
         """Long-poll one broker, naming only what has changed since the last time.
 
@@ -136,7 +136,7 @@ class Source:
                 self._client.metadata.heed(part.topic, part.partition, part.refusal, endpoints)
         return parts
 
-    async def read(self, node: int, wanted: Mapping[Key, From], limits: FetchLimits) -> list[Fetched]:
+    async def read(self, node: int, wanted: Mapping[TopicPartition, From], limits: FetchLimits) -> list[Fetched]:
         """Fetch once, outside of any session; return a part for each topic-partition that is wanted."""
         has_ids = all(one.topic_id is not None for one in wanted.values())
         answer = await self._client.ask(node, fetch_request(Delta(0, NO_SESSION, wanted, {}, {}, has_ids), limits))
@@ -145,7 +145,7 @@ class Source:
 
     async def offsets(
         self,
-        wanted: Mapping[Key, int],
+        wanted: Mapping[TopicPartition, int],
         *,
         as_replica: bool = False,
         isolation_level: int = 0,
@@ -165,7 +165,7 @@ class Source:
         )
 
 
-def parts_of(answer: Any, wanted: Mapping[Key, From]) -> list[Fetched]:
+def parts_of(answer: Any, wanted: Mapping[TopicPartition, From]) -> list[Fetched]:
     """Return what an answer has of each topic-partition, by the topics' names."""
     names = {at.topic_id: topic for (topic, _), at in wanted.items()}
     return [

@@ -14,11 +14,12 @@ from mirror.config.clients import client_options
 from mirror.kafka.fetcher import Source
 from mirror.kafka.internal_topics import read_followed
 from mirror.kafka.protocol import LATEST
-from mirror.model.flow_plan import Assigned, FlowPlan, Key
+from mirror.model.flow_plan import Assigned, FlowPlan
 from mirror.model.offset_map import OffsetMap
 from mirror.model.offset_map_tail import PAUSED, MapRecord
 from mirror.model.paused_topics import Paused
 from mirror.model.position_metadata import PositionMetadata
+from mirror.model.topic_partition import TopicPartition
 from mirror.policy.recreated import TopicIds
 from mirror.runtime.logs import some
 
@@ -27,7 +28,9 @@ log = logging.getLogger("mirror")
 WITHIN_S = 10.0
 
 
-async def recalled(plan: FlowPlan, lacking: Collection[Assigned], *, knows_paused: bool) -> dict[Key, tuple[int, str]]:
+async def recalled(
+    plan: FlowPlan, lacking: Collection[Assigned], *, knows_paused: bool
+) -> dict[TopicPartition, tuple[int, str]]:
     """Return positions as a group keeps them, by remote topic and partition, of those that the offset map knows.
 
     Args:
@@ -38,7 +41,7 @@ async def recalled(plan: FlowPlan, lacking: Collection[Assigned], *, knows_pause
     Raises:
         KafkaError, TimeoutError: the target does not answer.
     """
-    remote = {p.key: (p.remote_topic, p.partition) for p in lacking}
+    remote = {p.on_source: p.on_target for p in lacking}
     target = Source(client_options(plan.producer))
     try:
         async with asyncio.timeout(WITHIN_S):
@@ -49,10 +52,10 @@ async def recalled(plan: FlowPlan, lacking: Collection[Assigned], *, knows_pause
     finally:
         await target.close()
     found = {
-        remote[assigned.key]: position
+        remote[assigned.on_source]: position
         for assigned in lacking
-        if assigned.key in newest
-        and (position := _position(assigned, newest[assigned.key], ends[assigned.key])) is not None
+        if assigned.on_source in newest
+        and (position := _position(assigned, newest[assigned.on_source], ends[assigned.on_source])) is not None
     }
     if not knows_paused and paused.patterns:
         named = some(list(paused.patterns))
@@ -68,18 +71,24 @@ async def recalled(plan: FlowPlan, lacking: Collection[Assigned], *, knows_pause
     return found if knows_paused else {**found, plan.paused_key: (len(paused.patterns), paused.text())}
 
 
-async def _newest(target: Source, plan: FlowPlan, wanted: Mapping[Key, int]) -> tuple[dict[Key, MapRecord], Paused]:
+async def _newest(
+    target: Source, plan: FlowPlan, wanted: Mapping[TopicPartition, int]
+) -> tuple[dict[TopicPartition, MapRecord], Paused]:
     """Return the record with the newest run of each topic-partition, and the paused topics."""
-    newest: dict[Key, MapRecord] = {}
+    newest: dict[TopicPartition, MapRecord] = {}
     paused = Paused()
-    place = plan.offset_map_topic, 0
+    place = TopicPartition(plan.offset_map_topic, 0)
     if target.knows(*place):
         async for _, record in read_followed(target, place, 0):
             if record.key == PAUSED and record.value is not None:
                 paused = Paused.parse(record.value.decode())
             decoded = MapRecord.decode(record.key, record.value)
-            if decoded is not None and decoded.runs.last is not None and (decoded.topic, decoded.partition) in wanted:
-                newest[decoded.topic, decoded.partition] = decoded
+            if (
+                decoded is not None
+                and decoded.runs.last is not None
+                and TopicPartition(decoded.topic, decoded.partition) in wanted
+            ):
+                newest[TopicPartition(decoded.topic, decoded.partition)] = decoded
     return newest, paused
 
 

@@ -14,7 +14,7 @@ from mirror.kafka.by_topic import codes_by_place, offsets_to_commit, partitions_
 from mirror.kafka.client import Client, Coordinates, Purpose
 from mirror.kafka.errors import BrokerError, ErrorCode, KafkaError, NoAnswerError, check
 from mirror.kafka.messages import Request, make
-from mirror.model.flow_plan import Key
+from mirror.model.topic_partition import TopicPartition
 
 # Brokers keep what one request commits as one batch, and refuse it whole when it is larger than message.max.bytes, 1 MiB.
 MOST_BYTES = 384 << 10
@@ -32,14 +32,14 @@ _COORDINATOR_MOVES = (
 )
 
 Answer = TypeVar("Answer")
-Offsets = Mapping[Key, tuple[int, str]]  # offset and metadata by topic and partition
+Offsets = Mapping[TopicPartition, tuple[int, str]]  # offset and metadata by topic and partition
 
 
 def in_parts(
-    offsets: Mapping[tuple[str, int], tuple[int, str]],
-) -> Iterator[dict[tuple[str, int], tuple[int, str]]]:
+    offsets: Mapping[TopicPartition, tuple[int, str]],
+) -> Iterator[dict[TopicPartition, tuple[int, str]]]:
     """Yield (offset, metadata) per topic-partition in their order, so many at a time as a broker takes; a few come at once."""
-    part: dict[tuple[str, int], tuple[int, str]] = {}
+    part: dict[TopicPartition, tuple[int, str]] = {}
     size = 0
     for place, at in offsets.items():
         more = size_of(place, at)
@@ -52,7 +52,7 @@ def in_parts(
         yield part
 
 
-def size_of(place: tuple[str, int], at: tuple[int, str]) -> int:
+def size_of(place: TopicPartition, at: tuple[int, str]) -> int:
     """Return about how many bytes an offset with its metadata takes in the coordinator's log."""
     return _BYTES_EACH + len(place[0].encode()) + len(at[1].encode())
 
@@ -69,7 +69,7 @@ async def patiently(request: Callable[[], Awaitable[Answer]], *, within_s: float
             await asyncio.sleep(0.2)
 
 
-def offsets_in(answer: Any, group: str) -> dict[tuple[str, int], tuple[int, str]]:
+def offsets_in(answer: Any, group: str) -> dict[TopicPartition, tuple[int, str]]:
     """Return (offset, metadata) of each topic-partition that has an offset in an OffsetFetch answer.
 
     Raises:
@@ -82,7 +82,7 @@ def offsets_in(answer: Any, group: str) -> dict[tuple[str, int], tuple[int, str]
         for part in topic.partitions:
             check(part.error_code, f"{topic.name}-{part.partition_index}")
             if part.committed_offset >= 0:
-                found[topic.name, part.partition_index] = (part.committed_offset, part.metadata or "")
+                found[TopicPartition(topic.name, part.partition_index)] = (part.committed_offset, part.metadata or "")
     return found
 
 
@@ -108,7 +108,7 @@ class GroupOffsets:
         """Close all connections."""
         await self._client.close()
 
-    async def commit(self, group: str, offsets: Mapping[tuple[str, int], tuple[int, str]]) -> None:
+    async def commit(self, group: str, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
         """Commit (offset, metadata) per topic-partition, in their order, the broker keeping each request as one write.
 
         Those of topics that are gone are left out by the broker.
@@ -116,7 +116,7 @@ class GroupOffsets:
         for part in in_parts(offsets):
             await self._commit(group, part)
 
-    async def _commit(self, group: str, offsets: Mapping[tuple[str, int], tuple[int, str]]) -> None:
+    async def _commit(self, group: str, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
         size = sum(size_of(place, at) for place, at in offsets.items())
         answer = await self._coordinated(group, _commit(group, offsets), within_s=self._answer_s + size * _PER_BYTE_S)
         with self._asked_again(group):
@@ -125,8 +125,8 @@ class GroupOffsets:
                     check(code, f"{topic}-{partition}")
 
     async def committed(
-        self, group: str, wanted: Iterable[tuple[str, int]] | None = None, *, is_stable: bool = False
-    ) -> dict[tuple[str, int], tuple[int, str]]:
+        self, group: str, wanted: Iterable[TopicPartition] | None = None, *, is_stable: bool = False
+    ) -> dict[TopicPartition, tuple[int, str]]:
         """Return (offset, metadata) of each topic-partition, by default of all, that has a committed offset.
 
         Args:
@@ -185,7 +185,7 @@ async def commit_with_metadata(offsets: GroupOffsets, group: str, wanted: Offset
         await offsets.commit(group, {place: (offset, "") for place, (offset, _) in wanted.items()})
 
 
-def _commit(group: str, offsets: Mapping[tuple[str, int], tuple[int, str]]) -> Request:
+def _commit(group: str, offsets: Mapping[TopicPartition, tuple[int, str]]) -> Request:
     def build(module: ModuleType, _: int) -> Any:
         kinds = module.OffsetCommitRequestTopic, module.OffsetCommitRequestPartition
         topics = offsets_to_commit(*kinds, offsets)

@@ -24,6 +24,7 @@ from mirror.kafka.errors import SILENCES, BrokerError, ErrorCode, KafkaError, ch
 from mirror.kafka.group_offsets import offset_fetch, offsets_in, patiently
 from mirror.kafka.messages import Request, make
 from mirror.kafka.rights import refusal_of
+from mirror.model.topic_partition import TopicPartition
 from mirror.runtime.logs import once
 
 WITHIN_S = 15.0
@@ -38,7 +39,6 @@ HIDDEN = "hidden"  # state of a group that is listed and may not be read: no bro
 UNSUPPORTED = "unsupported"  # state of a group of another type, whose offsets are not read
 EARLIER_MARK = "mirrored"  # metadata of offsets that earlier versions of the mirror have set
 
-Place = tuple[str, int]  # topic, partition
 
 log = logging.getLogger("mirror")
 
@@ -49,12 +49,12 @@ class Group:
 
     name: str
     state: str
-    offsets: Mapping[Place, int] = field(default_factory=dict)
-    owners: Mapping[Place, str] = field(default_factory=dict)
-    metadata: Mapping[Place, str] = field(default_factory=dict)  # of the offsets that have any
+    offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    owners: Mapping[TopicPartition, str] = field(default_factory=dict)
+    metadata: Mapping[TopicPartition, str] = field(default_factory=dict)  # of the offsets that have any
     kind: str = ""  # protocol type of a group that is UNSUPPORTED
 
-    def has_earlier_mark(self, place: Place) -> bool:
+    def has_earlier_mark(self, place: TopicPartition) -> bool:
         """Return True if an earlier version of the mirror has set the offset, and no reader has committed since."""
         return self.metadata.get(place) == EARLIER_MARK
 
@@ -163,7 +163,7 @@ async def _group(client: Client, name: str) -> Group:
     if described.group_state == DEAD:
         return await _of_newer_protocol(client, group)
     owners = {
-        (topic, partition): _owner(member.client_id, member.client_host)
+        TopicPartition(topic, partition): _owner(member.client_id, member.client_host)
         for member in described.members
         for topic, partitions in (_assigned(member.member_assignment) if described.protocol_type in CONSUMERS else ())
         for partition in partitions
@@ -183,7 +183,7 @@ async def _of_newer_protocol(client: Client, group: Group) -> Group:
         return group  # it is of the older protocol, and was deleted meanwhile
     check(described.error_code, group.name)
     owners = {
-        (topic.topic_name, partition): _owner(member.client_id, member.client_host)
+        TopicPartition(topic.topic_name, partition): _owner(member.client_id, member.client_host)
         for member in described.members
         for topic in member.assignment.topic_partitions
         for partition in topic.partitions

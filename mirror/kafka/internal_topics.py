@@ -19,10 +19,10 @@ from mirror.kafka.protocol import EARLIEST, LATEST
 from mirror.kafka.rights import refusal_of
 from mirror.kafka.target import Target
 from mirror.model import record_batches
-from mirror.model.flow_plan import Key
 from mirror.model.mm2_records import Checkpoint, NotThatRecord
 from mirror.model.record_batches import of_values
 from mirror.model.records import Record
+from mirror.model.topic_partition import TopicPartition
 from mirror.runtime.clock import now_ms
 from mirror.runtime.logs import in_words
 
@@ -60,7 +60,7 @@ async def read_topic(
 
     It begins at the log's start where `start` is not in the log.
     """
-    cluster, place = Source(options), (topic, partition)
+    cluster, place = Source(options), TopicPartition(topic, partition)
     try:
         await cluster.open([topic])
         if cluster.knows(*place):
@@ -70,7 +70,7 @@ async def read_topic(
         await cluster.close()
 
 
-async def read_followed(cluster: Source, place: Key, start: int) -> AsyncIterator[tuple[int, Record]]:
+async def read_followed(cluster: Source, place: TopicPartition, start: int) -> AsyncIterator[tuple[int, Record]]:
     """Do as `read_topic` by a client that follows the topic already, and stays open."""
     first, end = await _bound(cluster, place, EARLIEST), await _bound(cluster, place, LATEST)
     offset = start if first <= start <= end else first
@@ -89,7 +89,7 @@ async def read_followed(cluster: Source, place: Key, start: int) -> AsyncIterato
             offset = max(offset, batch.last_offset + 1)
 
 
-async def _bound(cluster: Source, place: Key, at: int) -> int:
+async def _bound(cluster: Source, place: TopicPartition, at: int) -> int:
     """Return where a log begins or, of decided transactions, ends."""
     found = (await cluster.offsets({place: at}, isolation_level=COMMITTED))[place]
     if isinstance(found, KafkaError):
@@ -118,7 +118,7 @@ async def partitions_of(options: ClientOptions, topic: str) -> list[int]:
         await client.close()
 
 
-async def committed(options: ClientOptions, group: str) -> dict[Key, tuple[int, str]]:
+async def committed(options: ClientOptions, group: str) -> dict[TopicPartition, tuple[int, str]]:
     """Return a group's (offset, metadata) by topic-partition."""
     offsets = await GroupOffsets.connected(options)
     try:
@@ -127,17 +127,17 @@ async def committed(options: ClientOptions, group: str) -> dict[Key, tuple[int, 
         await offsets.close()
 
 
-async def ends(options: ClientOptions, places: Iterable[Key]) -> dict[Key, int]:
+async def ends(options: ClientOptions, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
     """Return the log-end offset of each topic-partition whose leader tells; one that does not costs no other its answer."""
     return await _bounds(options, places, LATEST)
 
 
-async def starts(options: ClientOptions, places: Iterable[Key]) -> dict[Key, int]:
+async def starts(options: ClientOptions, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
     """Return the log-start offset of each topic-partition whose leader tells."""
     return await _bounds(options, places, EARLIEST)
 
 
-async def _bounds(options: ClientOptions, places: Iterable[Key], at: int) -> dict[Key, int]:
+async def _bounds(options: ClientOptions, places: Iterable[TopicPartition], at: int) -> dict[TopicPartition, int]:
     wanted = dict.fromkeys(places, at)
     if not wanted:
         return {}

@@ -12,7 +12,7 @@ from mirror.kafka.client import Client
 from mirror.kafka.errors import ErrorCode, check
 from mirror.kafka.messages import Request, make
 from mirror.kafka.question import asked
-from mirror.model.flow_plan import Key
+from mirror.model.topic_partition import TopicPartition
 
 WITHIN_S = 10.0
 
@@ -29,11 +29,11 @@ class LogDirs(NamedTuple):
         free: Bytes that are free on all brokers together; None where one of them does not tell (before Kafka 3.3).
     """
 
-    sizes: Mapping[Key, int]
+    sizes: Mapping[TopicPartition, int]
     free: int | None
 
 
-def log_dirs(client: Mapping[str, str], places: Iterable[Key]) -> LogDirs:
+def log_dirs(client: Mapping[str, str], places: Iterable[TopicPartition]) -> LogDirs:
     """Ask all brokers of a cluster.
 
     Args:
@@ -53,7 +53,7 @@ def log_dirs(client: Mapping[str, str], places: Iterable[Key]) -> LogDirs:
 
 def joined(answers: Iterable[Any]) -> LogDirs:
     """Join the brokers' answers; raises KafkaError where one refuses."""
-    sizes: dict[Key, int] = {}
+    sizes: dict[TopicPartition, int] = {}
     free: list[int] = []
     for answer in answers:
         check(getattr(answer, "error_code", ErrorCode.none), "its log dirs")
@@ -63,13 +63,13 @@ def joined(answers: Iterable[Any]) -> LogDirs:
             volumes.add((getattr(found, "total_bytes", -1), getattr(found, "usable_bytes", -1)))
             for topic in found.topics:
                 for part in topic.partitions:
-                    key = topic.name, part.partition_index
+                    key = TopicPartition(topic.name, part.partition_index)
                     sizes[key] = max(sizes.get(key, 0), part.partition_size)
         free += [usable for _, usable in volumes]  # two folders that say the same are of one volume
     return LogDirs(sizes, None if min(free, default=-1) < 0 else sum(free))
 
 
-def _describe_log_dirs(places: Iterable[Key]) -> Request:
+def _describe_log_dirs(places: Iterable[TopicPartition]) -> Request:
     def build(module: ModuleType, _: int) -> Any:
         topics = tuple(
             make(module.DescribableLogDirTopic, topic=topic, partitions=tuple(partitions))

@@ -20,15 +20,15 @@ from mirror.kafka.errors import SILENCES, BrokerError, ErrorCode, KafkaError, No
 from mirror.kafka.messages import Request, make
 from mirror.kafka.open_transactions import OpenTransaction, open_transactions
 from mirror.kafka.protocol import CONSUMER
-from mirror.model.flow_plan import Key
+from mirror.model.topic_partition import TopicPartition
 from mirror.runtime import background
 
-Answers = dict[Key, int | KafkaError]
+Answers = dict[TopicPartition, int | KafkaError]
 
 
 async def offsets_of(
     client: Client,
-    wanted: Mapping[Key, int],
+    wanted: Mapping[TopicPartition, int],
     *,
     replica: int = CONSUMER,
     isolation_level: int = 0,
@@ -46,7 +46,7 @@ async def offsets_of(
         within_s: How long a broker may take; by default as long as for any request.
     """
     found: Answers = {}
-    by_leader: dict[int, dict[Key, int]] = defaultdict(dict)
+    by_leader: dict[int, dict[TopicPartition, int]] = defaultdict(dict)
     metadata = client.metadata
     for (topic, partition), at in wanted.items():
         node = metadata.leader(topic, partition)
@@ -54,11 +54,11 @@ async def offsets_of(
             is_there = metadata.has(topic, partition)
             unknown = metadata.errors.get(topic, ErrorCode.unknown_topic_or_partition)
             code = ErrorCode.leader_not_available if is_there else unknown
-            found[topic, partition] = BrokerError(code, f"{topic}-{partition}")
+            found[TopicPartition(topic, partition)] = BrokerError(code, f"{topic}-{partition}")
         else:
-            by_leader[node][topic, partition] = at
+            by_leader[node][TopicPartition(topic, partition)] = at
 
-    async def ask(node: int, asked: Mapping[Key, int]) -> None:
+    async def ask(node: int, asked: Mapping[TopicPartition, int]) -> None:
         failure: KafkaError
         try:
             async with asyncio.timeout(within_s):
@@ -72,7 +72,7 @@ async def offsets_of(
                 for part in topic.partitions:
                     is_good = part.error_code is ErrorCode.none
                     where = f"{topic.name}-{part.partition_index}"
-                    found[topic.name, part.partition_index] = (
+                    found[TopicPartition(topic.name, part.partition_index)] = (
                         int(part.offset) if is_good else BrokerError(part.error_code, where)
                     )
             return
@@ -82,7 +82,7 @@ async def offsets_of(
     return found
 
 
-def _list_offsets(replica: int, isolation_level: int, asked: Mapping[Key, int]) -> Request:
+def _list_offsets(replica: int, isolation_level: int, asked: Mapping[TopicPartition, int]) -> Request:
     def build(module: ModuleType, _: int) -> Any:
         return make(
             module.ListOffsetsRequest,
@@ -113,7 +113,7 @@ class LogOffsets:
         self._client: Client | None = None
         self._turn = asyncio.Lock()
 
-    def ask(self, places: Iterable[Key], at: int, *, isolation_level: int = 0) -> Answers:
+    def ask(self, places: Iterable[TopicPartition], at: int, *, isolation_level: int = 0) -> Answers:
         """Return the offset of each topic-partition at EARLIEST, LATEST, or a time (epoch ms), or the error that it has instead.
 
         Raises:
@@ -122,7 +122,7 @@ class LogOffsets:
         wanted = dict.fromkeys(places, at)
         return background.run(self._asked(wanted, isolation_level)) if wanted else {}
 
-    def open_transactions(self, places: Iterable[Key]) -> dict[Key, OpenTransaction]:
+    def open_transactions(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, OpenTransaction]:
         """Return the first open transaction of each topic-partition that has one, of a bounded number of them.
 
         Raises:
@@ -131,7 +131,7 @@ class LogOffsets:
         wanted = list(places)
         return background.run(self._asked_whose(wanted)) if wanted else {}
 
-    async def _asked_whose(self, wanted: list[Key]) -> dict[Key, OpenTransaction]:
+    async def _asked_whose(self, wanted: list[TopicPartition]) -> dict[TopicPartition, OpenTransaction]:
         until_s = asyncio.get_running_loop().time() + self._within_s
         async with self._turn:
             client = await self._following({topic for topic, _ in wanted}, until_s)
@@ -147,7 +147,7 @@ class LogOffsets:
         if client is not None:
             _forget(client)
 
-    async def _asked(self, wanted: Mapping[Key, int], isolation_level: int) -> Answers:
+    async def _asked(self, wanted: Mapping[TopicPartition, int], isolation_level: int) -> Answers:
         loop = asyncio.get_running_loop()
         until_s = loop.time() + self._within_s
         async with self._turn:  # each question has topics of its own for the client to follow
@@ -177,7 +177,9 @@ class LogOffsets:
         return client
 
     @staticmethod
-    async def _answers(client: Client, wanted: Mapping[Key, int], isolation_level: int, until_s: float) -> Answers:
+    async def _answers(
+        client: Client, wanted: Mapping[TopicPartition, int], isolation_level: int, until_s: float
+    ) -> Answers:
         left_s = max(0.0, until_s - asyncio.get_running_loop().time())
         return await offsets_of(client, wanted, isolation_level=isolation_level, within_s=left_s)
 

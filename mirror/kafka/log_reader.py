@@ -9,8 +9,8 @@ from mirror.kafka.fetch_request import FetchLimits
 from mirror.kafka.fetch_session import From
 from mirror.kafka.fetcher import Fetched, Source
 from mirror.model import record_batches
-from mirror.model.flow_plan import Key
 from mirror.model.record_batches import Batch
+from mirror.model.topic_partition import TopicPartition
 
 MOST_BYTES = 64 << 20  # about what is written between two commits at full speed
 FETCH_BYTES = 4 << 20
@@ -32,7 +32,7 @@ def records_from(batches: list[Batch], start: int) -> int:
 
 async def read_batches(
     log_of: Source,
-    place: Key,
+    place: TopicPartition,
     start: int,
     records: int,
     isolation_level: int,
@@ -79,7 +79,7 @@ async def read_batches(
     return found
 
 
-async def read_part(log_of: Source, place: Key, offset: int, isolation_level: int) -> Fetched:
+async def read_part(log_of: Source, place: TopicPartition, offset: int, isolation_level: int) -> Fetched:
     """Return what one fetch brings of a topic-partition from an offset on; raises KafkaError."""
     node = log_of.leader(*place)
     if node is None:

@@ -12,7 +12,7 @@ from mirror.kafka.by_topic import partitions_by_topic
 from mirror.kafka.client import Client
 from mirror.kafka.errors import ErrorCode, KafkaError
 from mirror.kafka.messages import Request, make
-from mirror.model.flow_plan import Key
+from mirror.model.topic_partition import TopicPartition
 
 MOST = 32  # topic-partitions that are asked about at once
 
@@ -29,25 +29,25 @@ class OpenTransaction(NamedTuple):
         return f"the transaction of producer id {self.producer_id}{named}, open since offset {self.start}"
 
 
-async def open_transactions(client: Client, places: Iterable[Key]) -> dict[Key, OpenTransaction]:
+async def open_transactions(client: Client, places: Iterable[TopicPartition]) -> dict[TopicPartition, OpenTransaction]:
     """Return the first open transaction of each topic-partition that has one, as far as brokers tell: those of 3.0 and later.
 
     Args:
         client: Knows the leaders.
         places: At most MOST of them are asked about.
     """
-    by_leader: dict[int, list[Key]] = defaultdict(list)
+    by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
     for place in list(places)[:MOST]:
         if (node := client.metadata.leader(*place)) is not None:
             by_leader[node].append(place)
-    found: dict[Key, OpenTransaction] = {}
+    found: dict[TopicPartition, OpenTransaction] = {}
     for each in await asyncio.gather(*(_first(client, node, asked) for node, asked in by_leader.items())):
         found |= each
     names = await _names(client, {each.producer_id for each in found.values()})
     return {place: each._replace(transactional_id=names.get(each.producer_id, "")) for place, each in found.items()}
 
 
-async def _first(client: Client, node: int, asked: Collection[Key]) -> dict[Key, OpenTransaction]:
+async def _first(client: Client, node: int, asked: Collection[TopicPartition]) -> dict[TopicPartition, OpenTransaction]:
     def build(module: ModuleType, _: int) -> Any:
         topics = (
             module.TopicRequest(name=topic, partition_indexes=tuple(partitions))
@@ -59,7 +59,7 @@ async def _first(client: Client, node: int, asked: Collection[Key]) -> dict[Key,
         answer = await client.ask(node, Request(61, 0, 0, build))
     except KafkaError:  # a broker that is too old, or does not answer, tells nothing
         return {}
-    found: dict[Key, OpenTransaction] = {}
+    found: dict[TopicPartition, OpenTransaction] = {}
     for topic in answer.topics:
         for part in topic.partitions:
             starts = [
@@ -68,7 +68,7 @@ async def _first(client: Client, node: int, asked: Collection[Key]) -> dict[Key,
                 if part.error_code is ErrorCode.none and one.current_txn_start_offset >= 0
             ]
             if starts:
-                found[topic.name, part.partition_index] = min(starts)
+                found[TopicPartition(topic.name, part.partition_index)] = min(starts)
     return found
 
 

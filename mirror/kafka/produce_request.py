@@ -12,7 +12,7 @@ from mirror.kafka import packing
 from mirror.kafka.by_topic import by_topic
 from mirror.kafka.messages import Request, make
 from mirror.model.codecs import Bytes
-from mirror.model.flow_plan import Key
+from mirror.model.topic_partition import TopicPartition
 
 PRODUCE = 0
 ALL_REPLICAS = -1
@@ -22,7 +22,7 @@ Pieces = tuple[Bytes, ...]  # of a batch
 
 def produce_request(
     transactional_id: str | None,
-    batches: Iterable[tuple[Key, Pieces]],
+    batches: Iterable[tuple[TopicPartition, Pieces]],
     answer_ms: int,
     versions: tuple[int, int],
     ids: Mapping[str, uuid.UUID],
@@ -70,10 +70,10 @@ def produce_request(
     return Request(PRODUCE, *versions, build, packs=packs)
 
 
-def parts_of(answer: Any, names: Mapping[uuid.UUID, str]) -> dict[Key, Any]:
+def parts_of(answer: Any, names: Mapping[uuid.UUID, str]) -> dict[TopicPartition, Any]:
     """Return what an answer says of each topic-partition; `names` are those of topics that it knows by their ids."""
     return {
-        (names[topic.topic_id] if hasattr(topic, "topic_id") else topic.name, part.index): part
+        TopicPartition(names[topic.topic_id] if hasattr(topic, "topic_id") else topic.name, part.index): part
         for topic in answer.responses
         for part in topic.partition_responses
     }

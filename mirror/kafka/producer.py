@@ -35,9 +35,9 @@ from mirror.kafka.produce_request import parts_of, produce_request
 from mirror.kafka.protocol import NO_OFFSET
 from mirror.kafka.transaction_requests import init_producer_id
 from mirror.model.codecs import Bytes
-from mirror.model.flow_plan import Key
 from mirror.model.record_batches import Outgoing, stamped
 from mirror.model.sequences import SEQUENCES, NextSequence
+from mirror.model.topic_partition import TopicPartition
 from mirror.runtime.clock import now_ms
 
 REQUESTS_UNDER_WAY = 5  # per broker: max.in.flight.requests.per.connection of Kafka's client
@@ -153,7 +153,7 @@ class _Delivery:
     """
 
     outgoing: Outgoing
-    where: Key
+    where: TopicPartition
     future: asyncio.Future[int]
     numbered: NextSequence | None = None
     topic_id: uuid.UUID | None = None
@@ -272,10 +272,10 @@ class Producer:
         self._announced = announced
         self._loop = asyncio.get_running_loop()
         self._id = self._epoch = -1
-        self._sequences: dict[Key, int] = defaultdict(int)  # the next one
-        self._lent_epochs: dict[Key, int] = {}  # of this producer's id, by topic-partition: see `numbers`
+        self._sequences: dict[TopicPartition, int] = defaultdict(int)  # the next one
+        self._lent_epochs: dict[TopicPartition, int] = {}  # of this producer's id, by topic-partition: see `numbers`
         # Their first ones are under way, or wait for a broker.
-        self._queues: dict[Key, deque[_Delivery]] = {}
+        self._queues: dict[TopicPartition, deque[_Delivery]] = {}
         self._nodes: dict[_Lane, _Node] = defaultdict(_Node)
         self._tasks: set[asyncio.Task[None]] = set()
         self._unsent = _Unsent()
@@ -304,7 +304,7 @@ class Producer:
 
     def numbers(self, topic: str, partition: int) -> NextSequence:
         """Return numbers for a topic-partition that has none, for a caller who keeps them: nobody has used them there."""
-        where = (topic, partition)
+        where = TopicPartition(topic, partition)
         epoch = self._lent_epochs[where] = self._lent_epochs.get(where, self._epoch) + 1
         return NextSequence(self._id, epoch, 0)
 
@@ -331,7 +331,7 @@ class Producer:
         """
         if self.is_closed:
             raise ProducerClosedError
-        delivery = _Delivery(outgoing, (topic, partition), self._loop.create_future(), numbered, topic_id)
+        delivery = _Delivery(outgoing, TopicPartition(topic, partition), self._loop.create_future(), numbered, topic_id)
         self._idle.clear()
         queue = self._queues.get(delivery.where)
         if queue is not None:
@@ -572,5 +572,5 @@ def _fail(future: asyncio.Future[int], error: BaseException) -> None:
         future.exception()  # retrieved here, so that asyncio does not log it where the sender waits no longer
 
 
-def _name(where: Key) -> str:
+def _name(where: TopicPartition) -> str:
     return f"{where[0]}-{where[1]}"

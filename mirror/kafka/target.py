@@ -17,6 +17,7 @@ from mirror.kafka.protocol import COORDINATOR_S
 from mirror.kafka.transactional_producer import Confirm, Rotated, TransactionalProducer, TransactionStateError
 from mirror.model.record_batches import Outgoing
 from mirror.model.sequences import NextSequence
+from mirror.model.topic_partition import TopicPartition
 
 log = logging.getLogger("mirror")
 
@@ -150,7 +151,7 @@ class Target(GroupOffsets):
         self._transactional().begin()
 
     async def commit_transaction(
-        self, group: str, offsets: Mapping[tuple[str, int], tuple[int, str]], confirm: Confirm | None = None
+        self, group: str, offsets: Mapping[TopicPartition, tuple[int, str]], confirm: Confirm | None = None
     ) -> None:
         """Commit what was sent and, with it, (offset, metadata) of a group's topic-partitions; `confirm` as of the producer.
 

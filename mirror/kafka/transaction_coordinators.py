@@ -15,7 +15,7 @@ from mirror.kafka.errors import SILENCES, BrokerError, ErrorCode, KafkaError, ch
 from mirror.kafka.messages import Request
 from mirror.kafka.producer import Client, ProducerClosedError
 from mirror.kafka.transaction_requests import ProducerState, add_offsets, commit_offsets, init_producer_id
-from mirror.model.flow_plan import Key
+from mirror.model.topic_partition import TopicPartition
 
 log = logging.getLogger("mirror")
 
@@ -100,7 +100,7 @@ class TransactionCoordinators:
         check(answer.error_code, group)
 
     async def commit_offsets(
-        self, who: ProducerState, group: str, offsets: Mapping[Key, tuple[int, str]], *, is_second: bool
+        self, who: ProducerState, group: str, offsets: Mapping[TopicPartition, tuple[int, str]], *, is_second: bool
     ) -> None:
         """Commit a group's offsets in a transaction; raises KafkaError."""
         answer = await self.ask(
@@ -141,7 +141,7 @@ class TransactionCoordinators:
             await asyncio.sleep(FENCE_AGAIN_S)
 
 
-def codes_of(found: Iterable[tuple[Key, ErrorCode]]) -> list[ErrorCode]:
+def codes_of(found: Iterable[tuple[TopicPartition, ErrorCode]]) -> list[ErrorCode]:
     """Return the codes of topic-partitions."""
     return [code for _, code in found]
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from mirror.kafka.by_topic import offsets_to_commit, partitions_by_topic
 from mirror.kafka.errors import ErrorCode
 from mirror.kafka.messages import Request, make
-from mirror.model.flow_plan import Key
+from mirror.model.topic_partition import TopicPartition
 
 
 class ProducerState(NamedTuple):
@@ -47,7 +47,7 @@ def init_producer_id(transactional_id: str | None, timeout_ms: int) -> Request:
     return Request(22, 0, 4, build)
 
 
-def add_partitions(who: ProducerState, places: Iterable[Key]) -> Request:
+def add_partitions(who: ProducerState, places: Iterable[TopicPartition]) -> Request:
     """Return the request that enters topic-partitions into a transaction."""
     topics = partitions_by_topic(places)
 
@@ -69,7 +69,7 @@ def add_offsets(who: ProducerState, group: str) -> Request:
 
 
 def commit_offsets(
-    who: ProducerState, group: str, offsets: Mapping[Key, tuple[int, str]], *, is_second: bool = False
+    who: ProducerState, group: str, offsets: Mapping[TopicPartition, tuple[int, str]], *, is_second: bool = False
 ) -> Request:
     """Return the request that commits (offset, metadata) of a group's topic-partitions in a transaction."""
 
@@ -90,10 +90,10 @@ def end_transaction(who: ProducerState, *, is_committed: bool, is_second: bool =
     return Request(26, 5, 5, build) if is_second else Request(26, 0, 3, build)
 
 
-def added(answer: Any) -> list[tuple[Key, ErrorCode]]:
+def added(answer: Any) -> list[tuple[TopicPartition, ErrorCode]]:
     """Return what became of each topic-partition of `add_partitions`."""
     return [
-        ((topic.name, part.partition_index), part.partition_error_code)
+        (TopicPartition(topic.name, part.partition_index), part.partition_error_code)
         for topic in answer.results_by_topic_v3_and_below
         for part in topic.results_by_partition
     ]

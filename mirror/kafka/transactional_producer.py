@@ -21,9 +21,9 @@ from mirror.kafka.group_offsets import in_parts
 from mirror.kafka.producer import Producer, _Delivery
 from mirror.kafka.transaction_coordinators import StuckError, TransactionCoordinators, codes_of, own_code
 from mirror.kafka.transaction_requests import ProducerState
-from mirror.model.flow_plan import Key
 from mirror.model.record_batches import Outgoing
 from mirror.model.sequences import NextSequence
+from mirror.model.topic_partition import TopicPartition
 
 log = logging.getLogger("mirror")
 
@@ -67,8 +67,8 @@ class TransactionalProducer(Producer):
         self._fencing: asyncio.Task[None] | None = None
         self._transaction_timeout_ms = transaction_timeout_ms
         self._state = TransactionState.NONE
-        self._added: set[Key] = set()  # to the open transaction
-        self._to_add: dict[Key, _Delivery] = {}
+        self._added: set[TopicPartition] = set()  # to the open transaction
+        self._to_add: dict[TopicPartition, _Delivery] = {}
         self._adding: asyncio.Task[None] | None = None
         self._has_group = False
         self._is_uncertain = False  # a batch of the open transaction has no outcome: it can only be aborted
@@ -151,7 +151,9 @@ class TransactionalProducer(Producer):
         self._added.clear()
         self._has_group = self._has_appended = False
 
-    async def commit(self, group: str, offsets: Mapping[Key, tuple[int, str]], confirm: Confirm | None = None) -> None:
+    async def commit(
+        self, group: str, offsets: Mapping[TopicPartition, tuple[int, str]], confirm: Confirm | None = None
+    ) -> None:
         """Commit all batches that the target has, and (offset, metadata) of a group's topic-partitions with them.
 
         `confirm` runs after the transaction began and before EndTxn. It raises KafkaError if a successor has the slot.
@@ -252,7 +254,7 @@ class TransactionalProducer(Producer):
         if not task.cancelled():
             task.result()
 
-    async def _add_to_transaction(self, adding: dict[Key, _Delivery]) -> None:
+    async def _add_to_transaction(self, adding: dict[TopicPartition, _Delivery]) -> None:
         """Add topic-partitions; those that are denied, or gone, keep none of the others out."""
         while adding and not self.is_closed:
             answer = await self._coordinators.ask(
@@ -263,7 +265,7 @@ class TransactionalProducer(Producer):
             for where, code in requests.added(answer):
                 self._taken_up(adding, where, code)
 
-    def _taken_up(self, adding: dict[Key, _Delivery], where: Key, code: ErrorCode) -> None:
+    def _taken_up(self, adding: dict[TopicPartition, _Delivery], where: TopicPartition, code: ErrorCode) -> None:
         if code is ErrorCode.operation_not_attempted:
             return  # for another one's sake: it is asked for again without that
         delivery = adding.pop(where)
@@ -330,7 +332,7 @@ class TransactionalProducer(Producer):
 
     # --- the coordinators -----------------------------------------------------------------------------------------
 
-    async def _commit_offsets(self, group: str, offsets: Mapping[Key, tuple[int, str]]) -> None:
+    async def _commit_offsets(self, group: str, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
         for part in in_parts(offsets):
             if self._is_second:
                 self._has_group = True

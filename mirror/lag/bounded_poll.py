@@ -10,7 +10,8 @@ from mirror.errors import ClusterUnavailable
 from mirror.kafka.admin import Admin
 from mirror.lag import cluster_offsets
 from mirror.lag.partition_offsets import LogBounds, Positions
-from mirror.model.flow_plan import FlowPlan, Key
+from mirror.model.flow_plan import FlowPlan
+from mirror.model.topic_partition import TopicPartition
 
 Answer = TypeVar("Answer")
 
@@ -47,7 +48,7 @@ class BoundedFlow:
         found = self.poll.ask(self.target.alias, lambda: cluster_offsets.positions(plan, self.target))
         return Positions(found, self.poll.now_s) if found is not None else None
 
-    def shown_positions(self, plan: FlowPlan) -> Mapping[Key, int]:
+    def shown_positions(self, plan: FlowPlan) -> Mapping[TopicPartition, int]:
         """Return the positions that the source shows to lag tools; none while it does not answer."""
         return self.poll.ask(self.source.alias, lambda: cluster_offsets.shown_positions(plan, self.source)) or {}
 

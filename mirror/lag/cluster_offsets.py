@@ -12,25 +12,24 @@ from mirror.config.clients import fetch_options
 from mirror.kafka.admin import Admin
 from mirror.kafka.groups import Group, Groups
 from mirror.lag.partition_offsets import LogBounds
-from mirror.model.flow_plan import FlowPlan, Key, is_own_group
+from mirror.model.flow_plan import FlowPlan, is_own_group
+from mirror.model.topic_partition import TopicPartition
 
 
-def positions(plan: FlowPlan, target: Admin) -> dict[Key, int]:
+def positions(plan: FlowPlan, target: Admin) -> dict[TopicPartition, int]:
     """Return the next source offset of each topic-partition that has one. Read before `log_bounds`: no lag is negative then."""
-    found = positions_by_remote(plan.group, target, [(p.remote_topic, p.partition) for p in plan.partitions])
-    return {
-        (p.topic, p.partition): found[at] for p in plan.partitions if (at := (p.remote_topic, p.partition)) in found
-    }
+    found = positions_by_remote(plan.group, target, [p.on_target for p in plan.partitions])
+    return {p.on_source: found[at] for p in plan.partitions if (at := p.on_target) in found}
 
 
-def positions_by_remote(group: str, target: Admin, places: Iterable[Key]) -> dict[Key, int]:
+def positions_by_remote(group: str, target: Admin, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
     """Return the positions of a flow's group, by remote topic and partition."""
     return target.committed(group, places)
 
 
-def shown_positions(plan: FlowPlan, source: Admin) -> dict[Key, int]:
+def shown_positions(plan: FlowPlan, source: Admin) -> dict[TopicPartition, int]:
     """Return the positions that the source shows to lag tools, as they were committed there last."""
-    return source.committed(plan.shown_as, [(p.topic, p.partition) for p in plan.partitions])
+    return source.committed(plan.shown_as, [p.on_source for p in plan.partitions])
 
 
 def log_bounds(plan: FlowPlan, source: Admin) -> LogBounds:
@@ -49,12 +48,14 @@ def log_bounds(plan: FlowPlan, source: Admin) -> LogBounds:
     return bounds._replace(open=source.open_transactions(undecided)) if undecided else bounds
 
 
-def log_starts(cluster: Admin, places: Iterable[Key]) -> dict[Key, int]:
+def log_starts(cluster: Admin, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
     """Return the log-start offset of each topic-partition that answers."""
     return cluster.start_offsets(places)
 
 
-def log_ends(cluster: Admin, places: Iterable[Key], *, read_committed: bool = False) -> dict[Key, int]:
+def log_ends(
+    cluster: Admin, places: Iterable[TopicPartition], *, read_committed: bool = False
+) -> dict[TopicPartition, int]:
     """Return the log-end offset of each topic-partition that answers."""
     return cluster.end_offsets(places, read_committed=read_committed)
 
@@ -64,7 +65,7 @@ def consumer_groups(groups: Groups) -> list[Group]:
     return [group for group in groups.read() if not is_own_group(group.name)]
 
 
-def group_offsets(name: str, groups: Groups) -> dict[Key, int]:
+def group_offsets(name: str, groups: Groups) -> dict[TopicPartition, int]:
     """Return all offsets of one group; none where there is no such group."""
     group = groups.one(name)
     return dict(group.offsets) if group is not None else {}

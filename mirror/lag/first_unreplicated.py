@@ -17,8 +17,9 @@ from mirror.kafka.fetch_request import FetchLimits
 from mirror.kafka.fetch_session import From
 from mirror.kafka.fetcher import Source
 from mirror.model import record_batches
-from mirror.model.flow_plan import FlowPlan, Key
+from mirror.model.flow_plan import FlowPlan
 from mirror.model.record_batches import Batch
+from mirror.model.topic_partition import TopicPartition
 from mirror.runtime.logs import in_words
 
 log = logging.getLogger("mirror")
@@ -42,12 +43,12 @@ class FirstUnreplicated:
     def __init__(self, plan: FlowPlan) -> None:
         self._name = plan.name
         self._options = client_options(plan.consumer)
-        self._known: dict[Key, _Known] = {}
+        self._known: dict[TopicPartition, _Known] = {}
         self._loop = asyncio.new_event_loop()
         self._source: Source | None = None
         self._is_failing = False
 
-    def timestamps(self, lagging: Mapping[Key, int]) -> dict[Key, float]:
+    def timestamps(self, lagging: Mapping[TopicPartition, int]) -> dict[TopicPartition, float]:
         """Return the timestamp (epoch ms) of the record at each lagging partition's next offset.
 
         A partition whose turn to be read has not come keeps the timestamp of an earlier position, which is older; one
@@ -65,11 +66,11 @@ class FirstUnreplicated:
             self._loop.run_until_complete(self._forget())
             self._loop.close()
 
-    def _is_read(self, key: Key, position: int) -> bool:
+    def _is_read(self, key: TopicPartition, position: int) -> bool:
         known = self._known.get(key)
         return known is not None and known.position == position
 
-    async def _read_in_time(self, unread: list[Key], lagging: Mapping[Key, int]) -> None:
+    async def _read_in_time(self, unread: list[TopicPartition], lagging: Mapping[TopicPartition, int]) -> None:
         try:
             await asyncio.wait_for(self._read(unread, lagging), WITHIN_S)
             self._is_failing = False
@@ -79,13 +80,13 @@ class FirstUnreplicated:
             self._is_failing = True
             await self._forget()
 
-    async def _read(self, unread: list[Key], lagging: Mapping[Key, int]) -> None:
+    async def _read(self, unread: list[TopicPartition], lagging: Mapping[TopicPartition, int]) -> None:
         if self._source is None:
             self._source = Source(self._options)
         await self._source.open({topic for topic, _ in unread})
         # Those with no timestamp at all first, then those whose timestamp is the oldest.
         unread.sort(key=lambda key: self._known[key].timestamp_ms if key in self._known else float("-inf"))
-        by_leader: dict[int, list[Key]] = {}
+        by_leader: dict[int, list[TopicPartition]] = {}
         for key in unread:
             leader = self._source.leader(*key)
             if leader is not None:
@@ -97,14 +98,16 @@ class FirstUnreplicated:
                     return
                 left -= await self._fetch(self._source, leader, keys[at : at + FETCH_PARTITIONS], lagging)
 
-    async def _fetch(self, source: Source, leader: int, keys: list[Key], lagging: Mapping[Key, int]) -> int:
+    async def _fetch(
+        self, source: Source, leader: int, keys: list[TopicPartition], lagging: Mapping[TopicPartition, int]
+    ) -> int:
         """Read what one request brings; return its bytes."""
         wanted = {key: From(lagging[key], PARTITION_BYTES) for key in keys}
         # Also what no reader of committed records is shown yet: it waits for its transaction.
         limits = FetchLimits(0, 0, FETCH_PARTITIONS * PARTITION_BYTES, READ_UNCOMMITTED)
         fetched = await source.read(leader, wanted, limits)
         for part in fetched:
-            key = (part.topic, part.partition)
+            key = TopicPartition(part.topic, part.partition)
             timestamp = None if part.error is not ErrorCode.none else first_timestamp(part.records, lagging[key])
             if timestamp is not None:
                 self._known[key] = _Known(lagging[key], timestamp)

@@ -9,7 +9,8 @@ from metrics.history import History
 from metrics.verdict import LONG_AGO_S, written_by_s
 from mirror.lag.first_unreplicated import FirstUnreplicated
 from mirror.lag.partition_offsets import NO_POSITIONS, FlowOffsets, LogBounds, Positions, joined
-from mirror.model.flow_plan import FlowPlan, Key
+from mirror.model.flow_plan import FlowPlan
+from mirror.model.topic_partition import TopicPartition
 
 
 class FlowClusters(Protocol):
@@ -18,7 +19,7 @@ class FlowClusters(Protocol):
     def positions(self, plan: FlowPlan) -> Positions | None:
         """Return the positions on the target; None while it does not answer."""
 
-    def shown_positions(self, plan: FlowPlan) -> Mapping[Key, int]:
+    def shown_positions(self, plan: FlowPlan) -> Mapping[TopicPartition, int]:
         """Return the positions that the source shows to lag tools; none while it does not answer."""
 
     def log_bounds(self, plan: FlowPlan) -> LogBounds | None:
@@ -39,7 +40,7 @@ class FlowLag:
         self._reads = reads
         self._reader: FirstUnreplicated | None = None
         self._positions: Positions | None = None  # the last ones that are known; None before the first
-        self._until_s: dict[Key, float] = {}  # of the poll before
+        self._until_s: dict[TopicPartition, float] = {}  # of the poll before
 
     def read(self, plan: FlowPlan, clusters: FlowClusters) -> FlowOffsets:
         """Return where the flow's topic-partitions stand."""
@@ -51,7 +52,7 @@ class FlowLag:
         positions = self._positions or NO_POSITIONS
         return joined(plan, positions, clusters.log_bounds(plan), is_target_read=answered is not None)
 
-    def replicated_until_s(self, plan: FlowPlan, flow: FlowOffsets) -> Mapping[Key, float]:
+    def replicated_until_s(self, plan: FlowPlan, flow: FlowOffsets) -> Mapping[TopicPartition, float]:
         """Return up to when (epoch seconds) each topic-partition is replicated; called when the history has the poll.
 
         Where records wait, that is when the first of them was written. While that is not known it stays what it was, and what

@@ -8,12 +8,12 @@ from metrics.trend import Point
 from metrics.verdict import Sample, Status
 from mirror.lag.partition_offsets import FlowOffsets, time_lag_s
 from mirror.lag.rows import pace
-from mirror.model.flow_plan import Key
+from mirror.model.topic_partition import TopicPartition
 
 
 def point_of(
     found: FlowOffsets,
-    until_s: Mapping[Key, float],
+    until_s: Mapping[TopicPartition, float],
     polls: Collection[Sequence[Sample]],
     worst: Status,
     now_s: float,

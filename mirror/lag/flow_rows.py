@@ -17,7 +17,8 @@ from mirror.lag.judgement import status_in_plan
 from mirror.lag.partition_offsets import FlowOffsets, PartitionOffsets, time_lag_s
 from mirror.lag.row_judge import RowJudge
 from mirror.lag.rows import LagRow
-from mirror.model.flow_plan import Absent, Assigned, FlowPlan, Key
+from mirror.model.flow_plan import Absent, Assigned, FlowPlan
+from mirror.model.topic_partition import TopicPartition
 
 
 class FlowRows:
@@ -47,7 +48,9 @@ class FlowRows:
         has_ends = found.logs is not None and bool(found.logs.ends)
         until_s = self._lag.replicated_until_s(plan, found) if has_ends else {}
         return [
-            replace(row, lag_seconds=time_lag_s(row.lag, until_s.get((row.topic, row.partition)), poll.now_s))
+            replace(
+                row, lag_seconds=time_lag_s(row.lag, until_s.get(TopicPartition(row.topic, row.partition)), poll.now_s)
+            )
             for row in rows
         ]
 
@@ -57,7 +60,7 @@ class FlowRows:
 
     def _row(self, place: Assigned | Absent, found: FlowOffsets, poll: BoundedPoll) -> LagRow:
         """Return a row with its verdict, whose time lag is not known yet."""
-        at = found.of[place.key]
+        at = found.of[place.on_source]
         row = LagRow(
             group=self._flow.name,
             cluster=self._source.alias,
@@ -104,7 +107,7 @@ class FlowRows:
         positions = known or self._committed(poll)
         return [self._row_of_remote(*place, position, poll) for place, position in sorted(positions.items())]
 
-    def _committed(self, poll: BoundedPoll) -> dict[Key, int]:
+    def _committed(self, poll: BoundedPoll) -> dict[TopicPartition, int]:
         """Return the positions that the target has of the flow, by remote topic and partition."""
         policy, source = self._flow.policy, self._flow.source.alias
         group = flow_plan(self._flow, [], {}).group

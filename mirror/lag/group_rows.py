@@ -13,7 +13,7 @@ from mirror.lag.bounded_poll import BoundedPoll
 from mirror.lag.partition_offsets import PartitionOffsets
 from mirror.lag.row_judge import RowJudge
 from mirror.lag.rows import LagRow
-from mirror.model.flow_plan import Key
+from mirror.model.topic_partition import TopicPartition
 
 
 class GroupRows:
@@ -39,7 +39,7 @@ class GroupRows:
         self._rows = [row for group in groups for row in self._of_group(group, ends, poll)]
         return self._rows
 
-    def _of_group(self, group: Group, ends: Mapping[Key, int], poll: BoundedPoll) -> Iterator[LagRow]:
+    def _of_group(self, group: Group, ends: Mapping[TopicPartition, int], poll: BoundedPoll) -> Iterator[LagRow]:
         for place in sorted({*group.offsets, *group.owners}):
             at = PartitionOffsets(group.offsets.get(place), log_end=ends.get(place))
             row = LagRow(

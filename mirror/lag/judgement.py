@@ -9,7 +9,8 @@ from metrics.cap import Labels
 from metrics.history import History
 from metrics.verdict import KNOWN_POLLS, Sample, Status, Verdict, judge
 from mirror.lag.partition_offsets import PartitionOffsets
-from mirror.model.flow_plan import Absent, Assigned, Key
+from mirror.model.flow_plan import Absent, Assigned
+from mirror.model.topic_partition import TopicPartition
 
 SILENT_WINDOWS = 4  # a report comes each window; a flow that misses this many has stopped
 LEAST_KNOWN_S = 3.0  # no poll need be faster than this to count as known
@@ -21,7 +22,7 @@ def horizon_of(*, poll_interval_s: float, window_s: float) -> Horizon:
     return Horizon(known_s=max(KNOWN_POLLS * poll_interval_s, LEAST_KNOWN_S), silence_s=SILENT_WINDOWS * window_s)
 
 
-def status_in_plan(verdict: Verdict, place: Assigned | Absent, held: Mapping[Key, str]) -> Verdict:
+def status_in_plan(verdict: Verdict, place: Assigned | Absent, held: Mapping[TopicPartition, str]) -> Verdict:
     """Return the status of a partition from its polls and from the plan, which knows absent and hidden ones.
 
     Args:
@@ -33,7 +34,7 @@ def status_in_plan(verdict: Verdict, place: Assigned | Absent, held: Mapping[Key
         return Verdict(Status.ABSENT, place.reason, is_complete=True)
     if place.is_hidden:
         return verdict.of_hidden()
-    return verdict.of_held(held[place.key]) if place.key in held else verdict
+    return verdict.of_held(held[place.on_source]) if place.on_source in held else verdict
 
 
 class Judge:

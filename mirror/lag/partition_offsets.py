@@ -8,13 +8,14 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from metrics.verdict import LONG_AGO_S
-from mirror.model.flow_plan import FlowPlan, Key
+from mirror.model.flow_plan import FlowPlan
+from mirror.model.topic_partition import TopicPartition
 
 
 class Positions(NamedTuple):
     """The next source offset of each topic-partition that has one, and when they were read, epoch seconds."""
 
-    offsets: Mapping[Key, int]
+    offsets: Mapping[TopicPartition, int]
     read_s: float
 
 
@@ -24,11 +25,11 @@ class LogBounds(NamedTuple):
     `stable` and `open` are of flows that read committed records only: the last stable offsets, and whose transaction is open.
     """
 
-    starts: Mapping[Key, int]
-    ends: Mapping[Key, int]
+    starts: Mapping[TopicPartition, int]
+    ends: Mapping[TopicPartition, int]
     read_s: float = 0.0
-    stable: Mapping[Key, int] = MappingProxyType({})
-    open: Mapping[Key, str] = MappingProxyType({})
+    stable: Mapping[TopicPartition, int] = MappingProxyType({})
+    open: Mapping[TopicPartition, str] = MappingProxyType({})
 
 
 NO_POSITIONS = Positions({}, LONG_AGO_S)
@@ -69,10 +70,10 @@ class FlowOffsets:
     positions: Positions
     is_target_read: bool
     logs: LogBounds | None
-    of: Mapping[Key, PartitionOffsets]
+    of: Mapping[TopicPartition, PartitionOffsets]
 
     @property
-    def held(self) -> dict[Key, str]:
+    def held(self) -> dict[TopicPartition, str]:
         """Whose open transaction is what holds up a topic-partition: nothing that is decided waits."""
         logs = self.logs
         if logs is None:
@@ -84,7 +85,7 @@ class FlowOffsets:
         }
 
     @property
-    def first_unreplicated(self) -> dict[Key, int]:
+    def first_unreplicated(self) -> dict[TopicPartition, int]:
         """The first offset that waits, of each topic-partition that is behind."""
         return {key: at for key, own in self.of.items() if (at := own.first_unreplicated) is not None}
 
@@ -101,8 +102,8 @@ def joined(plan: FlowPlan, positions: Positions, logs: LogBounds | None, *, is_t
     """
     starts, ends, *_ = logs or NO_BOUNDS
     at = {
-        **{p.key: positions.offsets.get(p.key) for p in plan.partitions},
-        **{p.key: starts.get(p.key) for p in plan.absent},
+        **{p.on_source: positions.offsets.get(p.on_source) for p in plan.partitions},
+        **{p.on_source: starts.get(p.on_source) for p in plan.absent},
     }
     of = {key: PartitionOffsets(position, starts.get(key), ends.get(key)) for key, position in at.items()}
     return FlowOffsets(positions, is_target_read, logs, of)

@@ -10,7 +10,8 @@ from mirror.errors import ClusterRefuses, ClusterUnavailable
 from mirror.kafka.admin import Admin
 from mirror.lag import cluster_offsets
 from mirror.lag.partition_offsets import LogBounds, Positions
-from mirror.model.flow_plan import FlowPlan, Key
+from mirror.model.flow_plan import FlowPlan
+from mirror.model.topic_partition import TopicPartition
 from mirror.runtime.question import Question
 
 PATIENCE_S = 1.0  # for an answer of one cluster, before the other one is asked
@@ -22,7 +23,7 @@ Answer = TypeVar("Answer")
 class Questions:
     """What a flow's clusters are asked; an answer that takes longer than a poll is for a later one."""
 
-    positions: Question[dict[Key, int]] = field(default_factory=Question)
+    positions: Question[dict[TopicPartition, int]] = field(default_factory=Question)
     log_bounds: Question[LogBounds] = field(default_factory=Question)
 
     def close(self) -> None:
@@ -50,7 +51,7 @@ class PatientPoll:
         answer = self._ask(self._target, question, lambda: cluster_offsets.positions(plan, self._target))
         return Positions(*answer) if answer is not None else None
 
-    def shown_positions(self, plan: FlowPlan) -> Mapping[Key, int]:
+    def shown_positions(self, plan: FlowPlan) -> Mapping[TopicPartition, int]:
         """Return the positions that the source shows to lag tools; none while it does not answer."""
         try:
             return cluster_offsets.shown_positions(plan, self._source)

@@ -30,7 +30,8 @@ from mirror.lag.partition_offsets import FlowOffsets
 from mirror.lag.patient_poll import PatientPoll, Questions
 from mirror.lag.source_retention import SourceRetention
 from mirror.lag.verdict_log import VerdictLog
-from mirror.model.flow_plan import FlowPlan, Key
+from mirror.model.flow_plan import FlowPlan
+from mirror.model.topic_partition import TopicPartition
 
 log = logging.getLogger("mirror")
 
@@ -113,7 +114,7 @@ class Poller:
             on_answer=lambda alias, is_up: self._recorder.cluster(name, alias, is_up=is_up),
         )
         found = flow.lag.read(plan, clusters)
-        until_s: Mapping[Key, float] = {}
+        until_s: Mapping[TopicPartition, float] = {}
         if found.logs is not None:
             self._record_offsets(labels, found, found.logs.read_s)
             until_s = flow.lag.replicated_until_s(plan, found)
@@ -152,7 +153,7 @@ class Poller:
         for flow in self._flows.values():
             flow.questions.close()
 
-    def _record_offsets(self, labels: Mapping[Key, Labels], found: FlowOffsets, read_s: float) -> None:
+    def _record_offsets(self, labels: Mapping[TopicPartition, Labels], found: FlowOffsets, read_s: float) -> None:
         for key, at in found.of.items():
             if at.log_end is None:
                 continue
@@ -163,9 +164,9 @@ class Poller:
 
     def _record_time_lag(
         self,
-        labels: Mapping[Key, Labels],
+        labels: Mapping[TopicPartition, Labels],
         found: FlowOffsets,
-        replicated_until_s: Mapping[Key, float],
+        replicated_until_s: Mapping[TopicPartition, float],
         retention: Mapping[str, Retention],
     ) -> None:
         """Record up to when each topic-partition is replicated, and how long retention leaves its next record."""
@@ -186,7 +187,7 @@ class Poller:
             self._recorder.headroom(topic, left)
 
     def _record_verdicts(
-        self, plan: FlowPlan, held: Mapping[Key, str], now_s: float, since_s: float
+        self, plan: FlowPlan, held: Mapping[TopicPartition, str], now_s: float, since_s: float
     ) -> Collection[Status]:
         """Record a verdict for each topic-partition; return those that there are."""
         flow = plan.source, plan.target
@@ -194,18 +195,18 @@ class Poller:
         last_report_s = max(reported_s or self._started_s, since_s)
         verdicts = []
         for place in plan.places:
-            labels = plan.labels[place.key]
+            labels = plan.labels[place.on_source]
             polled = self._judge.verdict(labels, now_s=now_s, last_report_s=last_report_s)
             verdict = status_in_plan(polled, place, held)
             verdicts.append((labels, verdict))
             self._recorder.status(labels, verdict.status)
-            self._recorder.held(labels, is_held=place.key in held)
+            self._recorder.held(labels, is_held=place.on_source in held)
         counts = Counter(verdict.status for _, verdict in verdicts)
         self._recorder.statuses(flow, {status.name.lower(): counts[status] for status in FLOW_STATUSES}, now_s=now_s)
         self._verdict_log.log_changes(flow, verdicts)
         return counts
 
-    def _publish(self, plan: FlowPlan, source: Admin, flow: _Flow, positions: Mapping[Key, int]) -> None:
+    def _publish(self, plan: FlowPlan, source: Admin, flow: _Flow, positions: Mapping[TopicPartition, int]) -> None:
         """Commit positions to a group on the source, where every lag tool looks; nothing depends on them."""
         if not positions or source.holds(plan.shown_as, positions):
             return

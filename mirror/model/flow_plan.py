@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from metrics.cap import Labels
 from mirror.model.canary import is_canary
 from mirror.model.slot_ownership import Layout
+from mirror.model.topic_partition import TopicPartition
 from mirror.model.transforms import Transforms
 from mirror.policy.recreated import OnRecreated
 
@@ -24,12 +25,10 @@ PRODUCERS_TOPIC = "mm2-producers.{source}.internal"
 
 OWN_GROUP = "mirror.{flow}"
 
-Key = tuple[str, int]  # topic, partition
 
-
-def paused_key(source: str) -> Key:
+def paused_key(source: str) -> TopicPartition:
     """Return the topic-partition at whose offset the group of a flow from `source` keeps the paused topics."""
-    return OFFSET_MAP_TOPIC.format(source=source), 0
+    return TopicPartition(OFFSET_MAP_TOPIC.format(source=source), 0)
 
 
 def is_own_group(name: str) -> bool:
@@ -60,9 +59,14 @@ class Assigned(NamedTuple):
     is_hidden: bool = False
 
     @property
-    def key(self) -> Key:
-        """Return the topic-partition as the source calls it."""
-        return self.topic, self.partition
+    def on_source(self) -> TopicPartition:
+        """The partition on the source."""
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def on_target(self) -> TopicPartition:
+        """The partition on the target."""
+        return TopicPartition(self.remote_topic, self.partition)
 
 
 class Absent(NamedTuple):
@@ -74,9 +78,14 @@ class Absent(NamedTuple):
     reason: str
 
     @property
-    def key(self) -> Key:
-        """Return the topic-partition as the source calls it."""
-        return self.topic, self.partition
+    def on_source(self) -> TopicPartition:
+        """The partition on the source."""
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def on_target(self) -> TopicPartition:
+        """The partition on the target."""
+        return TopicPartition(self.remote_topic, self.partition)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,9 +133,9 @@ class FlowPlan:
         return *self.partitions, *self.absent
 
     @cached_property
-    def labels(self) -> Mapping[Key, Labels]:
+    def labels(self) -> Mapping[TopicPartition, Labels]:
         """Return the metric labels of each topic-partition, by source topic and partition."""
-        return {p.key: (self.source, self.target, p.remote_topic, str(p.partition)) for p in self.places}
+        return {p.on_source: (self.source, self.target, p.remote_topic, str(p.partition)) for p in self.places}
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what the plan file holds: neither labels nor what is absent, which workers have no use for."""
@@ -220,7 +229,7 @@ class FlowPlan:
         return PRODUCERS_TOPIC.format(source=self.target)
 
     @property
-    def paused_key(self) -> Key:
+    def paused_key(self) -> TopicPartition:
         """Topic-partition whose offset of the group has the paused topics (mirror.model.paused_topics) as its metadata."""
         return paused_key(self.source)
 

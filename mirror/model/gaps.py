@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Any, NamedTuple
 
+from mirror.model.topic_partition import TopicPartition
+
 
 class Effect(Enum):
     """What became of the records of a gap."""
@@ -97,7 +99,7 @@ def with_gap(gaps: Iterable[Gap], gap: Gap) -> list[Gap]:
     return [*(each for each in gaps if each.key != gap.key), gap]
 
 
-def set_by_operator(place: tuple[str, int], before: int, after: int, *, at_ms: int, topic_id: str) -> Gap | None:
+def set_by_operator(place: TopicPartition, before: int, after: int, *, at_ms: int, topic_id: str) -> Gap | None:
     """Return what a position that somebody sets leaves out, or has come again; None where it stays.
 
     Args:

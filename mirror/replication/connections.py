@@ -11,8 +11,9 @@ from mirror.config.clients import client_options, produce_options
 from mirror.handover.lease import NETWORK
 from mirror.kafka.fetcher import Source
 from mirror.kafka.target import Target
-from mirror.model.flow_plan import FlowPlan, Key, Window
+from mirror.model.flow_plan import FlowPlan, Window
 from mirror.model.slot_lease import GRACE_S
+from mirror.model.topic_partition import TopicPartition
 from mirror.replication.producer_registry import BothWays, ProducerRegistry
 
 
@@ -35,7 +36,7 @@ class Connections:
     target: Target
     transactional_id: str | None  # that the target writes by
     both_ways: BothWays | None = None  # where the flow is bidirectional
-    busy: frozenset[Key] = (
+    busy: frozenset[TopicPartition] = (
         frozenset()
     )  # topic-partitions of the source that had data at the end of the last window here
     is_dirty: bool = False  # something was left unacknowledged: the producer must not live on

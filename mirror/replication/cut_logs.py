@@ -18,10 +18,11 @@ from mirror.kafka.internal_topics import COMMITTED, read_followed
 from mirror.kafka.log_reader import read_part
 from mirror.kafka.protocol import LATEST
 from mirror.model import record_batches
-from mirror.model.flow_plan import FlowPlan, Key
+from mirror.model.flow_plan import FlowPlan
 from mirror.model.gaps import Cause, Effect
 from mirror.model.offset_map import OffsetMap
 from mirror.model.offset_map_tail import MapRecord, Tail
+from mirror.model.topic_partition import TopicPartition
 from mirror.policy.recreated import TopicIds
 from mirror.replication.partition import Partition
 
@@ -46,7 +47,7 @@ async def go_back_to_cuts(
         warn: Is called with what failed. A later window asks again.
         may_have_aborted: An aborted transaction may follow a cut, so logs that are long enough are read too.
     """
-    asked = {(p.assigned.remote_topic, p.assigned.partition): p for p in partitions if _may_be_cut(p)}
+    asked = {p.assigned.on_target: p for p in partitions if _may_be_cut(p)}
     if not asked:
         return
     target = Source(client_options(plan.producer))
@@ -64,9 +65,9 @@ async def go_back_to_cuts(
                     if found is not None and found < known:
                         cut[partition] = found
             if cut:
-                maps = await _maps(target, plan, {partition.assigned.key for partition in cut})
+                maps = await _maps(target, plan, {partition.assigned.on_source for partition in cut})
                 for partition, found in cut.items():
-                    _go_back(plan.name, partition, found, maps[partition.assigned.key])
+                    _go_back(plan.name, partition, found, maps[partition.assigned.on_source])
     except NETWORK as error:
         warn("ask where the target's logs end", error)
     finally:
@@ -79,7 +80,7 @@ def _may_be_cut(partition: Partition) -> bool:
     return is_ours and partition.start is None and bool(TopicIds.parse(partition.ids).target)
 
 
-async def _end_of_records(target: Source, place: Key, end: int) -> int | None:
+async def _end_of_records(target: Source, place: TopicPartition, end: int) -> int | None:
     """Return the offset behind the last committed record before `end`, None if that is not known now.
 
     The leader may not show everything before `end` yet, or a batch may be corrupt.
@@ -109,14 +110,16 @@ async def _end_of_records(target: Source, place: Key, end: int) -> int | None:
         look_back *= 10
 
 
-async def _maps(target: Source, plan: FlowPlan, wanted: Collection[Key]) -> Mapping[Key, OffsetMap]:
+async def _maps(
+    target: Source, plan: FlowPlan, wanted: Collection[TopicPartition]
+) -> Mapping[TopicPartition, OffsetMap]:
     """Return the offset maps of some partitions from the map's topic; raises KafkaError."""
     found = {key: OffsetMap() for key in wanted}
     if target.knows(plan.offset_map_topic, 0):
-        async for _, record in read_followed(target, (plan.offset_map_topic, 0), 0):
+        async for _, record in read_followed(target, TopicPartition(plan.offset_map_topic, 0), 0):
             decoded = MapRecord.decode(record.key, record.value)
-            if decoded is not None and (decoded.topic, decoded.partition) in found:
-                found[decoded.topic, decoded.partition].extend(decoded.runs)
+            if decoded is not None and TopicPartition(decoded.topic, decoded.partition) in found:
+                found[TopicPartition(decoded.topic, decoded.partition)].extend(decoded.runs)
     return found
 
 

@@ -23,9 +23,9 @@ from mirror.kafka.fetch_session import From
 from mirror.kafka.fetcher import Fetched, Source
 from mirror.kafka.protocol import EARLIEST, LATEST
 from mirror.model import record_batches
-from mirror.model.flow_plan import Key
 from mirror.model.gaps import Cause, Effect
 from mirror.model.leader_epochs import LeaderEpochs
+from mirror.model.topic_partition import TopicPartition
 from mirror.replication.fetch_pace import rest_s
 from mirror.replication.partition import Partition
 from mirror.replication.pauses import Pauses
@@ -65,12 +65,12 @@ class Fetching:
         self,
         name: str,
         source: Source,
-        partitions: Mapping[Key, Partition],
+        partitions: Mapping[TopicPartition, Partition],
         *,
         options: FetchOptions,
         packing: Packing,
         pauses: Pauses,
-        busy_before: Collection[Key],
+        busy_before: Collection[TopicPartition],
         on_batches: Callable[[Partition], None],
         on_doubt: Callable[[Partition], None],
         written_back: ProducerRegistry | None = None,
@@ -101,7 +101,7 @@ class Fetching:
         self._loop = asyncio.get_running_loop()
         self._by_node: dict[int, list[Partition]] = {}
         self._busy: dict[int, dict[Partition, None]] = {}  # by node, of these: those with data lately
-        self._asked_busy: dict[int, Mapping[Key, From]] = {}  # by node: what a fetch under way asks of these
+        self._asked_busy: dict[int, Mapping[TopicPartition, From]] = {}  # by node: what a fetch under way asks of these
         self._has_work = asyncio.Event()  # a topic-partition has data again
         self._fetchers: dict[tuple[int, bool], asyncio.Task[None]] = {}
         self._asked_s: dict[tuple[int, bool], float] = {}  # by fetcher: when it asked what is not answered yet
@@ -116,7 +116,7 @@ class Fetching:
             partition.last_data_s = self._loop.time()
 
     @property
-    def busy(self) -> frozenset[Key]:
+    def busy(self) -> frozenset[TopicPartition]:
         """What has had data lately."""
         return frozenset(key for key, partition in self._partitions.items() if partition.is_hot)
 
@@ -209,7 +209,7 @@ class Fetching:
                 partition.read_replica = None
                 self._limits = self._limits._replace(rack="")
 
-    def _wanted(self, node: int, *, is_cold: bool) -> dict[Key, From]:
+    def _wanted(self, node: int, *, is_cold: bool) -> dict[TopicPartition, From]:
         """Return what to ask of one broker now: where to read each topic-partition from that has room to queue it."""
         now = self._loop.time()
         most, missed = self._options.max_partition_bytes, frozenset[Partition]()
@@ -218,7 +218,7 @@ class Fetching:
             self._cool(node, now)
             everyone, missed = self._by_node.get(node, ()), self._missed(node)
         return {
-            partition.assigned.key: partition.fetched_from(most)
+            partition.assigned.on_source: partition.fetched_from(most)
             for partition in everyone
             if (partition.is_hot != is_cold or partition in missed) and partition.has_room(now)
         }
@@ -228,7 +228,9 @@ class Fetching:
         asked = self._asked_busy.get(node)
         if asked is None:
             return frozenset()
-        return frozenset(partition for partition in self._busy.get(node, ()) if partition.assigned.key not in asked)
+        return frozenset(
+            partition for partition in self._busy.get(node, ()) if partition.assigned.on_source not in asked
+        )
 
     def _cool(self, node: int, now: float) -> None:
         """Let topic-partitions that have been quiet join the fetch of the idle ones."""
@@ -244,7 +246,7 @@ class Fetching:
             self._busy.setdefault(node, {})[partition] = None
             self._has_work.set()
 
-    async def _take(self, node: int, fetched: list[Fetched], asked: Mapping[Key, From]) -> None:
+    async def _take(self, node: int, fetched: list[Fetched], asked: Mapping[TopicPartition, From]) -> None:
         """Queue what a fetch brought."""
         told = NOBODY
         if self._written_back is not None:
@@ -252,7 +254,7 @@ class Fetching:
         now = self._loop.time()
         has_moved = False
         for part in fetched:
-            key = part.topic, part.partition
+            key = TopicPartition(part.topic, part.partition)
             partition = self._partitions.get(key)
             # Another fetch (hot or cold) may have moved the position since this one was asked for.
             if partition is None or partition.position != asked[key].offset or not partition.is_placed:
@@ -310,7 +312,7 @@ class Fetching:
 
     def _has_moved(self, node: int, partition: Partition) -> bool:
         """Tell whether another leader is known: a refusal names it, on newer brokers."""
-        return self._source.leader(*partition.assigned.key) not in (None, node)
+        return self._source.leader(*partition.assigned.on_source) not in (None, node)
 
     def _diverged(self, partition: Partition, offset: int) -> None:
         """Go back to where the log has what was read: behind that, a leader that lacked records has appended others."""
@@ -325,7 +327,7 @@ class Fetching:
         if not partition.has_arrived_whole:
             partition.retried(self._loop.time() + RETRY_S)  # first let what was read arrive
             return
-        key, asked = partition.assigned.key, partition.position
+        key, asked = partition.assigned.on_source, partition.position
         try:
             earliest = (await self._source.offsets({key: EARLIEST}))[key]
             latest = (await self._source.offsets({key: LATEST}))[key]

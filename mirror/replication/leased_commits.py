@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mirror.kafka.target import Target
-from mirror.model.flow_plan import FlowPlan, Key, Window
+from mirror.model.flow_plan import FlowPlan, Window
 from mirror.model.slot_lease import LeaseState, WindowOutcome
+from mirror.model.topic_partition import TopicPartition
 from mirror.replication.ledger import Ledger
 from mirror.replication.positions import PendingCommit, PositionCommits
 
@@ -22,7 +23,7 @@ class LeasedCommits:
         self,
         plan: FlowPlan,
         window: Window,
-        own: Key,
+        own: TopicPartition,
         positions: PositionCommits,
         ledger: Ledger,
         outcome: Callable[[], WindowOutcome],

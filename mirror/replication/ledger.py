@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 from mirror.kafka.errors import KafkaError
 from mirror.kafka.target import Target
-from mirror.model.flow_plan import FlowPlan, Key
+from mirror.model.flow_plan import FlowPlan
 from mirror.model.gaps import Gap
 from mirror.model.record_batches import of_values
+from mirror.model.topic_partition import TopicPartition
 from mirror.replication.partition import Partition
 from mirror.runtime.clock import now_ms
 from mirror.runtime.logs import in_words
@@ -22,7 +23,7 @@ log = logging.getLogger("mirror")
 WRITE_S = 2.0
 AGAIN_S = 30.0  # until it is tried again where it could not be written
 
-NewestGaps = dict[tuple[str, Key], Gap]  # by flow and topic-partition: the last gap that this process wrote
+NewestGaps = dict[tuple[str, TopicPartition], Gap]  # by flow and topic-partition: the last gap that this process wrote
 
 
 class Told(NamedTuple):
@@ -73,9 +74,9 @@ class Ledger:
         """Forget what the ledger has."""
         for partition, gap in written:
             partition.gaps = [each for each in partition.gaps if each != gap]
-            self._newest[self._plan.name, partition.assigned.key] = gap
+            self._newest[self._plan.name, partition.assigned.on_source] = gap
 
     def _is_known(self, told: Told) -> bool:
         """Tell whether it is the same as before but for the time: a record that is refused is so again in each window."""
-        newest = self._newest.get((self._plan.name, told.partition.assigned.key))
+        newest = self._newest.get((self._plan.name, told.partition.assigned.on_source))
         return newest is not None and newest._replace(at_ms=told.gap.at_ms) == told.gap

@@ -10,9 +10,10 @@ from mirror.config.clients import client_options
 from mirror.handover.lease import NETWORK
 from mirror.kafka.fetcher import Source
 from mirror.kafka.producer import DECIDES_S
-from mirror.model.flow_plan import FlowPlan, Key
+from mirror.model.flow_plan import FlowPlan
 from mirror.model.reports import AWAITS
 from mirror.model.slot_lease import GRACE_S
+from mirror.model.topic_partition import TopicPartition
 from mirror.replication.logged_reasons import LoggedReasons
 from mirror.replication.partition import Partition, Pause
 from mirror.replication.producer_registry import ProducerRegistry
@@ -27,7 +28,7 @@ FOUND_WITHIN_S = 15.0
 
 
 def in_question(
-    partitions: Collection[Partition], forgotten: Collection[Key], *, is_unclean: bool, has_gap: bool
+    partitions: Collection[Partition], forgotten: Collection[TopicPartition], *, is_unclean: bool, has_gap: bool
 ) -> list[Partition]:
     """Pause what may still arrive; return the topic-partitions whose targets may hold more than their positions say.
 
@@ -48,7 +49,7 @@ def in_question(
             p.outcome_unknown_until_ms
             or is_unclean
             or (has_gap and p.tail.runs.last is not None)
-            or p.assigned.key in forgotten
+            or p.assigned.on_source in forgotten
         )
     ]
 

@@ -101,7 +101,7 @@ class Pauses:
         if is_absent(error.why):
             self.absent(partition)
             return
-        place = partition.assigned.remote_topic, partition.assigned.partition
+        place = partition.assigned.on_target
         partition.in_sync = self._target.in_sync(*place) if has_too_few_replicas(error.why) else 0
         partition.committed = None  # the next window is to know
         reason = f"{STANDS_STILL}: {standstill(error.why)}"
@@ -116,7 +116,7 @@ class Pauses:
             self._learns_s = self._loop.time() + LEARN_EVERY_S
             self._target.learn()
         for partition in tuple(self._at_standstill):
-            place = partition.assigned.remote_topic, partition.assigned.partition
+            place = partition.assigned.on_target
             in_sync = self._target.in_sync(*place) if self._target.leader(*place) is not None else 0
             if partition.in_sync is None or in_sync > partition.in_sync or (in_sync and self._tries_all):
                 self._at_standstill.discard(partition)

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 from mirror.kafka.errors import SILENCES, KafkaError
 from mirror.kafka.fetcher import Source
-from mirror.model.flow_plan import Key
 from mirror.model.gaps import Cause, Effect
+from mirror.model.topic_partition import TopicPartition
 from mirror.replication.fetching import Fetching
 from mirror.replication.identities import Identities
 from mirror.replication.partition import Identity, Partition
@@ -30,7 +30,7 @@ class Placement:
         self,
         name: str,
         source: Source,
-        partitions: Mapping[Key, Partition],
+        partitions: Mapping[TopicPartition, Partition],
         *,
         identities: Identities,
         pauses: Pauses,

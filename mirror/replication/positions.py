@@ -8,11 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from mirror.kafka.target import Target
-from mirror.model.flow_plan import Assigned, FlowPlan, Key, Window
+from mirror.model.flow_plan import Assigned, FlowPlan, Window
 from mirror.model.offset_map_tail import MapRecord
 from mirror.model.position_metadata import PositionMetadata
 from mirror.model.record_batches import of_values
 from mirror.model.sequences import NextSequence
+from mirror.model.topic_partition import TopicPartition
 from mirror.replication.partition import Partition
 from mirror.runtime.clock import now_ms
 
@@ -30,7 +31,7 @@ async def keep_alive(
     target: Target,
     plan: FlowPlan,
     partitions: Iterable[Partition],
-    found: Mapping[Key, tuple[int, str]],
+    found: Mapping[TopicPartition, tuple[int, str]],
     *,
     is_paused: bool,
 ) -> None:
@@ -46,7 +47,7 @@ async def keep_alive(
     Raises:
         KafkaError: the target refuses.
     """
-    keys = [(p.assigned.remote_topic, p.assigned.partition) for p in partitions if p.awaits_operator]
+    keys = [p.assigned.on_target for p in partitions if p.awaits_operator]
     if is_paused:
         keys.append(plan.paused_key)
     kept = {key: found[key] for key in keys if key in found}
@@ -66,7 +67,7 @@ class PendingPosition(NamedTuple):
 class PendingCommit(NamedTuple):
     """Positions to commit, as (offset, metadata), and of whom they are."""
 
-    offsets: dict[Key, tuple[int, str]]
+    offsets: dict[TopicPartition, tuple[int, str]]
     written: list[PendingPosition]
 
 
@@ -85,7 +86,7 @@ class PositionCommits:
         Without those of remote topics that are gone: a broker keeps no position for them. But where records arrived the position
         goes with them, whatever the metadata says at the moment: without it they would come again.
         """
-        offsets: dict[Key, tuple[int, str]] = {}
+        offsets: dict[TopicPartition, tuple[int, str]] = {}
         written: list[PendingPosition] = []
         for partition in self._partitions:
             if partition.start is not None or partition.acked == partition.committed:
@@ -104,7 +105,7 @@ class PositionCommits:
                     assigned.upstream,
                     partition.registered,
                 )
-                offsets[assigned.remote_topic, assigned.partition] = (partition.acked, str(metadata))
+                offsets[assigned.on_target] = (partition.acked, str(metadata))
                 written.append(PendingPosition(partition, partition.acked, partition.committed, partition.sequence))
         return PendingCommit(offsets, written)
 

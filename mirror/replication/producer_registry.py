@@ -21,6 +21,7 @@ from mirror.kafka.internal_topics import ends, read_followed, write, writer
 from mirror.model import record_batches
 from mirror.model.flow_plan import FlowPlan
 from mirror.model.record_batches import NO_PRODUCER, Batch
+from mirror.model.topic_partition import TopicPartition
 from mirror.replication.partition import Partition
 from mirror.runtime.logs import in_words
 
@@ -114,7 +115,7 @@ class ProducerRegistry:
         return [batch for batch in batches if batch.producer_id not in theirs]
 
     async def _read(self, cluster: Source) -> None:
-        place = (self.topic, 0)
+        place = TopicPartition(self.topic, 0)
         if not cluster.knows(*place):
             await cluster.refresh()
         if not cluster.knows(*place):
@@ -147,7 +148,7 @@ class BothWays:
         self.written_back.doubt_others()
         await self.registration.register({p.sequence.producer_id for p in partitions if p.sequence is not None})
         new = {
-            (p.assigned.remote_topic, p.assigned.partition): p
+            p.assigned.on_target: p
             for p in partitions
             if p.registered is None or (p.start is not None and p.target_end is None)
         }

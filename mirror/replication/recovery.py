@@ -187,7 +187,7 @@ async def resume_behind_tails(
     if sides.own is not None:
         # Numbers, or transactions, are committed with a position before anything is written.
         unsettled -= {p for p in unsettled if p.start is not None}
-    ordered = sorted(unsettled, key=lambda p: p.assigned.key)
+    ordered = sorted(unsettled, key=lambda p: p.assigned.on_source)
     hidden = await _hidden(ordered, sides.target, patience_s)
     ours = [partition for partition in ordered if partition not in hidden]
     # A committed transaction ends with one marker. A position with numbers was not committed in one.
@@ -213,7 +213,7 @@ async def _hidden(partitions: list[Partition], target: Source, patience_s: float
 
     Where replicas are well that takes a moment.
     """
-    left = {(p.assigned.remote_topic, p.assigned.partition): p for p in partitions}
+    left = {p.assigned.on_target: p for p in partitions}
     deadline = time.monotonic() + patience_s
     while True:
         latest = dict.fromkeys(left, LATEST)
@@ -247,16 +247,16 @@ async def _behind(
     And those of which that is not known, for a leader does not answer. One offset more is the marker of a transaction where
     that is to be expected.
     """
-    remote = {(p.assigned.remote_topic, p.assigned.partition): p for p in partitions}
+    remote = {p.assigned.on_target: p for p in partitions}
     # A position may have been written before the first record: then all that its topic has may be behind it.
     new = [p for p in partitions if p.start == EARLIEST or (p.start is None and p.tail.runs.last is None)]
     ends = await target.offsets(dict.fromkeys(remote, LATEST))
-    target_starts = await target.offsets({(p.assigned.remote_topic, p.assigned.partition): EARLIEST for p in new})
-    source_starts = await source.offsets({p.assigned.key: EARLIEST for p in new})
+    target_starts = await target.offsets({p.assigned.on_target: EARLIEST for p in new})
+    source_starts = await source.offsets({p.assigned.on_source: EARLIEST for p in new})
     found, unknown = [], set()
     for place, partition in remote.items():
         last = partition.tail.runs.last
-        key = partition.assigned.key
+        key = partition.assigned.on_source
         source_from: int | KafkaError | None
         target_from: int | KafkaError | None
         if last is not None:
@@ -272,8 +272,8 @@ async def _behind(
                 found.append(Behind(partition, source_from, target_from, end))
         elif not any(map(_is_for_good, (source_from, target_from, end))):
             unknown.add(partition)
-    starts = await source.offsets({behind.partition.assigned.key: EARLIEST for behind in found}) if found else {}
-    return [_with_start(behind, starts.get(behind.partition.assigned.key)) for behind in found], unknown
+    starts = await source.offsets({behind.partition.assigned.on_source: EARLIEST for behind in found}) if found else {}
+    return [_with_start(behind, starts.get(behind.partition.assigned.on_source)) for behind in found], unknown
 
 
 def _with_start(behind: Behind, start: int | KafkaError | None) -> Behind:
@@ -321,7 +321,7 @@ async def _behind_deleted(where: str, behind: Behind, target: Source, *, is_comm
     """
     partition, assigned = behind.partition, behind.partition.assigned
     first, wanted = behind.source_from, min(behind.source_start - behind.source_from, behind.records)
-    place = assigned.remote_topic, assigned.partition
+    place = assigned.on_target
     try:
         ours = await read_batches(target, place, behind.target_from, wanted, int(is_committed))
     except (TooMuchError, record_batches.CorruptBatch):
@@ -359,7 +359,7 @@ async def _compared(behind: Behind, sides: Sides, isolation_level: int, *, is_co
         try:
             ours = await read_batches(
                 sides.target,
-                (assigned.remote_topic, assigned.partition),
+                assigned.on_target,
                 behind.target_from,
                 min(piece, behind.records),
                 int(is_committed),
@@ -367,7 +367,7 @@ async def _compared(behind: Behind, sides: Sides, isolation_level: int, *, is_co
             )
             theirs = await read_batches(
                 sides.source,
-                assigned.key,
+                assigned.on_source,
                 behind.source_from,
                 records_from(ours, behind.target_from),
                 isolation_level,

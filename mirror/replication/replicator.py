@@ -10,8 +10,8 @@ from mirror.config.clients import FetchOptions
 from mirror.handover.lease import LeaseTerm
 from mirror.kafka.fetcher import Source
 from mirror.kafka.target import Target
-from mirror.model.flow_plan import Key
 from mirror.model.paused_topics import Paused
+from mirror.model.topic_partition import TopicPartition
 from mirror.replication.fetching import Fetching, raise_failure
 from mirror.replication.identities import Identities
 from mirror.replication.partition import Partition
@@ -42,7 +42,7 @@ class Replicator:
         settlement: Settlement,
         identities: Identities,
         lease: LeaseTerm | None,
-        busy_before: Collection[Key],
+        busy_before: Collection[TopicPartition],
         written_back: ProducerRegistry | None,
     ) -> None:
         """Take what a window has opened and placed.
@@ -61,7 +61,7 @@ class Replicator:
             busy_before: What had data at the end of an earlier window.
             written_back: Tells which records of the source the flow back wrote; None: none.
         """
-        by_key = {p.assigned.key: p for p in partitions}
+        by_key = {p.assigned.on_source: p for p in partitions}
         self._target = target
         self._packing = packing
         self._pauses = pauses
@@ -96,7 +96,7 @@ class Replicator:
         return self._sending.needs_new_producer
 
     @property
-    def busy(self) -> frozenset[Key]:
+    def busy(self) -> frozenset[TopicPartition]:
         """What has had data lately."""
         return self._fetching.busy
 

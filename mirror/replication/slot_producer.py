@@ -13,7 +13,8 @@ from mirror.kafka.group_offsets import Offsets
 from mirror.kafka.internal_topics import REQUEST_BYTES
 from mirror.kafka.producer import DECIDES_S
 from mirror.kafka.target import Target
-from mirror.model.flow_plan import FlowPlan, Key, Window
+from mirror.model.flow_plan import FlowPlan, Window
+from mirror.model.topic_partition import TopicPartition
 from mirror.runtime.clock import now_ms
 
 log = logging.getLogger("mirror")
@@ -41,7 +42,7 @@ class SlotProducer:
         self.spare = self._lease.predecessor.outcome.spare
         await self._claim(target)
 
-    async def open(self, target: Target, found: Offsets, places: Iterable[Key]) -> Offsets:
+    async def open(self, target: Target, found: Offsets, places: Iterable[TopicPartition]) -> Offsets:
         """Fence the predecessor, which ends its open transaction, then read positions, which that may have moved.
 
         In the default mode that is done where the predecessor wrote in transactions: its records and positions would come, or go,

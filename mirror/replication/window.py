@@ -14,10 +14,11 @@ from mirror.handover.lease import NETWORK, Lease, LeaseTerm, Standing
 from mirror.kafka.forgotten_positions import recalled
 from mirror.kafka.group_offsets import Offsets
 from mirror.kafka.target import Target
-from mirror.model.flow_plan import FlowPlan, Key, Window
+from mirror.model.flow_plan import FlowPlan, Window
 from mirror.model.paused_topics import Paused
 from mirror.model.slot_lease import GRACE_S, WindowOutcome
 from mirror.model.slot_ownership import COMMIT_S
+from mirror.model.topic_partition import TopicPartition
 from mirror.replication.connections import Connections, ended
 from mirror.replication.cut_logs import go_back_to_cuts
 from mirror.replication.identities import Identities, placed
@@ -166,7 +167,7 @@ class FlowWindow:
         """
         plan, target, window = self._plan, connections.target, self._window
         await self._producer.claim(target)
-        places = [plan.paused_key, *((p.remote_topic, p.partition) for p in plan.partitions)]
+        places = [plan.paused_key, *(p.on_target for p in plan.partitions)]
         before = [] if plan.is_exactly_once else places
         found: Offsets = await target.committed(plan.group, [*self._lease.looks_at, *before])
         is_over = now_ms() >= window.end_ms and self._lease.has_successor(found)
@@ -185,9 +186,12 @@ class FlowWindow:
         is_early, in_doubt = self._fetch.from_earliest, self._lease.predecessor.outcome.in_doubt
         self._served.partitions.clear()  # of an attempt that failed
         for assigned in plan.partitions:
-            at, reasons = found.get((assigned.remote_topic, assigned.partition)), self._state.logged_reasons
+            at, reasons = (
+                found.get(assigned.on_target),
+                self._state.logged_reasons,
+            )
             partition = placed(plan, assigned, at, reasons, from_earliest=is_early, is_uncertain=in_doubt)
-            if partition.assigned.key in forgotten:
+            if partition.assigned.on_source in forgotten:
                 partition.committed = None  # to be written again, where the map knew it
             self._served.partitions.append(partition)
         if connections.both_ways is not None:
@@ -212,7 +216,7 @@ class FlowWindow:
         outcome, has_gap = self._lease.predecessor
         return has_gap or self._had_failure or outcome.is_unclean
 
-    async def _find_outcomes(self, connections: Connections, forgotten: Collection[Key]) -> None:
+    async def _find_outcomes(self, connections: Connections, forgotten: Collection[TopicPartition]) -> None:
         outcome, has_gap = self._lease.predecessor.outcome, self._must_compare
         found = in_question(self._served.partitions, forgotten, is_unclean=outcome.is_unclean, has_gap=has_gap)
         self._had_failure |= not await find_outcomes(
@@ -402,12 +406,12 @@ async def next_commit(has_numbers: asyncio.Event, at_most_s: float) -> None:
 
 async def _with_forgotten(
     plan: FlowPlan, target: Target, found: Offsets, lease: Lease, state: WorkerState
-) -> tuple[Offsets, set[Key]]:
+) -> tuple[Offsets, set[TopicPartition]]:
     """Return offsets with those that the offset map knows in the group's place, and which topic-partitions lacked theirs.
 
     Of a flow that has never run none is missing: what its target has is not its own.
     """
-    places = {(p.remote_topic, p.partition): p for p in plan.partitions if not (p.spread_over or p.goes_round)}
+    places = {p.on_target: p for p in plan.partitions if not (p.spread_over or p.goes_round)}
     lacking = [p for place, p in places.items() if place not in found]
     if not lacking and plan.paused_key in found:
         return found, set()
@@ -415,7 +419,7 @@ async def _with_forgotten(
     if plan.paused_key in known:  # the next window need not look for it
         await target.commit(plan.group, {plan.paused_key: known[plan.paused_key]})
     is_new = plan.name not in state.served and lease.is_of_new_flow
-    return {**found, **known}, set() if is_new else {p.key for p in lacking}
+    return {**found, **known}, set() if is_new else {p.on_source for p in lacking}
 
 
 def replicator_of(

@@ -15,7 +15,7 @@ from metrics.verdict import Sample
 from mirror import __version__
 from mirror.errors import MirrorError, SettingsError
 from mirror.lag.text import duration
-from mirror.model.flow_plan import Key
+from mirror.model.topic_partition import TopicPartition
 from mirror.runtime.text_columns import one_line
 from mirror.runtime.user import user_name
 from mirror.switching.fence_step import undo_fence
@@ -46,7 +46,7 @@ class Conduct:
     within_s: float
     window_ms: int
     folder: Path
-    seen: Mapping[Key, Sample] = field(default_factory=dict)
+    seen: Mapping[TopicPartition, Sample] = field(default_factory=dict)
     hooks: Mapping[Step, str] = field(default_factory=dict)
     say: Callable[[str], None] = print
     may_go_on: Callable[[Step], None] = lambda _: None

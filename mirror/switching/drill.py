@@ -15,6 +15,7 @@ from mirror.lag.cluster_offsets import log_ends
 from mirror.lag.text import duration
 from mirror.model.flow_plan import OWN_GROUP
 from mirror.model.paused_topics import Paused
+from mirror.model.topic_partition import TopicPartition
 from mirror.policy.topic_acls import allowances, denials
 from mirror.switching import fence
 from mirror.switching.canary import PARTITIONS, Canary
@@ -227,11 +228,11 @@ class _Rehearsal:
             time.sleep(LOOK_S)
         self.how.say(f"at most {self.rpo_records} records would have been lost with {self.scope.source.alias}")
 
-    def _ends(self) -> Mapping[tuple[str, int], int]:
-        places = [(self.scope.canary, partition) for partition in range(PARTITIONS)]
+    def _ends(self) -> Mapping[TopicPartition, int]:
+        places = [TopicPartition(self.scope.canary, partition) for partition in range(PARTITIONS)]
         return log_ends(self.scope.source, places)
 
-    def _waiting(self, ends: Mapping[tuple[str, int], int]) -> int:
+    def _waiting(self, ends: Mapping[TopicPartition, int]) -> int:
         """Return how many records of the canary in front of these ends are not on the target."""
         remote = self.scope.flow.policy.remote_topic(self.scope.canary)
         found = read_positions(self.scope.flow, OWN_GROUP.format(flow=self.scope.flow.name))

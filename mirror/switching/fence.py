@@ -9,7 +9,7 @@ from mirror.errors import MirrorError
 from mirror.kafka.admin import Admin
 from mirror.lag.cluster_offsets import log_ends
 from mirror.lag.text import counted
-from mirror.model.flow_plan import Key
+from mirror.model.topic_partition import TopicPartition
 from mirror.policy.topic_acls import Acl, allowances, denials
 from mirror.runtime.logs import some
 
@@ -76,8 +76,8 @@ def _in_order(acls: Sequence[Acl]) -> list[list[Acl]]:
 
 
 def until_quiet(
-    cluster: Admin, places: Sequence[Key], *, within_s: float, say: Callable[[str], None]
-) -> Mapping[Key, int]:
+    cluster: Admin, places: Sequence[TopicPartition], *, within_s: float, say: Callable[[str], None]
+) -> Mapping[TopicPartition, int]:
     """Wait until no log has grown for QUIET_S; return where they end.
 
     Raises:
@@ -101,13 +101,13 @@ def until_quiet(
     return ends
 
 
-def _ends(cluster: Admin, places: Sequence[Key]) -> Mapping[Key, int]:
+def _ends(cluster: Admin, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
     found = log_ends(cluster, places)
     if silent := [place for place in places if place not in found]:
         raise MirrorError(f"{silent[0][0]}-{silent[0][1]} on {cluster.alias} does not tell where its log ends.")
     return found
 
 
-def named(grown: Mapping[Key, int]) -> str:
+def named(grown: Mapping[TopicPartition, int]) -> str:
     """Return topic-partitions with a count of records each."""
     return some([f"{topic}-{partition} (+{count})" for (topic, partition), count in sorted(grown.items())])

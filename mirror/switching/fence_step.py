@@ -8,7 +8,8 @@ from typing import Any
 
 from mirror.errors import MirrorError
 from mirror.lag.text import counted
-from mirror.model.flow_plan import FlowPlan, Key
+from mirror.model.flow_plan import FlowPlan
+from mirror.model.topic_partition import TopicPartition
 from mirror.policy.topic_acls import Acl
 from mirror.runtime.logs import some
 from mirror.switching import fence
@@ -26,7 +27,7 @@ def fence_writers(work: Work) -> Found:
     """Deny writing the source's topics, and wait until their logs stand still; again for topics that appear meanwhile."""
     scope = work.scope
     acls: set[Acl] = set(acls_of(work.run))
-    ends: Mapping[Key, int] = {}
+    ends: Mapping[TopicPartition, int] = {}
     has_fence = scope.fence is not Fencing.NONE
     readers = look(scope.groups_on_source(), scope.concerns)
     while places := [place for place in _places_on_source(scope) if place not in ends]:
@@ -60,14 +61,16 @@ def _keep_there(work: Work, acls: Collection[Acl]) -> None:
         work.journal.of(back, work.scope.source).keep_fence(work.run.id, acls)
 
 
-def _places_on_source(scope: Scope) -> list[Key]:
+def _places_on_source(scope: Scope) -> list[TopicPartition]:
     """Return the topic-partitions of the source that are chosen, whether or not the target has them."""
-    return [(topic.source.name, part) for topic in scope.matched() for part in range(topic.source.partitions)]
+    return [
+        TopicPartition(topic.source.name, part) for topic in scope.matched() for part in range(topic.source.partitions)
+    ]
 
 
-def fenced_ends(work: Work) -> dict[Key, int]:
+def fenced_ends(work: Work) -> dict[TopicPartition, int]:
     """Return where the logs ended behind the fence."""
-    return {(topic, partition): end for topic, partition, end in work.run.step(Step.FENCE).facts[ENDS]}
+    return {TopicPartition(topic, partition): end for topic, partition, end in work.run.step(Step.FENCE).facts[ENDS]}
 
 
 def whole_plan(work: Work) -> FlowPlan:
@@ -82,7 +85,7 @@ def whole_plan(work: Work) -> FlowPlan:
             f"{some([f'{place.topic}-{place.partition}' for place in absent])} would be left behind: {absent[0].reason}. "
             "Mend that, or leave the topic out by --without-topic NAME, and run the same command again."
         )
-    if new := [assigned.key for assigned in scope.partitions(plan) if assigned.key not in fenced]:
+    if new := [assigned.on_source for assigned in scope.partitions(plan) if assigned.on_source not in fenced]:
         raise MirrorError(
             f"{some([f'{topic}-{partition}' for topic, partition in new])} appeared behind the fence and may be written. Take "
             "this run back by --abort and begin again, or leave the topic out by --without-topic NAME."
@@ -125,6 +128,6 @@ def acls_of(run: Run) -> list[Acl]:
     return [Acl(*fields) for fields in run.step(Step.FENCE).facts.get(ACLS, [])]
 
 
-def listed(at: Iterable[tuple[Key, int]]) -> list[list[Any]]:
+def listed(at: Iterable[tuple[TopicPartition, int]]) -> list[list[Any]]:
     """Return offsets as the journal keeps them."""
     return [[topic, partition, offset] for (topic, partition), offset in sorted(at)]

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from mirror.errors import MirrorError
 from mirror.kafka.groups import Group, is_idle
 from mirror.lag.text import counted
-from mirror.model.flow_plan import Key
+from mirror.model.topic_partition import TopicPartition
 from mirror.runtime.logs import some
 from mirror.switching.fence_step import fenced_ends
 from mirror.switching.moved_groups import Moved, move, set_on_source
@@ -29,7 +29,7 @@ def remembered(work: Work, moves: Sequence[Moved]) -> list[Moved]:
 def stands_there(each: Moved, there: Mapping[str, Group]) -> bool:
     """Tell whether a group stands at its place on the target, or further: it was moved already, or has read on."""
     group = there.get(each.group)
-    offset = group.offsets.get((each.remote, each.partition)) if group is not None else None
+    offset = group.offsets.get(TopicPartition(each.remote, each.partition)) if group is not None else None
     return offset is not None and each.after is not None and offset >= each.after
 
 
@@ -84,7 +84,7 @@ def left(work: Work) -> list[Group]:
         time.sleep(LOOK_S)
 
 
-def _may_go_on(work: Work, group: Group, fenced: Mapping[Key, int]) -> bool:
+def _may_go_on(work: Work, group: Group, fenced: Mapping[TopicPartition, int]) -> bool:
     """Return whether a group has something to read: up to the fence, or on topics that came from the target."""
     return any(
         offset < fenced.get(place, offset + 1)
@@ -100,7 +100,7 @@ def refuse_if_read_on(work: Work, moves: Sequence[Moved]) -> None:
     later = set()
     for each in moves:
         if (group := groups.get(each.group)) is not None:
-            place = (each.topic, each.partition)
+            place = TopicPartition(each.topic, each.partition)
             if group.offsets.get(place, each.offset) > each.offset and place not in ours.of(group):
                 later.add(each.group)
     if later:

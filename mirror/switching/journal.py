@@ -25,6 +25,7 @@ from mirror.kafka.internal_topics import answered, read_topic, write, writer
 from mirror.kafka.login_relay import librdkafka_options
 from mirror.lag.cluster_offsets import log_ends
 from mirror.model.canary import PREFIX
+from mirror.model.topic_partition import TopicPartition
 from mirror.policy.topic_acls import Acl
 from mirror.switching.moved_groups import Moved
 from mirror.switching.run import Run, RunState
@@ -128,7 +129,7 @@ class Journal:
         return self._end() > before
 
     def _end(self) -> int:
-        return log_ends(self._target, [(self._topic, 0)]).get((self._topic, 0), 0)
+        return log_ends(self._target, [TopicPartition(self._topic, 0)]).get(TopicPartition(self._topic, 0), 0)
 
     @property
     def kept(self) -> Run:

@@ -15,6 +15,7 @@ from mirror.kafka.internal_topics import answered, read_checkpoints
 from mirror.lag.text import counted, duration
 from mirror.model.gaps import Cause, Effect, Gap
 from mirror.model.mm2_records import Checkpoint
+from mirror.model.topic_partition import TopicPartition
 from mirror.policy.topic_acls import denials
 from mirror.runtime.logs import some
 from mirror.switching import fence
@@ -33,10 +34,10 @@ def tell_gap(work: Work) -> Found:
     plan = scope.plan()
     places = scope.partitions(plan)
     positions = read_positions(scope.flow, plan.group)
-    newest = scope.target.newest_ms([(assigned.remote_topic, assigned.partition) for assigned in places])
+    newest = scope.target.newest_ms([assigned.on_target for assigned in places])
     gaps = []
     for assigned in places:
-        place = (assigned.remote_topic, assigned.partition)
+        place = assigned.on_target
         at = positions.get(place)
         gaps.append(
             gap(
@@ -87,7 +88,9 @@ def gap_sentences(gaps: list[dict[str, Any]], now_s: float) -> list[str]:
     known = [each for each in gaps if each["missing"] is not None]
     said = []
     if known:
-        waiting = {(each["topic"], each["partition"]): each["missing"] for each in known if each["missing"]}
+        waiting = {
+            TopicPartition(each["topic"], each["partition"]): each["missing"] for each in known if each["missing"]
+        }
         count = sum(waiting.values())
         named = f": {fence.named(waiting)}" if waiting else ""
         said.append(f"{counted(count, 'record')} seen on the source and not on the target{named}")
@@ -130,17 +133,20 @@ def last_checkpoints(scope: Scope) -> dict[tuple[str, str, int], Checkpoint]:
 def recovered(scope: Scope, checkpoints: Iterable[Checkpoint], there: Mapping[str, Group]) -> list[Moved]:
     """Return where checkpoints lead by the map as it is now, or, where that does not say, as they led when they were made."""
     plan, maps = scope.plan_and_maps()
-    names = {(p.remote_topic, p.partition): p.topic for p in scope.partitions(plan)}
+    names = {p.on_target: p.topic for p in scope.partitions(plan)}
     return [
         _recovered(
-            at, topic, maps.maps.get((topic, at.partition)), there[at.group].offsets if at.group in there else {}
+            at,
+            topic,
+            maps.maps.get(TopicPartition(topic, at.partition)),
+            there[at.group].offsets if at.group in there else {},
         )
         for at in sorted(checkpoints)
-        if (topic := names.get((at.topic, at.partition))) is not None
+        if (topic := names.get(TopicPartition(at.topic, at.partition))) is not None
     ]
 
 
-def _recovered(at: Checkpoint, topic: str, offsets: Any, there: Mapping[tuple[str, int], int]) -> Moved:
+def _recovered(at: Checkpoint, topic: str, offsets: Any, there: Mapping[TopicPartition, int]) -> Moved:
     now = offsets.translate(at.upstream) if offsets is not None else None
     return Moved(
         group=at.group,
@@ -148,7 +154,7 @@ def _recovered(at: Checkpoint, topic: str, offsets: Any, there: Mapping[tuple[st
         partition=at.partition,
         offset=at.upstream,
         remote=at.topic,
-        before=there.get((at.topic, at.partition)),
+        before=there.get(TopicPartition(at.topic, at.partition)),
         after=at.downstream if now is None else now,
         metadata=at.metadata,
     )

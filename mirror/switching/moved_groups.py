@@ -15,12 +15,13 @@ from mirror.flows.translation import Place, across
 from mirror.kafka.group_offsets import GroupOffsets, commit_with_metadata, patiently
 from mirror.kafka.groups import Group
 from mirror.kafka.internal_topics import answered, writer
-from mirror.model.flow_plan import GROUP_OFFSETS_TOPIC, FlowPlan, Key
+from mirror.model.flow_plan import GROUP_OFFSETS_TOPIC, FlowPlan
+from mirror.model.topic_partition import TopicPartition
 from mirror.switching.scope import Scope
 
 AT_ONCE = 16
 
-Wanted = dict[Key, tuple[int, str]]  # offset and metadata by partition of the target
+Wanted = dict[TopicPartition, tuple[int, str]]  # offset and metadata by partition of the target
 
 
 class Moved(NamedTuple):
@@ -58,7 +59,7 @@ def wanted_moves(scope: Scope, groups: Sequence[Group], there: Mapping[str, Grou
 
 def _move(group: Group, here: Place, to: Place, there: Mapping[str, Group]) -> Moved:
     assert here.offset is not None
-    before = there[group.name].offsets.get((to.topic, to.partition)) if group.name in there else None
+    before = there[group.name].offsets.get(TopicPartition(to.topic, to.partition)) if group.name in there else None
     return Moved(
         group=group.name,
         topic=here.topic,
@@ -67,7 +68,7 @@ def _move(group: Group, here: Place, to: Place, there: Mapping[str, Group]) -> M
         remote=to.topic,
         before=before,
         after=to.offset,
-        metadata=group.metadata.get((here.topic, here.partition), ""),
+        metadata=group.metadata.get(TopicPartition(here.topic, here.partition), ""),
     )
 
 
@@ -92,7 +93,10 @@ def move(scope: Scope, moves: Sequence[Moved], there: Mapping[str, Group]) -> di
     by_group: dict[str, Wanted] = {}
     for each in moves:
         if each.after is not None:
-            by_group.setdefault(each.group, {})[each.remote, each.partition] = (each.after, each.metadata)
+            by_group.setdefault(each.group, {})[TopicPartition(each.remote, each.partition)] = (
+                each.after,
+                each.metadata,
+            )
     if not by_group:
         return {}
     _create(scope, notes.topic)
@@ -128,7 +132,7 @@ def _notes(
     return found
 
 
-async def _commit(offsets: GroupOffsets, group: str, wanted: Wanted, known: Mapping[Key, int]) -> str:
+async def _commit(offsets: GroupOffsets, group: str, wanted: Wanted, known: Mapping[TopicPartition, int]) -> str:
     """Commit a group's offsets; return a sentence if an offset is another one before or after that, else "".
 
     If this conductor was suspended, another one may have ended the run, and the group may have read on since.

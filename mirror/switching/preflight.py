@@ -18,7 +18,8 @@ from mirror.kafka.groups import HIDDEN, Group, is_idle
 from mirror.kafka.internal_topics import answered
 from mirror.lag.rows import LagRow
 from mirror.lag.text import counted, duration
-from mirror.model.flow_plan import Absent, Assigned, FlowPlan, Key
+from mirror.model.flow_plan import Absent, Assigned, FlowPlan
+from mirror.model.topic_partition import TopicPartition
 from mirror.runtime.logs import some
 from mirror.switching.lost import last_checkpoints, missing
 from mirror.switching.readers import look, moved_between
@@ -76,10 +77,12 @@ def looked_ahead(scope: Scope, rows: Sequence[LagRow], *, window_ms: int, is_res
     there = scope.groups_on_target([group.name for group in groups])
     found = read_positions(scope.flow, plan.group)
     is_running = is_served(found, plan.lease_topic, window_ms=window_ms, now_ms=time.time() * 1000)
-    own = {(row.topic, row.partition): row for row in rows if row.is_flow and row.group == scope.flow.name}
+    own = {
+        TopicPartition(row.topic, row.partition): row for row in rows if row.is_flow and row.group == scope.flow.name
+    }
     rows_of: dict[str, list[LagRow | None]] = {}
     for assigned in wanted:
-        rows_of.setdefault(assigned.topic, []).append(own.get(assigned.key))
+        rows_of.setdefault(assigned.topic, []).append(own.get(assigned.on_source))
     operations = scope.source.cluster_operations()
     topics = {assigned.topic: assigned.remote_topic for assigned in wanted}
     blocks = [
@@ -98,7 +101,7 @@ def looked_ahead(scope: Scope, rows: Sequence[LagRow], *, window_ms: int, is_res
     )
 
 
-def looked_ahead_without_source(scope: Scope, seen: Mapping[Key, Sample]) -> Ahead:
+def looked_ahead_without_source(scope: Scope, seen: Mapping[TopicPartition, Sample]) -> Ahead:
     """Look at the target alone, before a fail-over; raises ClusterUnavailable where it does not answer."""
     plan = scope.plan()
     wanted = scope.partitions(plan)
@@ -106,7 +109,7 @@ def looked_ahead_without_source(scope: Scope, seen: Mapping[Key, Sample]) -> Ahe
     counts_of: dict[str, list[int | None]] = {}
     remote = {assigned.topic: assigned.remote_topic for assigned in wanted}
     for assigned in wanted:
-        place = (assigned.remote_topic, assigned.partition)
+        place = assigned.on_target
         at = positions.get(place)
         known = missing(at.offset if at is not None else None, seen.get(place))
         counts_of.setdefault(assigned.topic, []).append(known)

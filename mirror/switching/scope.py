@@ -16,7 +16,8 @@ from mirror.flows.translation import maps_of, plan_of
 from mirror.kafka.admin import Admin
 from mirror.kafka.groups import OTHER_TYPES, Group, Groups, is_idle
 from mirror.model.canary import canary, is_canary
-from mirror.model.flow_plan import Absent, Assigned, FlowPlan, Key, is_own_group
+from mirror.model.flow_plan import Absent, Assigned, FlowPlan, is_own_group
+from mirror.model.topic_partition import TopicPartition
 from mirror.policy.filters import compile_list
 from mirror.policy.java_regex import JavaPattern, RegexError
 from mirror.policy.naming import IdentityReplicationPolicy, ReplicationPolicy
@@ -147,9 +148,9 @@ class Scope:
         """Return the topic-partitions of a plan that are chosen, and that are not on the target."""
         return [place for place in plan.absent if self._is_chosen(place.topic)]
 
-    def seen_only(self, plan: FlowPlan, seen: Mapping[Key, Sample]) -> dict[Key, Sample]:
+    def seen_only(self, plan: FlowPlan, seen: Mapping[TopicPartition, Sample]) -> dict[TopicPartition, Sample]:
         """Return what was seen on the source and is not on the target at all, by remote topic and partition."""
-        brought = {(place.remote_topic, place.partition) for place in plan.partitions}
+        brought = {place.on_target for place in plan.partitions}
         return {
             place: sample
             for place, sample in seen.items()

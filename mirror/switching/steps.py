@@ -14,8 +14,9 @@ from mirror.flows.translation import maps_of
 from mirror.kafka.groups import is_idle
 from mirror.lag.cluster_offsets import log_ends
 from mirror.lag.text import counted
-from mirror.model.flow_plan import Assigned, Key
+from mirror.model.flow_plan import Assigned
 from mirror.model.paused_topics import Paused
+from mirror.model.topic_partition import TopicPartition
 from mirror.runtime.logs import some
 from mirror.switching import fence, lost, tail
 from mirror.switching.fence_step import (
@@ -49,7 +50,7 @@ def drain(work: Work) -> Found:
     last, moved_s = None, time.monotonic()
     while True:
         found = read_positions(scope.flow, plan.group)
-        ends = log_ends(scope.source, [assigned.key for assigned in places])
+        ends = log_ends(scope.source, [assigned.on_source for assigned in places])
         grown = {
             place: ends[place] - fenced[place] for place in ends if place in fenced and ends[place] > fenced[place]
         }
@@ -57,12 +58,12 @@ def drain(work: Work) -> Found:
             raise fence.StillWrittenError(
                 f"somebody wrote after the fence: {fence.named(grown)}. Stop who writes them, and run the same command again."
             )
-        waiting = {assigned.key: _missing(assigned, found, ends) for assigned in places}
+        waiting = {assigned.on_source: _missing(assigned, found, ends) for assigned in places}
         behind = {place: count for place, count in waiting.items() if count}
         if not behind:
             return Found(
                 [*opened, f"{scope.target.alias} has every record of {counted(len(places), 'topic-partition')}"],
-                {"positions": listed((assigned.key, _position(assigned, found)) for assigned in places)},
+                {"positions": listed((assigned.on_source, _position(assigned, found)) for assigned in places)},
             )
         total = sum(behind.values())
         work.say(f"{counted(total, 'record')} of {counted(len(behind), 'topic-partition')} wait")
@@ -76,14 +77,14 @@ def drain(work: Work) -> Found:
         time.sleep(LOOK_S)
 
 
-def _missing(assigned: Assigned, found: dict[Key, Position], ends: dict[Key, int]) -> int:
-    if assigned.key not in ends:
+def _missing(assigned: Assigned, found: dict[TopicPartition, Position], ends: dict[TopicPartition, int]) -> int:
+    if assigned.on_source not in ends:
         raise MirrorError(f"{assigned.topic}-{assigned.partition} does not tell where its log ends.")
-    return max(0, ends[assigned.key] - _position(assigned, found))
+    return max(0, ends[assigned.on_source] - _position(assigned, found))
 
 
-def _position(assigned: Assigned, found: dict[Key, Position]) -> int:
-    at = found.get((assigned.remote_topic, assigned.partition))
+def _position(assigned: Assigned, found: dict[TopicPartition, Position]) -> int:
+    at = found.get(assigned.on_target)
     return at.offset if at is not None else 0
 
 

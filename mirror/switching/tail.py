@@ -14,8 +14,8 @@ from mirror.kafka.errors import KafkaError
 from mirror.kafka.internal_topics import read_topic
 from mirror.lag.cluster_offsets import log_ends
 from mirror.lag.text import counted
-from mirror.model.flow_plan import Key
 from mirror.model.records import Record
+from mirror.model.topic_partition import TopicPartition
 from mirror.runtime.logs import in_words
 from mirror.runtime.state_folder import keep_private
 from mirror.switching import fence
@@ -30,13 +30,13 @@ def write_tail(work: Work) -> Found:
     plan = back.plan()
     places = back.partitions(plan)
     positions = read_positions(back.flow, plan.group)
-    ends = log_ends(back.source, [assigned.key for assigned in places])
-    tails: dict[Key, tuple[int, int]] = {}
+    ends = log_ends(back.source, [assigned.on_source for assigned in places])
+    tails: dict[TopicPartition, tuple[int, int]] = {}
     for assigned in places:
-        at = positions.get((assigned.remote_topic, assigned.partition))
-        position, end = at.offset if at is not None else 0, ends.get(assigned.key, 0)
+        at = positions.get(assigned.on_target)
+        position, end = at.offset if at is not None else 0, ends.get(assigned.on_source, 0)
         if end > position:
-            tails[assigned.key] = (position, end)
+            tails[assigned.on_source] = (position, end)
     if not tails:
         return Found([f"{back.source.alias} has nothing that did not cross"])
     keep_private()
@@ -63,7 +63,7 @@ def write_tail(work: Work) -> Found:
     )
 
 
-async def _written(options: ClientOptions, place: Key, start: int, end: int, out: TextIO) -> int:
+async def _written(options: ClientOptions, place: TopicPartition, start: int, end: int, out: TextIO) -> int:
     count = 0
     async for offset, record in read_topic(options, place[0], start, place[1]):
         if start <= offset < end:
@@ -72,7 +72,7 @@ async def _written(options: ClientOptions, place: Key, start: int, end: int, out
     return count
 
 
-def plain(place: Key, offset: int, record: Record) -> dict[str, Any]:
+def plain(place: TopicPartition, offset: int, record: Record) -> dict[str, Any]:
     """Return a record for JSON: bytes in base64, None for null."""
 
     def text(content: bytes | None) -> str | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from metrics.verdict import Sample
-from mirror.model.flow_plan import Key
+from mirror.model.topic_partition import TopicPartition
 from mirror.switching.journal import Journal
 from mirror.switching.run import Run
 from mirror.switching.scope import Scope
@@ -43,5 +43,5 @@ class Work:
     within_s: float
     window_ms: int
     folder: Path
-    seen: Mapping[Key, Sample]
+    seen: Mapping[TopicPartition, Sample]
     say: Callable[[str], None]

@@ -20,8 +20,9 @@ from mirror.kafka.fetcher import Source
 from mirror.kafka.internal_topics import answered
 from mirror.kafka.log_reader import TooMuchError, read_batches
 from mirror.lag.cluster_offsets import log_starts
-from mirror.model.flow_plan import Assigned, FlowPlan, Key
+from mirror.model.flow_plan import Assigned, FlowPlan
 from mirror.model.record_batches import CorruptBatch
+from mirror.model.topic_partition import TopicPartition
 from mirror.runtime.logs import in_words
 from mirror.spark.session import Spark, class_archive
 from mirror.verification.pieces import Finding, Piece, Scope, compared
@@ -52,8 +53,8 @@ def scope_over(places: Sequence[Assigned], maps: FlowMaps, source: Admin, target
     return Scope(
         tuple(places),
         maps.maps,
-        log_starts(source, [p.key for p in places]),
-        log_starts(target, [(p.remote_topic, p.partition) for p in places]),
+        log_starts(source, [p.on_source for p in places]),
+        log_starts(target, [p.on_target for p in places]),
         last,
         frozenset(
             topic
@@ -80,9 +81,9 @@ class Comparer:
     ) -> None:
         self._spark.close()
 
-    def compare(self, plan: FlowPlan, pieces: Sequence[Piece]) -> dict[Key, Finding]:
+    def compare(self, plan: FlowPlan, pieces: Sequence[Piece]) -> dict[TopicPartition, Finding]:
         """Return a finding per topic-partition."""
-        found: dict[Key, Finding] = defaultdict(Finding)
+        found: dict[TopicPartition, Finding] = defaultdict(Finding)
         if not pieces:
             return found
         tasks = min(len(pieces), max(self._slots, len(pieces) // PIECES_PER_TASK))
@@ -91,15 +92,15 @@ class Comparer:
             self._spark.session.sparkContext.parallelize(list(pieces), tasks).mapPartitions(_Check(*clients)).collect()
         )
         for piece, finding in sorted(rows, key=lambda row: row[0]):
-            found[piece.topic, piece.partition].add(finding)
+            found[TopicPartition(piece.topic, piece.partition)].add(finding)
         return found
 
 
-async def check_pieces(plan: FlowPlan, pieces: list[Piece]) -> dict[Key, Finding]:
+async def check_pieces(plan: FlowPlan, pieces: list[Piece]) -> dict[TopicPartition, Finding]:
     """Return a finding per topic-partition, compared here: for a few records, where Spark's start would take longest."""
-    found: dict[Key, Finding] = defaultdict(Finding)
+    found: dict[TopicPartition, Finding] = defaultdict(Finding)
     for piece, finding in await _Check(plan.consumer, plan.producer).all(pieces):
-        found[piece.topic, piece.partition].add(finding)
+        found[TopicPartition(piece.topic, piece.partition)].add(finding)
     return found
 
 
@@ -128,8 +129,12 @@ class _Check:
 
 async def _checked(piece: Piece, source: Source, target: Source, isolation: int) -> Finding:
     try:
-        theirs = await read_batches(source, (piece.topic, piece.partition), piece.source, piece.records, isolation)
-        ours = await read_batches(target, (piece.remote_topic, piece.partition), piece.target, piece.records, 1)
+        theirs = await read_batches(
+            source, TopicPartition(piece.topic, piece.partition), piece.source, piece.records, isolation
+        )
+        ours = await read_batches(
+            target, TopicPartition(piece.remote_topic, piece.partition), piece.target, piece.records, 1
+        )
     except (KafkaError, OSError, TimeoutError, TooMuchError, CorruptBatch) as error:
         return Finding(failure=f"{piece.topic}-{piece.partition} from offset {piece.source} on: {in_words(error)}")
     return compared(piece, theirs, ours)

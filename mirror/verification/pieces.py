@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from mirror.model import record_batches
-from mirror.model.flow_plan import Assigned, Key
+from mirror.model.flow_plan import Assigned
 from mirror.model.offset_map import OffsetMap, Run
 from mirror.model.record_batches import Batch
+from mirror.model.topic_partition import TopicPartition
 from mirror.model.transforms import Content, TransformError, Transforms, applied
 
 PIECE_RECORDS = 20_000
@@ -68,9 +69,9 @@ class Scope:
     """Topic-partitions to verify, and which of their offsets are still there on both sides."""
 
     partitions: tuple[Assigned, ...]
-    maps: Mapping[Key, OffsetMap]
-    source_starts: Mapping[Key, int]
-    target_starts: Mapping[Key, int]
+    maps: Mapping[TopicPartition, OffsetMap]
+    source_starts: Mapping[TopicPartition, int]
+    target_starts: Mapping[TopicPartition, int]
     last: int | None = None  # only so many newest records of each
     compacted: frozenset[str] = frozenset()  # remote topics
     unmapped: list[Assigned] = field(default_factory=list)
@@ -78,7 +79,7 @@ class Scope:
     def pieces(self) -> Iterator[Piece]:
         """Yield all pieces, oldest first per topic-partition; what has no map is noted in `unmapped`."""
         for assigned in self.partitions:
-            key, place = assigned.key, (assigned.remote_topic, assigned.partition)
+            key, place = assigned.on_source, assigned.on_target
             runs = list(self.maps.get(key, OffsetMap()))
             if not any(run.records for run in runs):
                 self.unmapped.append(assigned)

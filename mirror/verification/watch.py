@@ -18,15 +18,15 @@ from mirror.config.properties import Entry
 from mirror.config.settings import Flow, Settings
 from mirror.config.values import host_port
 from mirror.errors import ClusterUnavailable, SettingsError
-from mirror.model.flow_plan import Key
 from mirror.model.offset_map import Run
+from mirror.model.topic_partition import TopicPartition
 from mirror.verification.compare import Comparer, scope_of
 from mirror.verification.pieces import Finding, Piece, newest
 
 log = logging.getLogger("mirror")
 
 
-def due(pieces: Iterable[Piece], until: Mapping[Key, int], *, most: int) -> tuple[list[Piece], int]:
+def due(pieces: Iterable[Piece], until: Mapping[TopicPartition, int], *, most: int) -> tuple[list[Piece], int]:
     """Choose what the next round compares: of each topic-partition what is behind its source offset `until`, oldest first.
 
     Topic-partitions take turns, a piece each, until so many records are chosen; the last piece is cut.
@@ -34,9 +34,9 @@ def due(pieces: Iterable[Piece], until: Mapping[Key, int], *, most: int) -> tupl
     Returns:
         The pieces, and how many records are left for later rounds.
     """
-    waiting: dict[Key, deque[Piece]] = {}
+    waiting: dict[TopicPartition, deque[Piece]] = {}
     for piece in pieces:
-        key = (piece.topic, piece.partition)
+        key = TopicPartition(piece.topic, piece.partition)
         cut = max(0, until.get(key, 0) - piece.source)
         if cut < piece.records:
             waiting.setdefault(key, deque()).append(piece.behind(cut))
@@ -57,11 +57,13 @@ def due(pieces: Iterable[Piece], until: Mapping[Key, int], *, most: int) -> tupl
     return chosen, sum(piece.records for pieces in waiting.values() for piece in pieces)
 
 
-def newest_only(pieces: Iterable[Piece], last: int) -> dict[Key, int]:
+def newest_only(pieces: Iterable[Piece], last: int) -> dict[TopicPartition, int]:
     """Return the source offset of each topic-partition at which its newest so many records begin."""
-    runs: dict[Key, list[Run]] = {}
+    runs: dict[TopicPartition, list[Run]] = {}
     for piece in pieces:
-        runs.setdefault((piece.topic, piece.partition), []).append(Run(piece.source, piece.target, piece.records))
+        runs.setdefault(TopicPartition(piece.topic, piece.partition), []).append(
+            Run(piece.source, piece.target, piece.records)
+        )
     return {key: newest(its, last)[0].source for key, its in runs.items()}
 
 
@@ -69,16 +71,16 @@ def newest_only(pieces: Iterable[Piece], last: int) -> dict[Key, int]:
 class Progress:
     """How far each topic-partition was compared, and what has been wrong so far."""
 
-    until: dict[Key, int] = field(default_factory=dict)
+    until: dict[TopicPartition, int] = field(default_factory=dict)
     wrong: int = 0
 
-    def took(self, pieces: Iterable[Piece], found: Mapping[Key, Finding]) -> list[str]:
+    def took(self, pieces: Iterable[Piece], found: Mapping[TopicPartition, Finding]) -> list[str]:
         """Take in a round; what could not be read is read again. Return what there is to say."""
         lines = []
         for piece in pieces:
-            finding = found[piece.topic, piece.partition]
+            finding = found[TopicPartition(piece.topic, piece.partition)]
             if not finding.failure:
-                self.until[piece.topic, piece.partition] = piece.source + piece.records
+                self.until[TopicPartition(piece.topic, piece.partition)] = piece.source + piece.records
         for finding in found.values():
             self.wrong += finding.different + finding.missing
             lines += [line for line in (finding.first, finding.failure) if line]
@@ -136,7 +138,7 @@ def watch(settings: Settings, flow: Flow, args: Namespace, stop: threading.Event
             else:
                 for line in progress.took(chosen, found):
                     print(line, flush=True)
-                remote = {(p.topic, p.partition): p.remote_topic for p in scope.partitions}
+                remote = {p.on_source: p.remote_topic for p in scope.partitions}
                 for key, finding in found.items():
                     place = (*labels, remote[key], str(key[1]))
                     recorder.verified(

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AclOperation
 from mirror.config.load import load as load_settings
 from mirror.embedded.broker import Broker
 from mirror.flows.stored_positions import Position, read_positions, write_positions
-from mirror.model.flow_plan import Key
+from mirror.model.topic_partition import TopicPartition
 from tests.integration.acls import GUARDED, deny
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import await_replicated, create, differences, end_offset, flows, load, rows, write
@@ -101,7 +101,7 @@ def test_a_broker_that_comes_back_with_positions_of_a_while_ago_makes_nobody_rep
     [flow] = load_settings(appliance.file).flows
     group = "mirror.primary->backup"
 
-    def stands() -> dict[Key, Position]:
+    def stands() -> dict[TopicPartition, Position]:
         return {place: at for place, at in read_positions(flow, group).items() if place[0] == f"primary.{topic}"}
 
     with load(primary, topic):

@@ -11,7 +11,7 @@ from typing import Any
 
 from mirror.kafka.errors import ErrorCode
 from mirror.kafka.messages import answered, answers, make, request_of
-from mirror.model.flow_plan import Key
+from mirror.model.topic_partition import TopicPartition
 from tests.simulation.clock import World
 from tests.simulation.fetches import Fetches
 from tests.simulation.log import NO_OFFSET, PartitionLog
@@ -33,8 +33,8 @@ class Group:
     """The offsets of a consumer group, and those that open transactions will commit, by producer id."""
 
     def __init__(self) -> None:
-        self.offsets: dict[Key, tuple[int, str]] = {}
-        self.pending: dict[int, dict[Key, tuple[int, str]]] = {}
+        self.offsets: dict[TopicPartition, tuple[int, str]] = {}
+        self.pending: dict[int, dict[TopicPartition, tuple[int, str]]] = {}
 
     def by_topic(self) -> dict[str, list[int]]:
         """Return the partitions of each topic that have an offset."""
@@ -52,7 +52,7 @@ class Cluster:
         self.alias = alias
         self.is_second = is_second
         self.has_old_records = False  # older than a broker that restarts remembers their producers
-        self.logs: dict[Key, PartitionLog] = {}
+        self.logs: dict[TopicPartition, PartitionLog] = {}
         self.topic_ids: dict[str, uuid.UUID] = {}
         self.groups: dict[str, Group] = {}
         self.brokers = {node: Broker(self, node, alias) for node in range(1, brokers + 1)}
@@ -159,7 +159,7 @@ class Cluster:
         self.wake(log)
 
     def _write_marker(
-        self, place: Key, producer_id: int, epoch: int, is_commit: bool, done: Callable[[bool], None]
+        self, place: TopicPartition, producer_id: int, epoch: int, is_commit: bool, done: Callable[[bool], None]
     ) -> None:
         """Append a marker; the coordinator waits for all replicas, as a producer does."""
         log = self.logs[place]
@@ -470,7 +470,7 @@ class Broker:
         group = self.cluster.group(request.group_id)
         pending = {place for places in group.pending.values() for place in places} if request.require_stable else set()
 
-        def part(place: Key) -> Any:
+        def part(place: TopicPartition) -> Any:
             is_unstable = place in pending
             offset, metadata = group.offsets.get(place, (-1, ""))
             return make(
@@ -510,7 +510,7 @@ class Broker:
         who = name, request.v3_and_below_producer_id, request.v3_and_below_producer_epoch
         refusal = self.cluster.refuses_as_coordinator(self.node, name)
 
-        def code(place: Key) -> ErrorCode:
+        def code(place: TopicPartition) -> ErrorCode:
             return refusal if refusal is not OK else self.cluster.transactions.add(*who, place=place)
 
         topics = tuple(
@@ -632,7 +632,7 @@ class _Produced:
             answer(make(module.ProduceResponse, responses=topics, throttle_time=NOTHING_S))
 
 
-def _offsets_in(request: Any) -> dict[Key, tuple[int, str]]:
+def _offsets_in(request: Any) -> dict[TopicPartition, tuple[int, str]]:
     return {
         (topic.name, part.partition_index): (part.committed_offset, part.committed_metadata or "")
         for topic in request.topics
@@ -640,7 +640,7 @@ def _offsets_in(request: Any) -> dict[Key, tuple[int, str]]:
     }
 
 
-def _codes(module: Any, name: str, places: Iterable[Key], code: ErrorCode) -> Any:
+def _codes(module: Any, name: str, places: Iterable[TopicPartition], code: ErrorCode) -> Any:
     topic_kind, part_kind = getattr(module, f"{name}Topic"), getattr(module, f"{name}Partition")
     by_topic: dict[str, list[int]] = {}
     for topic, number in places:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mirror.model.flow_plan import Assigned, Key
+from mirror.model.flow_plan import Assigned
+from mirror.model.topic_partition import TopicPartition
 from tests.simulation.process import Process
 from tests.simulation.scenario import Outcome, Stage, calm, staged
 from tests.simulation.transactions import State, Transaction
@@ -49,7 +50,7 @@ def _begun(stage: Stage) -> tuple[Process, str]:
     return process, found[0].name
 
 
-def _shares(stage: Stage) -> dict[Key, tuple[Assigned, ...]]:
+def _shares(stage: Stage) -> dict[TopicPartition, tuple[Assigned, ...]]:
     """Return the partitions of a slot by each of its remote partitions."""
     plans = stage.plan.shares(stage.layout.slots)
     return {(p.remote_topic, p.partition): plan.partitions for plan in plans for p in plan.partitions}

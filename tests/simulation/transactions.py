@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from mirror.kafka.errors import ErrorCode
-from mirror.model.flow_plan import Key
+from mirror.model.topic_partition import TopicPartition
 from tests.simulation.clock import World
 
 MARKER_S = (0.0005, 0.01)  # until a leader has written a marker
@@ -37,7 +37,7 @@ class Transaction:
     epoch: int = 0
     state: State = State.EMPTY
     is_commit: bool = False
-    partitions: dict[Key, None] = field(default_factory=dict)
+    partitions: dict[TopicPartition, None] = field(default_factory=dict)
     groups: dict[str, None] = field(default_factory=dict)
     count: int = 0  # of transactions begun
     timeout_s: float = 60.0
@@ -53,7 +53,7 @@ class Transactions:
         *,
         is_second: bool,
         next_producer_id: Callable[[], int],
-        write_marker: Callable[[Key, int, int, bool, Callable[[bool], None]], None],
+        write_marker: Callable[[TopicPartition, int, int, bool, Callable[[bool], None]], None],
         end_offsets: Callable[[str, int, bool], None],
     ) -> None:
         self._world = world
@@ -91,7 +91,9 @@ class Transactions:
             return ErrorCode.concurrent_transactions, None
         return OK, found
 
-    def add(self, name: str, producer_id: int, epoch: int, *, place: Key | None = None, group: str = "") -> ErrorCode:
+    def add(
+        self, name: str, producer_id: int, epoch: int, *, place: TopicPartition | None = None, group: str = ""
+    ) -> ErrorCode:
         """Add a partition, or a group, to the transaction; begin one if there is none."""
         code, found = self._known(name, producer_id, epoch)
         if found is None:
@@ -113,7 +115,7 @@ class Transactions:
             found.epoch += 1
             self._end(found, is_commit=False)
 
-    def takes(self, producer_id: int, epoch: int, place: Key) -> ErrorCode:
+    def takes(self, producer_id: int, epoch: int, place: TopicPartition) -> ErrorCode:
         """Return OK if a batch may be appended: its partition is in the transaction, or enters it by the batch."""
         found = self._by_producer.get(producer_id)
         if found is None:
@@ -171,7 +173,7 @@ class Transactions:
         if not found.left:
             found.state = State.COMPLETE
 
-    def _mark(self, found: Transaction, place: Key) -> None:
+    def _mark(self, found: Transaction, place: TopicPartition) -> None:
         def done(is_written: bool) -> None:
             if is_written:
                 self._marked(found)

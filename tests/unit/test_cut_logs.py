@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.kafka.errors import BrokerError, ErrorCode
-from mirror.model.flow_plan import Assigned, FlowPlan, Key
+from mirror.model.flow_plan import Assigned, FlowPlan
 from mirror.model.gaps import Cause, Effect
 from mirror.model.offset_map import OffsetMap, Run
 from mirror.model.offset_map_tail import MapRecord, Tail
 from mirror.model.record_batches import of_values, stamped
+from mirror.model.topic_partition import TopicPartition
 from mirror.replication import cut_logs
 from mirror.replication.cut_logs import go_back_to_cuts
 from mirror.replication.partition import Partition
@@ -55,7 +56,7 @@ def gone_back(
         async def close(self):
             pass
 
-        async def offsets(self, wanted: dict[Key, int], *, as_replica: bool):
+        async def offsets(self, wanted: dict[TopicPartition, int], *, as_replica: bool):
             assert as_replica, "what a leader does not show yet is not cut"
             return dict.fromkeys(wanted, end)
 

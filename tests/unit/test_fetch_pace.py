@@ -14,7 +14,8 @@ from mirror.kafka.errors import ErrorCode
 from mirror.kafka.fetch_request import FetchLimits
 from mirror.kafka.fetch_session import From
 from mirror.kafka.fetcher import Fetched, Source
-from mirror.model.flow_plan import Assigned, Key
+from mirror.model.flow_plan import Assigned
+from mirror.model.topic_partition import TopicPartition
 from mirror.replication.fetch_pace import EACH_S, FREE, SMALL_BYTES, rest_s
 from mirror.replication.partition import Partition
 from tests.unit.test_fetching import fetchers, stamped_batch
@@ -45,9 +46,11 @@ def gaps_s(topic_partitions: int) -> list[float]:
     async def run() -> list[float]:
         loop, data, is_over = asyncio.get_running_loop(), stamped_batch(), asyncio.Event()
         asked_s: list[float] = []
-        keys: list[Key] = [("t", number) for number in range(topic_partitions)]
+        keys: list[TopicPartition] = [("t", number) for number in range(topic_partitions)]
 
-        async def fetch(node: int, wanted: Mapping[Key, From], limits: FetchLimits, purpose: Purpose) -> list[Fetched]:
+        async def fetch(
+            node: int, wanted: Mapping[TopicPartition, From], limits: FetchLimits, purpose: Purpose
+        ) -> list[Fetched]:
             asked_s.append(loop.time())
             if len(asked_s) > FETCHES or purpose is Purpose.IDLE_FETCH:
                 is_over.set()

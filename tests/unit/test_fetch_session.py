@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from mirror.kafka.errors import ErrorCode
 from mirror.kafka.fetch_request import FetchLimits, fetch_request
-from mirror.kafka.fetch_session import Delta, FetchSession, From, Key
+from mirror.kafka.fetch_session import Delta, FetchSession, From
 from mirror.kafka.fetcher import Fetched, parts_of
+from mirror.model.topic_partition import TopicPartition
 from tests import wire
 
 IDS = [uuid.UUID(int=n) for n in range(1, 4)]
@@ -78,7 +79,7 @@ def test_a_broker_fetches_what_was_wanted_in_the_request_that_it_answers(steps, 
     """A and B of FetchSession. Topics are replaced by others of their name now and then, and some have no id for a while."""
     broker, session = Broker(has_ids=has_ids, has_room=has_room), FetchSession()
     for wants, event in steps:
-        wanted: dict[Key, From] = {}
+        wanted: dict[TopicPartition, From] = {}
         by_topic = {topic: uuid.UUID(int=10 * number + len(topic)) for (topic, _), (_, number) in wants.items()}
         for (topic, partition), (offset, _) in wants.items():
             topic_id = None if event == "unknown ids" else by_topic[topic]

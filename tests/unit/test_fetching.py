@@ -14,10 +14,11 @@ from mirror.kafka.errors import ErrorCode, NotConnectedError
 from mirror.kafka.fetch_request import FetchLimits
 from mirror.kafka.fetch_session import From
 from mirror.kafka.fetcher import Fetched, Source
-from mirror.model.flow_plan import Assigned, Key
+from mirror.model.flow_plan import Assigned
 from mirror.model.leader_epochs import LeaderEpochs
 from mirror.model.record_batches import CODECS, Packer, stamped
 from mirror.model.records import body_of
+from mirror.model.topic_partition import TopicPartition
 from mirror.replication.fetching import Fetching
 from mirror.replication.partition import Partition
 from mirror.replication.pauses import Pauses
@@ -37,9 +38,9 @@ def part(**values: object) -> Fetched:
 
 def fetchers(
     source: Source,
-    partitions: Mapping[Key, Partition],
+    partitions: Mapping[TopicPartition, Partition],
     *,
-    busy: Collection[Key],
+    busy: Collection[TopicPartition],
     on_doubt: Callable[[Partition], None] = lambda _: None,
 ) -> Fetching:
     """Return the fetchers of a flow, in a rack, which have not begun."""
@@ -69,7 +70,7 @@ class Asked:
         self.source.fetch = self._fetch
 
     async def _fetch(
-        self, node: int, wanted: Mapping[Key, From], limits: FetchLimits, purpose: Purpose
+        self, node: int, wanted: Mapping[TopicPartition, From], limits: FetchLimits, purpose: Purpose
     ) -> list[Fetched]:
         if purpose is Purpose.IDLE_FETCH:
             await asyncio.Event().wait()
@@ -159,12 +160,14 @@ def test_what_has_data_again_is_asked_for_all_the_time():
     other = ("t", 1)
     data = stamped_batch()
 
-    async def run() -> list[tuple[Purpose, list[Key]]]:
+    async def run() -> list[tuple[Purpose, list[TopicPartition]]]:
         quiet, woken = Partition(Assigned("t", "a.t", 0, ""), 0, 0), Partition(Assigned("t", "a.t", 1, ""), 0, 0)
-        asked: list[tuple[Purpose, list[Key]]] = []
+        asked: list[tuple[Purpose, list[TopicPartition]]] = []
         answer_idle, is_over = asyncio.Event(), asyncio.Event()
 
-        async def fetch(node: int, wanted: Mapping[Key, From], limits: FetchLimits, purpose: Purpose) -> list[Fetched]:
+        async def fetch(
+            node: int, wanted: Mapping[TopicPartition, From], limits: FetchLimits, purpose: Purpose
+        ) -> list[Fetched]:
             asked.append((purpose, sorted(wanted)))
             if purpose is Purpose.IDLE_FETCH and len([1 for which, _ in asked if which is purpose]) == 1:
                 await answer_idle.wait()

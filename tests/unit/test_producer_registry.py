@@ -13,9 +13,9 @@ from mirror.kafka.fetch_request import FetchLimits
 from mirror.kafka.fetch_session import From
 from mirror.kafka.fetcher import Fetched, Source
 from mirror.kafka.protocol import EARLIEST
-from mirror.model.flow_plan import Key
 from mirror.model.record_batches import NO_PRODUCER, Packer, batches, producer_ids, stamped
 from mirror.model.records import body_of
+from mirror.model.topic_partition import TopicPartition
 from mirror.replication import producer_registry
 from mirror.replication.producer_registry import ProducerRegistry
 
@@ -54,13 +54,15 @@ class Cluster:
     def leader(self, *_: object) -> int:
         return 1
 
-    async def offsets(self, wanted: Mapping[Key, int], *, isolation_level: int) -> dict[Key, int | KafkaError]:
+    async def offsets(
+        self, wanted: Mapping[TopicPartition, int], *, isolation_level: int
+    ) -> dict[TopicPartition, int | KafkaError]:
         await asyncio.sleep(0)
         self.looks += 1
         bound = {at: self.start if at == EARLIEST else self.start + len(self.ids) for at in wanted.values()}
         return {place: self.failure or bound[at] for place, at in wanted.items()}
 
-    async def read(self, _: int, wanted: Mapping[Key, From], __: FetchLimits) -> list[Fetched]:
+    async def read(self, _: int, wanted: Mapping[TopicPartition, From], __: FetchLimits) -> list[Fetched]:
         self.reads += 1
         at = wanted[TOPIC, 0].offset
         keys = [str(each).encode() for each in self.ids[at - self.start :]][:2]  # two at a time

@@ -376,7 +376,7 @@ def test_behind_a_switch_it_says_what_was_done_when_and_where_groups_went():
 
 def test_offsets_that_a_mirror_has_set_are_left_alone_and_metadata_go_along(monkeypatch):
     maps = SimpleNamespace(maps={("t", 0): SimpleNamespace(translate=lambda offset: offset + 1)})
-    plan = SimpleNamespace(partitions=[SimpleNamespace(topic="t", partition=0, remote_topic="a.t")])
+    plan = SimpleNamespace(partitions=[Assigned("t", "a.t", 0, "")])
     scope: Any = SimpleNamespace(plan_and_maps=lambda: (plan, maps), back=None)
     notes = SetOffsets("mm2-group-offsets.b.internal", {GroupPlace("unread", "t", 0): (5,)})
     monkeypatch.setattr(moved_groups, "set_on_source", lambda _: notes)

@@ -12,8 +12,9 @@ from mirror.config.clients import ProduceOptions
 from mirror.handover.lease import Standing
 from mirror.kafka.errors import BrokerError, ErrorCode, KafkaError
 from mirror.kafka.producer import NotAppendedError, UncertainError
-from mirror.model.flow_plan import Assigned, Key
+from mirror.model.flow_plan import Assigned
 from mirror.model.record_batches import Outgoing
+from mirror.model.topic_partition import TopicPartition
 from mirror.replication.ledger import Told
 from mirror.replication.logged_reasons import LoggedReasons
 from mirror.replication.partition import Partition, Pause
@@ -44,7 +45,7 @@ class Target:
 
     async def abort_transaction(self) -> None: ...
 
-    async def committed(self, group: str, wanted: object) -> dict[Key, tuple[int, str]]:
+    async def committed(self, group: str, wanted: object) -> dict[TopicPartition, tuple[int, str]]:
         return {}
 
     async def commit_transaction(self, group: str, offsets: object, confirm: Callable[[], Awaitable[None]]) -> None:

@@ -1,0 +1,12 @@
+"""Name one partition of one topic. Pure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a topic of one cluster. Equal to the plain pair, so that either is a key."""
+
+    topic: str
+    partition: int
