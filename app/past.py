@@ -18,7 +18,7 @@ LEAST_WINDOW_S = 120  # two scrapes, by far
 FIRING = f'ALERTS{{{OURS},alertstate="firing"}}'
 
 
-class Said(NamedTuple):
+class Event(NamedTuple):
     """What is said of a time: in which lane of the timeline, what, and how bad it is."""
 
     lane: str
@@ -29,7 +29,7 @@ class Said(NamedTuple):
 class Span(NamedTuple):
     """Something that lasted, or happened, from when to when (epoch seconds)."""
 
-    said: Said
+    said: Event
     from_s: float
     to_s: float
 
@@ -74,7 +74,7 @@ def spans(prometheus: Prometheus, *, start_s: float, end_s: float, step_s: float
     ]
 
 
-def runs(values: Iterable[tuple[float, str]], step_s: float, said: Callable[[float], Said | None]) -> list[Span]:
+def runs(values: Iterable[tuple[float, str]], step_s: float, said: Callable[[float], Event | None]) -> list[Span]:
     """Return a span for each run of samples of which the same is said. A sample stands for the step before it."""
     found: list[Span] = []
     for at, value in values:
@@ -89,32 +89,32 @@ def runs(values: Iterable[tuple[float, str]], step_s: float, said: Callable[[flo
     return found
 
 
-def _alert(metric: Mapping[str, str], _: float) -> Said:
+def _alert(metric: Mapping[str, str], _: float) -> Event:
     flow = flow_of(metric) if metric.get("source") and metric.get("target") else ""
     where = [metric[label] for label in ("topic", "cluster", "group") if metric.get(label)]
     said = " ".join(part for part in (metric["alertname"], flow, *where) if part)
-    return Said("alert", said, "ill" if metric.get("severity") == "critical" else "warn")
+    return Event("alert", said, "ill" if metric.get("severity") == "critical" else "warn")
 
 
-def _verdict(metric: Mapping[str, str], value: float) -> Said | None:
+def _verdict(metric: Mapping[str, str], value: float) -> Event | None:
     status = Status(int(value))
-    return None if status is Status.OK else Said(f"verdict {flow_of(metric)}", status.name, tone(status))
+    return None if status is Status.OK else Event(f"verdict {flow_of(metric)}", status.name, tone(status))
 
 
-def _restart(metric: Mapping[str, str], _: float) -> Said:
-    return Said("restart", metric.get("instance", ""), "warn")
+def _restart(metric: Mapping[str, str], _: float) -> Event:
+    return Event("restart", metric.get("instance", ""), "warn")
 
 
-def _takeover(metric: Mapping[str, str], _: float) -> Said:
-    return Said("take-over", flow_of(metric), "warn")
+def _takeover(metric: Mapping[str, str], _: float) -> Event:
+    return Event("take-over", flow_of(metric), "warn")
 
 
-def _version(metric: Mapping[str, str], _: float) -> Said:
-    return Said("version", metric.get("version", ""), "idle")
+def _version(metric: Mapping[str, str], _: float) -> Event:
+    return Event("version", metric.get("version", ""), "idle")
 
 
 # What to ask, and what to say of its samples. [step] is the time between samples, [window] that or the least that holds two.
-HAPPENED: dict[str, Callable[[Mapping[str, str], float], Said | None]] = {
+HAPPENED: dict[str, Callable[[Mapping[str, str], float], Event | None]] = {
     f"max by (alertname, severity, source, target, topic, cluster, group) (max_over_time({FIRING}[step]))": _alert,
     f"max_over_time({WORST}[step])": _verdict,
     "changes(process_start_time_seconds[window]) > 0"

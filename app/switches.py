@@ -15,7 +15,7 @@ from mirror.kafka.admin import Admin
 from mirror.lag.text import counted, duration, utc
 from mirror.switching.drill import Drill, drills, journal_of
 from mirror.switching.journal import Journal
-from mirror.switching.run import STEPS, Run, RunState, StepRecord, StepState
+from mirror.switching.run import STEPS, RunState, StepRecord, StepState, SwitchRun
 from mirror.switching.scope import Scope
 from mirror.switching.text import took_s
 
@@ -57,7 +57,7 @@ def draw_switches(*, up: Set[str]) -> None:
         st.caption("None yet. 'kafka-mirror switch FILE A->B --dry-run' says what one would do now: docs/failover.md.")
 
 
-def _last(run: Run, progress: str) -> None:
+def _last(run: SwitchRun, progress: str) -> None:
     draw = {RunState.DONE: st.success, RunState.ABORTED: st.info}.get(run.state, st.warning)
     began = utc(run.began_s)
     whole_s = took_s(run)
@@ -100,7 +100,7 @@ def drills_table(past: Sequence[Drill]) -> pd.DataFrame:
     return pd.DataFrame(content, columns=columns)
 
 
-def steps_table(run: Run, now_s: float) -> pd.DataFrame:
+def steps_table(run: SwitchRun, now_s: float) -> pd.DataFrame:
     """Return a run's steps in their order."""
     content = [
         (step.value, SHAPES[record.state], _took(record, now_s), "; ".join(record.said))
@@ -110,7 +110,7 @@ def steps_table(run: Run, now_s: float) -> pd.DataFrame:
     return pd.DataFrame(content, columns=["Step", "State", "Took", "What was done"])
 
 
-def runs_table(runs: Sequence[Run]) -> pd.DataFrame:
+def runs_table(runs: Sequence[SwitchRun]) -> pd.DataFrame:
     """Return runs, a line each."""
     content = [
         (
@@ -133,7 +133,7 @@ def _took(record: StepRecord, now_s: float) -> str:
 
 
 @st.cache_data(ttl=KEPT_S, show_spinner=False)
-def _read(flow: str) -> tuple[list[Run], str]:
+def _read(flow: str) -> tuple[list[SwitchRun], str]:
     own = next(each for each in settings().flows if each.name == flow)
     found = Journal(own, Admin(own.target.alias, own.target_admin)).read()
     return found.runs(), found.progress

@@ -52,7 +52,7 @@ Series = dict[Labels, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Horizon:
+class MaxAge:
     """How old answers of clusters, and a flow's last report, may be to be served. Without limit by default."""
 
     known_s: float = float("inf")
@@ -66,7 +66,7 @@ def as_of(
     ends_s: Mapping[Labels, float],
     judged_s: Mapping[Labels, float],
     clocks_s: Mapping[Labels, float],
-    horizon: Horizon,
+    horizon: MaxAge,
 ) -> None:
     """Change a snapshot's families, by name, to what is known at `now_s` (epoch seconds).
 

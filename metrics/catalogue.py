@@ -31,7 +31,7 @@ class MetricSpec:
 
     `mm2` is the attribute of MirrorMaker, or of Connect's source tasks, of the same meaning, "" where they have none; `example` a
     query worth asking. `fold` is how a family of topic-partitions becomes one series per topic; with "" it has no meaning per
-    topic. `told_by`: which of several processes that share a flow has a flow's gauge: each that serves slots of it, the one
+    topic. `reported_by`: which of several processes that share a flow has a flow's gauge: each that serves slots of it, the one
     that leads it, or all.
     """
 
@@ -44,7 +44,7 @@ class MetricSpec:
     mm2: str = ""
     fold: Fold = ""
     bounds: tuple[float, ...] = ()
-    told_by: Literal["servers", "leader", "all"] = "servers"
+    reported_by: Literal["servers", "leader", "all"] = "servers"
 
 
 _PARTS: tuple[tuple[str, str, Fold], ...] = (
@@ -93,7 +93,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         unit="1",
         help="Always 1, for each flow that the settings enable: what else is missing of it is not well.",
         example="kafka_mirror_flow_info unless on (source, target) kafka_mirror_partitions",
-        told_by="all",
+        reported_by="all",
     ),
     MetricSpec(
         name="kafka_mirror_flow_begun",
@@ -102,7 +102,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         unit="0 or 1",
         help="1 once the flow's topics are known and replicated, 0 while its clusters have not answered since the start.",
         example="kafka_mirror_flow_begun == 0",
-        told_by="all",
+        reported_by="all",
     ),
     MetricSpec(
         name="kafka_mirror_matched_topics",
@@ -111,7 +111,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         unit="topics",
         help="Topics of the source that the flow's settings match, heartbeats not counted; 0: it mirrors nothing.",
         example="max by (source, target) (kafka_mirror_matched_topics) == 0",
-        told_by="all",
+        reported_by="all",
     ),
     MetricSpec(
         name="kafka_mirror_expected_partitions",
@@ -120,7 +120,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         unit="topic-partitions",
         help="Topic-partitions that the flow replicates, those of all processes that share it.",
         example="max by (source, target) (kafka_mirror_expected_partitions)",
-        told_by="all",
+        reported_by="all",
     ),
     MetricSpec(
         name="kafka_mirror_fresh_partitions",
@@ -148,7 +148,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         unit="0 or 1",
         help="1 when the cluster answered the flow's last poll, 0 when it did not.",
         example="min by (cluster) (kafka_mirror_cluster_up) == 0",
-        told_by="all",
+        reported_by="all",
     ),
     MetricSpec(
         name="kafka_mirror_query_active",
@@ -335,7 +335,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         "and 0 where no difference was seen. Absent where the cluster does not tell it (KRaft does, from Kafka 3.3 on, to one "
         "that may DESCRIBE the cluster) or has not answered lately.",
         example="max by (cluster) (abs(kafka_mirror_cluster_clock_skew_seconds)) > 1",
-        told_by="all",
+        reported_by="all",
     ),
     MetricSpec(
         name="kafka_mirror_slots",
@@ -344,7 +344,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         unit="slots",
         help="Slots (mirror.slots) that the processes of the flow share.",
         example="max by (source, target) (kafka_mirror_slots) - sum by (source, target) (kafka_mirror_slots_owned)",
-        told_by="all",
+        reported_by="all",
     ),
     MetricSpec(
         name="kafka_mirror_slots_owned",
@@ -353,7 +353,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         unit="slots",
         help="Slots of the flow that this process serves. The sum over all processes is kafka_mirror_slots.",
         example="sum by (source, target, instance) (kafka_mirror_slots_owned)",
-        told_by="all",
+        reported_by="all",
     ),
     MetricSpec(
         name="kafka_mirror_processes",
@@ -362,7 +362,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         unit="processes",
         help="Processes that serve slots of the flow, as this one sees them; itself included.",
         example="max by (source, target) (kafka_mirror_processes)",
-        told_by="all",
+        reported_by="all",
     ),
     MetricSpec(
         name="kafka_mirror_settings_conflict",
@@ -372,7 +372,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         help="1 while another process serves the flow with other settings than this one, else 0. Normal during a rolling restart "
         "that changes them.",
         example="max by (source, target) (kafka_mirror_settings_conflict) > 0",
-        told_by="all",
+        reported_by="all",
     ),
     MetricSpec(
         name="kafka_mirror_last_verify_timestamp_seconds",
@@ -381,7 +381,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         unit="epoch seconds",
         help="When the last round of `kafka-mirror verify --every` has ended; from that process.",
         example="time() - kafka_mirror_last_verify_timestamp_seconds",
-        told_by="all",
+        reported_by="all",
     ),
     MetricSpec(
         name="kafka_mirror_verify_waiting_records",
@@ -390,7 +390,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         unit="records",
         help="Records that are replicated and wait to be compared; it grows where --rate is less than what comes.",
         example="max by (source, target) (kafka_mirror_verify_waiting_records)",
-        told_by="all",
+        reported_by="all",
     ),
     MetricSpec(
         name="kafka_mirror_drill_last_success_timestamp_seconds",
@@ -399,7 +399,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         unit="epoch seconds",
         help="The end of the last drill that passed, whoever conducted it. No series before the first one.",
         example="time() - kafka_mirror_drill_last_success_timestamp_seconds",
-        told_by="leader",
+        reported_by="leader",
     ),
     MetricSpec(
         name="kafka_mirror_drill_due_timestamp_seconds",
@@ -409,7 +409,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         help="When the next drill must have passed: two intervals (`mirror.drill.interval.seconds`) after the last one that did, "
         "or after the first that did not.",
         example="time() > kafka_mirror_drill_due_timestamp_seconds",
-        told_by="leader",
+        reported_by="leader",
     ),
     MetricSpec(
         name="kafka_mirror_drill_passed",
@@ -418,7 +418,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         unit="0 or 1",
         help="1 where the last drill came to its end and each of its records was read once, else 0.",
         example="min by (source, target) (kafka_mirror_drill_passed)",
-        told_by="leader",
+        reported_by="leader",
     ),
     MetricSpec(
         name="kafka_mirror_drill_rpo_records",
@@ -428,7 +428,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         help="The most canary records that were on the source and not on the target at once during the last drill: what a loss "
         "of the source would have cost then.",
         example="max by (source, target) (kafka_mirror_drill_rpo_records)",
-        told_by="leader",
+        reported_by="leader",
     ),
     MetricSpec(
         name="kafka_mirror_drill_rto_seconds",
@@ -438,7 +438,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         help="How long the last drill's producer and group stood: from the fence on the source until what was written on the "
         "target was read there.",
         example="max by (source, target) (kafka_mirror_drill_rto_seconds)",
-        told_by="leader",
+        reported_by="leader",
     ),
     MetricSpec(
         name="kafka_mirror_drill_step_seconds",
@@ -447,7 +447,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         unit="seconds",
         help="How long each step of the last drill took, on the way over (`switch`) and back (`switch-back`).",
         example="max by (source, target, run, step) (kafka_mirror_drill_step_seconds)",
-        told_by="leader",
+        reported_by="leader",
     ),
     MetricSpec(
         name="kafka_mirror_gaps",
@@ -457,7 +457,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         help="Entries of the flow's ledger of gaps (`kafka-mirror gaps`), since it was begun: ranges of records that were lost, "
         "skipped, repeated, kept on the target only, or refused. No series while the ledger cannot be read.",
         example='sum by (source, target) (kafka_mirror_gaps{effect=~"lost|skipped"})',
-        told_by="leader",
+        reported_by="leader",
     ),
     MetricSpec(
         name="kafka_mirror_gap_offsets",
@@ -466,7 +466,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         unit="offsets",
         help="Source offsets in these entries, without those of which nobody knows how many they are.",
         example='sum by (source, target) (kafka_mirror_gap_offsets{effect="lost"})',
-        told_by="leader",
+        reported_by="leader",
     ),
     MetricSpec(
         name="kafka_mirror_last_gap_timestamp_seconds",
@@ -475,7 +475,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         unit="epoch seconds",
         help="When the last entry was found. No series before the first one.",
         example="time() - kafka_mirror_last_gap_timestamp_seconds < 86400",
-        told_by="leader",
+        reported_by="leader",
     ),
     MetricSpec(
         name="kafka_mirror_last_heartbeat_timestamp_seconds",
@@ -485,7 +485,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         help="When the target last took a heartbeat of the flow: that it can be written to, also when nothing is to be mirrored. "
         "Before the first, when this process began to write them.",
         example="time() - kafka_mirror_last_heartbeat_timestamp_seconds",
-        told_by="leader",
+        reported_by="leader",
     ),
     MetricSpec(
         name="kafka_mirror_last_checkpoint_timestamp_seconds",
@@ -494,7 +494,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         unit="epoch seconds",
         help="When the group's offsets were last translated; its age is what a fail-over would cost.",
         example="time() - kafka_mirror_last_checkpoint_timestamp_seconds",
-        told_by="leader",
+        reported_by="leader",
     ),
     MetricSpec(
         name="kafka_mirror_group_partitions",
@@ -504,7 +504,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         help="Topic-partitions that the group has offsets on, by what became of them: translated or synced is well, "
         "each other state is explained in docs/offsets.md. A group in the state unsupported counts 1.",
         example='sum by (source, target, group) (kafka_mirror_group_partitions{state!~"translated|synced"})',
-        told_by="leader",
+        reported_by="leader",
     ),
     MetricSpec(
         name="kafka_mirror_failover_reread_records",
@@ -514,7 +514,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         help="Records that the group would have read again, had it failed over just before its last checkpoint: "
         "what it had read since the one before.",
         example="topk(10, kafka_mirror_failover_reread_records)",
-        told_by="leader",
+        reported_by="leader",
     ),
     MetricSpec(
         name="kafka_mirror_config_drift_settings",
@@ -524,7 +524,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         help="Settings of the remote topic that are not what the source's say they should be, after the last synchronization: "
         "refused by the target, or all of them where sync.topic.configs.enabled is false.",
         example="sum by (source, target) (kafka_mirror_config_drift_settings)",
-        told_by="leader",
+        reported_by="leader",
     ),
     MetricSpec(
         name="kafka_mirror_acl_drift",
@@ -534,7 +534,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         help="ACLs of source topics that the target's topics lack, after the last synchronization: refused by the target, "
         "or all of them where sync.topic.acls.enabled is false.",
         example="kafka_mirror_acl_drift > 0",
-        told_by="leader",
+        reported_by="leader",
     ),
     MetricSpec(
         name="kafka_mirror_checkpoints_total",
@@ -789,7 +789,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         example="max by (source, target, group) (kafka_mirror_checkpoint_latency_ms)",
         mm2="checkpoint-latency-ms",
         fold="max",
-        told_by="leader",
+        reported_by="leader",
     ),
     *(
         MetricSpec(
@@ -801,7 +801,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
             example=f"max by (source, target, group) (kafka_mirror_checkpoint_latency_ms_{part})",
             mm2=f"checkpoint-latency-ms-{part}",
             fold=fold,
-            told_by="leader",
+            reported_by="leader",
         )
         for part, which, fold in _CHECKPOINT_PARTS
     ),

@@ -9,7 +9,7 @@ from typing import Any
 from metrics.cap import Labels
 from metrics.catalogue import BY_NAME, CATALOGUE, FLOW, PARTITION, SLOT
 
-FLOW_GAUGES = [s.name for s in CATALOGUE if s.kind == "gauge" and s.labels[:2] == FLOW and s.told_by != "all"]
+FLOW_GAUGES = [s.name for s in CATALOGUE if s.kind == "gauge" and s.labels[:2] == FLOW and s.reported_by != "all"]
 SLOT_GAUGES = [s.name for s in CATALOGUE if s.kind == "gauge" and s.labels == SLOT]
 
 # Thousands of topic-partitions are looked at every few seconds, so the loops over all series are C's: `map` and sets.
@@ -39,7 +39,7 @@ def keep_slots(families: dict[str, dict[Labels, Any]], flow: Labels, owned: Coll
 def keep_flows(families: dict[str, dict[Labels, Any]], *, served: Set[Labels], led: Set[Labels]) -> None:
     """Remove gauges of flows that this process does not serve, or, where one process tells of a flow, does not lead."""
     for name in FLOW_GAUGES:
-        wanted = led if BY_NAME[name].told_by == "leader" else served
+        wanted = led if BY_NAME[name].reported_by == "leader" else served
         if gone := set(map(_flow_of, families[name])) - wanted:
             for labels in [labels for labels in families[name] if _flow_of(labels) in gone]:
                 del families[name][labels]

@@ -50,7 +50,7 @@ class MirrorQueryListener(StreamingQueryListener):
         """Record that a query runs."""
         self._count("started")
         self._names[str(event.id)] = event.name
-        self._recorder.query(event.name, is_active=True)
+        self._recorder.record_query(event.name, is_active=True)
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         """Record the reports of one window, and what Spark took for it."""
@@ -61,7 +61,7 @@ class MirrorQueryListener(StreamingQueryListener):
                 if rows := reports(event.progress.observedMetrics, name, stream.record):
                     stream.take(rows, now_s=time.time())
             for phase, took_ms in event.progress.durationMs.items():
-                self._recorder.phase(event.progress.name, phase, took_ms / 1000)
+                self._recorder.record_phase(event.progress.name, phase, took_ms / 1000)
         except Exception:
             self._recorder.count("kafka_mirror_listener_errors_total")
             log.exception("a progress event could not be read")
@@ -73,7 +73,7 @@ class MirrorQueryListener(StreamingQueryListener):
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
         """Record that a query has ended; the appliance, which watches its queries itself, starts it again."""
         self._count("terminated")
-        self._recorder.query(self._names.get(str(event.id), str(event.id)), is_active=False)
+        self._recorder.record_query(self._names.get(str(event.id), str(event.id)), is_active=False)
 
     def _count(self, event: str) -> None:
         self._recorder.count("kafka_mirror_listener_events_total", (event,))

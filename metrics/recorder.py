@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Any
 
 from metrics import leaving, native
-from metrics.as_of import CLOCK, UNTIL, Horizon, as_of
+from metrics.as_of import CLOCK, UNTIL, MaxAge, as_of
 from metrics.cap import Labels, Value
 from metrics.catalogue import BY_NAME, CATALOGUE, FLOW, PARTITION, SLOT
 from metrics.reports import CheckpointReport
@@ -22,7 +22,9 @@ _CHECKPOINTS_S = 600.0  # for how long one counts in min, max and avg
 _GROUP_FAMILIES = [spec.name for spec in CATALOGUE if "group" in spec.labels]
 _COUNTERS = {
     labels: [
-        spec.name for spec in CATALOGUE if spec.kind == "counter" and spec.labels == labels and spec.told_by != "all"
+        spec.name
+        for spec in CATALOGUE
+        if spec.kind == "counter" and spec.labels == labels and spec.reported_by != "all"
     ]
     for labels in (PARTITION, SLOT, FLOW)
 }
@@ -33,10 +35,10 @@ _BEATS = "kafka_mirror_last_heartbeat_timestamp_seconds"
 class Recorder(WindowRecorder):
     """Takes in replication reports, polls and Spark's events; `snapshot` is what a scrape sees."""
 
-    def __init__(self, horizon: Horizon | None = None) -> None:
+    def __init__(self, horizon: MaxAge | None = None) -> None:
         """`horizon` says how long what was taken in is served; without limit by default."""
         super().__init__()
-        self._horizon = horizon or Horizon()
+        self._horizon = horizon or MaxAge()
         self._ends_s: dict[Labels, float] = {}  # by topic-partition: when its log end was read
         self._judged_s: dict[Labels, float] = {}  # by flow: when its verdicts were made
         self._clocks_s: dict[Labels, float] = {}  # by flow and cluster: when its clock was read
@@ -53,7 +55,7 @@ class Recorder(WindowRecorder):
 
     # --- what is to come ---------------------------------------------------------------------------------------
 
-    def flow(self, flow: Labels, *, has_begun: bool) -> None:
+    def record_flow(self, flow: Labels, *, has_begun: bool) -> None:
         """Take in a flow that the settings have, which may not have begun."""
         with self._lock:
             self._set("kafka_mirror_flow_info", flow, 1.0)
@@ -63,18 +65,20 @@ class Recorder(WindowRecorder):
             for cluster in flow:
                 self._begin("kafka_mirror_throttled_seconds_total", (*flow, cluster))
 
-    def matches(self, flow: Labels, *, topics: int) -> None:
+    def record_matched_topics(self, flow: Labels, *, topics: int) -> None:
         """Take in how many topics of the source a flow's settings match."""
         with self._lock:
             self._set("kafka_mirror_matched_topics", flow, topics)
 
-    def awaits(self, flow: Labels, *, heartbeats: bool, now_s: float) -> None:
+    def record_expected_heartbeats(self, flow: Labels, *, heartbeats: bool, now_s: float) -> None:
         """Take in that this process is to report and poll a flow, and perhaps to write its heartbeats, since now or before."""
         with self._lock:
             for name in (*_BEGINS, *((_BEATS,) if heartbeats else ())):
                 self._series[name].setdefault(flow, now_s)
 
-    def serves(self, flow: Labels, partitions: Collection[Labels], *, expected: int, slots: Collection[int]) -> None:
+    def record_served_partitions(
+        self, flow: Labels, partitions: Collection[Labels], *, expected: int, slots: Collection[int]
+    ) -> None:
         """Take in what of a flow this process serves, and how many topic-partitions all processes together."""
         with self._lock:
             self._set("kafka_mirror_expected_partitions", flow, expected)
@@ -95,7 +99,7 @@ class Recorder(WindowRecorder):
 
     # --- what checkpoints report ---------------------------------------------------------------------------------
 
-    def checkpoints(self, rows: Sequence[CheckpointReport], *, now_s: float) -> None:
+    def record_checkpoints(self, rows: Sequence[CheckpointReport], *, now_s: float) -> None:
         """Take in a round of checkpoints.
 
         Each flow of the round has a row of its own, without a group, and with the reason when the round failed.
@@ -141,7 +145,7 @@ class Recorder(WindowRecorder):
                 for part, value in parts.items():
                     self._set(f"{_CHECKPOINT_LATENCY}_{part}", place, value)
 
-    def phase(self, query: str, phase: str, seconds: float) -> None:
+    def record_phase(self, query: str, phase: str, seconds: float) -> None:
         """Take in how long one phase of a query's micro-batch took."""
         with self._lock:
             name = "kafka_mirror_batch_duration_seconds"
@@ -150,14 +154,14 @@ class Recorder(WindowRecorder):
             counts[bisect_left(BY_NAME[name].bounds, seconds)] = 1
             histogram.add(counts, seconds, (native.bucket_of(seconds), 1))
 
-    def query(self, name: str, *, is_active: bool) -> None:
+    def record_query(self, name: str, *, is_active: bool) -> None:
         """Take in whether a streaming query runs."""
         with self._lock:
             self._set("kafka_mirror_query_active", (name,), 1.0 if is_active else 0.0)
 
     # --- what polls find ---------------------------------------------------------------------------------------
 
-    def offsets(
+    def record_offsets(
         self, labels: Labels, *, start: int | None, end: int, replicated: int | None, now_s: float | None = None
     ) -> None:
         """Take in one poll of a topic-partition, by default of now; an unknown position leaves no lag, which is not lag 0."""
@@ -170,12 +174,12 @@ class Recorder(WindowRecorder):
                 self._set("kafka_mirror_replicated_offset", labels, replicated)
                 self._set("kafka_mirror_lag_records", labels, max(0, end - replicated))
 
-    def replicated_until(self, labels: Labels, until_s: float) -> None:
+    def record_replicated_until(self, labels: Labels, until_s: float) -> None:
         """Take in up to when (epoch seconds) everything written is replicated. Where that is not known, it stays what it was."""
         with self._lock:
             self._set(UNTIL, labels, until_s)
 
-    def headroom(self, topic: Labels, seconds: float | None) -> None:
+    def record_headroom(self, topic: Labels, seconds: float | None) -> None:
         """Take in how long retention leaves the topic's first record that is not replicated; None without limit."""
         with self._lock:
             if seconds is None:
@@ -183,51 +187,51 @@ class Recorder(WindowRecorder):
             else:
                 self._set("kafka_mirror_retention_headroom_seconds", topic, seconds)
 
-    def status(self, labels: Labels, code: int) -> None:
+    def record_status(self, labels: Labels, code: int) -> None:
         """Take in the verdict on a topic-partition."""
         with self._lock:
             self._set("kafka_mirror_partition_status", labels, code)
 
-    def held(self, labels: Labels, *, is_held: bool) -> None:
+    def record_hold(self, labels: Labels, *, is_held: bool) -> None:
         """Record whether all waiting records of a partition are held up by an open transaction."""
         with self._lock:
             self._set("kafka_mirror_partition_behind_open_transaction", labels, int(is_held))
 
-    def statuses(self, flow: Labels, counts: Mapping[str, int], *, now_s: float | None = None) -> None:
+    def record_status_counts(self, flow: Labels, counts: Mapping[str, int], *, now_s: float | None = None) -> None:
         """Take in how many topic-partitions of a flow have each verdict, those of nobody included; by default of now."""
         with self._lock:
             self._judged_s[flow] = time.time() if now_s is None else now_s
             for status, count in counts.items():
                 self._set("kafka_mirror_partitions", (*flow, status), count)
 
-    def polled(self, flow: Labels, *, now_s: float, took_s: float) -> None:
+    def record_poll(self, flow: Labels, *, now_s: float, took_s: float) -> None:
         """Take in that a flow's offsets were read."""
         with self._lock:
             self._set("kafka_mirror_last_poll_timestamp_seconds", flow, now_s)
             self._set("kafka_mirror_poll_duration_seconds", flow, took_s)
 
-    def config_drift(self, flow: Labels, settings: Mapping[str, int]) -> None:
+    def record_config_drift(self, flow: Labels, settings: Mapping[str, int]) -> None:
         """Take in how many settings of each remote topic are not as they should be."""
         with self._lock:
             for topic, count in settings.items():
                 self._set("kafka_mirror_config_drift_settings", (*flow, topic), count)
 
-    def acl_drift(self, flow: Labels, missing: int) -> None:
+    def record_acl_drift(self, flow: Labels, missing: int) -> None:
         """Take in how many ACLs the target's topics lack."""
         with self._lock:
             self._set("kafka_mirror_acl_drift", flow, missing)
 
-    def heartbeat(self, flow: Labels, *, now_s: float) -> None:
+    def record_heartbeat(self, flow: Labels, *, now_s: float) -> None:
         """Take in that a flow's target has taken a heartbeat."""
         with self._lock:
             self._set("kafka_mirror_last_heartbeat_timestamp_seconds", flow, now_s)
 
-    def cluster(self, flow: Labels, alias: str, *, is_up: bool) -> None:
+    def record_cluster(self, flow: Labels, alias: str, *, is_up: bool) -> None:
         """Take in whether a cluster answered for a flow."""
         with self._lock:
             self._set("kafka_mirror_cluster_up", (*flow, alias), 1.0 if is_up else 0.0)
 
-    def cluster_clock(self, flow: Labels, alias: str, skew_s: float | None, *, now_s: float) -> None:
+    def record_cluster_clock(self, flow: Labels, alias: str, skew_s: float | None, *, now_s: float) -> None:
         """Take in how far a cluster's clock is ahead of this machine's, None where that is not known."""
         with self._lock:
             self._series[CLOCK].pop((*flow, alias), None)
@@ -235,7 +239,7 @@ class Recorder(WindowRecorder):
                 self._clocks_s[*flow, alias] = now_s
                 self._set(CLOCK, (*flow, alias), skew_s)
 
-    def drilled(
+    def record_drill(
         self, flow: Labels, found: Mapping[str, float | None], *, steps: Mapping[tuple[str, str], float]
     ) -> None:
         """Take in what is known of a flow's drills.
@@ -256,7 +260,9 @@ class Recorder(WindowRecorder):
             for step, took_s in steps.items():
                 self._set("kafka_mirror_drill_step_seconds", (*flow, *step), took_s)
 
-    def gaps(self, flow: Labels, found: Mapping[str, tuple[int, int]] | None, *, last_s: float | None = None) -> None:
+    def record_gaps(
+        self, flow: Labels, found: Mapping[str, tuple[int, int]] | None, *, last_s: float | None = None
+    ) -> None:
         """Take in what a flow's ledger has.
 
         Args:
@@ -277,13 +283,13 @@ class Recorder(WindowRecorder):
 
     # --- what a comparison finds -----------------------------------------------------------------------------
 
-    def verified(self, labels: Labels, *, equal: int, wrong: int) -> None:
+    def record_verified(self, labels: Labels, *, equal: int, wrong: int) -> None:
         """Take in how many more records of a topic-partition were found equal, and how many different or missing."""
         with self._lock:
             self._add("kafka_mirror_verified_records_total", labels, equal)
             self._add("kafka_mirror_verify_differences_total", labels, wrong)
 
-    def verify_round(self, flow: Labels, *, left: int, now_s: float) -> None:
+    def record_verify_round(self, flow: Labels, *, left: int, now_s: float) -> None:
         """Take in that a round of comparing has ended, and how many records are left for later ones."""
         with self._lock:
             self._set("kafka_mirror_verify_waiting_records", flow, left)
@@ -300,7 +306,9 @@ class Recorder(WindowRecorder):
             for names, series in [*series_of, *self._began.items()]:
                 leaving.keep_partitions(series, names, wanted)
 
-    def share(self, flow: Labels, *, owned: Collection[int], slots: int, processes: int, has_conflict: bool) -> None:
+    def record_share(
+        self, flow: Labels, *, owned: Collection[int], slots: int, processes: int, has_conflict: bool
+    ) -> None:
         """Take in this process' part in a flow; what is known of slots that it no longer serves is no longer told."""
         with self._lock:
             leaving.keep_slots(self._series, flow, owned)

@@ -25,7 +25,7 @@ class WindowRecorder(Store):
         self.last_errors = LastErrors()
         self._told: dict[Labels, set[Labels]] = {}  # by slot: the topic-partitions of its last report
 
-    def reports(self, rows: Sequence[WindowReport], *, now_s: float) -> None:
+    def record_windows(self, rows: Sequence[WindowReport], *, now_s: float) -> None:
         """Take in replication reports."""
         for row in rows:
             self._report(row, now_s)
@@ -59,10 +59,10 @@ class WindowRecorder(Store):
                         for name in (*_RATES, *_PAUSES):
                             self._set(name, labels, 0.0)
                         for name in _SPREADS.values():
-                            self._has_measured_nothing(name, labels)
+                            self._record_no_measurement(name, labels)
             self._told |= told
 
-    def _has_measured_nothing(self, name: str, labels: Labels) -> None:
+    def _record_no_measurement(self, name: str, labels: Labels) -> None:
         """Leave a gap, which says so; the last value stays."""
         for part in ("min", "max", "avg"):
             self._series[f"{name}_{part}"].pop(labels, None)
@@ -98,7 +98,7 @@ class WindowRecorder(Store):
 
     def _spread(self, name: str, labels: Labels, measured: Measured, records: int) -> None:
         if measured.last_ms is None or measured.min_ms is None or measured.max_ms is None:
-            self._has_measured_nothing(name, labels)
+            self._record_no_measurement(name, labels)
             return
         self._set(name, labels, measured.last_ms)
         self._set(f"{name}_min", labels, measured.min_ms)

@@ -25,15 +25,15 @@ from mirror.config.settings import Mirror, Settings
 from mirror.errors import ClusterRefuses, ClusterUnavailable, SettingsError, StreamTerminated
 from mirror.flows.flow import Due, FlowState, led, refuse_same_cluster, state_of
 from mirror.flows.heartbeats import HeartbeatEmitter
-from mirror.flows.upkeep import BEGIN_AGAIN_S, Upkeep
+from mirror.flows.upkeep import BEGIN_AGAIN_S, FlowMaintenance
 from mirror.handover.membership import Membership, Memberships
-from mirror.lag.accounts import Accounts
+from mirror.lag.accounts import TrackedSeries
 from mirror.lag.failover_metric import answer_failover
 from mirror.lag.judgement import horizon_of
 from mirror.lag.poller import Poller
 from mirror.lag.polling import Polling
 from mirror.model.slot_lease import lane_takes_s
-from mirror.model.slot_ownership import Layout
+from mirror.model.slot_ownership import SlotLayout
 from mirror.runtime.clock import Clock
 from mirror.runtime.engine import Engine, Query, WindowQueries
 from mirror.runtime.lane_progress import LaneProgress
@@ -90,7 +90,7 @@ class Appliance:
         )
         self._plans = Plans(self._folder.path / "plan", self.flows)
         self._progress = lane_progress(settings.mirror)
-        self._accounts = Accounts(self.flows, self.recorder, self.poller)
+        self._accounts = TrackedSeries(self.flows, self.recorder, self.poller)
 
     def run(self, *, on_started: Callable[[Appliance], None] | None = None) -> None:
         """Replicate until `stop` is called or SIGTERM or SIGINT arrives; then hand every position over and return.
@@ -163,8 +163,8 @@ class Appliance:
             return []
         return [engine.checkpoints(self._folder, plan=self._plans.path, every_s=min(intervals))]
 
-    def _upkeep(self, state: FlowState) -> Upkeep:
-        return Upkeep(
+    def _upkeep(self, state: FlowState) -> FlowMaintenance:
+        return FlowMaintenance(
             state,
             self.recorder,
             begin=self._begin_flow,
@@ -216,7 +216,7 @@ class Appliance:
             except ClusterUnavailable as error:
                 failures.append(error)
                 down.add(error.cluster)
-                self.recorder.cluster(state.name, error.cluster, is_up=False)
+                self.recorder.record_cluster(state.name, error.cluster, is_up=False)
         if all(state.plan is None for state in self.flows):
             raise failures[0]
         for failure in failures:
@@ -225,11 +225,11 @@ class Appliance:
 
     def _begin_flow(self, state: FlowState) -> None:
         refuse_same_cluster([state])
-        state.refresh_due.has_come(state.flow.refresh_topics.interval_s)
+        state.refresh_due.take(state.flow.refresh_topics.interval_s)
         self._discover(state)
         assert state.plan is not None
         mirror, flow = self._mirror, state.flow
-        layout = Layout(mirror.slots, flow.tasks_max, mirror.window_ms, mirror.lanes)
+        layout = SlotLayout(mirror.slots, flow.tasks_max, mirror.window_ms, mirror.lanes)
         state.membership = Membership(
             flow,
             state.plan,
@@ -253,22 +253,22 @@ class Appliance:
         """Return what each stream's rows are, and who takes them in."""
         return {
             OBSERVED: Stream(WindowReport, self._reported),
-            OBSERVED_CHECKPOINTS: Stream(CheckpointReport, self.recorder.checkpoints),
+            OBSERVED_CHECKPOINTS: Stream(CheckpointReport, self.recorder.record_checkpoints),
         }
 
     def _reported(self, rows: Sequence[WindowReport], *, now_s: float) -> None:
-        self.recorder.reports(rows, now_s=now_s)
+        self.recorder.record_windows(rows, now_s=now_s)
         odd = {(row.source, row.target) for row in rows if row.rewinds or row.is_topic_in_question}
         with_gaps = {(row.source, row.target) for row in rows if row.rewinds or row.lost}
         for state in self.flows:
             if state.name in with_gaps:
-                state.gaps_due.is_within(0.0)
+                state.gaps_due.hasten(0.0)
             if state.name in odd:
                 # A topic was replaced or is gone, which may be for a moment.
-                state.refresh_due.is_within(LOOK_AGAIN_S)
+                state.refresh_due.hasten(LOOK_AGAIN_S)
 
     def _heartbeat_acknowledged(self, flow: tuple[str, str]) -> None:
-        self.recorder.heartbeat(flow, now_s=time.time())
+        self.recorder.record_heartbeat(flow, now_s=time.time())
 
     def _scrape(self, wanted: Format) -> bytes:
         mirror, now_s = self._mirror, time.time()
@@ -305,7 +305,7 @@ class Appliance:
         """Look for topics, and carry settings and ACLs over, at once instead of at the end of their intervals."""
         for state in self.flows:
             for due in (state.refresh_due, state.configs_due, state.acls_due):
-                due.is_within(0.0)
+                due.hasten(0.0)
 
     def _summary(self) -> str:
         return ", ".join(
@@ -335,7 +335,7 @@ class Appliance:
                 self._is_changed.clear()
                 self._plans.write()
             self._plans.follow_leads()
-            if account_due.has_come(self._mirror.poll_interval_s):
+            if account_due.take(self._mirror.poll_interval_s):
                 self._accounts.keep()
 
     # --- the end ------------------------------------------------------------------------------------------------

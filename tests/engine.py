@@ -84,12 +84,12 @@ class LocalEngine:
         self._recorder.count("kafka_mirror_listener_events_total", ("progress",))
         if rows:
             self._streams[stream].take(rows, now_s=time.time())
-        self._recorder.phase(name, "addBatch", took_s)
+        self._recorder.record_phase(name, "addBatch", took_s)
         self._on_batch(name)
 
     def active(self, name: str, *, is_active: bool) -> None:
         """Record whether a query runs."""
-        self._recorder.query(name, is_active=is_active)
+        self._recorder.record_query(name, is_active=is_active)
 
     def silence(self) -> None:
         """Do nothing: this engine logs nothing."""

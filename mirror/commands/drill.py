@@ -9,7 +9,7 @@ from argparse import ArgumentParser, Namespace
 from mirror.commands.options import add_file, describe, positive, seconds
 from mirror.config.given import settings_given
 from mirror.config.settings import Settings
-from mirror.switching.conductor import REPORTS, Conduct
+from mirror.switching.conductor import REPORTS, SwitchOptions
 from mirror.switching.drill import RATE, WITHIN_S, Drill, drills, journal_of, rehearse
 from mirror.switching.scope import Scope
 from mirror.switching.text import drill_text
@@ -69,7 +69,7 @@ def drill(settings: Settings, args: Namespace) -> int:
         _print(drills(journal_of(scope)), as_json=args.json)
         return 0
     out = sys.stderr if args.json else sys.stdout
-    how = Conduct(
+    how = SwitchOptions(
         within_s=args.within,
         window_ms=settings.mirror.window_ms,
         folder=settings.mirror.state_dir / REPORTS,

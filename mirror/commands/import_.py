@@ -14,7 +14,7 @@ from pathlib import Path
 
 from mirror.commands.options import describe
 from mirror.config.imports.connect_rest import Access, is_address, read_connect
-from mirror.config.imports.connectors import Found
+from mirror.config.imports.connectors import Connectors
 from mirror.config.imports.documents import read_documents
 from mirror.config.imports.items import Item, State
 from mirror.config.imports.properties_text import properties_text
@@ -91,7 +91,7 @@ def run(parsed: Namespace) -> int:
             f"{parsed.file}: is there already; it is not overwritten. Name another file, or give --force."
         )
     access = Access(user=parsed.user, password=_password(parsed), authorities=parsed.cacert)
-    found = Found()
+    found = Connectors()
     for source in parsed.sources:
         found += read_connect(source, access) if is_address(source) else read_documents(_text(Path(source)), source)
     if not found.connectors:
@@ -148,7 +148,7 @@ def as_json(file: Path, items: Sequence[Item], notes: Sequence[str], further: Se
     return json.dumps({"file": str(file), "settings": settings, "notes": list(notes), "next": list(further)}, indent=2)
 
 
-def next_steps(file: Path, found: Found) -> list[str]:
+def next_steps(file: Path, found: Connectors) -> list[str]:
     """Return what to do with the file."""
     flows = dict.fromkeys(f"{source}->{target}" for source, target in (each.flow for each in found.connectors))
     return [

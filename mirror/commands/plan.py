@@ -9,7 +9,7 @@ from mirror.config.given import add_mirror
 from mirror.config.settings import Settings
 from mirror.flows.flow import FlowState, check
 from mirror.flows.sync import acl_changes, config_changes
-from mirror.flows.topics import Matched, transforms_of
+from mirror.flows.topics import TopicPair, transforms_of
 from mirror.kafka.log_dirs import LogDirsUnknown, log_dirs
 from mirror.lag.cluster_offsets import positions_by_remote
 from mirror.model.flow_plan import FlowPlan
@@ -86,7 +86,7 @@ def _flow_text(state: FlowState) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _created(state: FlowState, topic: Matched) -> str:
+def _created(state: FlowState, topic: TopicPair) -> str:
     """Say whether a remote topic is going to be created, which the target is asked without creating it."""
     want = topic.source.partitions
     objection = state.target.create(

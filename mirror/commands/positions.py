@@ -27,7 +27,7 @@ from mirror.flows.takeover import refuse_running
 from mirror.flows.topics import ensure_remote, flow_plan, matched
 from mirror.kafka.admin import Admin
 from mirror.lag.cluster_offsets import log_bounds
-from mirror.model.flow_plan import Assigned, FlowPlan
+from mirror.model.flow_plan import FlowPlan, PlannedPartition
 from mirror.model.gaps import Gap, set_by_operator
 from mirror.model.paused_topics import Paused
 from mirror.model.position_metadata import PositionMetadata
@@ -148,7 +148,7 @@ def positions(settings: Settings, args: Namespace) -> int:
 
 
 def _left_out(
-    places: Sequence[Assigned],
+    places: Sequence[PlannedPartition],
     found: Mapping[TopicPartition, Position],
     wanted: Mapping[TopicPartition, int],
     *,
@@ -193,7 +193,9 @@ def moment(text: str) -> int:
     return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
-def _wanted(source: Admin, partitions: Sequence[Assigned], to: str, plan: FlowPlan) -> dict[TopicPartition, int]:
+def _wanted(
+    source: Admin, partitions: Sequence[PlannedPartition], to: str, plan: FlowPlan
+) -> dict[TopicPartition, int]:
     """Return the position of each topic-partition; an offset outside of a log is refused."""
     places = [p.on_source for p in partitions]
     logs = log_bounds(plan, source)
@@ -219,7 +221,7 @@ def _wanted(source: Admin, partitions: Sequence[Assigned], to: str, plan: FlowPl
 
 
 def _text(
-    plan: FlowPlan, partitions: Sequence[Assigned], found: Mapping[TopicPartition, Position], source: Admin
+    plan: FlowPlan, partitions: Sequence[PlannedPartition], found: Mapping[TopicPartition, Position], source: Admin
 ) -> str:
     logs = log_bounds(plan, source)
     pattern = paused_topics(found, plan.paused_key).pattern()

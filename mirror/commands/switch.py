@@ -17,10 +17,10 @@ from mirror.errors import MirrorError, SettingsError
 from mirror.lag.inspector import Inspector
 from mirror.model.topic_partition import TopicPartition
 from mirror.runtime.state_folder import keep_private
-from mirror.switching.conductor import REPORTS, Conduct, abort, conduct, new_run, unfinished
+from mirror.switching.conductor import REPORTS, SwitchOptions, abort, conduct, new_run, unfinished
 from mirror.switching.journal import Journal
-from mirror.switching.preflight import Ahead, looked_ahead, looked_ahead_without_source
-from mirror.switching.run import STEPS, Kind, Run, Step
+from mirror.switching.preflight import Preflight, looked_ahead, looked_ahead_without_source
+from mirror.switching.run import STEPS, Kind, Step, SwitchRun
 from mirror.switching.scope import Fencing, Scope
 from mirror.switching.text import ahead_text, end_text, run_plain, run_text
 
@@ -142,7 +142,7 @@ def switch(settings: Settings, flow: str, kind: Kind, args: Namespace) -> int:
     )
     journal = Journal(scope.flow, scope.target)
     begun = unfinished(journal, scope, kind)
-    how = Conduct(
+    how = SwitchOptions(
         within_s=args.within,
         window_ms=settings.mirror.window_ms,
         folder=settings.mirror.state_dir / REPORTS,
@@ -179,7 +179,7 @@ def last_seen(settings: Settings, scope: Scope) -> dict[TopicPartition, Sample]:
     return {TopicPartition(key[2], int(key[3])): history.of(key)[-1] for key in history.known() if key[:2] == ends}
 
 
-def _ahead(settings: Settings, scope: Scope, *, is_resumed: bool) -> Ahead:
+def _ahead(settings: Settings, scope: Scope, *, is_resumed: bool) -> Preflight:
     inspector = Inspector(settings)
     try:
         rows = inspector.poll().rows
@@ -188,14 +188,14 @@ def _ahead(settings: Settings, scope: Scope, *, is_resumed: bool) -> Ahead:
     return looked_ahead(scope, rows, window_ms=settings.mirror.window_ms, is_resumed=is_resumed)
 
 
-def _abort(scope: Scope, journal: Journal, begun: Run | None, how: Conduct, kind: Kind) -> int:
+def _abort(scope: Scope, journal: Journal, begun: SwitchRun | None, how: SwitchOptions, kind: Kind) -> int:
     if begun is None:
         raise SettingsError(f"{kind.value}: no run of {scope.flow.name} is under way that could be taken back.")
     abort(scope, journal, begun, how)
     return 0
 
 
-def _ask(one: Run, args: Namespace, *, is_resumed: bool) -> None:
+def _ask(one: SwitchRun, args: Namespace, *, is_resumed: bool) -> None:
     if args.yes:
         return
     if not sys.stdin.isatty():

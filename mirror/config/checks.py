@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mirror.config.client_values import ClientError
 from mirror.config.clients import Role, check
 from mirror.config.keys import BIDIRECTIONAL_KEY
-from mirror.config.layers import Assigned, Layers, Pair, effective, merged
+from mirror.config.layers import KeysByOwner, Layers, Pair, effective, merged
 from mirror.config.properties import is_provided
 from mirror.config.values import broker_addresses, refusal
 from mirror.errors import SettingsError
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mirror.config.settings import Flow
 
 
-def check_clients(found: Assigned, pairs: Iterable[Pair], path: Path) -> None:
+def check_clients(found: KeysByOwner, pairs: Iterable[Pair], path: Path) -> None:
     """Refuse client properties no client can be built from, naming the entry at fault."""
     for pair in pairs:
         clients: list[tuple[Role, str, Layers]] = [

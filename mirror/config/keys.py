@@ -148,7 +148,7 @@ class Every:
 
 
 class Keys:
-    """Reads the keys of one flow from their entries, which hold every key that has a default: see Assigned.flow."""
+    """Reads the keys of one flow from their entries, which hold every key that has a default: see KeysByOwner.flow."""
 
     def __init__(self, own: Mapping[str, Entry]) -> None:
         self._own = own

@@ -33,7 +33,7 @@ class Pair(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Assigned:
+class KeysByOwner:
     """All entries by the thing they belong to, prefixes stripped."""
 
     top: Layer = field(default_factory=dict)
@@ -115,7 +115,7 @@ def effective(layers: Layers) -> Properties:
     return Properties({key: text(entry) for key, entry in layer.items()}, provided=provided)
 
 
-def assign(entries: Mapping[str, Entry], aliases: Iterable[str]) -> Assigned:
+def assign(entries: Mapping[str, Entry], aliases: Iterable[str]) -> KeysByOwner:
     """Sort entries by owner; of several aliases that fit a key the longest wins.
 
     Raises:
@@ -123,7 +123,7 @@ def assign(entries: Mapping[str, Entry], aliases: Iterable[str]) -> Assigned:
     """
     longest_first = sorted(aliases, key=len, reverse=True)
     pairs = sorted((Pair(*pair) for pair in product(longest_first, repeat=2)), key=lambda p: len(str(p)), reverse=True)
-    found = Assigned(clusters={alias: {} for alias in longest_first})
+    found = KeysByOwner(clusters={alias: {} for alias in longest_first})
     for key, entry in entries.items():
         if pair := next((pair for pair in pairs if key.startswith(f"{pair}.")), None):
             found.pairs.setdefault(pair, {})[key[len(str(pair)) + 1 :]] = entry
@@ -150,7 +150,7 @@ def is_common(key: str) -> bool:
     return key in ("bootstrap.servers", "security.protocol") or key.startswith(("ssl.", "sasl."))
 
 
-def unhonoured(found: Assigned, enabled: Iterable[Pair]) -> dict[str, str]:
+def unhonoured(found: KeysByOwner, enabled: Iterable[Pair]) -> dict[str, str]:
     """Return the full keys that change nothing, with the reason where it is not just "not supported" ("")."""
     enabled = tuple(enabled)
     sources, targets = {pair.source for pair in enabled}, {pair.target for pair in enabled}

@@ -13,7 +13,7 @@ from metrics.http_access import HttpAccess
 from mirror.config import values
 from mirror.config.checks import check_clients, check_flows
 from mirror.config.keys import GROUP_KEY, OFFSETS_TOPIC_KEY, Keys, refuse_removed
-from mirror.config.layers import Assigned, Layer, Layers, Pair, assign, effective, merged, unhonoured
+from mirror.config.layers import KeysByOwner, Layer, Layers, Pair, assign, effective, merged, unhonoured
 from mirror.config.properties import DEFAULT, Entry, Properties, default_layer, last_wins, read
 from mirror.config.providers import resolve
 from mirror.config.refusals import notes_on_patterns, refuse_mode_of_no_target, refuse_what_would_differ
@@ -55,7 +55,7 @@ class Sources:
     written: tuple[Entry, ...]  # all, in order, those of a key that is given again included, placeholders as they are
     entries: Mapping[str, Entry]  # those that count, placeholders replaced
     aliases: tuple[str, ...]
-    found: Assigned
+    found: KeysByOwner
 
     def own(self) -> Layers:
         """Return the mirror.* keys: defaults of all, then what is given."""
@@ -152,7 +152,7 @@ def _aliases(entries: Mapping[str, Entry], path: Path) -> tuple[str, ...]:
     return aliases
 
 
-def _enabled(found: Assigned, aliases: Sequence[str], path: Path) -> tuple[Pair, ...]:
+def _enabled(found: KeysByOwner, aliases: Sequence[str], path: Path) -> tuple[Pair, ...]:
     """Return the pairs to replicate, in the order of `clusters`.
 
     A top-level enabled=true holds for every pair that does not say otherwise, as in MirrorMaker, whose heartbeats
@@ -181,7 +181,7 @@ def _enabled(found: Assigned, aliases: Sequence[str], path: Path) -> tuple[Pair,
     return tuple(enabled)
 
 
-def _cluster(found: Assigned, alias: str, path: Path) -> Cluster:
+def _cluster(found: KeysByOwner, alias: str, path: Path) -> Cluster:
     client = found.common(alias)
     entry = merged(client).get("bootstrap.servers")
     if entry is None or not values.text(entry):
@@ -194,7 +194,7 @@ def _cluster(found: Assigned, alias: str, path: Path) -> Cluster:
     return Cluster(alias=alias, bootstrap_servers=values.text(entry), client=effective(client))
 
 
-def _flow(found: Assigned, pair: Pair, clusters: Mapping[str, Cluster], mirror: Mirror, *, has_back: bool) -> Flow:
+def _flow(found: KeysByOwner, pair: Pair, clusters: Mapping[str, Cluster], mirror: Mirror, *, has_back: bool) -> Flow:
     worker = merged(found.worker(pair))
     offsets_topic, group = worker.get(OFFSETS_TOPIC_KEY), worker.get(GROUP_KEY)
     keys = Keys({**merged(found.flow(pair)), **worker})
@@ -229,7 +229,7 @@ def _flow(found: Assigned, pair: Pair, clusters: Mapping[str, Cluster], mirror: 
     )
 
 
-def _heartbeat_flow(found: Assigned, pair: Pair) -> HeartbeatFlow | None:
+def _heartbeat_flow(found: KeysByOwner, pair: Pair) -> HeartbeatFlow | None:
     """Return the heartbeats of a pair, None where they are switched off."""
     keys = Keys(merged(found.flow(pair)))
     heartbeats = keys.heartbeats()

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from mirror.config.clients import COMMON_KEYS
 from mirror.config.keys import FLOW_KEYS, WORKER_KEYS, needless
-from mirror.config.layers import Assigned, Pair
+from mirror.config.layers import KeysByOwner, Pair
 from mirror.config.properties import Entry
 from mirror.config.providers import is_provider_key
 from mirror.config.transforms import is_of_transforms
@@ -54,7 +54,7 @@ _SAME = re.compile(
 )
 
 
-def refuse_what_would_differ(found: Assigned) -> None:
+def refuse_what_would_differ(found: KeysByOwner) -> None:
     """Raise SettingsError for the first key of a file that is not honoured, and without which records, or logins, differ."""
     for entries in found.clusters.values():
         for sub, entry in entries.items():
@@ -70,13 +70,13 @@ def refuse_what_would_differ(found: Assigned) -> None:
         _refuse_near_misses(sub, entry)
 
 
-def _each(found: Assigned) -> Iterator[tuple[str, Entry]]:
+def _each(found: KeysByOwner) -> Iterator[tuple[str, Entry]]:
     """Yield each entry with its key inside of what owns it, in the order of their owners."""
     for layer in (found.top, *found.clusters.values(), *found.pairs.values()):
         yield from layer.items()
 
 
-def notes_on_patterns(found: Assigned) -> tuple[str, ...]:
+def notes_on_patterns(found: KeysByOwner) -> tuple[str, ...]:
     """Return a sentence for each list of patterns that Java reads without its backslash."""
     return tuple(
         f'{entry.where}: {entry.key}: Java drops the backslash of "{entry.dropped}", so the pattern is {entry.shown()}. '
@@ -86,7 +86,7 @@ def notes_on_patterns(found: Assigned) -> tuple[str, ...]:
     )
 
 
-def refuse_mode_of_no_target(found: Assigned, enabled: Collection[Pair]) -> None:
+def refuse_mode_of_no_target(found: KeysByOwner, enabled: Collection[Pair]) -> None:
     """Raise SettingsError if exactly once is set for a flow, or for a cluster that is the target of no enabled flow.
 
     The key belongs to the target, as in MirrorMaker, and has no effect elsewhere.

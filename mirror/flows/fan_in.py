@@ -14,14 +14,16 @@ from mirror.kafka.client import Client
 from mirror.kafka.errors import BrokerError, ErrorCode
 from mirror.kafka.group_offsets import GroupOffsets, Offsets, patiently
 from mirror.kafka.groups import listed
-from mirror.model.flow_plan import LEASE_TOPIC, OWN_GROUP, Assigned, is_own_group
+from mirror.model.flow_plan import LEASE_TOPIC, OWN_GROUP, PlannedPartition, is_own_group
 from mirror.model.position_metadata import PositionMetadata
 from mirror.model.slot_ownership import layout_key
 from mirror.model.topic_partition import TopicPartition
 from mirror.policy.recreated import TopicIds
 
 
-async def read_shared(options: ClientOptions, group: str, partitions: Iterable[Assigned]) -> dict[TopicPartition, str]:
+async def read_shared(
+    options: ClientOptions, group: str, partitions: Iterable[PlannedPartition]
+) -> dict[TopicPartition, str]:
     """Return the group of another flow for each remote partition that it writes to as well; `group` is the flow's own.
 
     Raises:
@@ -44,7 +46,7 @@ async def read_shared(options: ClientOptions, group: str, partitions: Iterable[A
     return shared(ours, found)
 
 
-def shared(ours: Iterable[Assigned], others: Mapping[str, Offsets]) -> dict[TopicPartition, str]:
+def shared(ours: Iterable[PlannedPartition], others: Mapping[str, Offsets]) -> dict[TopicPartition, str]:
     """Return the same from the offsets of other groups. Pure.
 
     A flow that reads the same topic of the source, under another alias, is not another one: its records are the same.

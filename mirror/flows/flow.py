@@ -14,7 +14,7 @@ from mirror.errors import SettingsError
 from mirror.flows.loops import Loops
 from mirror.flows.start_positions import begin
 from mirror.flows.stored_positions import Position, read_positions, write_positions
-from mirror.flows.topics import Matched, ensure_internal, ensure_remote, flow_plan, matched, source_topics
+from mirror.flows.topics import TopicPair, ensure_internal, ensure_remote, flow_plan, matched, source_topics
 from mirror.handover.membership import Membership
 from mirror.kafka.admin import Admin, Topic
 from mirror.model.canary import is_canary
@@ -43,13 +43,13 @@ class Due:
     at_s: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
-    def is_within(self, interval_s: float) -> None:
-        """Let it come no later than in so many seconds."""
+    def hasten(self, interval_s: float) -> None:
+        """Make it due in `interval_s` at the latest."""
         with self._lock:
             self.at_s = min(self.at_s, time.monotonic() + interval_s)
 
-    def has_come(self, interval_s: float) -> bool:
-        """Return whether it must be done now; the next time is an interval away then."""
+    def take(self, interval_s: float) -> bool:
+        """Return whether it is due now; if so, make it due again after the interval."""
         with self._lock:
             if time.monotonic() < self.at_s:
                 return False
@@ -62,13 +62,13 @@ class FlowState:
     """One flow as the driver sees it: its control planes, and what it replicates now.
 
     The flow's upkeep writes it, in one thread; before that thread starts, the main thread begins the flow. Other threads read
-    fields that are replaced as a whole (`plan`, `membership`, `topics`), call `Due.is_within`, and keep `part`.
+    fields that are replaced as a whole (`plan`, `membership`, `topics`), call `Due.hasten`, and keep `part`.
     """
 
     flow: Flow
     source: Admin
     target: Admin
-    topics: list[Matched] = field(default_factory=list)
+    topics: list[TopicPair] = field(default_factory=list)
     remote: dict[str, int] = field(default_factory=dict)  # partitions of each topic on the target
     objections: dict[str, str] = field(default_factory=dict)  # why the target has not got a topic, or not all of it
     plan: FlowPlan | None = None

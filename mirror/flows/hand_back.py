@@ -14,7 +14,7 @@ from mirror.flows.stored_positions import Position, answer_of_target
 from mirror.flows.takeover import stored_by_connect
 from mirror.kafka.admin import Admin
 from mirror.kafka.internal_topics import partitions_of, write, writer
-from mirror.model.flow_plan import Assigned
+from mirror.model.flow_plan import PlannedPartition
 from mirror.model.repartition import place
 from mirror.model.topic_partition import TopicPartition
 
@@ -26,7 +26,9 @@ Stored = dict[
 ]  # by topic-partition of the source: the key that Connect has, and the partition
 
 
-def hand_back(flow: Flow, target: Admin, places: Iterable[Assigned], found: Mapping[TopicPartition, Position]) -> int:
+def hand_back(
+    flow: Flow, target: Admin, places: Iterable[PlannedPartition], found: Mapping[TopicPartition, Position]
+) -> int:
     """Write the positions of topic-partitions into Connect's offsets topic on the target; return how many have one.
 
     Connect finds an offset by the very bytes of its key. So where it has one, that key is used again; a new one is written as
@@ -65,7 +67,7 @@ def hand_back(flow: Flow, target: Admin, places: Iterable[Assigned], found: Mapp
     return count
 
 
-def _new(flow: Flow, assigned: Assigned, partitions: int) -> tuple[bytes, int]:
+def _new(flow: Flow, assigned: PlannedPartition, partitions: int) -> tuple[bytes, int]:
     where = {"cluster": flow.source.alias, "partition": assigned.partition, "topic": assigned.topic}
     text = json.dumps([flow.takeover_connectors[0], where], separators=(",", ":"), ensure_ascii=False)
     return text.encode(), place(text.encode(), partitions)

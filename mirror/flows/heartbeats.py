@@ -113,7 +113,7 @@ class _TargetHeartbeats(threading.Thread):
             self._made.purge()
 
     def _emit(self, flow: HeartbeatFlow) -> None:
-        if not self._has_topic(flow):
+        if not self._ensure_topic(flow):
             return
         heartbeat = Heartbeat(flow.source, flow.target, int(time.time() * 1000))
         key, value = heartbeat.encode()
@@ -141,7 +141,7 @@ class _TargetHeartbeats(threading.Thread):
             self._made = Producer(options, logger=quiet_logger())
         return self._made
 
-    def _has_topic(self, flow: HeartbeatFlow) -> bool:
+    def _ensure_topic(self, flow: HeartbeatFlow) -> bool:
         """Create the topic where it is missing; log a refusal, and try again a minute later."""
         due_s = self._topic_due_s.get(flow, 0.0)
         if time.monotonic() < due_s:

@@ -25,7 +25,7 @@ class Loops:
     def __init__(self, flow: Flow) -> None:
         self._flow = flow
         self._upstreams: Upstreams | None = None  # as they were read last; None: not yet
-        self._looked: set[str] = set()  # ids of the topics that were looked for then
+        self._poll_group: set[str] = set()  # ids of the topics that were looked for then
         self._every_s = FIRST_S
         self._due_s = 0.0
         self._unknown = ""  # why they could not be read, as it was logged last
@@ -43,7 +43,7 @@ class Loops:
 
     def knows(self, topics: Mapping[str, Topic]) -> bool:
         """Tell whether all of these topics were looked at before."""
-        return self._upstreams is not None and {topic.topic_id for topic in topics.values()} <= self._looked
+        return self._upstreams is not None and {topic.topic_id for topic in topics.values()} <= self._poll_group
 
     def look(self, topics: Mapping[str, Topic], *, remote: Mapping[str, str], on_target: Collection[str]) -> None:
         """Find the topics that would go round.
@@ -66,7 +66,7 @@ class Loops:
             self._unknown = str(error)
             return
         self.going_round = going_round(found, self._upstreams, on_target=target, so_far=before, placed=placed)
-        self._upstreams, self._looked, self._unknown = found, {topic.topic_id for topic in topics.values()}, ""
+        self._upstreams, self._poll_group, self._unknown = found, {topic.topic_id for topic in topics.values()}, ""
         self._say(before)
 
     def _placed(self, remote: Mapping[str, str]) -> set[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from mirror.config.settings import Flow, Settings
 from mirror.errors import SettingsError
-from mirror.model.flow_plan import Assigned
+from mirror.model.flow_plan import PlannedPartition
 from mirror.policy.filters import compile_list
 from mirror.policy.java_regex import RegexError
 
@@ -21,8 +21,8 @@ def flow_named(settings: Settings, name: str, *, command: str) -> Flow:
 
 
 def selected(
-    partitions: Iterable[Assigned], topics: str | None, partition: int | None = None, *, flow: str, command: str
-) -> list[Assigned]:
+    partitions: Iterable[PlannedPartition], topics: str | None, partition: int | None = None, *, flow: str, command: str
+) -> list[PlannedPartition]:
     """Return the topic-partitions whose topic is in a Java pattern list, and of that number; None means all.
 
     Raises:

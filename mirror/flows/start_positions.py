@@ -71,7 +71,7 @@ def _went_on_as_shown(flow: Flow, plan: FlowPlan) -> bool:
         SettingsError: it is not to begin by itself then.
     """
     try:
-        shown = Groups(flow.source.alias, flow.source_admin).one(plan.shown_as)
+        shown = Groups(flow.source.alias, flow.source_admin).one(plan.source_group_id)
     except ClusterUnavailable as error:
         log.debug("%s: whether it ran before is not known: %s", flow.name, error)
         return False
@@ -82,7 +82,7 @@ def _went_on_as_shown(flow: Flow, plan: FlowPlan) -> bool:
     ranges = [f"{p.topic}-{p.partition} up to offset {offsets[p.on_source]}" for p in places]
     what = (
         f"{flow.name}: {flow.target.alias} knows nothing of this flow, which had replicated {some(ranges)} (group "
-        f"{plan.shown_as} on {flow.source.alias}): it was rebuilt, or is another cluster"
+        f"{plan.source_group_id} on {flow.source.alias}): it was rebuilt, or is another cluster"
     )
     if flow.on_recreated is OnRecreated.STOP:
         raise SettingsError(

@@ -21,8 +21,8 @@ from mirror.model.flow_plan import (
     PRODUCERS_TOPIC,
     SLOTS_TOPIC,
     Absent,
-    Assigned,
     FlowPlan,
+    PlannedPartition,
 )
 from mirror.model.slot_ownership import lease_topic_partitions
 from mirror.model.topic_partition import TopicPartition
@@ -37,7 +37,7 @@ SOON_COMPACTED = {"segment.bytes": str(16 << 20), "min.cleanable.dirty.ratio": "
 
 
 @dataclass(frozen=True, slots=True)
-class Matched:
+class TopicPair:
     """One topic of a flow: the source's, and the name it has on the target."""
 
     source: Topic
@@ -75,13 +75,13 @@ def brought(flow: Flow, on_target: Mapping[str, Topic]) -> list[Topic]:
     ]
 
 
-def matched(flow: Flow, source_topics: Mapping[str, Topic]) -> list[Matched]:
+def matched(flow: Flow, source_topics: Mapping[str, Topic]) -> list[TopicPair]:
     """Return the topics the flow replicates: not internal, and not on their way back to the target."""
     found = []
     for name in sorted(source_topics):
         is_cycle = flow.policy.would_cycle(name, flow.target.alias)
         if _is_wanted(flow, name) and not flow.policy.is_internal(name) and not is_cycle:
-            found.append(Matched(source_topics[name], flow.policy.remote_topic(name)))
+            found.append(TopicPair(source_topics[name], flow.policy.remote_topic(name)))
     return found
 
 
@@ -93,7 +93,7 @@ def _is_wanted(flow: Flow, topic: str) -> bool:
 
 
 def ensure_remote(
-    flow: Flow, topics: list[Matched], existing: Mapping[str, Topic], source: Admin, target: Admin
+    flow: Flow, topics: list[TopicPair], existing: Mapping[str, Topic], source: Admin, target: Admin
 ) -> Prepared:
     """Create missing remote topics and grow short ones.
 
@@ -122,7 +122,7 @@ def ensure_remote(
     return Prepared(partitions, objections)
 
 
-def _create(flow: Flow, topic: Matched, source: Admin, target: Admin, known: Collection[str]) -> str:
+def _create(flow: Flow, topic: TopicPair, source: Admin, target: Admin, known: Collection[str]) -> str:
     """Create a remote topic with the source's settings; return the objection, also when those cannot be read.
 
     Settings that the target does not know or does not allow are left out, and the topic is created without them: versions of
@@ -291,7 +291,7 @@ def _correct_policy(flow: Flow, cluster: Admin, name: str) -> str:
     return objection
 
 
-def transforms_of(flow: Flow, topic: Matched) -> Transforms:
+def transforms_of(flow: Flow, topic: TopicPair) -> Transforms:
     """Return what is done to a topic's records; nothing to heartbeats and canaries."""
     name = topic.source.name
     return () if flow.policy.is_heartbeats(name) or is_canary(name) else of_topic(flow.transforms, topic.remote)
@@ -299,7 +299,7 @@ def transforms_of(flow: Flow, topic: Matched) -> Transforms:
 
 def flow_plan(
     flow: Flow,
-    topics: list[Matched],
+    topics: list[TopicPair],
     remote_partitions: Mapping[str, int],
     *,
     first: Collection[TopicPartition] | None = None,
@@ -321,13 +321,13 @@ def flow_plan(
         objections: Why the target could not make or grow a remote topic.
     """
 
-    def spread_over(topic: Matched) -> int:
+    def spread_over(topic: TopicPair) -> int:
         have = remote_partitions.get(topic.remote, 0)
         return 0 if flow.grows_topics or have == topic.source.partitions else have
 
     done = {topic.remote: transforms_of(flow, topic) for topic in topics}
     partitions = tuple(
-        Assigned(
+        PlannedPartition(
             topic.source.name,
             topic.remote,
             partition,
@@ -336,7 +336,7 @@ def flow_plan(
             spread_over=spread_over(topic),
             remote_id=remote_ids.get(topic.remote, ""),
             upstream=upstream.get(topic.source.name, ()),
-            goes_round=topic.source.name in going_round,
+            is_loop=topic.source.name in going_round,
             transforms=done[topic.remote],
             is_hidden=topic.source.is_hidden,
         )
@@ -359,7 +359,7 @@ def flow_plan(
 
 
 def _absent(
-    flow: Flow, topics: list[Matched], remote_partitions: Mapping[str, int], objections: Mapping[str, str]
+    flow: Flow, topics: list[TopicPair], remote_partitions: Mapping[str, int], objections: Mapping[str, str]
 ) -> tuple[Absent, ...]:
     """Return the topic-partitions that the target has no counterpart of; none of a topic that is spread over fewer ones."""
     return tuple(
@@ -370,7 +370,7 @@ def _absent(
     )
 
 
-def _why_absent(flow: Flow, topic: Matched, have: int, objections: Mapping[str, str]) -> str:
+def _why_absent(flow: Flow, topic: TopicPair, have: int, objections: Mapping[str, str]) -> str:
     """Return why the target has no counterpart of some of a topic's partitions."""
     lacks = f"{flow.target.alias} has {f'only {have} partitions of' if have else 'no topic'} {topic.remote}"
     if (objection := objections.get(topic.remote)) is not None:
@@ -384,7 +384,7 @@ def present_plan(flow: Flow, source: Admin, target: Admin) -> FlowPlan:
     return flow_plan(flow, matched(flow, source.topics()), remote)
 
 
-def _replicated(topic: Matched, remote_partitions: Mapping[str, int], *, is_spread: bool) -> int:
+def _replicated(topic: TopicPair, remote_partitions: Mapping[str, int], *, is_spread: bool) -> int:
     """Return how many partitions of a topic are replicated: those that have a counterpart, or all that are spread."""
     return (
         topic.source.partitions if is_spread else min(topic.source.partitions, remote_partitions.get(topic.remote, 0))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from mirror.config.settings import Flow
 from mirror.errors import ClusterUnavailable
 from mirror.flows.offset_maps import FlowMaps
-from mirror.flows.topics import Matched, brought, flow_plan, matched, source_topics
+from mirror.flows.topics import TopicPair, brought, flow_plan, matched, source_topics
 from mirror.kafka.admin import Admin, Topic
 from mirror.kafka.internal_topics import answered
 from mirror.model.flow_plan import FlowPlan
@@ -67,13 +67,13 @@ def maps_of(flow: Flow, plan: FlowPlan) -> FlowMaps:
     return maps
 
 
-def _matched(flow: Flow, source: Admin, remote: Mapping[str, Topic]) -> list[Matched]:
+def _matched(flow: Flow, source: Admin, remote: Mapping[str, Topic]) -> list[TopicPair]:
     try:
         return matched(flow, source_topics(flow, source, remote))
     except ClusterUnavailable:  # the very time when somebody fails over
         return _brought(flow, remote)
 
 
-def _brought(flow: Flow, remote: Mapping[str, Topic]) -> list[Matched]:
+def _brought(flow: Flow, remote: Mapping[str, Topic]) -> list[TopicPair]:
     """Return the topics of a flow by what it has brought to the target."""
-    return [Matched(topic, flow.policy.remote_topic(topic.name)) for topic in brought(flow, remote)]
+    return [TopicPair(topic, flow.policy.remote_topic(topic.name)) for topic in brought(flow, remote)]

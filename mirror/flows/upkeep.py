@@ -23,7 +23,7 @@ CLOCKS_EVERY_S = 60.0  # metrics.as_of.CLOCK_KNOWN_S is three times as long
 BEGIN_AGAIN_S = 10.0
 
 
-class Upkeep:
+class FlowMaintenance:
     """Keeps one flow, in a thread of its own: clusters that hang hold up nothing but their own flow's upkeep."""
 
     def __init__(
@@ -87,7 +87,7 @@ class Upkeep:
     def _begin_late(self) -> None:
         """Try again to begin a flow whose clusters did not answer."""
         state = self._state
-        if state.plan is not None or not state.begin_due.has_come(BEGIN_AGAIN_S):
+        if state.plan is not None or not state.begin_due.take(BEGIN_AGAIN_S):
             return
         try:
             self._begin(state)
@@ -102,7 +102,7 @@ class Upkeep:
     def _refresh(self) -> None:
         """Follow new topics and grown partitions."""
         state, every = self._state, self._state.flow.refresh_topics
-        if state.plan is None or not state.refresh_due.has_come(every.interval_s) or not every.enabled:
+        if state.plan is None or not state.refresh_due.take(every.interval_s) or not every.enabled:
             return
         try:
             if self._discover(state):
@@ -121,7 +121,7 @@ class Upkeep:
 
     def _sync_configs(self) -> None:
         state, every = self._state, self._state.flow.sync_configs
-        if not state.leads or not state.configs_due.has_come(every.interval_s):
+        if not state.leads or not state.configs_due.take(every.interval_s):
             return
         present = {assigned.remote_topic for assigned in state.plan.partitions} if state.plan is not None else set()
         try:
@@ -129,18 +129,18 @@ class Upkeep:
         except ClusterUnavailable as error:
             self._warn(f"topic settings not synchronized: {error}", is_asked_for=every.enabled)
         else:
-            self._recorder.config_drift(state.name, drift)
+            self._recorder.record_config_drift(state.name, drift)
 
     def _sync_acls(self) -> None:
         state, every = self._state, self._state.flow.sync_acls
-        if not state.leads or not state.acls_due.has_come(every.interval_s):
+        if not state.leads or not state.acls_due.take(every.interval_s):
             return
         try:
             lacking = sync_acls(state.flow, state.topics, state.source, state.target)
         except ClusterUnavailable as error:
             self._warn(f"ACLs not synchronized: {error}", is_asked_for=every.enabled)
             return
-        self._recorder.acl_drift(state.name, len(lacking))
+        self._recorder.record_acl_drift(state.name, len(lacking))
         objections = {objection for objection in lacking.values() if objection}
         for objection in sorted(objections - state.acl_objections):
             self._warn(f"ACLs cannot be added on {state.flow.target.alias}: {objection}")
@@ -149,21 +149,21 @@ class Upkeep:
     def _read_gaps(self) -> None:
         """Tell of what the flow's ledger has: also of what other processes have lost, and of before this one was started."""
         state = self._state
-        if not state.leads or not state.gaps_due.has_come(GAPS_EVERY_S):
+        if not state.leads or not state.gaps_due.take(GAPS_EVERY_S):
             return
         try:
             found = self._gaps.refresh()
         except ClusterUnavailable as error:
-            self._recorder.gaps(state.name, None)
+            self._recorder.record_gaps(state.name, None)
             self._warn(str(error), is_asked_for=False)
         else:
             last_s = max((gap.at_ms / 1000 for gap in found), default=None)
-            self._recorder.gaps(state.name, by_effect(found), last_s=last_s)
+            self._recorder.record_gaps(state.name, by_effect(found), last_s=last_s)
 
     def _read_clocks(self) -> None:
         """Compare the clusters' clocks with this machine's: ages and lags depend on all of them."""
         state = self._state
-        if not self._clocks_due.has_come(CLOCKS_EVERY_S):
+        if not self._clocks_due.take(CLOCKS_EVERY_S):
             return
         for alias, client in (
             (state.flow.source.alias, state.flow.source_admin),
@@ -174,7 +174,7 @@ class Upkeep:
                 skew_s = self._clock_skew(client)
             except ClockUnknown as error:
                 why = str(error)
-            self._recorder.cluster_clock(state.name, alias, skew_s, now_s=time.time())
+            self._recorder.record_cluster_clock(state.name, alias, skew_s, now_s=time.time())
             if why and why != self._clocks_unknown.get(alias):
                 self._warn(f"the clock of {alias} is not known: {why}", is_asked_for=False)
             self._clocks_unknown[alias] = why

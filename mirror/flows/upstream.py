@@ -21,7 +21,7 @@ from mirror.kafka.groups import listed
 from mirror.kafka.internal_topics import answered
 from mirror.model.flow_plan import LEASE_TOPIC, is_own_group, paused_key
 from mirror.model.position_metadata import PositionMetadata
-from mirror.model.slot_ownership import Layout, layout_key
+from mirror.model.slot_ownership import SlotLayout, layout_key
 from mirror.model.topic_partition import TopicPartition
 from mirror.policy.java_regex import JavaPattern, SlowPattern
 from mirror.policy.recreated import TopicIds
@@ -155,7 +155,7 @@ def _runs(positions: Positions, source: str, *, now_ms: float) -> bool:
     """Tell whether some process serves a mirror now; one whose leases cannot be read, as of another version, is taken for one."""
     leases = LEASE_TOPIC.format(source=source)
     try:
-        layout = Layout.parse(positions[TopicPartition(leases, layout_key())].metadata)
+        layout = SlotLayout.parse(positions[TopicPartition(leases, layout_key())].metadata)
         return layout is not None and is_served(positions, leases, window_ms=layout.window_ms, now_ms=now_ms)
     except (ValueError, TypeError):
         return True

@@ -16,8 +16,8 @@ from mirror.model.flow_plan import FlowPlan, Window
 from mirror.model.slot_lease import GRACE_S, LeaseState, Predecessor, predecessor_of
 from mirror.model.slot_ownership import (
     COMMIT_S,
-    Layout,
     Owner,
+    SlotLayout,
     is_lease_key,
     is_stopped,
     layout_key,
@@ -67,7 +67,7 @@ class LeaseTerm:
         return all(0 <= now - asked < VALID_S for now, asked in zip(self.now(), self._asked, strict=True))
 
 
-class Standing(Enum):
+class LeaseStatus(Enum):
     """What a window that acquired its slot finds when it looks at the lease again."""
 
     HOLDS = "slot and lease are this window's"
@@ -79,7 +79,7 @@ class Standing(Enum):
     @property
     def may_write(self) -> bool:
         """True while slot and lease are this window's."""
-        return self in (Standing.HOLDS, Standing.STOPPING)
+        return self in (LeaseStatus.HOLDS, LeaseStatus.STOPPING)
 
 
 class OtherLease(NamedTuple):
@@ -121,17 +121,16 @@ class Lease:
         self.takeovers = 0
         self.is_claimed_again = False
         self._acquired_from: dict[TopicPartition, LeaseState] = {}  # the lanes' leases when ours was acquired
-        self._logged_dead: set[int] = set()
 
     # --- what was found on the target ----------------------------------------------------------------------------
 
-    def standing(self, found: Offsets) -> Standing:
+    def standing(self, found: Offsets) -> LeaseStatus:
         """Return how this window stands; `found` has the offsets of `looks_at`."""
         if self._is_of_old_layout(found) or self._is_overtaken(self._leases(found)):
-            return Standing.OVERTAKEN
+            return LeaseStatus.OVERTAKEN
         if not self.owns_slot(found):
-            return Standing.LOST
-        return Standing.STOPPING if self._is_stopped(found) else Standing.HOLDS
+            return LeaseStatus.LOST
+        return LeaseStatus.STOPPING if self._is_stopped(found) else LeaseStatus.HOLDS
 
     def may_commit(self, found: Offsets) -> bool:
         """Tell whether this window may commit a transaction that had begun before `found` was read.
@@ -139,7 +138,7 @@ class Lease:
         A window whose slot has another owner may: the new owner claims the lease before it opens its producer.
         """
         standing = self.standing(found)
-        return standing.may_write if self.is_claimed_again else standing is not Standing.OVERTAKEN
+        return standing.may_write if self.is_claimed_again else standing is not LeaseStatus.OVERTAKEN
 
     def newest_spare(self, found: Offsets) -> int:
         """Return the number of the transactional id that the slot writes by; `found` was read after this window's claim.
@@ -161,7 +160,7 @@ class Lease:
 
         The owner does not show it: if only this layout has the slot, no process commits another owner.
         """
-        return self._layout in found and Layout.parse(found[self._layout][1]) != self._own_layout
+        return self._layout in found and SlotLayout.parse(found[self._layout][1]) != self._own_layout
 
     def has_successor(self, found: Offsets) -> bool:
         """Tell whether a later window has announced that it is ready; `found` has the offset of `ready`."""
@@ -244,6 +243,7 @@ class Lease:
                     target, leases, since_ms
                 ):
                     self._acquired_from = leases
+                    self._log_takeovers((*leases.values(), *(other.lease for other in self.others)))
                     term.confirm(asked)
                     if not term.is_valid:
                         continue  # we slept: what was found may be of long ago
@@ -261,6 +261,17 @@ class Lease:
     def _are_free(self, leases: Iterable[LeaseState], since_ms: float) -> bool:
         """Return whether all leases are released or may be taken over; the slot is this process' since `since_ms`."""
         return all(lease.is_released or self._may_take_over(lease, since_ms) for lease in leases)
+
+    def _log_takeovers(self, leases: Iterable[LeaseState]) -> None:
+        for lease in leases:
+            if not (lease.is_released or self._is_own_or_ended(lease)):
+                self.takeovers = 1
+                log.warning(
+                    "%s: window %d of slot %d never released its lease, taking over",
+                    self._plan.name,
+                    lease.window,
+                    self._window.slot,
+                )
 
     async def _knows_predecessor(
         self, target: Target, leases: Mapping[TopicPartition, LeaseState], since_ms: float
@@ -321,24 +332,16 @@ class Lease:
     def _may_take_over(self, held: LeaseState, since_ms: float) -> bool:
         """Tell whether a lease that is held may be taken over; the slot is this process' since `since_ms`."""
         window = self._window
-        if held.run_id in window.gone:
+        if self._is_own_or_ended(held):
             return True
-        if held.run_id == window.run_id and held.window == window.number:
-            return True  # our own commit, whose answer was lost
         dead_ms = held.dead_ms(window.window_ms)
         if held.run_id != window.run_id:
             # Whoever had the slot looks each second whether it still has, and then drains; transactions need not wait for that.
             drains_s = 0.0 if self._plan.is_exactly_once else GRACE_S
             dead_ms = min(dead_ms, since_ms + (2 * COMMIT_S + drains_s) * 1000)
-        if now_ms() <= dead_ms:
-            return False
-        self.takeovers = 1
-        if held.window not in self._logged_dead:
-            self._logged_dead.add(held.window)
-            log.warning(
-                "%s: window %d of slot %d never released its lease, taking over",
-                self._plan.name,
-                held.window,
-                window.slot,
-            )
-        return True
+        return now_ms() > dead_ms
+
+    def _is_own_or_ended(self, held: LeaseState) -> bool:
+        """Return whether an ended run or this window itself holds a lease: the response to its claim may have been lost."""
+        window = self._window
+        return held.run_id in window.gone or (held.run_id, held.window) == (window.run_id, window.number)

@@ -26,7 +26,7 @@ from mirror.kafka.clients import quiet_logger
 from mirror.kafka.group_offsets import GroupOffsets, Offsets
 from mirror.kafka.login_relay import librdkafka_options
 from mirror.model.flow_plan import SLOTS_TOPIC, FlowPlan
-from mirror.model.slot_ownership import Layout, Owner, is_stopped, layout_key, owner_key, stop_key, with_stop
+from mirror.model.slot_ownership import Owner, SlotLayout, is_stopped, layout_key, owner_key, stop_key, with_stop
 from mirror.model.topic_partition import TopicPartition
 from mirror.runtime.logs import in_words
 
@@ -53,7 +53,7 @@ class Membership:
         self,
         flow: Flow,
         plan: FlowPlan,
-        layout: Layout,
+        layout: SlotLayout,
         *,
         run_id: int,
         gone: Collection[int],
@@ -109,7 +109,7 @@ class Membership:
         try:
             while not stop.is_set():
                 hung = self._hung()
-                step = partial(self._leave_group, hung=hung) if hung else self._looked
+                step = partial(self._leave_group, hung=hung) if hung else self._poll_group
                 consumer = await loop.run_in_executor(group, step, consumer)
                 now_s = time.monotonic()
                 if now_s - looked_s > SESSION_MS / 2000:
@@ -168,10 +168,10 @@ class Membership:
         except KafkaException as error:
             self._warn_once("group", "group %s cannot be joined: %s", self._members, error)
             return None
-        consumer.subscribe([self._topic], on_assign=self._was_given, on_revoke=self._was_taken, on_lost=self._was_taken)
+        consumer.subscribe([self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke)
         return consumer
 
-    def _looked(self, consumer: Consumer | None) -> Consumer | None:
+    def _poll_group(self, consumer: Consumer | None) -> Consumer | None:
         """Serve the group's own events; there are no records."""
         self._logged.discard("hung")
         consumer = consumer or self._joined()
@@ -189,13 +189,13 @@ class Membership:
         _close_consumer(consumer)
         return None
 
-    def _was_given(self, consumer: Consumer, places: list[confluent_kafka.TopicPartition]) -> None:
+    def _on_assign(self, consumer: Consumer, places: list[confluent_kafka.TopicPartition]) -> None:
         consumer.incremental_assign(places)
         consumer.pause(places)  # nobody writes there: not even asked for
         self._assigned |= {place.partition for place in places}
         self._logged.discard("group")
 
-    def _was_taken(self, consumer: Consumer, places: list[confluent_kafka.TopicPartition]) -> None:
+    def _on_revoke(self, consumer: Consumer, places: list[confluent_kafka.TopicPartition]) -> None:
         self._assigned -= {place.partition for place in places}
 
     # --- what is written to the target --------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ class Membership:
     async def _reconcile(self, target: GroupOffsets) -> None:
         layouts = TopicPartition(self._lease_topic, layout_key())
         known, found = await self._owners(target, layouts)
-        if not await self._may_work(target, found.get(layouts)):
+        if not await self._check_layout(target, found.get(layouts)):
             await self._give_up(target, known)
             return
         self._compare(known)
@@ -261,9 +261,9 @@ class Membership:
 
     # --- others -------------------------------------------------------------------------------------------------
 
-    async def _may_work(self, target: GroupOffsets, at: tuple[int, str] | None) -> bool:
-        """Tell whether no process works that assigns topic-partitions to slots otherwise: they would be replicated twice."""
-        other = Layout.parse(at[1]) if at is not None else None
+    async def _check_layout(self, target: GroupOffsets, at: tuple[int, str] | None) -> bool:
+        """Return False, and log it, while a live process uses another layout: both would replicate the same partitions."""
+        other = SlotLayout.parse(at[1]) if at is not None else None
         if other is None or other == self.layout:
             self._logged.discard("layout")
             return True
@@ -306,7 +306,7 @@ def _close_consumer(consumer: Consumer | None) -> None:
         threading.Thread(target=consumer.close, daemon=True).start()  # which a dead cluster holds up
 
 
-def _described(layout: Layout) -> str:
+def _described(layout: SlotLayout) -> str:
     return (
         f"mirror.slots={layout.slots}, tasks.max={layout.tasks_max}, mirror.window.ms={layout.window_ms}, "
         f"mirror.lanes={layout.lanes}"

@@ -9,6 +9,7 @@ from typing import Any
 from mirror.kafka.client import Client
 from mirror.kafka.errors import ErrorCode, check
 from mirror.kafka.messages import Request, make
+from mirror.kafka.protocol import ApiKey
 from mirror.kafka.question import asked
 
 WITHIN_S = 10.0
@@ -52,4 +53,4 @@ def _describe_acls() -> Request:
             permission_type=_ANY,
         )
 
-    return Request(29, 1, 3, build)
+    return Request(ApiKey.DESCRIBE_ACLS, 1, 3, build)

@@ -21,6 +21,7 @@ from mirror.kafka.connection import Connection, connected
 from mirror.kafka.errors import KafkaError, NotConnectedError, check
 from mirror.kafka.messages import Request, make
 from mirror.kafka.metadata import Broker, Metadata, request_for
+from mirror.kafka.protocol import ApiKey
 
 log = logging.getLogger("mirror")
 
@@ -40,7 +41,7 @@ class Purpose(IntEnum):
     RETRY = 3
 
 
-class Coordinates(IntEnum):
+class CoordinatorType(IntEnum):
     """What a coordinator is asked about."""
 
     GROUP = 0
@@ -95,7 +96,7 @@ class Client:
         self._connections: dict[tuple[int, Purpose], Connection] = {}
         self._opening: dict[tuple[int, Purpose], asyncio.Task[Connection]] = {}
         self._back_offs: dict[Any, _BackOff] = defaultdict(_BackOff)  # by node, or by address of the bootstrap
-        self._coordinators: dict[tuple[Coordinates, str], int] = {}
+        self._coordinators: dict[tuple[CoordinatorType, str], int] = {}
         self._topics: set[str] = set()
         self._refreshing: asyncio.Task[None] | None = None
         self._refreshed_s = float("-inf")
@@ -179,7 +180,7 @@ class Client:
 
     async def speaks(self, node: int, api: int, version: int, purpose: Purpose = Purpose.DATA) -> bool:
         """Tell whether a broker knows a version of an API."""
-        lowest, highest = (await self._connected(node, purpose)).spoken.get(api, (0, -1))
+        lowest, highest = (await self._connected(node, purpose)).api_versions.get(api, (0, -1))
         return lowest <= version <= highest
 
     async def feature(self, node: int, name: str, purpose: Purpose = Purpose.DATA) -> int:
@@ -194,7 +195,7 @@ class Client:
         await self._fresh()  # none of those that are known: the addresses of the bootstrap may lead to others
         return await self.ask(next(iter(self._nodes())), request)
 
-    async def coordinator(self, kind: Coordinates, key: str) -> int:
+    async def coordinator(self, kind: CoordinatorType, key: str) -> int:
         """Return the node that coordinates a group or a transactional id."""
         known = self._coordinators.get((kind, key))
         if known is not None and known in self.metadata.brokers:
@@ -206,7 +207,7 @@ class Client:
         self._coordinators[kind, key] = answer.node_id
         return int(answer.node_id)
 
-    def forget_coordinator(self, kind: Coordinates, key: str) -> None:
+    def forget_coordinator(self, kind: CoordinatorType, key: str) -> None:
         """Have the next call look up who coordinates."""
         self._coordinators.pop((kind, key), None)
 
@@ -228,11 +229,11 @@ class Client:
         opening = self._opening.get((node, purpose))
         if opening is None:
             opening = asyncio.get_running_loop().create_task(self._open(node, purpose))
-            opening.add_done_callback(lambda task: self._has_opened(node, purpose, task))
+            opening.add_done_callback(lambda task: self._on_open(node, purpose, task))
             self._opening[node, purpose] = opening
         return await asyncio.shield(opening)
 
-    def _has_opened(self, node: int, purpose: Purpose, task: asyncio.Task[Connection]) -> None:
+    def _on_open(self, node: int, purpose: Purpose, task: asyncio.Task[Connection]) -> None:
         self._opening.pop((node, purpose), None)
         if not task.cancelled():
             task.exception()  # retrieved here: who asked may wait no longer
@@ -368,8 +369,8 @@ class Client:
                     connection.close()
 
 
-def _coordinator_of(kind: Coordinates, key: str) -> Request:
+def _coordinator_of(kind: CoordinatorType, key: str) -> Request:
     def build(module: ModuleType, _: int) -> Any:
         return make(module.FindCoordinatorRequest, key=key, key_type=int(kind))
 
-    return Request(10, 1, 3, build)
+    return Request(ApiKey.FIND_COORDINATOR, 1, 3, build)

@@ -14,6 +14,7 @@ from typing import Any
 from mirror.kafka.client import Client
 from mirror.kafka.errors import ErrorCode, UnsupportedError, name_of
 from mirror.kafka.messages import Request
+from mirror.kafka.protocol import ApiKey
 from mirror.kafka.question import asked
 
 WITHIN_S = 5.0
@@ -61,7 +62,7 @@ def _describe_quorum() -> Request:
         partition = module.PartitionData(partition_index=0)
         return module.DescribeQuorumRequest(topics=(module.TopicData(topic_name=METADATA, partitions=(partition,)),))
 
-    return Request(55, 1, 2, build)  # version 0 has no times
+    return Request(ApiKey.DESCRIBE_QUORUM, 1, 2, build)  # version 0 has no times
 
 
 def leaders_clock_ms(answer: Any) -> int:

@@ -32,6 +32,7 @@ from mirror.kafka.errors import (
 )
 from mirror.kafka.login import log_in
 from mirror.kafka.messages import Request
+from mirror.kafka.protocol import ApiKey
 from mirror.model.codecs import Bytes
 
 CONNECT_S = 10.0  # socket.connection.setup.timeout.ms of Kafka's client
@@ -43,7 +44,6 @@ UNANSWERED_MS = 5_000
 _NO_LINGER = struct.pack("ii", 1, 0)  # a close sends RST and drops what was not sent: also when the process is killed
 _SIZE = struct.Struct(">i")
 _CORRELATIONS = 1 << 31
-_SASL_HANDSHAKE, _SASL_AUTHENTICATE = 17, 36
 RENEW_AT = 0.85  # of the time for which a login holds: then other connections take over
 
 
@@ -82,7 +82,7 @@ class Connection(asyncio.BufferedProtocol):
         self._filled = 0
         self._muted_until_s = 0.0
         self._renew_s = inf
-        self.spoken: dict[int, tuple[int, int]] = {messages.API_VERSIONS: (0, 3)}
+        self.api_versions: dict[int, tuple[int, int]] = {ApiKey.API_VERSIONS: (0, 3)}
         self.features: dict[str, int] = {}
         self.failure: KafkaError | None = None
         self.used_s = self._loop.time()
@@ -114,13 +114,13 @@ class Connection(asyncio.BufferedProtocol):
             await asyncio.sleep(muted_s)
         if self.failure is not None or self._transport is None:
             raise NotConnectedError(f"connection to {self._name} closed")
-        version = messages.agreed(request, self.spoken)
+        version = messages.negotiate_version(request, self.api_versions)
         self._correlation = (self._correlation + 1) % _CORRELATIONS
         pieces = messages.encoded(request, version, self._correlation, self._client_id)
         on_sent()
         return await self._sent(pieces, request.api, version, within_s)
 
-    def passed_on(self, frame: bytes, within_s: float) -> asyncio.Future[memoryview]:
+    def forward_raw(self, frame: bytes, within_s: float) -> asyncio.Future[memoryview]:
         """Send a request that another client made, and return the future of its answer. Correlation ids stay as they are.
 
         Args:
@@ -262,7 +262,7 @@ class Connection(asyncio.BufferedProtocol):
 
     # --- the first requests --------------------------------------------------------------------------------------
 
-    async def greet(self, options: ClientOptions) -> None:
+    async def handshake(self, options: ClientOptions) -> None:
         """Agree on versions and log in.
 
         Raises:
@@ -271,13 +271,13 @@ class Connection(asyncio.BufferedProtocol):
         """
         within_s = min(CONNECT_S, options.request_timeout_s)
         found = await self.ask(_versions(), within_s)
-        self.spoken = {one.api_key: (one.min_version, one.max_version) for one in found.api_keys}
+        self.api_versions = {one.api_key: (one.min_version, one.max_version) for one in found.api_keys}
         self.features = {one.name: one.max_version_level for one in getattr(found, "finalized_features", None) or ()}
         if options.login is not None:
             await self.log_in(options.login, within_s)
 
     async def log_in(self, login: Login, within_s: float) -> None:
-        """Log in; each answer may take `within_s`. Same errors as `greet`."""
+        """Log in; each answer may take `within_s`. Same errors as `handshake`."""
         began_s, holds_s = self._loop.time(), 0.0
         found = await self.ask(_handshake(login.mechanism), within_s)
         if found.error_code is not ErrorCode.none:
@@ -302,15 +302,15 @@ def _versions() -> Request:
     def build(module: ModuleType, _: int) -> Any:
         return module.ApiVersionsRequest(client_software_name="kafka-mirror", client_software_version=__version__)
 
-    return Request(messages.API_VERSIONS, 3, 3, build)
+    return Request(ApiKey.API_VERSIONS, 3, 3, build)
 
 
 def _handshake(mechanism: str) -> Request:
-    return Request(_SASL_HANDSHAKE, 1, 1, lambda module, _: module.SaslHandshakeRequest(mechanism=mechanism))
+    return Request(ApiKey.SASL_HANDSHAKE, 1, 1, lambda module, _: module.SaslHandshakeRequest(mechanism=mechanism))
 
 
 def _authenticate(message: bytes) -> Request:
-    return Request(_SASL_AUTHENTICATE, 0, 2, lambda module, _: module.SaslAuthenticateRequest(auth_bytes=message))
+    return Request(ApiKey.SASL_AUTHENTICATE, 0, 2, lambda module, _: module.SaslAuthenticateRequest(auth_bytes=message))
 
 
 async def connected(
@@ -340,7 +340,7 @@ async def connected(
                 server_hostname=host if options.tls is not None else None,
             )
             _set_up(transport, options, is_abortive=is_abortive)
-            await connection.greet(options)
+            await connection.handshake(options)
     except BaseException as error:
         if connection is not None:
             connection.close()

@@ -11,13 +11,12 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from mirror.kafka import packing
-from mirror.kafka.fetch_session import Delta, From
+from mirror.kafka.fetch_session import Delta, FetchPosition
 from mirror.kafka.messages import Request, make
-from mirror.kafka.protocol import CONSUMER
+from mirror.kafka.protocol import CONSUMER, ApiKey
 from mirror.model.codecs import Bytes
 from mirror.model.topic_partition import TopicPartition
 
-FETCH = 1
 _OLDEST, _NAMES, _IDS = 4, 12, 17  # versions: the first, the last that names topics, the last that has their ids
 
 Topic = str | uuid.UUID | None
@@ -36,7 +35,7 @@ class FetchLimits(NamedTuple):
 def fetch_request(delta: Delta, limits: FetchLimits) -> Request:
     """Return the request that names a delta: by topic ids where they are known, and the broker speaks of them."""
     return Request(
-        FETCH,
+        ApiKey.FETCH,
         _OLDEST,
         _IDS if delta.has_ids else _NAMES,
         partial(_built, delta, limits),
@@ -56,7 +55,7 @@ def _wanted(delta: Delta, *, has_ids: bool) -> dict[Any, list[tuple[int, int, in
 def _forgotten(delta: Delta, *, has_ids: bool) -> dict[Any, list[int]]:
     """Return partitions by topic. By name, a topic that was replaced is the one that is wanted."""
     topics: dict[Topic, list[int]] = defaultdict(list)
-    gone: Mapping[TopicPartition, From] = {**delta.forgotten, **delta.replaced} if has_ids else delta.forgotten
+    gone: Mapping[TopicPartition, FetchPosition] = {**delta.forgotten, **delta.replaced} if has_ids else delta.forgotten
     for (topic, partition), at in gone.items():
         topics[at.topic_id if has_ids else topic].append(partition)
     return topics

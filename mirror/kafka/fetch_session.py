@@ -14,7 +14,7 @@ _NO_ID = 0
 NO_SESSION = -1  # epoch of a request outside of any session
 
 
-class From(NamedTuple):
+class FetchPosition(NamedTuple):
     """Where to fetch a topic-partition from.
 
     Attributes:
@@ -44,9 +44,9 @@ class Delta(NamedTuple):
 
     session_id: int
     epoch: int
-    wanted: Mapping[TopicPartition, From]
-    forgotten: Mapping[TopicPartition, From]
-    replaced: Mapping[TopicPartition, From]
+    wanted: Mapping[TopicPartition, FetchPosition]
+    forgotten: Mapping[TopicPartition, FetchPosition]
+    replaced: Mapping[TopicPartition, FetchPosition]
     has_ids: bool
 
 
@@ -60,10 +60,10 @@ class FetchSession:
     def __init__(self) -> None:
         self._id = _NO_ID
         self._epoch = _FULL
-        self._held: dict[TopicPartition, From] = {}
-        self._asked: dict[TopicPartition, From] = {}
+        self._held: dict[TopicPartition, FetchPosition] = {}
+        self._asked: dict[TopicPartition, FetchPosition] = {}
 
-    def next(self, wanted: Mapping[TopicPartition, From]) -> Delta:
+    def next(self, wanted: Mapping[TopicPartition, FetchPosition]) -> Delta:
         """Return what to name in the next request. It is about all of `wanted`, whatever it names."""
         has_ids = all(one.topic_id is not None for one in wanted.values())
         if self._epoch != _FULL and has_ids != all(one.topic_id is not None for one in self._held.values()):

@@ -11,7 +11,7 @@ from mirror.config.clients import ClientOptions
 from mirror.kafka.client import Client, Purpose
 from mirror.kafka.errors import BrokerError, ErrorCode, check
 from mirror.kafka.fetch_request import FetchLimits, fetch_request
-from mirror.kafka.fetch_session import NO_SESSION, Delta, FetchSession, From
+from mirror.kafka.fetch_session import NO_SESSION, Delta, FetchPosition, FetchSession
 from mirror.kafka.log_offsets import Answers, offsets_of
 from mirror.kafka.metadata import id_text
 from mirror.kafka.protocol import CONSUMER, DEBUGGER, NO_NODE, NO_OFFSET
@@ -99,7 +99,11 @@ class Source:
         await self._client.refresh()
 
     async def fetch(
-        self, node: int, wanted: Mapping[TopicPartition, From], limits: FetchLimits, purpose: Purpose = Purpose.DATA
+        self,
+        node: int,
+        wanted: Mapping[TopicPartition, FetchPosition],
+        limits: FetchLimits,
+        purpose: Purpose = Purpose.DATA,
     ) -> list[Fetched]:
         """Long-poll one broker, naming only what has changed since the last time.
 
@@ -133,10 +137,12 @@ class Source:
         for part in parts:
             if part.error is not ErrorCode.none:
                 endpoints = getattr(answer, "node_endpoints", ())
-                self._client.metadata.heed(part.topic, part.partition, part.refusal, endpoints)
+                self._client.metadata.update_leader(part.topic, part.partition, part.refusal, endpoints)
         return parts
 
-    async def read(self, node: int, wanted: Mapping[TopicPartition, From], limits: FetchLimits) -> list[Fetched]:
+    async def read(
+        self, node: int, wanted: Mapping[TopicPartition, FetchPosition], limits: FetchLimits
+    ) -> list[Fetched]:
         """Fetch once, outside of any session; return a part for each topic-partition that is wanted."""
         has_ids = all(one.topic_id is not None for one in wanted.values())
         answer = await self._client.ask(node, fetch_request(Delta(0, NO_SESSION, wanted, {}, {}, has_ids), limits))
@@ -165,7 +171,7 @@ class Source:
         )
 
 
-def parts_of(answer: Any, wanted: Mapping[TopicPartition, From]) -> list[Fetched]:
+def parts_of(answer: Any, wanted: Mapping[TopicPartition, FetchPosition]) -> list[Fetched]:
     """Return what an answer has of each topic-partition, by the topics' names."""
     names = {at.topic_id: topic for (topic, _), at in wanted.items()}
     return [

@@ -14,7 +14,7 @@ from mirror.config.clients import client_options
 from mirror.kafka.fetcher import Source
 from mirror.kafka.internal_topics import read_followed
 from mirror.kafka.protocol import LATEST
-from mirror.model.flow_plan import Assigned, FlowPlan
+from mirror.model.flow_plan import FlowPlan, PlannedPartition
 from mirror.model.offset_map import OffsetMap
 from mirror.model.offset_map_tail import PAUSED, MapRecord
 from mirror.model.paused_topics import Paused
@@ -29,7 +29,7 @@ WITHIN_S = 10.0
 
 
 async def recalled(
-    plan: FlowPlan, lacking: Collection[Assigned], *, knows_paused: bool
+    plan: FlowPlan, lacking: Collection[PlannedPartition], *, knows_paused: bool
 ) -> dict[TopicPartition, tuple[int, str]]:
     """Return positions as a group keeps them, by remote topic and partition, of those that the offset map knows.
 
@@ -92,7 +92,7 @@ async def _newest(
     return newest, paused
 
 
-def _position(assigned: Assigned, record: MapRecord, end: int) -> tuple[int, str] | None:
+def _position(assigned: PlannedPartition, record: MapRecord, end: int) -> tuple[int, str] | None:
     """Return the position that a record of the map implies, with the record's topic ids.
 
     If the remote topic has the same id and fewer records than the map, its log was cut. Return None if that was before all runs

@@ -11,9 +11,10 @@ from typing import Any, Self, TypeVar
 
 from mirror.config.clients import ClientOptions
 from mirror.kafka.by_topic import codes_by_place, offsets_to_commit, partitions_by_topic
-from mirror.kafka.client import Client, Coordinates, Purpose
+from mirror.kafka.client import Client, CoordinatorType, Purpose
 from mirror.kafka.errors import BrokerError, ErrorCode, KafkaError, NoAnswerError, check
 from mirror.kafka.messages import Request, make
+from mirror.kafka.protocol import ApiKey
 from mirror.model.topic_partition import TopicPartition
 
 # Brokers keep what one request commits as one batch, and refuse it whole when it is larger than message.max.bytes, 1 MiB.
@@ -158,7 +159,7 @@ class GroupOffsets:
         with self._asked_again(group):
             try:
                 async with asyncio.timeout(within_s):
-                    node = await self._client.coordinator(Coordinates.GROUP, group)
+                    node = await self._client.coordinator(CoordinatorType.GROUP, group)
                     return await self._client.ask(node, request, Purpose.COORDINATION)
             except TimeoutError as error:
                 # The connection may be half-open, and what is on its way must not arrive later than we have given it up.
@@ -171,7 +172,7 @@ class GroupOffsets:
         try:
             yield
         except KafkaError:
-            self._client.forget_coordinator(Coordinates.GROUP, group)
+            self._client.forget_coordinator(CoordinatorType.GROUP, group)
             raise
 
 
@@ -191,7 +192,7 @@ def _commit(group: str, offsets: Mapping[TopicPartition, tuple[int, str]]) -> Re
         topics = offsets_to_commit(*kinds, offsets)
         return make(module.OffsetCommitRequest, group_id=group, member_id="", topics=topics)
 
-    return Request(8, 2, 8, build)
+    return Request(ApiKey.OFFSET_COMMIT, 2, 8, build)
 
 
 def offset_fetch(group: str, places: Mapping[str, list[int]] | None, *, is_stable: bool = False) -> Request:
@@ -206,4 +207,4 @@ def offset_fetch(group: str, places: Mapping[str, list[int]] | None, *, is_stabl
             )
         return make(module.OffsetFetchRequest, group_id=group, topics=topics, require_stable=is_stable)
 
-    return Request(9, 2, 7, build)
+    return Request(ApiKey.OFFSET_FETCH, 2, 7, build)

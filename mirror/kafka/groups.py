@@ -19,10 +19,11 @@ from kio.serial.errors import SerialError
 
 from mirror.config.clients import client_options
 from mirror.errors import ClusterRefuses, ClusterUnavailable, SettingsError
-from mirror.kafka.client import Client, Coordinates, Purpose
+from mirror.kafka.client import Client, CoordinatorType, Purpose
 from mirror.kafka.errors import SILENCES, BrokerError, ErrorCode, KafkaError, check
 from mirror.kafka.group_offsets import offset_fetch, offsets_in, patiently
 from mirror.kafka.messages import Request, make
+from mirror.kafka.protocol import ApiKey
 from mirror.kafka.rights import refusal_of
 from mirror.model.topic_partition import TopicPartition
 from mirror.runtime.logs import once
@@ -153,7 +154,7 @@ async def _group(client: Client, name: str) -> Group:
         ((described,),) = ((await _coordinated(client, name, _describe(name))).groups,)
         check(described.error_code, name)
     except BrokerError as error:
-        client.forget_coordinator(Coordinates.GROUP, name)
+        client.forget_coordinator(CoordinatorType.GROUP, name)
         if error.code is ErrorCode.group_authorization_failed:
             return Group(name, HIDDEN)
         raise
@@ -173,8 +174,8 @@ async def _group(client: Client, name: str) -> Group:
 
 async def _of_newer_protocol(client: Client, group: Group) -> Group:
     """Return a group with the state and the owners of KIP-848's protocol; UNKNOWN where this client may not see it whole."""
-    node = await client.coordinator(Coordinates.GROUP, group.name)
-    if not await client.speaks(node, _CONSUMER_GROUP_DESCRIBE, 0, Purpose.COORDINATION):
+    node = await client.coordinator(CoordinatorType.GROUP, group.name)
+    if not await client.speaks(node, ApiKey.CONSUMER_GROUP_DESCRIBE, 0, Purpose.COORDINATION):
         return group
     (described,) = (await client.ask(node, _describe_newer(group.name), Purpose.COORDINATION)).groups
     if described.error_code in _NOT_SHOWN:
@@ -192,32 +193,31 @@ async def _of_newer_protocol(client: Client, group: Group) -> Group:
 
 
 async def _coordinated(client: Client, group: str, request: Request) -> Any:
-    node = await client.coordinator(Coordinates.GROUP, group)
+    node = await client.coordinator(CoordinatorType.GROUP, group)
     return await client.ask(node, request, Purpose.COORDINATION)
 
 
-_CONSUMER_GROUP_DESCRIBE = 69
 _VERSION_BYTES = 2  # before an assignment
 _NOT_SHOWN = (ErrorCode.group_authorization_failed, ErrorCode.topic_authorization_failed)
 _read_assignment = entity_reader(ConsumerProtocolAssignment)
 
 
 def _list_groups() -> Request:
-    return Request(16, 0, 4, lambda module, _: module.ListGroupsRequest())
+    return Request(ApiKey.LIST_GROUPS, 0, 4, lambda module, _: module.ListGroupsRequest())
 
 
 def _describe(name: str) -> Request:
     def build(module: ModuleType, _: int) -> Any:
         return make(module.DescribeGroupsRequest, groups=(name,), include_authorized_operations=False)
 
-    return Request(15, 0, 5, build)
+    return Request(ApiKey.DESCRIBE_GROUPS, 0, 5, build)
 
 
 def _describe_newer(name: str) -> Request:
     def build(module: ModuleType, _: int) -> Any:
         return module.ConsumerGroupDescribeRequest(group_ids=(name,), include_authorized_operations=False)
 
-    return Request(_CONSUMER_GROUP_DESCRIBE, 0, 0, build)
+    return Request(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 0, build)
 
 
 def _owner(client_id: str, host: str) -> str:

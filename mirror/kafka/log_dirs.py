@@ -11,6 +11,7 @@ from mirror.kafka.by_topic import partitions_by_topic
 from mirror.kafka.client import Client
 from mirror.kafka.errors import ErrorCode, check
 from mirror.kafka.messages import Request, make
+from mirror.kafka.protocol import ApiKey
 from mirror.kafka.question import asked
 from mirror.model.topic_partition import TopicPartition
 
@@ -77,4 +78,4 @@ def _describe_log_dirs(places: Iterable[TopicPartition]) -> Request:
         )
         return make(module.DescribeLogDirsRequest, topics=topics)
 
-    return Request(35, 1, 4, build)
+    return Request(ApiKey.DESCRIBE_LOG_DIRS, 1, 4, build)

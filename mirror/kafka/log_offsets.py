@@ -19,7 +19,7 @@ from mirror.kafka.client import Client
 from mirror.kafka.errors import SILENCES, BrokerError, ErrorCode, KafkaError, NoAnswerError
 from mirror.kafka.messages import Request, make
 from mirror.kafka.open_transactions import OpenTransaction, open_transactions
-from mirror.kafka.protocol import CONSUMER
+from mirror.kafka.protocol import CONSUMER, ApiKey
 from mirror.model.topic_partition import TopicPartition
 from mirror.runtime import background
 
@@ -100,7 +100,7 @@ def _list_offsets(replica: int, isolation_level: int, asked: Mapping[TopicPartit
             ),
         )
 
-    return Request(2, 1, 7, build)
+    return Request(ApiKey.LIST_OFFSETS, 1, 7, build)
 
 
 class LogOffsets:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from mirror.kafka.errors import BrokerError, ErrorCode, check
 from mirror.kafka.fetch_request import FetchLimits
-from mirror.kafka.fetch_session import From
+from mirror.kafka.fetch_session import FetchPosition
 from mirror.kafka.fetcher import Fetched, Source
 from mirror.model import record_batches
 from mirror.model.record_batches import Batch
@@ -85,5 +85,5 @@ async def read_part(log_of: Source, place: TopicPartition, offset: int, isolatio
     if node is None:
         raise BrokerError(ErrorCode.leader_not_available, f"{place[0]}-{place[1]}")
     limits = FetchLimits(FETCH_WAIT_MS, 1, FETCH_BYTES, isolation_level)
-    (part,) = await log_of.read(node, {place: From(offset, FETCH_BYTES)}, limits)
+    (part,) = await log_of.read(node, {place: FetchPosition(offset, FETCH_BYTES)}, limits)
     return part

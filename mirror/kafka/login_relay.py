@@ -20,10 +20,10 @@ from functools import cache
 from typing import Any
 
 from mirror.config.clients import ClientOptions, Relayed, client_options, confluent_options
-from mirror.kafka import messages
 from mirror.kafka.connection import CONNECT_S, MOST_FRAME_BYTES, Connection, connected
 from mirror.kafka.errors import ErrorCode, KafkaError
 from mirror.kafka.messages import answered, answers, decoded, make, request_of
+from mirror.kafka.protocol import ApiKey
 from mirror.runtime import background
 
 HERE, NAME = "127.0.0.1", "relay"
@@ -33,11 +33,18 @@ UNDER_WAY = 64  # requests of a connection
 FIRST_BYTES = 1 << 16  # of a request of whom we do not know yet
 _HEAD = struct.Struct(">hhi")  # API key, version, correlation id
 _SIZE = struct.Struct(">i")
-_NAMES_BROKERS = {_METADATA := 3, _COORDINATOR := 10, _CLUSTER := 60}
-_HANDSHAKE, _AUTHENTICATE = 17, 36
+_NAMES_BROKERS = {ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_CLUSTER}
 # The highest versions that are let through: what kio reads of the answers with addresses, and of Produce and Fetch what does
 # not name a new leader's address (KIP-951).
-_HIGHEST = {0: 9, 1: 15, _METADATA: 13, _COORDINATOR: 6, _CLUSTER: 2, _HANDSHAKE: 1, _AUTHENTICATE: 2}
+_HIGHEST: dict[int, int] = {
+    ApiKey.PRODUCE: 9,
+    ApiKey.FETCH: 15,
+    ApiKey.METADATA: 13,
+    ApiKey.FIND_COORDINATOR: 6,
+    ApiKey.DESCRIBE_CLUSTER: 2,
+    ApiKey.SASL_HANDSHAKE: 1,
+    ApiKey.SASL_AUTHENTICATE: 2,
+}
 _VERSIONS_HIGHEST = 3
 
 log = logging.getLogger(__name__)
@@ -140,7 +147,7 @@ class _Broker:
         assert self._options.login is not None
         await self._connection.log_in(self._options.login, min(CONNECT_S, self._options.request_timeout_s))
 
-    async def passed_on(self, frame: bytes) -> asyncio.Future[memoryview]:
+    async def forward_raw(self, frame: bytes) -> asyncio.Future[memoryview]:
         """Send a request; raises KafkaError."""
         assert self._connection is not None
         if self._connection.failure is None and not self._connection.is_usable:
@@ -149,7 +156,7 @@ class _Broker:
             for one in (one for one in tuple(self._before) if one.is_idle):
                 one.close()
                 self._before.remove(one)
-        return self._connection.passed_on(frame, WITHIN_S)
+        return self._connection.forward_raw(frame, WITHIN_S)
 
     async def _connected(self, options: ClientOptions) -> Connection:
         return await connected(self._host, self._port, options, is_abortive=False, on_throttle=lambda _: None)
@@ -212,15 +219,15 @@ class _Passage:
             _NotAllowed: It is not librdkafka of this process.
             KafkaError: The broker refuses the login.
         """
-        api = messages.API_VERSIONS
-        while api != _AUTHENTICATE:
+        api: int = ApiKey.API_VERSIONS
+        while api != ApiKey.SASL_AUTHENTICATE:
             api, version, correlation, frame = await self._request()
             failure: KafkaError | None = None
-            if api == messages.API_VERSIONS:
+            if api == ApiKey.API_VERSIONS:
                 answer = _versions(broker, version)
-            elif api == _HANDSHAKE and version <= _HIGHEST[api]:
+            elif api == ApiKey.SASL_HANDSHAKE and version <= _HIGHEST[api]:
                 answer = answers(api, version).SaslHandshakeResponse(error_code=ErrorCode.none, mechanisms=("PLAIN",))
-            elif api == _AUTHENTICATE and version <= _HIGHEST[api] and self._knows_us(frame):
+            elif api == ApiKey.SASL_AUTHENTICATE and version <= _HIGHEST[api] and self._knows_us(frame):
                 try:
                     await self._broker.log_in()
                 except KafkaError as error:
@@ -238,7 +245,7 @@ class _Passage:
     async def _pass_on(self) -> None:
         while True:
             api, version, correlation, frame = await self._request()
-            await self._under_way.put(_Passed(api, version, correlation, await self._broker.passed_on(frame)))
+            await self._under_way.put(_Passed(api, version, correlation, await self._broker.forward_raw(frame)))
 
     async def _answer(self) -> None:
         while True:
@@ -264,10 +271,10 @@ class _Passage:
 
 def _versions(broker: Connection, version: int) -> Any:
     is_known = version <= _VERSIONS_HIGHEST
-    module = answers(messages.API_VERSIONS, version if is_known else 0)
+    module = answers(ApiKey.API_VERSIONS, version if is_known else 0)
     keys = tuple(
         make(module.ApiVersion, api_key=key, min_version=low, max_version=min(high, _HIGHEST.get(key, high)))
-        for key, (low, high) in broker.spoken.items()
+        for key, (low, high) in broker.api_versions.items()
     )
     code = ErrorCode.none if is_known else ErrorCode.unsupported_version
     return make(module.ApiVersionsResponse, error_code=code, api_keys=keys, throttle_time=timedelta(0))
@@ -275,7 +282,7 @@ def _versions(broker: Connection, version: int) -> Any:
 
 def _authenticated(version: int, failure: KafkaError | None) -> Any:
     code = ErrorCode.none if failure is None else ErrorCode.sasl_authentication_failed
-    module = answers(_AUTHENTICATE, version)
+    module = answers(ApiKey.SASL_AUTHENTICATE, version)
     return make(
         module.SaslAuthenticateResponse,
         error_code=code,

@@ -21,6 +21,7 @@ from kio.serial.errors import SerialError
 from kio.static.constants import EntityType
 
 from mirror.kafka.errors import MalformedError, UnsupportedError
+from mirror.kafka.protocol import ApiKey
 from mirror.model.codecs import Bytes
 
 Message = TypeVar("Message")
@@ -30,7 +31,6 @@ _UNSIZED = struct.Struct(">hhih")
 _SIZE_BYTES = _ID_BYTES = 4
 _NO_TAGS = b"\0"
 _UNSUPPORTED = b"\0\x23"  # UNSUPPORTED_VERSION
-API_VERSIONS = 18
 _read_header = entity_reader(ResponseHeader)
 
 
@@ -47,7 +47,7 @@ class Request:
         packs: Writes the message of some versions itself (mirror.kafka.packing); None for the others.
     """
 
-    api: int
+    api: ApiKey
     lowest: int
     highest: int
     build: Callable[[ModuleType, int], Any]
@@ -85,7 +85,7 @@ def _message_in(module: ModuleType, which: EntityType) -> Any:
 
 
 def _has_tags(api: int, kind: Any) -> bool:
-    return bool(kind.__flexible__) and api != API_VERSIONS  # which everybody must be able to read
+    return bool(kind.__flexible__) and api != ApiKey.API_VERSIONS  # which everybody must be able to read
 
 
 @cache
@@ -106,7 +106,7 @@ def _writer(kind: Any) -> Any:
     return entity_writer(kind)
 
 
-def agreed(request: Request, spoken: Mapping[int, tuple[int, int]]) -> int:
+def negotiate_version(request: Request, api_versions: Mapping[int, tuple[int, int]]) -> int:
     """Return the version to speak.
 
     Args:
@@ -116,7 +116,7 @@ def agreed(request: Request, spoken: Mapping[int, tuple[int, int]]) -> int:
     Raises:
         UnsupportedError: there is none that both speak.
     """
-    lowest, highest = spoken.get(request.api, (0, -1))
+    lowest, highest = api_versions.get(request.api, (0, -1))
     version = min(highest, request.highest)
     if version < max(lowest, request.lowest):
         raise UnsupportedError(
@@ -155,7 +155,7 @@ def decoded(api: int, version: int, frame: memoryview | bytes) -> Any:
     Raises:
         MalformedError: it is none.
     """
-    if api == API_VERSIONS and frame[_ID_BYTES : _ID_BYTES + 2] == _UNSUPPORTED:
+    if api == ApiKey.API_VERSIONS and frame[_ID_BYTES : _ID_BYTES + 2] == _UNSUPPORTED:
         version = 0  # a broker of before 2.4 answers so that everybody can read it
     read, has_tags = _response_reader(api, version)
     try:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from mirror.kafka.errors import ErrorCode
 from mirror.kafka.messages import Request, make
-from mirror.kafka.protocol import NO_NODE
+from mirror.kafka.protocol import NO_NODE, ApiKey
 
 
 class Broker(NamedTuple):
@@ -128,7 +128,7 @@ class Metadata:
             state.partitions[part.partition_index] = before if before is not None and is_older else found
         return state
 
-    def heed(self, topic: str, partition: int, refusal: Any, endpoints: Iterable[Any]) -> None:
+    def update_leader(self, topic: str, partition: int, refusal: Any, endpoints: Iterable[Any]) -> None:
         """Take in the new leader that a refusal to fetch or to append names, where it names one (KIP-951).
 
         Args:
@@ -165,4 +165,4 @@ def request_for(topics: Iterable[str] | None) -> Request:
             include_topic_authorized_operations=False,
         )
 
-    return Request(3, 4, 12, build)
+    return Request(ApiKey.METADATA, 4, 12, build)

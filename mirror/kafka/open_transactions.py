@@ -12,6 +12,7 @@ from mirror.kafka.by_topic import partitions_by_topic
 from mirror.kafka.client import Client
 from mirror.kafka.errors import ErrorCode, KafkaError
 from mirror.kafka.messages import Request, make
+from mirror.kafka.protocol import ApiKey
 from mirror.model.topic_partition import TopicPartition
 
 MOST = 32  # topic-partitions that are asked about at once
@@ -56,7 +57,7 @@ async def _first(client: Client, node: int, asked: Collection[TopicPartition]) -
         return module.DescribeProducersRequest(topics=tuple(topics))
 
     try:
-        answer = await client.ask(node, Request(61, 0, 0, build))
+        answer = await client.ask(node, Request(ApiKey.DESCRIBE_PRODUCERS, 0, 0, build))
     except KafkaError:  # a broker that is too old, or does not answer, tells nothing
         return {}
     found: dict[TopicPartition, OpenTransaction] = {}
@@ -82,7 +83,7 @@ async def _names(client: Client, producer_ids: Collection[int]) -> Mapping[int, 
 
     async def ask(node: int) -> Mapping[int, str]:
         try:
-            answer = await client.ask(node, Request(66, 0, 0, build))
+            answer = await client.ask(node, Request(ApiKey.LIST_TRANSACTIONS, 0, 0, build))
         except KafkaError:
             return {}
         return {int(each.producer_id): str(each.transactional_id) for each in answer.transaction_states}

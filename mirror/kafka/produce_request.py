@@ -11,10 +11,10 @@ from typing import Any
 from mirror.kafka import packing
 from mirror.kafka.by_topic import by_topic
 from mirror.kafka.messages import Request, make
+from mirror.kafka.protocol import ApiKey
 from mirror.model.codecs import Bytes
 from mirror.model.topic_partition import TopicPartition
 
-PRODUCE = 0
 ALL_REPLICAS = -1
 
 Pieces = tuple[Bytes, ...]  # of a batch
@@ -67,7 +67,7 @@ def produce_request(
             ),
         )
 
-    return Request(PRODUCE, *versions, build, packs=packs)
+    return Request(ApiKey.PRODUCE, *versions, build, packs=packs)
 
 
 def parts_of(answer: Any, names: Mapping[uuid.UUID, str]) -> dict[TopicPartition, Any]:

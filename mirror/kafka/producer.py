@@ -103,11 +103,11 @@ class Leaders(Protocol):
     def leader(self, topic: str, partition: int) -> int | None:
         """Return the node id of the leader, None while there is none."""
 
-    def heed(self, topic: str, partition: int, refusal: Any, endpoints: Iterable[Any]) -> None:
+    def update_leader(self, topic: str, partition: int, refusal: Any, endpoints: Iterable[Any]) -> None:
         """Take in the new leader that a refusal names."""
 
 
-class Client(Protocol):
+class Requester(Protocol):
     """What a producer needs of mirror.kafka.client.Client."""
 
     @property
@@ -249,7 +249,7 @@ class Producer:
 
     def __init__(
         self,
-        client: Client,
+        client: Requester,
         *,
         request_bytes: int,
         request_timeout_ms: int,
@@ -481,7 +481,7 @@ class Producer:
             code = part.error_code if part is not None else ErrorCode.request_timed_out
             base = part.base_offset if part is not None else NO_OFFSET
             if code in _MOVED:
-                self._client.metadata.heed(*delivery.where, part, getattr(answer, "node_endpoints", ()))
+                self._client.metadata.update_leader(*delivery.where, part, getattr(answer, "node_endpoints", ()))
             if code is ErrorCode.none:
                 self._appended(delivery, base)
             elif code is ErrorCode.duplicate_sequence_number:

@@ -1,6 +1,38 @@
-"""Bounds that all clients of the wire protocol share."""
+"""API keys and constants of the wire protocol: https://kafka.apache.org/protocol."""
 
 from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ApiKey(IntEnum):
+    """The APIs that clients of this project call."""
+
+    PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
+    METADATA = 3
+    OFFSET_COMMIT = 8
+    OFFSET_FETCH = 9
+    FIND_COORDINATOR = 10
+    DESCRIBE_GROUPS = 15
+    LIST_GROUPS = 16
+    SASL_HANDSHAKE = 17
+    API_VERSIONS = 18
+    INIT_PRODUCER_ID = 22
+    ADD_PARTITIONS_TO_TXN = 24
+    ADD_OFFSETS_TO_TXN = 25
+    END_TXN = 26
+    TXN_OFFSET_COMMIT = 28
+    DESCRIBE_ACLS = 29
+    DESCRIBE_LOG_DIRS = 35
+    SASL_AUTHENTICATE = 36
+    DESCRIBE_QUORUM = 55
+    DESCRIBE_CLUSTER = 60
+    DESCRIBE_PRODUCERS = 61
+    LIST_TRANSACTIONS = 66
+    CONSUMER_GROUP_DESCRIBE = 69
+
 
 CONSUMER, DEBUGGER = -1, -2  # replica ids of clients: to the latter a broker shows all of its log
 EARLIEST, LATEST = -2, -1  # what stands for a time where an offset is asked for

@@ -10,10 +10,10 @@ from functools import cache
 from typing import Any
 
 from mirror.kafka.by_topic import codes_by_place
-from mirror.kafka.client import Coordinates, Purpose
+from mirror.kafka.client import CoordinatorType, Purpose
 from mirror.kafka.errors import SILENCES, BrokerError, ErrorCode, KafkaError, check
 from mirror.kafka.messages import Request
-from mirror.kafka.producer import Client, ProducerClosedError
+from mirror.kafka.producer import ProducerClosedError, Requester
 from mirror.kafka.transaction_requests import ProducerState, add_offsets, commit_offsets, init_producer_id
 from mirror.model.topic_partition import TopicPartition
 
@@ -40,7 +40,7 @@ class StuckError(KafkaError):
 class TransactionCoordinators:
     """The coordinators of a transactional id and of the group whose offsets are committed with it."""
 
-    def __init__(self, client: Client, *, retry_s: float, is_closed: Callable[[], bool]) -> None:
+    def __init__(self, client: Requester, *, retry_s: float, is_closed: Callable[[], bool]) -> None:
         """Take the client, the pause before a request is repeated, and what tells that nobody waits any more."""
         self._client = client
         self._retry_s = retry_s
@@ -52,7 +52,7 @@ class TransactionCoordinators:
         codes: Codes,
         *,
         key: str,
-        kind: Coordinates = Coordinates.TRANSACTION,
+        kind: CoordinatorType = CoordinatorType.TRANSACTION,
         come_again: Collection[ErrorCode] = COME_AGAIN,
     ) -> Any:
         """Return a coordinator's answer.
@@ -106,7 +106,7 @@ class TransactionCoordinators:
         answer = await self.ask(
             commit_offsets(who, group, offsets, is_second=is_second),
             lambda found: codes_of(codes_by_place(found)),
-            kind=Coordinates.GROUP,
+            kind=CoordinatorType.GROUP,
             key=group,
             come_again=(*COME_AGAIN, ErrorCode.request_timed_out),
         )
@@ -131,13 +131,13 @@ class TransactionCoordinators:
         request = init_producer_id(name, timeout_ms)
         while not self._is_closed():
             try:
-                node = await self._client.coordinator(Coordinates.TRANSACTION, name)
+                node = await self._client.coordinator(CoordinatorType.TRANSACTION, name)
                 answer = await self._client.ask(node, request, Purpose.COORDINATION)
                 if answer.error_code is ErrorCode.none:
                     return
             except KafkaError as error:
                 log.debug("%s cannot be fenced: %s", name, error)
-            self._client.forget_coordinator(Coordinates.TRANSACTION, name)
+            self._client.forget_coordinator(CoordinatorType.TRANSACTION, name)
             await asyncio.sleep(FENCE_AGAIN_S)
 
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from mirror.kafka.by_topic import offsets_to_commit, partitions_by_topic
 from mirror.kafka.errors import ErrorCode
 from mirror.kafka.messages import Request, make
+from mirror.kafka.protocol import ApiKey
 from mirror.model.topic_partition import TopicPartition
 
 
@@ -44,7 +45,7 @@ def init_producer_id(transactional_id: str | None, timeout_ms: int) -> Request:
             transaction_timeout=timedelta(milliseconds=timeout_ms),
         )
 
-    return Request(22, 0, 4, build)
+    return Request(ApiKey.INIT_PRODUCER_ID, 0, 4, build)
 
 
 def add_partitions(who: ProducerState, places: Iterable[TopicPartition]) -> Request:
@@ -60,12 +61,14 @@ def add_partitions(who: ProducerState, places: Iterable[TopicPartition]) -> Requ
             **{f"v3_and_below_{key}": value for key, value in {**who.fields(), "topics": named}.items()}
         )
 
-    return Request(24, 0, 3, build)
+    return Request(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 3, build)
 
 
 def add_offsets(who: ProducerState, group: str) -> Request:
     """Return the request that enters a group's offsets into a transaction."""
-    return Request(25, 0, 3, lambda module, _: module.AddOffsetsToTxnRequest(**who.fields(), group_id=group))
+    return Request(
+        ApiKey.ADD_OFFSETS_TO_TXN, 0, 3, lambda module, _: module.AddOffsetsToTxnRequest(**who.fields(), group_id=group)
+    )
 
 
 def commit_offsets(
@@ -78,7 +81,9 @@ def commit_offsets(
         topics = offsets_to_commit(*kinds, offsets)
         return make(module.TxnOffsetCommitRequest, **who.fields(), group_id=group, topics=topics)
 
-    return Request(28, 5, 5, build) if is_second else Request(28, 0, 3, build)
+    return (
+        Request(ApiKey.TXN_OFFSET_COMMIT, 5, 5, build) if is_second else Request(ApiKey.TXN_OFFSET_COMMIT, 0, 3, build)
+    )
 
 
 def end_transaction(who: ProducerState, *, is_committed: bool, is_second: bool = False) -> Request:
@@ -87,7 +92,7 @@ def end_transaction(who: ProducerState, *, is_committed: bool, is_second: bool =
     def build(module: ModuleType, _: int) -> Any:
         return module.EndTxnRequest(**who.fields(), committed=is_committed)
 
-    return Request(26, 5, 5, build) if is_second else Request(26, 0, 3, build)
+    return Request(ApiKey.END_TXN, 5, 5, build) if is_second else Request(ApiKey.END_TXN, 0, 3, build)
 
 
 def added(answer: Any) -> list[tuple[TopicPartition, ErrorCode]]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from mirror.kafka import transaction_coordinators as coordinators
 from mirror.kafka import transaction_requests as requests
-from mirror.kafka.client import Coordinates, Purpose
+from mirror.kafka.client import CoordinatorType, Purpose
 from mirror.kafka.errors import BrokerError, ErrorCode, KafkaError, check, is_code
 from mirror.kafka.group_offsets import in_parts
 from mirror.kafka.producer import Producer, _Delivery
@@ -107,7 +107,7 @@ class TransactionalProducer(Producer):
     async def _agree(self) -> None:
         """Find out which version of the protocol to speak."""
         try:
-            node = await self._client.coordinator(Coordinates.TRANSACTION, self._named(self._spare))
+            node = await self._client.coordinator(CoordinatorType.TRANSACTION, self._named(self._spare))
             level = await self._client.feature(node, _FEATURE, Purpose.COORDINATION)
         except KafkaError as error:
             log.debug("%s: its coordinator does not tell which transactions it has: %s", self.transactional_id, error)
@@ -233,7 +233,7 @@ class TransactionalProducer(Producer):
         self._to_add[delivery.where] = delivery
         if self._adding is None:
             self._adding = self._loop.create_task(self._add())
-            self._adding.add_done_callback(self._has_added)
+            self._adding.add_done_callback(self._on_added)
 
     async def _add(self) -> None:
         await asyncio.sleep(0)  # what comes in the same turn of the loop enters by one request
@@ -249,7 +249,7 @@ class TransactionalProducer(Producer):
                 for delivery in adding.values():
                     self._refused(delivery, error)
 
-    def _has_added(self, task: asyncio.Task[None]) -> None:
+    def _on_added(self, task: asyncio.Task[None]) -> None:
         self._adding = None
         if not task.cancelled():
             task.result()

@@ -10,7 +10,7 @@ from mirror.flows.flow import FlowState, led
 from mirror.lag.poller import Poller
 
 
-class Accounts:
+class TrackedSeries:
     """What this process is to measure of each flow, as far as it is known which slots it serves."""
 
     def __init__(self, flows: Sequence[FlowState], recorder: Recorder, poller: Poller) -> None:
@@ -22,7 +22,7 @@ class Accounts:
         """Take in which slots this process serves, and how many share them."""
         for state in self._flows:
             if (membership := state.membership) is not None and membership.owned is not None:
-                self._recorder.share(
+                self._recorder.record_share(
                     state.name,
                     owned=membership.owned,
                     slots=membership.layout.slots,
@@ -44,15 +44,15 @@ class Accounts:
         served, ours = {name for name, slots in owned.items() if slots} | unknown, led(self._flows) | unknown
         self._recorder.keep_flows(served=served, led=ours)
         for state in self._flows:
-            self._recorder.flow(state.name, has_begun=state.plan is not None)
+            self._recorder.record_flow(state.name, has_begun=state.plan is not None)
             if state.name in served:
                 emits_heartbeats = state.flow.heartbeats.enabled and state.name in ours
-                self._recorder.awaits(state.name, heartbeats=emits_heartbeats, now_s=time.time())
+                self._recorder.record_expected_heartbeats(state.name, heartbeats=emits_heartbeats, now_s=time.time())
             if state.matching is not None:
-                self._recorder.matches(state.name, topics=state.matching)
+                self._recorder.record_matched_topics(state.name, topics=state.matching)
             if state.plan is not None:
                 served_plan = state.served()
-                self._recorder.serves(
+                self._recorder.record_served_partitions(
                     state.name,
                     served_plan.labels.values() if served_plan is not None else (),
                     expected=len(state.plan.labels),

@@ -29,7 +29,7 @@ def positions_by_remote(group: str, target: Admin, places: Iterable[TopicPartiti
 
 def shown_positions(plan: FlowPlan, source: Admin) -> dict[TopicPartition, int]:
     """Return the positions that the source shows to lag tools, as they were committed there last."""
-    return source.committed(plan.shown_as, [p.on_source for p in plan.partitions])
+    return source.committed(plan.source_group_id, [p.on_source for p in plan.partitions])
 
 
 def log_bounds(plan: FlowPlan, source: Admin) -> LogBounds:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from mirror.config.clients import client_options
 from mirror.kafka.errors import ErrorCode, KafkaError
 from mirror.kafka.fetch_request import FetchLimits
-from mirror.kafka.fetch_session import From
+from mirror.kafka.fetch_session import FetchPosition
 from mirror.kafka.fetcher import Source
 from mirror.model import record_batches
 from mirror.model.flow_plan import FlowPlan
@@ -102,7 +102,7 @@ class FirstUnreplicated:
         self, source: Source, leader: int, keys: list[TopicPartition], lagging: Mapping[TopicPartition, int]
     ) -> int:
         """Read what one request brings; return its bytes."""
-        wanted = {key: From(lagging[key], PARTITION_BYTES) for key in keys}
+        wanted = {key: FetchPosition(lagging[key], PARTITION_BYTES) for key in keys}
         # Also what no reader of committed records is shown yet: it waits for its transaction.
         limits = FetchLimits(0, 0, FETCH_PARTITIONS * PARTITION_BYTES, READ_UNCOMMITTED)
         fetched = await source.read(leader, wanted, limits)
@@ -131,7 +131,7 @@ def first_timestamp(records: bytes, position: int) -> float | None:
 
 
 def _timestamp(batch: Batch, position: int) -> float:
-    if batch.goes_whole(position):
+    if batch.is_copyable(position):
         return float(batch.base_timestamp)
     return next(
         (float(record.timestamp) for record in record_batches.records(batch.data) if record.offset >= position),

@@ -17,7 +17,7 @@ from mirror.lag.judgement import status_in_plan
 from mirror.lag.partition_offsets import FlowOffsets, PartitionOffsets, time_lag_s
 from mirror.lag.row_judge import RowJudge
 from mirror.lag.rows import LagRow
-from mirror.model.flow_plan import Absent, Assigned, FlowPlan
+from mirror.model.flow_plan import Absent, FlowPlan, PlannedPartition
 from mirror.model.topic_partition import TopicPartition
 
 
@@ -58,7 +58,7 @@ class FlowRows:
         """Close the connections."""
         self._lag.close()
 
-    def _row(self, place: Assigned | Absent, found: FlowOffsets, poll: BoundedPoll) -> LagRow:
+    def _row(self, place: PlannedPartition | Absent, found: FlowOffsets, poll: BoundedPoll) -> LagRow:
         """Return a row with its verdict, whose time lag is not known yet."""
         at = found.of[place.on_source]
         row = LagRow(

@@ -7,7 +7,7 @@ import io
 import json
 from collections.abc import Sequence
 
-from mirror.lag.text import inert, utc
+from mirror.lag.text import csv_safe, utc
 from mirror.model.gaps import Gap
 from mirror.runtime.text_columns import aligned
 
@@ -33,7 +33,7 @@ def gap_csv(gaps: Sequence[Gap]) -> str:
     writer.writeheader()
     for gap in gaps:
         found = {**gap.plain(), "found": utc(gap.at_ms / 1000)}
-        writer.writerow({name: inert(value) for name, value in found.items()})
+        writer.writerow({name: csv_safe(value) for name, value in found.items()})
     return out.getvalue()
 
 

@@ -12,7 +12,7 @@ import time
 import urllib.error
 from collections.abc import Mapping
 
-from metrics.as_of import Horizon
+from metrics.as_of import MaxAge
 from metrics.history import HISTORY_FILE, History
 from metrics.verdict import KNOWN_POLLS, Sample
 from mirror.config.settings import Cluster, Flow, Settings
@@ -39,7 +39,7 @@ class Inspector:
         self._mirror = settings.mirror
         self._lock = threading.Lock()
         self._history = History()
-        judge = Judge(self._history, Horizon(known_s=KNOWN_POLLS * settings.mirror.poll_interval_s))
+        judge = Judge(self._history, MaxAge(known_s=KNOWN_POLLS * settings.mirror.poll_interval_s))
         rows = RowJudge(judge, self._history)
         clusters = {end.alias: end for flow in settings.flows for end in (flow.source, flow.target)}
         options = {alias: _admin_options(settings.flows, end) for alias, end in clusters.items()}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from metrics.as_of import Horizon
+from metrics.as_of import MaxAge
 from metrics.cap import Labels
 from metrics.history import History
 from metrics.verdict import KNOWN_POLLS, Sample, Status, Verdict, judge
 from mirror.lag.partition_offsets import PartitionOffsets
-from mirror.model.flow_plan import Absent, Assigned
+from mirror.model.flow_plan import Absent, PlannedPartition
 from mirror.model.topic_partition import TopicPartition
 
 SILENT_WINDOWS = 4  # a report comes each window; a flow that misses this many has stopped
@@ -17,12 +17,12 @@ LEAST_KNOWN_S = 3.0  # no poll need be faster than this to count as known
 HISTORY_AGE_S = 600.0  # older polls say nothing about a partition that we see again now
 
 
-def horizon_of(*, poll_interval_s: float, window_s: float) -> Horizon:
+def horizon_of(*, poll_interval_s: float, window_s: float) -> MaxAge:
     """Return how old answers of clusters, and a flow's last report, may be."""
-    return Horizon(known_s=max(KNOWN_POLLS * poll_interval_s, LEAST_KNOWN_S), silence_s=SILENT_WINDOWS * window_s)
+    return MaxAge(known_s=max(KNOWN_POLLS * poll_interval_s, LEAST_KNOWN_S), silence_s=SILENT_WINDOWS * window_s)
 
 
-def status_in_plan(verdict: Verdict, place: Assigned | Absent, held: Mapping[TopicPartition, str]) -> Verdict:
+def status_in_plan(verdict: Verdict, place: PlannedPartition | Absent, held: Mapping[TopicPartition, str]) -> Verdict:
     """Return the status of a partition from its polls and from the plan, which knows absent and hidden ones.
 
     Args:
@@ -40,7 +40,7 @@ def status_in_plan(verdict: Verdict, place: Assigned | Absent, held: Mapping[Top
 class Judge:
     """Keeps the last polls of each topic-partition, by the labels of its series, and makes verdicts from them."""
 
-    def __init__(self, history: History, horizon: Horizon) -> None:
+    def __init__(self, history: History, horizon: MaxAge) -> None:
         self._history = history
         self._horizon = horizon
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from metrics.as_of import Horizon
+from metrics.as_of import MaxAge
 from metrics.cap import Labels
 from metrics.headroom import Retention, headroom
 from metrics.history import History
@@ -60,7 +60,7 @@ class Poller:
         recorder: Recorder,
         history_file: Path,
         *,
-        horizon: Horizon,
+        horizon: MaxAge,
         publishes: bool = False,
         reads: Callable[[FlowPlan], FirstUnreplicated] = FirstUnreplicated,
     ) -> None:
@@ -111,7 +111,7 @@ class Poller:
             flow.questions,
             source,
             target,
-            on_answer=lambda alias, is_up: self._recorder.cluster(name, alias, is_up=is_up),
+            on_answer=lambda alias, is_up: self._recorder.record_cluster(name, alias, is_up=is_up),
         )
         found = flow.lag.read(plan, clusters)
         until_s: Mapping[TopicPartition, float] = {}
@@ -130,7 +130,7 @@ class Poller:
         has_just_failed = bool(clusters.failures) and not flow.had_failure
         self._log_failures(plan, flow, clusters.failures, is_whole=is_whole)
         if is_whole:
-            self._recorder.polled(name, now_s=time.time(), took_s=time.monotonic() - began)
+            self._recorder.record_poll(name, now_s=time.time(), took_s=time.monotonic() - began)
         # What was seen last of a cluster that is lost is what a fail-over knows of it.
         if time.monotonic() - self._saved_s > SAVE_EVERY_S or has_just_failed:
             self.save()
@@ -158,7 +158,9 @@ class Poller:
             if at.log_end is None:
                 continue
             where = labels[key]
-            self._recorder.offsets(where, start=at.log_start, end=at.log_end, replicated=at.position, now_s=read_s)
+            self._recorder.record_offsets(
+                where, start=at.log_start, end=at.log_end, replicated=at.position, now_s=read_s
+            )
             lost = int(self._recorder.value("kafka_mirror_records_lost_total", where) or 0)
             self._judge.take_in(where, at, time_s=read_s, position_s=found.positions.read_s, lost=lost)
 
@@ -178,13 +180,13 @@ class Poller:
             until_s = replicated_until_s.get(key)
             if until_s is None:
                 continue  # nothing is known of the record that waits
-            self._recorder.replicated_until(where, until_s)
+            self._recorder.record_replicated_until(where, until_s)
             lag_s = now_s - until_s if lag else 0.0
             left = headroom(retention.get(key[0], Retention()), self._history.of(where), lag_s)
             so_far = nearest[where[:3]]
             nearest[where[:3]] = left if so_far is None else so_far if left is None else min(so_far, left)
         for topic, left in nearest.items():
-            self._recorder.headroom(topic, left)
+            self._recorder.record_headroom(topic, left)
 
     def _record_verdicts(
         self, plan: FlowPlan, held: Mapping[TopicPartition, str], now_s: float, since_s: float
@@ -199,18 +201,20 @@ class Poller:
             polled = self._judge.verdict(labels, now_s=now_s, last_report_s=last_report_s)
             verdict = status_in_plan(polled, place, held)
             verdicts.append((labels, verdict))
-            self._recorder.status(labels, verdict.status)
-            self._recorder.held(labels, is_held=place.on_source in held)
+            self._recorder.record_status(labels, verdict.status)
+            self._recorder.record_hold(labels, is_held=place.on_source in held)
         counts = Counter(verdict.status for _, verdict in verdicts)
-        self._recorder.statuses(flow, {status.name.lower(): counts[status] for status in FLOW_STATUSES}, now_s=now_s)
+        self._recorder.record_status_counts(
+            flow, {status.name.lower(): counts[status] for status in FLOW_STATUSES}, now_s=now_s
+        )
         self._verdict_log.log_changes(flow, verdicts)
         return counts
 
     def _publish(self, plan: FlowPlan, source: Admin, flow: _Flow, positions: Mapping[TopicPartition, int]) -> None:
         """Commit positions to a group on the source, where every lag tool looks; nothing depends on them."""
-        if not positions or source.holds(plan.shown_as, positions):
+        if not positions or source.holds(plan.source_group_id, positions):
             return
-        objection = source.publish(plan.shown_as, positions)
+        objection = source.publish(plan.source_group_id, positions)
         if objection and not flow.had_objection:
             log.warning("%s: positions are not shown to lag tools on %s: %s", plan.name, source.alias, objection)
         flow.had_objection = bool(objection)

@@ -38,7 +38,7 @@ def csv_text(rows: Sequence[LagRow]) -> str:
     fields = list(_plain_fields(rows[0])) if rows else [*LagRow.__dataclass_fields__, "lag"]
     writer = csv.DictWriter(out, fields, lineterminator="\n")
     writer.writeheader()
-    writer.writerows({name: inert(value) for name, value in _plain_fields(row).items()} for row in rows)
+    writer.writerows({name: csv_safe(value) for name, value in _plain_fields(row).items()} for row in rows)
     return out.getvalue()
 
 
@@ -100,6 +100,6 @@ def _plain_fields(row: LagRow) -> dict[str, Any]:
     return {**asdict(row), "status": row.status.name, "lag": row.lag}
 
 
-def inert(value: Any) -> Any:
+def csv_safe(value: Any) -> Any:
     """Return a text so that a spreadsheet does not take it for a formula: group ids are chosen by strangers."""
     return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from metrics.cap import Labels
 from mirror.model.canary import is_canary
-from mirror.model.slot_ownership import Layout
+from mirror.model.slot_ownership import SlotLayout
 from mirror.model.topic_partition import TopicPartition
 from mirror.model.transforms import Transforms
 from mirror.policy.recreated import OnRecreated
@@ -36,12 +36,12 @@ def is_own_group(name: str) -> bool:
     return is_canary(name) or (name.startswith(OWN_GROUP.format(flow="")) and "->" in name)
 
 
-class Assigned(NamedTuple):
+class PlannedPartition(NamedTuple):
     """One topic-partition of a flow, and the ids of its topic on both sides (a recreated topic has another).
 
     `is_late`: it appeared after the flow had begun, so it is replicated from its begin wherever the others began.
     `spread_over`: partitions of a remote topic that has another number of them than the source; 0 where both have the same.
-    `upstream`: ids of the topics that its records came from. `goes_round`: one of these is on the target, and it is not
+    `upstream`: ids of the topics that its records came from. `is_loop`: one of these is on the target, and it is not
     replicated: its records would go round in a loop. `transforms`: what is done to its records on their way. `is_hidden`: the
     source does not show its topic to this client any more.
     """
@@ -54,7 +54,7 @@ class Assigned(NamedTuple):
     spread_over: int = 0
     remote_id: str = ""
     upstream: tuple[str, ...] = ()
-    goes_round: bool = False
+    is_loop: bool = False
     transforms: Transforms = ()
     is_hidden: bool = False
 
@@ -100,7 +100,7 @@ class FlowPlan:
     tasks_max: int
     consumer: Mapping[str, str] = field(repr=False)
     producer: Mapping[str, str] = field(repr=False)
-    partitions: tuple[Assigned, ...]
+    partitions: tuple[PlannedPartition, ...]
     absent: tuple[Absent, ...] = ()
     source_group: str = ""  # group on the source that shows the positions, "" for the one named as that on the target
     on_recreated: OnRecreated = OnRecreated.RESTART
@@ -118,7 +118,7 @@ class FlowPlan:
         return OWN_GROUP.format(flow=self.name)
 
     @property
-    def shown_as(self) -> str:
+    def source_group_id(self) -> str:
         """Group on the source under which lag tools see the positions."""
         return self.source_group or self.group
 
@@ -128,7 +128,7 @@ class FlowPlan:
         return self.transaction_ms > 0
 
     @property
-    def places(self) -> tuple[Assigned | Absent, ...]:
+    def places(self) -> tuple[PlannedPartition | Absent, ...]:
         """All partitions that the flow's settings match: the replicated ones, then the absent ones."""
         return *self.partitions, *self.absent
 
@@ -155,18 +155,18 @@ class FlowPlan:
             source_group="",
         )
 
-    def layout(self, window: Window) -> Layout:
+    def layout(self, window: Window) -> SlotLayout:
         """Return the layout of the process that serves a window."""
-        return Layout(window.slots, self.tasks_max, window.window_ms, window.lanes)
+        return SlotLayout(window.slots, self.tasks_max, window.window_ms, window.lanes)
 
-    def members_group(self, layout: Layout) -> str:
+    def members_group(self, layout: SlotLayout) -> str:
         """Group on the target whose members, the processes that run the flow, share its slots."""
         return f"{self.group}.{layout.text()}"
 
     def of_slots(self, mine: Collection[int], *, slots: int) -> FlowPlan:
         """Return the plan with the topic-partitions of some of all `slots` only."""
 
-        def is_mine(place: Assigned | Absent) -> bool:
+        def is_mine(place: PlannedPartition | Absent) -> bool:
             return self.slot_of(place, slots=slots) in mine
 
         return replace(
@@ -175,12 +175,12 @@ class FlowPlan:
 
     def shares(self, slots: int) -> list[FlowPlan]:
         """Return the plan of each slot, in one pass over the topic-partitions."""
-        found: list[list[Assigned]] = [[] for _ in range(slots)]
+        found: list[list[PlannedPartition]] = [[] for _ in range(slots)]
         for assigned in self.partitions:
             found[self.slot_of(assigned, slots=slots)].append(assigned)
         return [replace(self, partitions=tuple(partitions), absent=()) for partitions in found]
 
-    def slot_of(self, place: Assigned | Absent, *, slots: int) -> int:
+    def slot_of(self, place: PlannedPartition | Absent, *, slots: int) -> int:
         """Return the slot that replicates a topic-partition."""
         return slot_of(self.name, place.topic, place.partition, tasks_max=self.tasks_max, slots=slots)
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 _OFFSETS = "q"  # eight bytes each: a map may have millions of runs
 
 
-class Run(NamedTuple):
+class OffsetRun(NamedTuple):
     """`count` records whose source offsets from `source` on have the target offsets from `target` on.
 
     A count of 0 says that nothing was replicated between `source` and the next run, because there was nothing.
@@ -24,9 +24,9 @@ class Run(NamedTuple):
     target: int
     records: int
 
-    def behind(self, records: int) -> Run:
+    def behind(self, records: int) -> OffsetRun:
         """Return what is left of the run behind its first so many records; of fewer it has a count of 0 or less."""
-        return Run(self.source + records, self.target + records, self.records - records)
+        return OffsetRun(self.source + records, self.target + records, self.records - records)
 
 
 class OffsetMap:
@@ -44,14 +44,14 @@ class OffsetMap:
 
     __slots__ = ("_counts", "_sources", "_targets")
 
-    def __init__(self, runs: Iterable[Run] = ()) -> None:
+    def __init__(self, runs: Iterable[OffsetRun] = ()) -> None:
         self._sources = array(_OFFSETS)
         self._targets = array(_OFFSETS)
         self._counts = array(_OFFSETS)
         self.extend(runs)
 
-    def __iter__(self) -> Iterator[Run]:
-        return map(Run, self._sources, self._targets, self._counts)
+    def __iter__(self) -> Iterator[OffsetRun]:
+        return map(OffsetRun, self._sources, self._targets, self._counts)
 
     def __len__(self) -> int:
         return len(self._sources)
@@ -75,20 +75,20 @@ class OffsetMap:
         targets.append(target)
         counts.append(count)
 
-    def extend(self, runs: Iterable[Run]) -> None:
+    def extend(self, runs: Iterable[OffsetRun]) -> None:
         """Take in runs, oldest first."""
         for run in runs:
             self.add(*run)
 
     @property
-    def first(self) -> Run | None:
+    def first(self) -> OffsetRun | None:
         """The oldest run, None while nothing is known."""
-        return Run(self._sources[0], self._targets[0], self._counts[0]) if self._sources else None
+        return OffsetRun(self._sources[0], self._targets[0], self._counts[0]) if self._sources else None
 
     @property
-    def last(self) -> Run | None:
+    def last(self) -> OffsetRun | None:
         """The newest run, None while nothing is known."""
-        return Run(self._sources[-1], self._targets[-1], self._counts[-1]) if self._sources else None
+        return OffsetRun(self._sources[-1], self._targets[-1], self._counts[-1]) if self._sources else None
 
     def translate(self, source: int) -> int | None:
         """Return the target offset to read from where the source was to be read from `source`.
@@ -137,14 +137,14 @@ class OffsetMap:
         oldest = max(0, oldest)
         del self._sources[:oldest], self._targets[:oldest], self._counts[:oldest]
 
-    def since(self, source: int) -> Iterator[Run]:
+    def since(self, source: int) -> Iterator[OffsetRun]:
         """Return the runs, or their parts, that lie at or behind a source offset."""
         at = bisect_left(self._sources, source)
         if at and self._sources[at - 1] + self._counts[at - 1] > source:
-            before = Run(self._sources[at - 1], self._targets[at - 1], self._counts[at - 1])
+            before = OffsetRun(self._sources[at - 1], self._targets[at - 1], self._counts[at - 1])
             yield before.behind(source - before.source)
         for index in range(at, len(self)):
-            yield Run(self._sources[index], self._targets[index], self._counts[index])
+            yield OffsetRun(self._sources[index], self._targets[index], self._counts[index])
 
     # --- as text, in a few bytes per run -------------------------------------------------------------------------
 

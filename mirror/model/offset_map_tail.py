@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from mirror.model.offset_map import OffsetMap, Run
+from mirror.model.offset_map import OffsetMap, OffsetRun
 
 LONG = 1_000  # characters: time to move all but the newest run to the topic
 UNSAVED = "*"  # at a text's end: the topic does not have all of it
@@ -36,7 +36,7 @@ class Tail:
         except ValueError:
             self.runs = OffsetMap()
 
-    def acknowledged(self, runs: Iterable[Run], base: int) -> None:
+    def acknowledged(self, runs: Iterable[OffsetRun], base: int) -> None:
         """Take in a batch that the target has from offset `base` on."""
         if self._begins_at is not None:
             self.runs.add(self._begins_at, base, 0)
@@ -70,7 +70,7 @@ class Tail:
         """True when it should be moved to the topic."""
         return len(self.runs) > 1 and len(self.runs.text()) > LONG
 
-    def moved(self, until: Run) -> None:
+    def moved(self, until: OffsetRun) -> None:
         """Forget what the topic has now: all runs before `until`, the newest that was written there."""
         self.is_unsaved = self.runs.last != until
         newer = sum(1 for run in self.runs if run.source >= until.source)

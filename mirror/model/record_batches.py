@@ -14,7 +14,7 @@ from crc32c import crc32c
 from mirror.model import codecs
 from mirror.model.codecs import CODECS
 from mirror.model.leader_epochs import UNKNOWN as NO_EPOCH
-from mirror.model.offset_map import Run
+from mirror.model.offset_map import OffsetRun
 from mirror.model.records import (
     CODEC_BITS,
     HEADER,
@@ -83,7 +83,7 @@ class Batch(NamedTuple):
         """True where the broker set the records' timestamps (LogAppendTime)."""
         return bool(self.attributes & _LOG_APPEND_TIME)
 
-    def goes_whole(self, position: int) -> bool:
+    def is_copyable(self, position: int) -> bool:
         """Tell whether the batch can cross without looking at a record.
 
         The broker demands lastOffsetDelta = count - 1, so a compacted batch cannot; nor one whose
@@ -111,7 +111,7 @@ class Outgoing(NamedTuple):
     max_timestamp: int
     sum_timestamp: float
     # Where the records were on the source; `target` counts from the batch's own first offset
-    runs: tuple[Run, ...] = ()
+    runs: tuple[OffsetRun, ...] = ()
 
 
 def batches(data: bytes) -> Iterator[Batch]:
@@ -170,7 +170,7 @@ def whole(batch: Batch, codec: int | None, level: int | None = None) -> Outgoing
         batch.base_timestamp,
         batch.max_timestamp,
         middle * batch.count,
-        (Run(batch.base_offset, 0, batch.count),),
+        (OffsetRun(batch.base_offset, 0, batch.count),),
     )
 
 
@@ -321,7 +321,7 @@ class Packer:
             first_timestamp=self._first,
             max_timestamp=self._max,
         )
-        runs = tuple(Run(*run) for run in self._runs)
+        runs = tuple(OffsetRun(*run) for run in self._runs)
         return Outgoing(data, self.count, self.next_offset, self._min, self._max, float(self._sum), runs)
 
 
@@ -370,11 +370,11 @@ def committed(fetched: Iterable[Batch], aborted: Iterable[tuple[int, int]]) -> I
             if is_abort(batch.data):
                 active.discard(batch.producer_id)
         elif batch.is_transactional and batch.producer_id in active:
-            yield emptied(batch)
+            yield without_records(batch)
             continue
         yield batch
 
 
-def emptied(batch: Batch) -> Batch:
+def without_records(batch: Batch) -> Batch:
     """Return a batch of which nothing is to cross: it is empty, and the position moves behind it."""
     return batch._replace(data=batch.data[:0], attributes=batch.attributes | _CONTROL, count=0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-from mirror.model.slot_ownership import Layout
+from mirror.model.slot_ownership import SlotLayout
 
 GRACE_S = 5.0  # how long a window goes on past its end while no successor is ready, and how long it waits for answers
 DEAD_AFTER_S = 2 * GRACE_S + 3.0  # after a window's end, when a lease that was never released counts as dead
@@ -25,14 +25,14 @@ class WindowOutcome(NamedTuple):
         is_unclean: Something failed, or a process died: the target may have more than the positions tell.
         in_doubt: Some positions may belong to other topics of the same names.
         spare: Number of the spare transactional id that the slot writes by, 0 for none.
-        decides_ms: Until when a cluster may not know what became of the last transaction, epoch ms, 0 where that is known.
+        decided_at_ms: Until when a cluster may not know what became of the last transaction, epoch ms, 0 where that is known.
         is_transactional: It wrote in transactions, by the slot's transactional id or the spare one.
     """
 
     is_unclean: bool = False
     in_doubt: bool = False
     spare: int = 0
-    decides_ms: int = 0
+    decided_at_ms: int = 0
     is_transactional: bool = False
 
 
@@ -47,16 +47,16 @@ class LeaseState(NamedTuple):
     run_id: int
     is_released: bool
     outcome: WindowOutcome = WindowOutcome()
-    layout: Layout | None = None  # None where an earlier version wrote it
+    layout: SlotLayout | None = None  # None where an earlier version wrote it
 
     def encode(self) -> tuple[int, str]:
         """Return it as offset and metadata. How a window ended is part of it only when it has."""
-        spare, decides_ms = self.outcome.spare, self.outcome.decides_ms
+        spare, decided_at_ms = self.outcome.spare, self.outcome.decided_at_ms
         marks = {
             _UNCLEAN: self.is_released and self.outcome.is_unclean,
             _IN_DOUBT: self.is_released and self.outcome.in_doubt,
             f"{_SPARE}{spare}": spare > 0,
-            f"{_DECIDES}{decides_ms}": decides_ms > 0,
+            f"{_DECIDES}{decided_at_ms}": decided_at_ms > 0,
             _TRANSACTIONAL: self.outcome.is_transactional,
             f"{_LAYOUT}{self.layout.text() if self.layout else ''}": self.layout is not None,
         }
@@ -73,11 +73,11 @@ class LeaseState(NamedTuple):
             is_unclean=_UNCLEAN in marks,
             in_doubt=_IN_DOUBT in marks,
             spare=_number(_SPARE, marks),
-            decides_ms=_number(_DECIDES, marks),
+            decided_at_ms=_number(_DECIDES, marks),
             is_transactional=_TRANSACTIONAL in marks,
         )
         layout = next((mark.removeprefix(_LAYOUT) for mark in marks if mark.startswith(_LAYOUT)), "")
-        return cls(offset // 2, int(run_id or 0), bool(offset % 2), outcome, Layout.parse(layout))
+        return cls(offset // 2, int(run_id or 0), bool(offset % 2), outcome, SlotLayout.parse(layout))
 
     def began_ms(self, window_ms: int) -> int:
         """Return when the window began, epoch ms; `window_ms` is the length of windows if the lease does not name its layout."""
@@ -137,7 +137,7 @@ def predecessor_of(
         is_unclean=any(not lease.is_released or lease.outcome.is_unclean for lease in before),
         in_doubt=any(lease.outcome.in_doubt for lease in before),
         spare=newest.outcome.spare if newest is not None else 0,
-        decides_ms=newest.outcome.decides_ms if newest is not None else 0,
+        decided_at_ms=newest.outcome.decided_at_ms if newest is not None else 0,
         is_transactional=any(lease.outcome.is_transactional for lease in before),
     )
     return Predecessor(outcome, has_gap=(window - 1, run_id) not in {lease[:2] for lease in leases})

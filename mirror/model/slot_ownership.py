@@ -9,7 +9,7 @@ _KEYS_OF_A_FLOW = 2  # the runs that shall stop, the layout of those that work
 _KEYS_OF_A_SLOT = 4  # owner, ready, and the leases of up to two lanes
 
 
-class Layout(NamedTuple):
+class SlotLayout(NamedTuple):
     """How topic-partitions are divided into slots, and time into windows: the same for all processes of a flow."""
 
     slots: int
@@ -22,7 +22,7 @@ class Layout(NamedTuple):
         return "-".join(map(str, self))
 
     @classmethod
-    def parse(cls, text: str) -> Layout | None:
+    def parse(cls, text: str) -> SlotLayout | None:
         """Read `text()` back; None where nothing was written."""
         return cls(*map(int, text.split("-"))) if text else None
 
@@ -66,7 +66,7 @@ def stop_key() -> int:
 
 
 def layout_key() -> int:
-    """Return the partition of the lease topic whose metadata is the `Layout` of the processes that work."""
+    """Return the partition of the lease topic whose metadata is the `SlotLayout` of the processes that work."""
     return 1
 
 

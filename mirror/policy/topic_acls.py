@@ -27,7 +27,7 @@ class Acl(NamedTuple):
         return f"{self.permission} {self.principal} from {self.host} to {self.operation} {self.topic}"
 
 
-class Verdict(NamedTuple):
+class AclDecision(NamedTuple):
     """What becomes of one ACL of the source: what the target shall have, or why it gets nothing."""
 
     source: Acl
@@ -46,7 +46,7 @@ def allowances(topics: Iterable[str]) -> list[Acl]:
     return [Acl(topic, EVERYBODY, "*", operation, "ALLOW") for topic in sorted(topics) for operation in operations]
 
 
-def judged(acls: Iterable[Acl], remote: Mapping[str, str]) -> list[Verdict]:
+def judged(acls: Iterable[Acl], remote: Mapping[str, str]) -> list[AclDecision]:
     """Judge every ACL of the source's topics.
 
     Args:
@@ -56,21 +56,21 @@ def judged(acls: Iterable[Acl], remote: Mapping[str, str]) -> list[Verdict]:
     found = sorted(acls)
     fenced = {acl.topic for acl in found if acl in denials([acl.topic])}
     fences = {*denials(fenced), *allowances(fenced)}
-    return [Verdict(acl, None, FENCE) if acl in fences else _judge(acl, remote) for acl in found]
+    return [AclDecision(acl, None, FENCE) if acl in fences else _judge(acl, remote) for acl in found]
 
 
-def _judge(acl: Acl, remote: Mapping[str, str]) -> Verdict:
+def _judge(acl: Acl, remote: Mapping[str, str]) -> AclDecision:
     if acl.topic == ANY_TOPIC:
-        return Verdict(acl, None, "it is about every topic, which here would be every topic of the target")
+        return AclDecision(acl, None, "it is about every topic, which here would be every topic of the target")
     if acl.topic not in remote:
-        return Verdict(acl, None, "the flow does not replicate the topic")
+        return AclDecision(acl, None, "the flow does not replicate the topic")
     if (acl.permission, acl.operation) == ("ALLOW", "WRITE"):
-        return Verdict(acl, None, "a remote topic is written by the mirror alone")
+        return AclDecision(acl, None, "a remote topic is written by the mirror alone")
     operation = "READ" if (acl.permission, acl.operation) == ("ALLOW", "ALL") else acl.operation
-    return Verdict(acl, acl._replace(topic=remote[acl.topic], operation=operation), "")
+    return AclDecision(acl, acl._replace(topic=remote[acl.topic], operation=operation), "")
 
 
-def missing(verdicts: Iterable[Verdict], there: Iterable[Acl]) -> list[Acl]:
+def missing(verdicts: Iterable[AclDecision], there: Iterable[Acl]) -> list[Acl]:
     """Return what the target lacks, each once; nothing is ever taken away there."""
     have = set(there)
     return sorted({v.wanted for v in verdicts if v.wanted is not None and v.wanted not in have})

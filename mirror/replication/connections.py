@@ -14,7 +14,7 @@ from mirror.kafka.target import Target
 from mirror.model.flow_plan import FlowPlan, Window
 from mirror.model.slot_lease import GRACE_S
 from mirror.model.topic_partition import TopicPartition
-from mirror.replication.producer_registry import BothWays, ProducerRegistry
+from mirror.replication.producer_registry import BidirectionalState, ProducerRegistry
 
 
 class Throttled(NamedTuple):
@@ -35,7 +35,7 @@ class Connections:
     source: Source
     target: Target
     transactional_id: str | None  # that the target writes by
-    both_ways: BothWays | None = None  # where the flow is bidirectional
+    both_ways: BidirectionalState | None = None  # where the flow is bidirectional
     busy: frozenset[TopicPartition] = (
         frozenset()
     )  # topic-partitions of the source that had data at the end of the last window here
@@ -76,7 +76,7 @@ class ConnectionRegistry:
         name = plan.transactional_id(window.slot) if plan.is_exactly_once else None
         connections = self._by_flow.get(plan.name)
         if connections is None:
-            both_ways = BothWays(plan) if plan.is_bidirectional else None
+            both_ways = BidirectionalState(plan) if plan.is_bidirectional else None
             source, target = Source(client_options(plan.consumer)), _target(plan, name, both_ways)
             connections = self._by_flow[plan.name] = Connections(source, target, name, both_ways)
         elif connections.target.is_closed or connections.transactional_id != name:
@@ -93,7 +93,7 @@ class ConnectionRegistry:
             await _close(client, within_s=2 * GRACE_S)
 
 
-def _target(plan: FlowPlan, transactional_id: str | None, both_ways: BothWays | None) -> Target:
+def _target(plan: FlowPlan, transactional_id: str | None, both_ways: BidirectionalState | None) -> Target:
     produce = produce_options(plan.producer)
     return Target(
         client_options(plan.producer),

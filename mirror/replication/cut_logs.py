@@ -135,7 +135,7 @@ def _go_back(name: str, partition: Partition, end: int, runs: OffsetMap) -> None
     if (last := runs.last) is None:
         said = f"{what}: it was cut; what it lost is not known, for the offset map does not reach back so far"
         log.error("%s: %s", where, said)
-        partition.has_gap(Effect.LOST, Cause.TARGET_CUT, None, acked - 1, said)
+        partition.record_gap(Effect.LOST, Cause.TARGET_CUT, None, acked - 1, said)
         partition.tail, partition.next_target_offset, partition.committed = Tail(), end, None
         return
     position = last.source + last.records

@@ -10,7 +10,7 @@ EACH_S = 1e-4  # for each one more
 SMALL_BYTES = 64 << 10  # a fetch that brings more is worth what it costs: that is how one catches up
 
 
-def rest_s(topic_partitions: int, received_bytes: int) -> float:
+def fetch_delay_s(topic_partitions: int, received_bytes: int) -> float:
     """Return how long (s) to wait after a fetch of so many topic-partitions that brought so much, before the next one.
 
     A fetch that brought nothing has waited at the broker.

@@ -19,18 +19,18 @@ from mirror.kafka.client import Purpose
 from mirror.kafka.errors import ErrorCode, KafkaError, name_of
 from mirror.kafka.fetch_errors import FetchError, fetch_error
 from mirror.kafka.fetch_request import FetchLimits
-from mirror.kafka.fetch_session import From
+from mirror.kafka.fetch_session import FetchPosition
 from mirror.kafka.fetcher import Fetched, Source
 from mirror.kafka.protocol import EARLIEST, LATEST
 from mirror.model import record_batches
 from mirror.model.gaps import Cause, Effect
 from mirror.model.leader_epochs import LeaderEpochs
 from mirror.model.topic_partition import TopicPartition
-from mirror.replication.fetch_pace import rest_s
+from mirror.replication.fetch_pace import fetch_delay_s
 from mirror.replication.partition import Partition
 from mirror.replication.pauses import Pauses
 from mirror.replication.producer_registry import NOBODY, ProducerRegistry
-from mirror.replication.read_ahead import Packing
+from mirror.replication.read_ahead import ReadAhead
 from mirror.runtime.logs import in_words, once
 
 log = logging.getLogger("mirror")
@@ -68,7 +68,7 @@ class Fetching:
         partitions: Mapping[TopicPartition, Partition],
         *,
         options: FetchOptions,
-        packing: Packing,
+        packing: ReadAhead,
         pauses: Pauses,
         busy_before: Collection[TopicPartition],
         on_batches: Callable[[Partition], None],
@@ -101,7 +101,9 @@ class Fetching:
         self._loop = asyncio.get_running_loop()
         self._by_node: dict[int, list[Partition]] = {}
         self._busy: dict[int, dict[Partition, None]] = {}  # by node, of these: those with data lately
-        self._asked_busy: dict[int, Mapping[TopicPartition, From]] = {}  # by node: what a fetch under way asks of these
+        self._asked_busy: dict[
+            int, Mapping[TopicPartition, FetchPosition]
+        ] = {}  # by node: what a fetch under way asks of these
         self._has_work = asyncio.Event()  # a topic-partition has data again
         self._fetchers: dict[tuple[int, bool], asyncio.Task[None]] = {}
         self._asked_s: dict[tuple[int, bool], float] = {}  # by fetcher: when it asked what is not answered yet
@@ -199,7 +201,7 @@ class Fetching:
                     self._asked_busy.pop(node, None)
                 self._asked_s.pop((node, is_cold), None)
                 self._packing.unreserve(share)
-            if left_s := rest_s(len(wanted), received):
+            if left_s := fetch_delay_s(len(wanted), received):
                 await asyncio.sleep(left_s)
 
     def _read_from_leaders(self, node: int) -> None:
@@ -209,7 +211,7 @@ class Fetching:
                 partition.read_replica = None
                 self._limits = self._limits._replace(rack="")
 
-    def _wanted(self, node: int, *, is_cold: bool) -> dict[TopicPartition, From]:
+    def _wanted(self, node: int, *, is_cold: bool) -> dict[TopicPartition, FetchPosition]:
         """Return what to ask of one broker now: where to read each topic-partition from that has room to queue it."""
         now = self._loop.time()
         most, missed = self._options.max_partition_bytes, frozenset[Partition]()
@@ -239,20 +241,19 @@ class Fetching:
             partition.is_hot = False
             del busy[partition]
 
-    def _has_data(self, node: int, partition: Partition, now: float) -> None:
+    def _on_data(self, node: int, partition: Partition, now: float) -> None:
         partition.last_data_s = now
         if not partition.is_hot:
             partition.is_hot = True
             self._busy.setdefault(node, {})[partition] = None
             self._has_work.set()
 
-    async def _take(self, node: int, fetched: list[Fetched], asked: Mapping[TopicPartition, From]) -> None:
+    async def _take(self, node: int, fetched: list[Fetched], asked: Mapping[TopicPartition, FetchPosition]) -> None:
         """Queue what a fetch brought."""
         told = NOBODY
         if self._written_back is not None:
             told = await self._written_back.told(self._source, (part.records for part in fetched))
-        now = self._loop.time()
-        has_moved = False
+        now, has_moved = self._loop.time(), False
         for part in fetched:
             key = TopicPartition(part.topic, part.partition)
             partition = self._partitions.get(key)
@@ -273,7 +274,7 @@ class Fetching:
                 if part.records and told.unknown:
                     self._pauses.back_off(partition, told.unknown)
                 elif part.records:
-                    self._has_data(node, partition, now)
+                    self._on_data(node, partition, now)
                     self._queue(partition, part, told.producers)
         if has_moved:
             self.follow_leaders()
@@ -285,7 +286,7 @@ class Fetching:
         try:
             for batch in found:
                 if batch.last_offset >= partition.position:
-                    own = record_batches.emptied(batch) if batch.producer_id in back else batch
+                    own = record_batches.without_records(batch) if batch.producer_id in back else batch
                     self._packing.take_in(partition, own)
         except record_batches.CorruptBatch as error:
             self._pauses.refused(partition, f"{error}; the source must be repaired or the offset skipped")
@@ -353,7 +354,7 @@ class Fetching:
                 f"going on at {earliest}"
             )
             log.error("%s: %s-%d: %s", self._name, *key, said)
-            partition.has_gap(Effect.LOST, Cause.RETENTION, asked, earliest - 1, said)
+            partition.record_gap(Effect.LOST, Cause.RETENTION, asked, earliest - 1, said)
             partition.moved(earliest)
             return
         partition.truncated_to = latest

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from mirror.kafka.fetcher import Source
 from mirror.kafka.protocol import EARLIEST, LATEST
 from mirror.kafka.target import Target
-from mirror.model.flow_plan import Assigned, FlowPlan
+from mirror.model.flow_plan import FlowPlan, PlannedPartition
 from mirror.model.gaps import Cause, Effect
 from mirror.model.leader_epochs import LeaderEpochs
 from mirror.model.offset_map_tail import Tail
@@ -58,7 +58,7 @@ class Identities:
 
 def placed(
     plan: FlowPlan,
-    assigned: Assigned,
+    assigned: PlannedPartition,
     committed: tuple[int, str] | None,
     logged_reasons: LoggedReasons,
     *,
@@ -144,21 +144,21 @@ def identified(
     waits = plan.on_recreated is not OnRecreated.RESTART and not has_position
     if waits or plan.on_recreated is OnRecreated.STOP:
         partition.replaced(f"{what}; {FORGOTTEN if waits else RESTS}", before=before)
-        if logged_reasons.is_new(plan.name, assigned, partition.reason):
+        if logged_reasons.record(plan.name, assigned, partition.reason):
             log.error("%s: %s", where, partition.reason)
         return
     cause = Cause.SOURCE_REPLACED if side == "source" else Cause.TARGET_REPLACED
     if plan.on_recreated is OnRecreated.CONTINUE:
         said = f"{what}; going on at offset {offset}"
-        partition.has_gap(Effect.SKIPPED, cause, None, offset - 1, said)
+        partition.record_gap(Effect.SKIPPED, cause, None, offset - 1, said)
         partition.tail = Tail(begins_at=offset)
     else:
         last = f"the last position was {offset}" if has_position else "its position went with it"
         said = f"{what}; replicating it from its start, {last}"
         if side == "source":
-            partition.has_gap(Effect.LOST, cause, offset, None, said)  # what the one before had behind the position
+            partition.record_gap(Effect.LOST, cause, offset, None, said)  # what the one before had behind the position
         else:
-            partition.has_gap(Effect.REPEATED, cause, None, offset - 1 if has_position else None, said)
+            partition.record_gap(Effect.REPEATED, cause, None, offset - 1 if has_position else None, said)
         partition.start = EARLIEST
     log.error("%s: %s", where, said)
     partition.ids = str(ids)

@@ -26,7 +26,7 @@ AGAIN_S = 30.0  # until it is tried again where it could not be written
 NewestGaps = dict[tuple[str, TopicPartition], Gap]  # by flow and topic-partition: the last gap that this process wrote
 
 
-class Told(NamedTuple):
+class LedgerEntry(NamedTuple):
     """A gap that was written."""
 
     partition: Partition
@@ -47,9 +47,9 @@ class Ledger:
         self._partitions = partitions
         self._again_s = 0.0
 
-    async def write(self, target: Target) -> list[Told]:
+    async def write(self, target: Target) -> list[LedgerEntry]:
         """Write what the ledger does not have yet; `told` is to be called with what is returned when it counts."""
-        found = [Told(p, gap) for p in self._partitions if p.gaps for gap in p.gaps]
+        found = [LedgerEntry(p, gap) for p in self._partitions if p.gaps for gap in p.gaps]
         if not found or time.monotonic() < self._again_s:
             return []
         known = [each for each in found if self._is_known(each)]
@@ -63,20 +63,20 @@ class Ledger:
             return []
         return new
 
-    async def _write(self, target: Target, new: Sequence[Told]) -> None:
+    async def _write(self, target: Target, new: Sequence[LedgerEntry]) -> None:
         topic, records = self._plan.gaps_topic, (each.gap.encode() for each in new)
         if not target.knows(topic, 0):
             raise KafkaError(f"there is no topic {topic}")
         sent = [target.send(batch, topic, 0) for batch in of_values(records, timestamp_ms=int(now_ms()))]
         await asyncio.wait_for(asyncio.gather(*sent), WRITE_S)
 
-    def told(self, written: Sequence[Told]) -> None:
+    def told(self, written: Sequence[LedgerEntry]) -> None:
         """Forget what the ledger has."""
         for partition, gap in written:
             partition.gaps = [each for each in partition.gaps if each != gap]
             self._newest[self._plan.name, partition.assigned.on_source] = gap
 
-    def _is_known(self, told: Told) -> bool:
+    def _is_known(self, told: LedgerEntry) -> bool:
         """Tell whether it is the same as before but for the time: a record that is refused is so again in each window."""
         newest = self._newest.get((self._plan.name, told.partition.assigned.on_source))
         return newest is not None and newest._replace(at_ms=told.gap.at_ms) == told.gap

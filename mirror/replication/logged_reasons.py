@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirror.model.flow_plan import Assigned
+from mirror.model.flow_plan import PlannedPartition
 
 
 class LoggedReasons:
@@ -11,14 +11,14 @@ class LoggedReasons:
     def __init__(self) -> None:
         self._reasons: dict[tuple[str, str, int], str] = {}
 
-    def is_new(self, flow: str, assigned: Assigned, reason: str) -> bool:
-        """Tell whether a reason was not logged yet, and take it for logged."""
+    def record(self, flow: str, assigned: PlannedPartition, reason: str) -> bool:
+        """Record a reason as logged; return False if it was recorded before."""
         key = (flow, assigned.topic, assigned.partition)
         if self._reasons.get(key) == reason:
             return False
         self._reasons[key] = reason
         return True
 
-    def forget(self, flow: str, assigned: Assigned) -> None:
+    def forget(self, flow: str, assigned: PlannedPartition) -> None:
         """Forget the reason of a topic-partition that is replicated again."""
         self._reasons.pop((flow, assigned.topic, assigned.partition), None)

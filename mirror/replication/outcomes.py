@@ -17,7 +17,7 @@ from mirror.model.topic_partition import TopicPartition
 from mirror.replication.logged_reasons import LoggedReasons
 from mirror.replication.partition import Partition, Pause
 from mirror.replication.producer_registry import ProducerRegistry
-from mirror.replication.recovery import REPLICATED_WITHIN_S, Sides, resume_behind_tails
+from mirror.replication.recovery import REPLICATED_WITHIN_S, ClusterPair, resume_behind_tails
 from mirror.replication.settlement import ARRIVES_S, hold_back
 from mirror.runtime.clock import now_ms
 from mirror.runtime.logs import some
@@ -85,10 +85,10 @@ async def find_outcomes(
     if not partitions:
         return True
     target, unsettled = Source(client_options(plan.producer)), set(partitions)
-    sides, read = Sides(source, target), {p.assigned.remote_topic for p in partitions}
+    sides, read = ClusterPair(source, target), {p.assigned.remote_topic for p in partitions}
     if written_back is not None:
         own = ProducerRegistry(plan.producers_topic)
-        sides, read = Sides(source, target, written_back, own), read | {plan.producers_topic}
+        sides, read = ClusterPair(source, target, written_back, own), read | {plan.producers_topic}
     try:
         async with asyncio.timeout(FOUND_WITHIN_S):
             await target.open(read)
@@ -116,7 +116,7 @@ async def find_outcomes(
 
 
 def _await_outcomes(plan: FlowPlan, unsettled: Collection[Partition], logged_reasons: LoggedReasons) -> None:
-    news = [p for p in unsettled if logged_reasons.is_new(plan.name, p.assigned, AWAITS)]
+    news = [p for p in unsettled if logged_reasons.record(plan.name, p.assigned, AWAITS)]
     if news:
         log.warning(
             "%s: %d topic-partitions paused (%s): what was written to them last cannot be seen on the target yet",

@@ -7,10 +7,10 @@ from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from mirror.kafka.fetch_session import From
+from mirror.kafka.fetch_session import FetchPosition
 from mirror.kafka.metadata import id_of
 from mirror.kafka.protocol import EARLIEST
-from mirror.model.flow_plan import Assigned
+from mirror.model.flow_plan import PlannedPartition
 from mirror.model.gaps import Cause, Effect, Gap, with_gap
 from mirror.model.leader_epochs import LeaderEpochs
 from mirror.model.offset_map_tail import Tail
@@ -79,7 +79,7 @@ class Partition:
     present metadata, None where it is to be written.
     """
 
-    assigned: Assigned
+    assigned: PlannedPartition
     position: int = -1  # next offset to fetch
     acked: int = -1  # next offset that the target has not acknowledged
     start: int | None = None  # EARLIEST or LATEST while it has no position
@@ -119,7 +119,7 @@ class Partition:
     back_off_s: float = FIRST_BACK_OFF_S
     tally: Tally = field(default_factory=Tally)
     gaps: list[Gap] = field(default_factory=list)  # that the ledger does not have yet
-    _from: From | None = None  # of the last fetch, and the ids that it is of
+    _from: FetchPosition | None = None  # of the last fetch, and the ids that it is of
     _from_ids: str = ""
     _reason: str = ""
     _due_s: float = 0.0  # when it is tried again, by the loop's clock
@@ -159,8 +159,8 @@ class Partition:
         """Note that the target has, or is not to have, all before an offset; that never goes back."""
         self.acked = max(self.acked, offset)
 
-    def has_gap(self, effect: Effect, cause: Cause, first: int | None, last: int | None, said: str) -> None:
-        """Note what is to be written into the flow's ledger (mirror.model.gaps)."""
+    def record_gap(self, effect: Effect, cause: Cause, first: int | None, last: int | None, said: str) -> None:
+        """Record a gap, which the next commit writes into the flow's ledger (mirror.model.gaps)."""
         where, topic_id = self.assigned, TopicIds.parse(self.ids).source
         gap = Gap(where.topic, where.partition, effect, cause, first, last, int(now_ms()), said, topic_id)
         self.gaps = with_gap(self.gaps, gap)
@@ -197,7 +197,7 @@ class Partition:
         self.identity = Identity.REPLACED_BEFORE if before else Identity.REPLACED
         self.paused(Pause.REPLACED, reason)
 
-    def fetched_from(self, max_bytes: int) -> From:
+    def fetched_from(self, max_bytes: int) -> FetchPosition:
         """Return where to fetch it from: of the topic that its position is of, where that one's id is known.
 
         The same one as before while nothing has changed: a fetch of many idle ones compares them by their identity first.
@@ -205,7 +205,7 @@ class Partition:
         at, place = self._from, (self.position, max_bytes, self.epochs.last, self.ids)
         if at is None or (at.offset, at.max_bytes, at.last_epoch, self._from_ids) != place:
             topic_id = id_of(TopicIds.parse(self.ids).source)
-            at = self._from = From(self.position, max_bytes, topic_id, self.epochs.last)
+            at = self._from = FetchPosition(self.position, max_bytes, topic_id, self.epochs.last)
             self._from_ids = self.ids
         return at
 

@@ -15,7 +15,7 @@ from mirror.model.reports import ABSENT, GOES_ROUND
 from mirror.policy.java_regex import JavaPattern, SlowPattern
 from mirror.replication.logged_reasons import LoggedReasons
 from mirror.replication.partition import Partition, Pause
-from mirror.replication.read_ahead import Packing
+from mirror.replication.read_ahead import ReadAhead
 from mirror.runtime.logs import some
 
 log = logging.getLogger("mirror")
@@ -33,7 +33,7 @@ class Pauses:
         name: str,
         target: Target,
         partitions: Collection[Partition],
-        packing: Packing,
+        packing: ReadAhead,
         *,
         tries_all: bool,
         logged_reasons: LoggedReasons,
@@ -61,7 +61,7 @@ class Pauses:
         for partition in self._at_standstill:
             partition.paused(Pause.STANDSTILL, STANDS_STILL)
         for partition in partitions:
-            if partition.assigned.goes_round:
+            if partition.assigned.is_loop:
                 self.until_next_window(partition, GOES_ROUND)
 
     def follow(self, paused: Paused) -> None:
@@ -78,7 +78,7 @@ class Pauses:
 
     def refused(self, partition: Partition, reason: str) -> None:
         """Do as `back_off` does for a record that one of the clusters does not take or give: the ledger is to have it."""
-        partition.has_gap(Effect.REFUSED, Cause.REFUSAL, partition.acked, None, reason)
+        partition.record_gap(Effect.REFUSED, Cause.REFUSAL, partition.acked, None, reason)
         self.back_off(partition, reason)
 
     def until_next_window(self, partition: Partition, reason: str, *, lacks_topic: bool = False) -> None:
@@ -105,7 +105,7 @@ class Pauses:
         partition.in_sync = self._target.in_sync(*place) if has_too_few_replicas(error.why) else 0
         partition.committed = None  # the next window is to know
         reason = f"{STANDS_STILL}: {standstill(error.why)}"
-        if self._logged_reasons.is_new(self._name, partition.assigned, reason):
+        if self._logged_reasons.record(self._name, partition.assigned, reason):
             self._say_soon(partition, reason)
         self._pause(partition, Pause.STANDSTILL, reason)
         self._at_standstill.add(partition)
@@ -142,7 +142,7 @@ class Pauses:
         self._packing.clear(partition)
         partition.position = partition.acked
         partition.paused(pause, reason, due_s, lacks_topic=lacks_topic)
-        if self._logged_reasons.is_new(self._name, partition.assigned, reason):
+        if self._logged_reasons.record(self._name, partition.assigned, reason):
             assigned = partition.assigned
             log.error("%s: %s-%d paused: %s", self._name, assigned.topic, assigned.partition, reason)
 

@@ -14,7 +14,7 @@ from mirror.replication.fetching import Fetching
 from mirror.replication.identities import Identities
 from mirror.replication.partition import Identity, Partition
 from mirror.replication.pauses import Pauses
-from mirror.replication.settlement import Settlement
+from mirror.replication.settlement import Delivery
 from mirror.runtime.logs import in_words
 
 log = logging.getLogger("mirror")
@@ -34,7 +34,7 @@ class Placement:
         *,
         identities: Identities,
         pauses: Pauses,
-        settlement: Settlement,
+        settlement: Delivery,
     ) -> None:
         self._name = name
         self._source = source
@@ -97,7 +97,7 @@ class Placement:
                 f"{partition.position - 1}, which the target keeps; going on at {end}"
             )
             log.error("%s: %s-%d: %s", self._name, assigned.topic, assigned.partition, said)
-            partition.has_gap(Effect.KEPT, Cause.TRUNCATION, end, partition.position - 1, said)
+            partition.record_gap(Effect.KEPT, Cause.TRUNCATION, end, partition.position - 1, said)
             partition.moved(end)
             partition.truncated_to = None
         if partition.hole is not None:
@@ -112,7 +112,7 @@ class Placement:
         named = f"offsets {first} to {last}" if first is not None else f"what is before offset {last + 1}"
         said = f"{assigned.remote_topic} lost the end of its log, and has been written since: {named} of the source were there"
         log.error("%s: %s-%d: %s", self._name, assigned.topic, assigned.partition, said)
-        partition.has_gap(Effect.LOST, Cause.TARGET_CUT, first, last, said)
+        partition.record_gap(Effect.LOST, Cause.TARGET_CUT, first, last, said)
         partition.tally.lost += last - first + 1 if first is not None else 0
 
     async def _find_starts(self, fetching: Fetching) -> None:

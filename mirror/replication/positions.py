@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from mirror.kafka.target import Target
-from mirror.model.flow_plan import Assigned, FlowPlan, Window
+from mirror.model.flow_plan import FlowPlan, PlannedPartition, Window
 from mirror.model.offset_map_tail import MapRecord
 from mirror.model.position_metadata import PositionMetadata
 from mirror.model.record_batches import of_values
@@ -22,7 +22,7 @@ MAP_WRITE_S = 2.0
 MAP_AGAIN_S = 30.0  # until it is tried again where it could not be written
 
 
-def is_there(target: Target, assigned: Assigned) -> bool:
+def is_there(target: Target, assigned: PlannedPartition) -> bool:
     """Tell whether a topic-partition has its counterpart, as far as the metadata says; a spread one needs none of its number."""
     return assigned.spread_over > 0 or target.knows(assigned.remote_topic, assigned.partition)
 

@@ -48,14 +48,14 @@ class Registration:
         await self.register([producer_id])
 
 
-class Told(NamedTuple):
+class RegisteredProducers(NamedTuple):
     """Which of some producers are registered; or why that is not known, "" where it is."""
 
     producers: frozenset[int] = frozenset()
     unknown: str = ""
 
 
-NOBODY = Told()
+NOBODY = RegisteredProducers()
 
 
 class ProducerRegistry:
@@ -96,13 +96,15 @@ class ProducerRegistry:
         """
         self._others.clear()
 
-    async def told(self, cluster: Source, fetched: Iterable[bytes]) -> Told:
+    async def told(self, cluster: Source, fetched: Iterable[bytes]) -> RegisteredProducers:
         """Return `written_by` of the producers of what was fetched, or why it is not known."""
         producers = {each for records in fetched for each in record_batches.producer_ids(records)}
         try:
-            return Told(await self.written_by(cluster, producers))
+            return RegisteredProducers(await self.written_by(cluster, producers))
         except KafkaError as error:
-            return Told(unknown=f"which of its records the flow back wrote cannot be told: {in_words(error)}")
+            return RegisteredProducers(
+                unknown=f"which of its records the flow back wrote cannot be told: {in_words(error)}"
+            )
 
     async def only(self, cluster: Source, batches: list[Batch]) -> list[Batch]:
         """Return the batches that the flow wrote; raises KafkaError as `written_by`."""
@@ -128,7 +130,7 @@ class ProducerRegistry:
             self._next = offset + 1
 
 
-class BothWays:
+class BidirectionalState:
     """What a bidirectional flow keeps from window to window: its registration, and what tells whose the source's records are."""
 
     def __init__(self, plan: FlowPlan) -> None:

@@ -20,7 +20,7 @@ BUDGET_BYTES = 48 << 20  # of the whole slot and flow, until it is acknowledged:
 LEAST_FETCH_BYTES = 64 << 10
 
 
-class Packing:
+class ReadAhead:
     """The queues of all topic-partitions of a slot and flow."""
 
     def __init__(self, produce: ProduceOptions) -> None:
@@ -117,7 +117,7 @@ class Packing:
                 continue
             tiny = self._tiny_run(queue)
             transforms = partition.assigned.transforms
-            if tiny < TINY_RUN and not transforms and batch.goes_whole(partition.acked):
+            if tiny < TINY_RUN and not transforms and batch.is_copyable(partition.acked):
                 self._drop(partition)
                 return record_batches.whole(batch, self._codec, self._level)
             taken = [self._drop(partition) for _ in range(max(tiny, 1))]

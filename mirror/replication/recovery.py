@@ -100,7 +100,7 @@ def _records(batches: Iterable[Batch], start: int, transforms: Transforms = ()) 
                     yield _Compared(*record, batch.is_timed_by_broker)
 
 
-class Sides(NamedTuple):
+class ClusterPair(NamedTuple):
     """The two clusters, and of a bidirectional flow, whose topics others write to as well, who tells whose records they have.
 
     `written_back`: what the flow back wrote to the source, which is never on its way to the target. `own`: what this flow wrote
@@ -123,7 +123,7 @@ class Sides(NamedTuple):
         return None if self.own is None else partial(self.own.only, self.target)
 
 
-class Behind(NamedTuple):
+class ExpectedTail(NamedTuple):
     """A topic-partition whose target has `records` more than its position tells."""
 
     partition: Partition
@@ -141,7 +141,7 @@ class Behind(NamedTuple):
 async def resume_behind_tails(
     name: str,
     unsettled: set[Partition],
-    sides: Sides,
+    sides: ClusterPair,
     *,
     isolation_level: int,
     is_transactional: bool,
@@ -169,7 +169,7 @@ async def resume_behind_tails(
     # shown that is behind a transaction of theirs.
     is_committed = sides.own is None or is_transactional or was_transactional
 
-    async def one(behind: Behind) -> None:
+    async def one(behind: ExpectedTail) -> None:
         async with turns:
             try:
                 await _resume(name, behind, sides, isolation_level, is_committed=is_committed)
@@ -205,7 +205,7 @@ def _note_uncompared(name: str, spread: Iterable[Partition]) -> None:
         where, said = f"{partition.assigned.topic}-{partition.assigned.partition}", "records may be written twice"
         why = "the topic has another number of partitions on the target, where they cannot be found"
         log.warning("%s: %s: %s from offset %d on: %s", name, where, said, partition.position, why)
-        partition.has_gap(Effect.REPEATED, Cause.REPARTITIONED, partition.position, None, f"{said}: {why}")
+        partition.record_gap(Effect.REPEATED, Cause.REPARTITIONED, partition.position, None, f"{said}: {why}")
 
 
 async def _hidden(partitions: list[Partition], target: Source, patience_s: float) -> set[Partition]:
@@ -241,7 +241,7 @@ def _is_for_good(answer: int | KafkaError | None) -> bool:
 
 async def _behind(
     partitions: list[Partition], source: Source, target: Source, *, with_marker: Collection[Partition] = ()
-) -> tuple[list[Behind], set[Partition]]:
+) -> tuple[list[ExpectedTail], set[Partition]]:
     """Return the topic-partitions whose target has offsets that the positions do not tell of.
 
     And those of which that is not known, for a leader does not answer. One offset more is the marker of a transaction where
@@ -269,18 +269,20 @@ async def _behind(
         end = ends.get(place)
         if isinstance(source_from, int) and isinstance(target_from, int) and isinstance(end, int):
             if end > target_from + (partition in with_marker):
-                found.append(Behind(partition, source_from, target_from, end))
+                found.append(ExpectedTail(partition, source_from, target_from, end))
         elif not any(map(_is_for_good, (source_from, target_from, end))):
             unknown.add(partition)
     starts = await source.offsets({behind.partition.assigned.on_source: EARLIEST for behind in found}) if found else {}
     return [_with_start(behind, starts.get(behind.partition.assigned.on_source)) for behind in found], unknown
 
 
-def _with_start(behind: Behind, start: int | KafkaError | None) -> Behind:
+def _with_start(behind: ExpectedTail, start: int | KafkaError | None) -> ExpectedTail:
     return behind._replace(source_start=start) if isinstance(start, int) else behind
 
 
-async def _resume(name: str, behind: Behind, sides: Sides, isolation_level: int, *, is_committed: bool) -> None:
+async def _resume(
+    name: str, behind: ExpectedTail, sides: ClusterPair, isolation_level: int, *, is_committed: bool
+) -> None:
     """Move a topic-partition behind what its target has, piece by piece; where that takes too long, the next window goes on.
 
     `is_committed`: what was aborted on the target does not count.
@@ -296,10 +298,10 @@ async def _resume(name: str, behind: Behind, sides: Sides, isolation_level: int,
         except (TooMuchError, record_batches.CorruptBatch, KafkaError) as error:
             if isinstance(error, KafkaError) and not is_code(error, *_FOR_GOOD):
                 raise
-            _may_be_repeated(where, behind, str(error))
+            _record_possible_repeats(where, behind, str(error))
             return
         if runs is None:
-            _may_be_repeated(where, behind, "those behind the last position are not the source's")
+            _record_possible_repeats(where, behind, "those behind the last position are not the source's")
             return
         if (last := runs.last) is None:
             break  # markers of transactions, and what others wrote
@@ -314,7 +316,7 @@ async def _resume(name: str, behind: Behind, sides: Sides, isolation_level: int,
     )
 
 
-async def _behind_deleted(where: str, behind: Behind, target: Source, *, is_committed: bool) -> Behind:
+async def _behind_deleted(where: str, behind: ExpectedTail, target: Source, *, is_committed: bool) -> ExpectedTail:
     """Move behind the records that the source has deleted and the target has; return what is left to compare.
 
     Each record of the target had at least one offset on the source, so this position is never too high.
@@ -334,20 +336,22 @@ async def _behind_deleted(where: str, behind: Behind, target: Source, *, is_comm
     last_kept = partition.position - 1
     said = f"the source's retention deleted offsets {first} to {behind.source_start - 1}; the target has those up to {last_kept}"
     log.warning("%s: %s", where, said)
-    partition.has_gap(Effect.KEPT, Cause.RETENTION, first, last_kept, said)
+    partition.record_gap(Effect.KEPT, Cause.RETENTION, first, last_kept, said)
     return behind._replace(source_from=partition.position, target_from=last.target + last.records)
 
 
-def _may_be_repeated(where: str, behind: Behind, why: str) -> None:
+def _record_possible_repeats(where: str, behind: ExpectedTail, why: str) -> None:
     """Go on at the position, though the target may have some of what comes; say so."""
     said = f"{behind.records} records may be written twice: {why}"
     log.warning("%s: %s", where, said)
     last = behind.source_from + behind.records - 1
-    behind.partition.has_gap(Effect.REPEATED, Cause.TARGET_DIFFERS, behind.source_from, last, said)
+    behind.partition.record_gap(Effect.REPEATED, Cause.TARGET_DIFFERS, behind.source_from, last, said)
     behind.partition.sequence = None
 
 
-async def _compared(behind: Behind, sides: Sides, isolation_level: int, *, is_committed: bool) -> OffsetMap | None:
+async def _compared(
+    behind: ExpectedTail, sides: ClusterPair, isolation_level: int, *, is_committed: bool
+) -> OffsetMap | None:
     """Return where the next records of the target were on the source, as many as are read back at once; None: they differ.
 
     Raises:
@@ -388,7 +392,7 @@ async def _compared(behind: Behind, sides: Sides, isolation_level: int, *, is_co
     return None
 
 
-def _moved(partition: Partition, behind: Behind, runs: OffsetMap, *, is_shared: bool) -> bool:
+def _moved(partition: Partition, behind: ExpectedTail, runs: OffsetMap, *, is_shared: bool) -> bool:
     """Stand behind records that both sides have; False where the position is behind them already.
 
     `is_shared`: others write to the remote topic too, so offsets do not count what this flow appended.

@@ -18,9 +18,9 @@ from mirror.replication.partition import Partition
 from mirror.replication.pauses import Pauses
 from mirror.replication.placement import Placement
 from mirror.replication.producer_registry import ProducerRegistry
-from mirror.replication.read_ahead import Packing
+from mirror.replication.read_ahead import ReadAhead
 from mirror.replication.sending import Sending
-from mirror.replication.settlement import Settlement
+from mirror.replication.settlement import Delivery
 
 LOOKS_EVERY_S = 1.0
 WITHDRAWS_S = 1.0  # an answer takes less, unless a quota holds requests back
@@ -37,9 +37,9 @@ class Replicator:
         partitions: Sequence[Partition],
         *,
         fetch: FetchOptions,
-        packing: Packing,
+        packing: ReadAhead,
         pauses: Pauses,
-        settlement: Settlement,
+        settlement: Delivery,
         identities: Identities,
         lease: LeaseTerm | None,
         busy_before: Collection[TopicPartition],

@@ -18,8 +18,8 @@ from mirror.model.record_batches import Outgoing
 from mirror.model.transforms import TransformError
 from mirror.replication.partition import Partition
 from mirror.replication.pauses import Pauses
-from mirror.replication.read_ahead import Packing
-from mirror.replication.settlement import Acknowledged, Settlement, hold_back
+from mirror.replication.read_ahead import ReadAhead
+from mirror.replication.settlement import Acknowledged, Delivery, hold_back
 from mirror.runtime.clock import now_ms
 from mirror.runtime.stopwatch import Stopwatch
 
@@ -40,9 +40,9 @@ class Sending:
         name: str,
         target: Target,
         *,
-        packing: Packing,
+        packing: ReadAhead,
         pauses: Pauses,
-        settlement: Settlement,
+        settlement: Delivery,
         lease: LeaseTerm | None,
         on_doubt: Callable[[Partition], None],
     ) -> None:
@@ -109,7 +109,7 @@ class Sending:
 
     def send_next(self, partition: Partition) -> None:
         """Send the next batch of a topic-partition, unless one is on its way: that keeps the order."""
-        if self._is_stopping or partition.in_flight or not self._settlement.may_send(partition):
+        if self._is_stopping or partition.in_flight or not self._settlement.admit(partition):
             return
         if self._lease is not None and not self._lease.is_valid:
             self._without_lease[partition] = None

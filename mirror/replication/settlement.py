@@ -67,7 +67,7 @@ class Sender(Protocol):
         """Send the next batch of a topic-partition, if there is one."""
 
 
-class Settlement(Protocol):
+class Delivery(Protocol):
     """Decides when batches count, from all that happens to them."""
 
     def begin(self, sender: Sender, stop: Event) -> None:
@@ -79,7 +79,7 @@ class Settlement(Protocol):
     async def drained(self, within_s: float) -> bool:
         """Have all that was sent count; False when that took too long, or failed."""
 
-    def may_send(self, partition: Partition) -> bool:
+    def admit(self, partition: Partition) -> bool:
         """Tell whether a batch may be sent now; where not, `Sending.send_next` is called when it may."""
 
     def sent(self) -> None:
@@ -104,7 +104,7 @@ class Settlement(Protocol):
         """Note that positions were committed, with the numbers of their topic-partitions."""
 
 
-class AtOnce:
+class AtLeastOnce:
     """At least once: what the target has acknowledged counts. Sequence numbers are the fence (mirror.model.sequences).
 
     A: A batch is sent with numbers that are with the position on the target, not before.
@@ -129,7 +129,7 @@ class AtOnce:
         """Wait until every batch that was sent has its answer."""
         return await self._sender.is_quiet(within_s)
 
-    def may_send(self, partition: Partition) -> bool:
+    def admit(self, partition: Partition) -> bool:
         """Allow it where its numbers are known; have new ones committed where it has none. Spread topics have none."""
         assigned = partition.assigned
         if assigned.spread_over or partition.has_announced_numbers or not is_there(self._target, assigned):

@@ -63,7 +63,7 @@ class SlotProducer:
         if self.spare != (spare := self._lease.newest_spare(found)):
             self.spare = spare
             await self._claim(target)
-        await asyncio.sleep(max(0.0, min(DECIDES_S, (predecessor.decides_ms - now_ms()) / 1000)))
+        await asyncio.sleep(max(0.0, min(DECIDES_S, (predecessor.decided_at_ms - now_ms()) / 1000)))
         await self._end_others()
         if self._plan.is_exactly_once:
             await target.fence(self.spare, lambda spare: self.write_by(target, spare))

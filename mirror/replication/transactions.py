@@ -27,7 +27,7 @@ from mirror.replication.ledger import Ledger
 from mirror.replication.partition import Partition
 from mirror.replication.pauses import Pauses
 from mirror.replication.positions import PositionCommits
-from mirror.replication.read_ahead import Packing
+from mirror.replication.read_ahead import ReadAhead
 from mirror.replication.settlement import Acknowledged, Sender, hold_back
 
 log = logging.getLogger("mirror")
@@ -42,8 +42,8 @@ REST_S = 0.01
 LOOKS_AGAIN_S = 0.05
 
 
-class InTransactions:
-    """The Settlement of exactly once: what is counted and committed as position is what was committed as records.
+class ExactlyOnce:
+    """Delivery of exactly once: what is counted and committed as position is what was committed as records.
 
     A: nothing is sent while a transaction ends.
     B: a position is committed by the transaction that has the last batch before it.
@@ -56,7 +56,7 @@ class InTransactions:
         target: Target,
         partitions: Collection[Partition],
         *,
-        packing: Packing,
+        packing: ReadAhead,
         pauses: Pauses,
         commits: PositionCommits,
         ledger: Ledger,
@@ -120,7 +120,7 @@ class InTransactions:
             self._take_back()
         return is_committed
 
-    def may_send(self, partition: Partition) -> bool:
+    def admit(self, partition: Partition) -> bool:
         """Allow it while the transaction takes batches."""
         if self._is_ending or self._must_abort:
             self._waiting[partition] = None

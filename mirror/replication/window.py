@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from metrics.reports import SlotReport
 from mirror.config.clients import fetch_options, produce_options
-from mirror.handover.lease import NETWORK, Lease, LeaseTerm, Standing
+from mirror.handover.lease import NETWORK, Lease, LeaseStatus, LeaseTerm
 from mirror.kafka.forgotten_positions import recalled
 from mirror.kafka.group_offsets import Offsets
 from mirror.kafka.target import Target
@@ -29,11 +29,11 @@ from mirror.replication.outcomes import find_outcomes, in_question, note_unknown
 from mirror.replication.partition import Identity, Partition
 from mirror.replication.pauses import Pauses
 from mirror.replication.positions import PositionCommits, is_there, keep_alive
-from mirror.replication.read_ahead import Packing
+from mirror.replication.read_ahead import ReadAhead
 from mirror.replication.replicator import Replicator
-from mirror.replication.settlement import AtOnce, Settlement
+from mirror.replication.settlement import AtLeastOnce, Delivery
 from mirror.replication.slot_producer import SlotProducer
-from mirror.replication.transactions import InTransactions
+from mirror.replication.transactions import ExactlyOnce
 from mirror.replication.worker_state import WorkerState
 from mirror.runtime.clock import now_ms
 from mirror.runtime.logs import in_words, once
@@ -107,7 +107,7 @@ class FlowWindow:
         self._leased = LeasedCommits(plan, window, self._lease.own, self._commits, self._ledger, self._outcome)
         self._producer = SlotProducer(plan, window, self._lease, self._leased.claim)
         self._term = LeaseTerm()
-        self._standing = Standing.HOLDS
+        self._standing = LeaseStatus.HOLDS
 
     async def run(self) -> Served:
         """Run all steps; what is returned is empty when the lease was never acquired."""
@@ -177,7 +177,7 @@ class FlowWindow:
         found = await self._producer.open(target, found, places)
         if plan.is_exactly_once:
             self._standing = self._lease.standing(found)
-            if self._standing is Standing.LOST:
+            if self._standing is LeaseStatus.LOST:
                 await self._leased.release(target)
             if not self._standing.may_write:
                 return False
@@ -263,7 +263,7 @@ class FlowWindow:
         if replicator.has_silent_source:
             # Windows may be shorter than a request's time-out: without this a half-open connection would stay.
             await connections.renew_source(plan)
-        is_last = self._standing is not Standing.HOLDS
+        is_last = self._standing is not LeaseStatus.HOLDS
         if is_last:
             commits.map_is_due = True  # a mirror that is stopped leaves a complete map
         drained = await replicator.drained(GRACE_S if self._standing.may_write else DRAINS_LOST_S)
@@ -286,7 +286,7 @@ class FlowWindow:
             try:
                 if not self._term.is_valid:
                     await self._look(connections.target, replicator)
-                if self._standing is Standing.OVERTAKEN:
+                if self._standing is LeaseStatus.OVERTAKEN:
                     log.warning(
                         "%s: slot %d was taken over while this process stood still: positions are left to the successor",
                         self._plan.name,
@@ -317,14 +317,14 @@ class FlowWindow:
             has_successor, is_over = False, now_ms() >= window.end_ms
             try:
                 has_successor = await self._look(connections.target, replicator)
-                if self._standing is Standing.HOLDS and not (is_over or self._plan.is_exactly_once):
+                if self._standing is LeaseStatus.HOLDS and not (is_over or self._plan.is_exactly_once):
                     await self._move_tails(connections)
                     await self._leased.commit(connections.target)
                     replicator.positions_committed()
             except NETWORK as error:
                 self._warn("commit positions", error)
                 await asyncio.sleep(0.2)
-            if self._standing is not Standing.HOLDS or (is_over and (has_successor or window.lanes == 1)):
+            if self._standing is not LeaseStatus.HOLDS or (is_over and (has_successor or window.lanes == 1)):
                 self._stop.set()
 
     async def _look(self, target: Target, replicator: Replicator) -> bool:
@@ -378,7 +378,7 @@ class FlowWindow:
                 for p in self._served.partitions
             ),
             spare=self._producer.spare,
-            decides_ms=self._decides_ms or before.decides_ms,
+            decided_at_ms=self._decides_ms or before.decided_at_ms,
             is_transactional=self._plan.is_exactly_once or before.is_transactional,
         )
 
@@ -411,7 +411,7 @@ async def _with_forgotten(
 
     Of a flow that has never run none is missing: what its target has is not its own.
     """
-    places = {p.on_target: p for p in plan.partitions if not (p.spread_over or p.goes_round)}
+    places = {p.on_target: p for p in plan.partitions if not (p.spread_over or p.is_loop)}
     lacking = [p for place, p in places.items() if place not in found]
     if not lacking and plan.paused_key in found:
         return found, set()
@@ -449,11 +449,11 @@ def replicator_of(
         logged_reasons: Has what this process logged of them.
         commit_soon: Has positions committed, with new numbers; `Replicator.positions_committed` is to be called then.
     """
-    target, fetch, packing = connections.target, fetch_options(plan.consumer), Packing(produce_options(plan.producer))
+    target, fetch, packing = connections.target, fetch_options(plan.consumer), ReadAhead(produce_options(plan.producer))
     pauses = Pauses(plan.name, target, partitions, packing, tries_all=tries_all, logged_reasons=logged_reasons)
-    settlement: Settlement = AtOnce(target, commit_soon)
+    settlement: Delivery = AtLeastOnce(target, commit_soon)
     if plan.is_exactly_once:
-        settlement = InTransactions(
+        settlement = ExactlyOnce(
             plan.name,
             target,
             partitions,

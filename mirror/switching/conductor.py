@@ -20,17 +20,17 @@ from mirror.runtime.text_columns import one_line
 from mirror.runtime.user import user_name
 from mirror.switching.fence_step import undo_fence
 from mirror.switching.journal import Journal
-from mirror.switching.run import STEPS, Kind, Run, RunState, Step, StepState
+from mirror.switching.run import STEPS, Kind, RunState, Step, StepState, SwitchRun
 from mirror.switching.scope import Scope
 from mirror.switching.steps import does
-from mirror.switching.work import Found, Work
+from mirror.switching.work import StepContext, StepResult
 
 HOOK_S = 600.0
 REPORTS = "switches"  # folder below mirror.state.dir
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conduct:
+class SwitchOptions:
     """How a switch is conducted.
 
     Attributes:
@@ -52,10 +52,10 @@ class Conduct:
     may_go_on: Callable[[Step], None] = lambda _: None
 
 
-def new_run(scope: Scope, kind: Kind, *, last: int) -> Run:
+def new_run(scope: Scope, kind: Kind, *, last: int) -> SwitchRun:
     """Return a run that begins now."""
     now_s = time.time()
-    return Run(
+    return SwitchRun(
         id=new_id(now_s),
         flow=scope.flow.name,
         kind=kind,
@@ -79,7 +79,7 @@ def conductor() -> str:
     return f"{user_name()}@{socket.gethostname()}:{os.getpid()}"
 
 
-def unfinished(journal: Journal, scope: Scope, kind: Kind) -> Run | None:
+def unfinished(journal: Journal, scope: Scope, kind: Kind) -> SwitchRun | None:
     """Return the run to go on with, None where there is none. Topics that either leaves out are left out of both.
 
     Raises:
@@ -99,14 +99,14 @@ def unfinished(journal: Journal, scope: Scope, kind: Kind) -> Run | None:
     return replace(run, by=conductor(), without=tuple(sorted(scope.without)))
 
 
-def called(run: Run) -> str:
+def called(run: SwitchRun) -> str:
     """Return how a run was called."""
     chosen = [f"--{name} {text}" for name, text in (("topics", run.topics), ("groups", run.groups)) if text]
     chosen += [f"--without-topic {topic}" for topic in run.without]
     return " ".join([run.kind.value, run.flow, *chosen])
 
 
-def conduct(scope: Scope, journal: Journal, run: Run, how: Conduct) -> Run:
+def conduct(scope: Scope, journal: Journal, run: SwitchRun, how: SwitchOptions) -> SwitchRun:
     """Do what is left of a run, and return it done.
 
     Raises:
@@ -119,7 +119,7 @@ def conduct(scope: Scope, journal: Journal, run: Run, how: Conduct) -> Run:
     return run
 
 
-def _done(scope: Scope, journal: Journal, run: Run, step: Step, how: Conduct) -> Run:
+def _done(scope: Scope, journal: Journal, run: SwitchRun, step: Step, how: SwitchOptions) -> SwitchRun:
     run = run.with_step(
         step, state=StepState.RUNNING, began_s=run.step(step).began_s or time.time(), ended_s=None, said=()
     )
@@ -141,13 +141,13 @@ def _done(scope: Scope, journal: Journal, run: Run, step: Step, how: Conduct) ->
     return run
 
 
-def _work(scope: Scope, journal: Journal, run: Run, how: Conduct) -> Work:
+def _work(scope: Scope, journal: Journal, run: SwitchRun, how: SwitchOptions) -> StepContext:
     def say(sentence: str) -> None:
         journal.tell(sentence)
         _indented(how.say)(sentence)
 
     journal.tell("")
-    return Work(
+    return StepContext(
         scope=scope,
         run=run,
         journal=journal,
@@ -159,7 +159,7 @@ def _work(scope: Scope, journal: Journal, run: Run, how: Conduct) -> Work:
     )
 
 
-def _ended(run: Run, step: Step, found: Found, state: StepState) -> Run:
+def _ended(run: SwitchRun, step: Step, found: StepResult, state: StepState) -> SwitchRun:
     facts = {**run.step(step).facts, **found.facts}
     return run.with_step(step, state=state, ended_s=time.time(), said=tuple(found.said), facts=facts)
 
@@ -168,7 +168,7 @@ def _indented(say: Callable[[str], None]) -> Callable[[str], None]:
     return lambda sentence: say(f"  {sentence}")
 
 
-def abort(scope: Scope, journal: Journal, run: Run, how: Conduct) -> Run:
+def abort(scope: Scope, journal: Journal, run: SwitchRun, how: SwitchOptions) -> SwitchRun:
     """Take back what a run has done, and return it aborted.
 
     Raises:
@@ -193,7 +193,7 @@ def abort(scope: Scope, journal: Journal, run: Run, how: Conduct) -> Run:
     return run
 
 
-def _hooked(command: str, run: Run, step: Step) -> str:
+def _hooked(command: str, run: SwitchRun, step: Step) -> str:
     """Run an operator's command; return what it said."""
     own = {"KAFKA_MIRROR_RUN": run.id, "KAFKA_MIRROR_FLOW": run.flow, "KAFKA_MIRROR_STEP": step.value}
     try:

@@ -19,9 +19,9 @@ from mirror.model.topic_partition import TopicPartition
 from mirror.policy.topic_acls import allowances, denials
 from mirror.switching import fence
 from mirror.switching.canary import PARTITIONS, Canary
-from mirror.switching.conductor import Conduct, conduct, conductor, new_id, new_run
+from mirror.switching.conductor import SwitchOptions, conduct, conductor, new_id, new_run
 from mirror.switching.journal import MOVES, RUN, Journal, book_of_drill
-from mirror.switching.run import STEPS, Kind, Run, RunState, Step
+from mirror.switching.run import STEPS, Kind, RunState, Step, SwitchRun
 from mirror.switching.scope import Scope
 from mirror.switching.steps import pause_patterns
 
@@ -99,7 +99,7 @@ def journal_of(scope: Scope) -> Journal:
     return Journal(scope.flow, scope.target, book_of_drill(scope.canary))
 
 
-def rehearse(scope: Scope, how: Conduct, *, rate: int) -> Drill:
+def rehearse(scope: Scope, how: SwitchOptions, *, rate: int) -> Drill:
     """Go over and come back with the canary, keep what was measured on the flow's target, and return it.
 
     Raises:
@@ -164,11 +164,11 @@ class _Rehearsal:
 
     scope: Scope
     journal: Journal
-    how: Conduct
+    how: SwitchOptions
     canary: Canary
     rpo_records: int | None = None
     took_s: dict[Kind, float] = field(default_factory=dict)
-    runs: list[Run] = field(default_factory=list)
+    runs: list[SwitchRun] = field(default_factory=list)
 
     def run(self) -> None:
         """Do it; raises MirrorError where it does not come to its end."""
@@ -288,7 +288,7 @@ class _Rehearsal:
         )
 
 
-def _steps(run: Run) -> dict[str, float]:
+def _steps(run: SwitchRun) -> dict[str, float]:
     return {step.value: took_s for step in STEPS[run.kind] if (took_s := run.step(step).took_s) is not None}
 
 

@@ -11,7 +11,7 @@ from metrics.recorder import Recorder
 from mirror.config.settings import Settings
 from mirror.errors import MirrorError
 from mirror.flows.flow import FlowState
-from mirror.switching.conductor import REPORTS, Conduct
+from mirror.switching.conductor import REPORTS, SwitchOptions
 from mirror.switching.drill import RATE, WITHIN_S, Drill, create, drills, journal_of, rehearse
 from mirror.switching.run import Step
 from mirror.switching.scope import Scope
@@ -68,7 +68,7 @@ class Drills:
         if lacking := state.flow.canaries - {topic.source.name for topic in state.topics}:
             for topic in lacking:
                 create(scope, topic)
-            state.refresh_due.is_within(0.0)
+            state.refresh_due.hasten(0.0)
         past = drills(journal_of(scope))
         interval_s = self._settings.mirror.drill_interval_s
         if interval_s and time.time() >= next_at(past, interval_s=interval_s):
@@ -76,16 +76,16 @@ class Drills:
             past.append(rehearse(scope, self._how(), rate=RATE))
             self._log(past[-1])
         due_s = due(past, interval_s=interval_s, since_s=self._since_s) if interval_s else None
-        self._recorder.drilled(state.name, told(past, due_s=due_s), steps=steps(past))
+        self._recorder.record_drill(state.name, told(past, due_s=due_s), steps=steps(past))
 
-    def _how(self) -> Conduct:
+    def _how(self) -> SwitchOptions:
         mirror = self._settings.mirror
 
         def may_go_on(step: Step) -> None:
             if self._ends.is_set():
                 raise _Ended(step)
 
-        return Conduct(
+        return SwitchOptions(
             within_s=WITHIN_S,
             window_ms=mirror.window_ms,
             folder=mirror.state_dir / REPORTS,

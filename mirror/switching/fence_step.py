@@ -14,16 +14,16 @@ from mirror.policy.topic_acls import Acl
 from mirror.runtime.logs import some
 from mirror.switching import fence
 from mirror.switching.readers import LOOK, look
-from mirror.switching.run import Run, Step
+from mirror.switching.run import Step, SwitchRun
 from mirror.switching.scope import Fencing, Scope
-from mirror.switching.work import Found, Work
+from mirror.switching.work import StepContext, StepResult
 
 COUNTERPARTS_S = 5.0
 ACLS = "acls"  # a fact of the step FENCE: what it added
 ENDS = "ends"  # another one: where the logs ended
 
 
-def fence_writers(work: Work) -> Found:
+def fence_writers(work: StepContext) -> StepResult:
     """Deny writing the source's topics, and wait until their logs stand still; again for topics that appear meanwhile."""
     scope = work.scope
     acls: set[Acl] = set(acls_of(work.run))
@@ -48,13 +48,13 @@ def fence_writers(work: Work) -> Found:
         said = "no fence was asked for: the producers are stopped by their operators"
     else:
         said = f"{scope.source.alias} has no authorizer: its producers are stopped by their operators"
-    return Found(
+    return StepResult(
         [said, f"{counted(len(ends), 'log')} did not grow for {fence.QUIET_S:.0f} s"],
         {ACLS: [list(acl) for acl in sorted(acls)] if has_fence else [], ENDS: listed(ends.items()), LOOK: readers},
     )
 
 
-def _keep_there(work: Work, acls: Collection[Acl]) -> None:
+def _keep_there(work: StepContext, acls: Collection[Acl]) -> None:
     """Keep which ACLs are ours on the fenced cluster too, where a flow leads back: a fail-over to it takes no others away."""
     back = work.scope.back
     if back is not None and not work.scope.canary:
@@ -68,12 +68,12 @@ def _places_on_source(scope: Scope) -> list[TopicPartition]:
     ]
 
 
-def fenced_ends(work: Work) -> dict[TopicPartition, int]:
+def fenced_ends(work: StepContext) -> dict[TopicPartition, int]:
     """Return where the logs ended behind the fence."""
     return {TopicPartition(topic, partition): end for topic, partition, end in work.run.step(Step.FENCE).facts[ENDS]}
 
 
-def whole_plan(work: Work) -> FlowPlan:
+def whole_plan(work: StepContext) -> FlowPlan:
     """Return the flow's plan, with every chosen topic-partition of the source in it.
 
     Raises:
@@ -93,7 +93,7 @@ def whole_plan(work: Work) -> FlowPlan:
     return plan
 
 
-def await_counterparts(work: Work) -> None:
+def await_counterparts(work: StepContext) -> None:
     """Wait until the mirror has made what is not on the target yet, for as long as a step may wait."""
     deadline = time.monotonic() + work.within_s
     while absent := work.scope.absent(work.scope.plan()):
@@ -103,7 +103,7 @@ def await_counterparts(work: Work) -> None:
         time.sleep(COUNTERPARTS_S)
 
 
-def open_left_out(work: Work) -> list[str]:
+def open_left_out(work: StepContext) -> list[str]:
     """Take away the fence from topics that were left out after it was put up; return what was done."""
     source, without = work.scope.source, work.scope.without
     left_out = [acl for acl in acls_of(work.run) if acl.topic in without]
@@ -113,17 +113,17 @@ def open_left_out(work: Work) -> list[str]:
     return [fence.open_again(source, fence.lifted(source, left_out))]
 
 
-def undo_fence(work: Work) -> Found:
+def undo_fence(work: StepContext) -> StepResult:
     """Take away the fence of this run."""
     source, acls = work.scope.source, acls_of(work.run)
     work.journal.confirm()
     opened = fence.open_again(source, fence.lifted(source, acls))
     if acls:
         _keep_there(work, ())
-    return Found([opened])
+    return StepResult([opened])
 
 
-def acls_of(run: Run) -> list[Acl]:
+def acls_of(run: SwitchRun) -> list[Acl]:
     """Return the ACLs that a run's fence added."""
     return [Acl(*fields) for fields in run.step(Step.FENCE).facts.get(ACLS, [])]
 

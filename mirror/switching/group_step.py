@@ -14,13 +14,13 @@ from mirror.switching.fence_step import fenced_ends
 from mirror.switching.moved_groups import Moved, move, set_on_source
 from mirror.switching.readers import LOOK, look, moved_between
 from mirror.switching.run import MOVING, Step
-from mirror.switching.work import Work
+from mirror.switching.work import StepContext
 
 LOOK_S = 0.5
 QUIET_S = 5.0  # a reader without members whose offsets have not moved for so long has stopped
 
 
-def remembered(work: Work, moves: Sequence[Moved]) -> list[Moved]:
+def remembered(work: StepContext, moves: Sequence[Moved]) -> list[Moved]:
     """Return moves with where the groups stood before an attempt that a crash ended."""
     before = {each[:3]: each.before for each in work.journal.read().moves(work.run)}
     return [each._replace(before=before[each[:3]]) if each[:3] in before else each for each in moves]
@@ -33,7 +33,7 @@ def stands_there(each: Moved, there: Mapping[str, Group]) -> bool:
     return offset is not None and each.after is not None and offset >= each.after
 
 
-def carry_out(work: Work, moves: Sequence[Moved], wanted: Sequence[Moved], there: Mapping[str, Group]) -> None:
+def carry_out(work: StepContext, moves: Sequence[Moved], wanted: Sequence[Moved], there: Mapping[str, Group]) -> None:
     """Keep all moves, and make those that are wanted.
 
     Raises:
@@ -50,7 +50,7 @@ def carry_out(work: Work, moves: Sequence[Moved], wanted: Sequence[Moved], there
         raise MirrorError(f"not moved: {some([f'{group} ({why})' for group, why in wrong.items()])}. Run it again.")
 
 
-def left(work: Work) -> list[Group]:
+def left(work: StepContext) -> list[Group]:
     """Wait until nobody reads on the source with the chosen groups; return the groups.
 
     Raises:
@@ -84,7 +84,7 @@ def left(work: Work) -> list[Group]:
         time.sleep(LOOK_S)
 
 
-def _may_go_on(work: Work, group: Group, fenced: Mapping[TopicPartition, int]) -> bool:
+def _may_go_on(work: StepContext, group: Group, fenced: Mapping[TopicPartition, int]) -> bool:
     """Return whether a group has something to read: up to the fence, or on topics that came from the target."""
     return any(
         offset < fenced.get(place, offset + 1)
@@ -93,7 +93,7 @@ def _may_go_on(work: Work, group: Group, fenced: Mapping[TopicPartition, int]) -
     )
 
 
-def refuse_if_read_on(work: Work, moves: Sequence[Moved]) -> None:
+def refuse_if_read_on(work: StepContext, moves: Sequence[Moved]) -> None:
     """Raise MirrorError if a group has read on on the source while it was moved: its reader was not seen before."""
     groups = {group.name: group for group in work.scope.groups_on_source()}
     ours = set_on_source(work.scope)

@@ -28,7 +28,7 @@ from mirror.model.canary import PREFIX
 from mirror.model.topic_partition import TopicPartition
 from mirror.policy.topic_acls import Acl
 from mirror.switching.moved_groups import Moved
-from mirror.switching.run import Run, RunState
+from mirror.switching.run import RunState, SwitchRun
 
 RUN, MOVES, CONDUCTOR = "run/", "moves/{}/", "conductor"  # keys: a run's, a group's of a run, what is said last
 FENCE = "fence/"  # of a run of the flow back: the ACLs that it added to topics of this target
@@ -38,20 +38,20 @@ WITHIN_S = 20.0
 _FENCED = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
 
 
-class Book(NamedTuple):
+class JournalTopic(NamedTuple):
     """A topic on the target, which MirrorMaker's own rule takes for internal, and the transactional id of who writes it."""
 
     topic: str
     writer: str
 
 
-SWITCHES = Book("mm2-switches.{source}.internal", "mirror.switch.{flow}")
+SWITCHES = JournalTopic("mm2-switches.{source}.internal", "mirror.switch.{flow}")
 
 
-def book_of_drill(canary: str) -> Book:
+def book_of_drill(canary: str) -> JournalTopic:
     """Return the book of a drill, for both ways: apart from switches', and from that of the drill the other way round."""
     pair = canary.removeprefix(PREFIX)
-    return Book(f"mm2-drills.{pair}.internal", f"mirror.drill.{pair}")
+    return JournalTopic(f"mm2-drills.{pair}.internal", f"mirror.drill.{pair}")
 
 
 class TakenOverError(MirrorError):
@@ -64,12 +64,12 @@ class Entries:
 
     values: dict[str, str] = field(default_factory=dict)
 
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[SwitchRun]:
         """Return all runs, oldest first."""
-        found = (Run.parse(value) for key, value in self.values.items() if key.startswith(RUN))
+        found = (SwitchRun.parse(value) for key, value in self.values.items() if key.startswith(RUN))
         return sorted(found, key=lambda run: run.began_s)
 
-    def moves(self, run: Run) -> list[Moved]:
+    def moves(self, run: SwitchRun) -> list[Moved]:
         """Return the moves of groups that a run has kept."""
         of_run = MOVES.format(run.id)
         kept = (value for key, value in self.values.items() if key.startswith(of_run))
@@ -89,7 +89,7 @@ class Entries:
 class Journal:
     """The runs of one flow; `taken` makes this process the one that writes, a context manager with a beat."""
 
-    def __init__(self, flow: Flow, target: Admin, book: Book = SWITCHES) -> None:
+    def __init__(self, flow: Flow, target: Admin, book: JournalTopic = SWITCHES) -> None:
         self._flow = flow
         self._target = target
         self._book = book
@@ -98,7 +98,7 @@ class Journal:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._beat: threading.Thread | None = None
-        self._run: Run | None = None
+        self._run: SwitchRun | None = None
         self._lost: KafkaException | None = None
         self._said = ""
 
@@ -118,7 +118,7 @@ class Journal:
         what = f"the runs of switches of {self._flow.name} cannot be read"
         return answered(read(), cluster=self._flow.target.alias, what=what)
 
-    def unfinished(self) -> Run | None:
+    def unfinished(self) -> SwitchRun | None:
         """Return the run that has not ended."""
         return next((run for run in self.read().runs() if run.state is RunState.OPEN), None)
 
@@ -132,12 +132,12 @@ class Journal:
         return log_ends(self._target, [TopicPartition(self._topic, 0)]).get(TopicPartition(self._topic, 0), 0)
 
     @property
-    def kept(self) -> Run:
+    def kept(self) -> SwitchRun:
         """The run as it was saved last."""
         assert self._run is not None
         return self._run
 
-    def taken(self, run: Run) -> Self:
+    def taken(self, run: SwitchRun) -> Self:
         """Say which run is conducted; the context begins with writing it."""
         self._run = run
         return self
@@ -171,7 +171,7 @@ class Journal:
         self._producer = Producer(options, logger=quiet_logger())
         self._asked(lambda: self._writing().init_transactions(WITHIN_S))
 
-    def save(self, run: Run, moves: Iterable[Moved] = ()) -> None:
+    def save(self, run: SwitchRun, moves: Iterable[Moved] = ()) -> None:
         """Write what became of the run, and moves of groups that are about to be made.
 
         Raises:

@@ -23,12 +23,12 @@ from mirror.switching.group_step import carry_out, remembered, stands_there
 from mirror.switching.journal import FENCE
 from mirror.switching.moved_groups import Moved
 from mirror.switching.scope import Scope
-from mirror.switching.work import Found, Work
+from mirror.switching.work import StepContext, StepResult
 
 GAPS = "gaps"  # a fact of the step GAP
 
 
-def tell_gap(work: Work) -> Found:
+def tell_gap(work: StepContext) -> StepResult:
     """Say of each topic-partition up to where it was replicated, and how far its log was seen to reach."""
     scope = work.scope
     plan = scope.plan()
@@ -52,7 +52,7 @@ def tell_gap(work: Work) -> Found:
         gaps.append(gap(scope.origin(name), partition, sample.position, -1, sample))
     now_s = time.time()
     note(scope.flow, (_entry(each, int(now_s * 1000)) for each in gaps if each["missing"]))
-    return Found(gap_sentences(gaps, now_s), {GAPS: gaps})
+    return StepResult(gap_sentences(gaps, now_s), {GAPS: gaps})
 
 
 def _entry(found: dict[str, Any], now_ms: int) -> Gap:
@@ -103,7 +103,7 @@ def gap_sentences(gaps: list[dict[str, Any]], now_s: float) -> list[str]:
     return said
 
 
-def recover_groups(work: Work) -> Found:
+def recover_groups(work: StepContext) -> StepResult:
     """Move each group to where its last checkpoint leads now; one that stands further on the target stays there."""
     scope = work.scope
     last = last_checkpoints(scope)
@@ -119,7 +119,7 @@ def recover_groups(work: Work) -> Found:
     ]
     if ahead:
         said.append(f"{counted(len(ahead), 'offset')} stood there, or further, already")
-    return Found(said, {"groups": sorted(names), "offsets": len(wanted)})
+    return StepResult(said, {"groups": sorted(names), "offsets": len(wanted)})
 
 
 def last_checkpoints(scope: Scope) -> dict[tuple[str, str, int], Checkpoint]:
@@ -160,11 +160,11 @@ def _recovered(at: Checkpoint, topic: str, offsets: Any, there: Mapping[TopicPar
     )
 
 
-def open_target(work: Work) -> Found:
+def open_target(work: StepContext) -> StepResult:
     """Let producers write on the target, which an earlier switch back may have fenced. ACLs of others stay, and are named."""
     scope = work.scope
     if scope.back is None:
-        return Found(["no flow leads back, so no switch has fenced the target"])
+        return StepResult(["no flow leads back, so no switch has fenced the target"])
     there, kept = scope.target.topic_acls(), work.journal.read()
     work.journal.confirm()
     opened = fence.lifted(scope.target, sorted(kept.fences() & there))
@@ -178,4 +178,4 @@ def open_target(work: Work) -> Found:
             f"{counted(len(others), 'topic')} of {scope.target.alias} stay closed to producers: no switch has denied WRITE to "
             f"everybody there, so somebody else did: {some(others)}"
         )
-    return Found(said, {"opened": opened})
+    return StepResult(said, {"opened": opened})

@@ -18,7 +18,7 @@ from mirror.kafka.groups import HIDDEN, Group, is_idle
 from mirror.kafka.internal_topics import answered
 from mirror.lag.rows import LagRow
 from mirror.lag.text import counted, duration
-from mirror.model.flow_plan import Absent, Assigned, FlowPlan
+from mirror.model.flow_plan import Absent, FlowPlan, PlannedPartition
 from mirror.model.topic_partition import TopicPartition
 from mirror.runtime.logs import some
 from mirror.switching.lost import last_checkpoints, missing
@@ -43,7 +43,7 @@ class TopicAhead:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ahead:
+class Preflight:
     """What lies ahead. `blocks` forbid the switch; `warnings` are for a person to weigh."""
 
     topics: tuple[TopicAhead, ...]
@@ -68,11 +68,11 @@ class Ahead:
         return STEPS_S + (self.missing / rate if rate else 0.0)
 
 
-def looked_ahead(scope: Scope, rows: Sequence[LagRow], *, window_ms: int, is_resumed: bool) -> Ahead:
+def looked_ahead(scope: Scope, rows: Sequence[LagRow], *, window_ms: int, is_resumed: bool) -> Preflight:
     """Look at both clusters; raises ClusterUnavailable where one does not answer."""
     plan = scope.plan()
     absent = scope.absent(plan)
-    wanted: list[Assigned | Absent] = [*scope.partitions(plan), *absent]
+    wanted: list[PlannedPartition | Absent] = [*scope.partitions(plan), *absent]
     groups = scope.groups_on_source()
     there = scope.groups_on_target([group.name for group in groups])
     found = read_positions(scope.flow, plan.group)
@@ -92,7 +92,7 @@ def looked_ahead(scope: Scope, rows: Sequence[LagRow], *, window_ms: int, is_res
         *(() if is_resumed else _of_groups(scope, groups, there)),
         *_of_fence(scope, topics, operations),
     ]
-    return Ahead(
+    return Preflight(
         topics=tuple(_ahead(topic, remote, rows_of[topic]) for topic, remote in sorted(topics.items())),
         groups=tuple(group.name for group in groups if group.state != HIDDEN),
         active=tuple(group.name for group in groups if not is_idle(group.state)),
@@ -101,7 +101,7 @@ def looked_ahead(scope: Scope, rows: Sequence[LagRow], *, window_ms: int, is_res
     )
 
 
-def looked_ahead_without_source(scope: Scope, seen: Mapping[TopicPartition, Sample]) -> Ahead:
+def looked_ahead_without_source(scope: Scope, seen: Mapping[TopicPartition, Sample]) -> Preflight:
     """Look at the target alone, before a fail-over; raises ClusterUnavailable where it does not answer."""
     plan = scope.plan()
     wanted = scope.partitions(plan)
@@ -128,7 +128,7 @@ def looked_ahead_without_source(scope: Scope, seen: Mapping[TopicPartition, Samp
         pass
     else:
         warnings.append(f"{scope.source.alias} answers: 'kafka-mirror switch' without --source-lost would lose nothing")
-    return Ahead(
+    return Preflight(
         topics=tuple(
             TopicAhead(
                 topic=topic,
@@ -179,8 +179,8 @@ def _of_absent(scope: Scope, absent: Sequence[Absent]) -> Iterable[str]:
         )
 
 
-def _of_hidden(scope: Scope, wanted: Iterable[Assigned | Absent]) -> Iterable[str]:
-    hidden = {place.topic for place in wanted if isinstance(place, Assigned) and place.is_hidden}
+def _of_hidden(scope: Scope, wanted: Iterable[PlannedPartition | Absent]) -> Iterable[str]:
+    hidden = {place.topic for place in wanted if isinstance(place, PlannedPartition) and place.is_hidden}
     if hidden:
         yield (
             f"{scope.source.alias} hides {counted(len(hidden), 'topic')} of the flow from this client: {some(sorted(hidden))}. "
@@ -264,7 +264,7 @@ def _of_shared(scope: Scope, plan: FlowPlan) -> Iterable[str]:
         )
 
 
-def sentences(ahead: Ahead) -> list[str]:
+def sentences(ahead: Preflight) -> list[str]:
     """Return what a person reads of it first."""
     missing = "not known" if ahead.missing is None else f"{ahead.missing:,} records"
     if ahead.is_source_lost:

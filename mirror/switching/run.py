@@ -80,7 +80,7 @@ class StepRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class SwitchRun:
     """One switch of a flow. `topics` and `groups` are pattern lists, "" for all that the flow has; `version` is the program's.
 
     `without` are topics that an operator leaves out.
@@ -103,7 +103,7 @@ class Run:
         """Return what became of a step."""
         return self.steps.get(step, StepRecord())
 
-    def with_step(self, step: Step, **changes: Any) -> Run:
+    def with_step(self, step: Step, **changes: Any) -> SwitchRun:
         """Return the run with something changed of a step."""
         return replace(self, steps={**self.steps, step: replace(self.step(step), **changes)})
 
@@ -136,7 +136,7 @@ class Run:
         return json.dumps({**plain, "kind": self.kind.value, "state": self.state.value, "steps": steps}, indent=1)
 
     @classmethod
-    def parse(cls, text: str) -> Run:
+    def parse(cls, text: str) -> SwitchRun:
         """Read `text` back.
 
         Raises:

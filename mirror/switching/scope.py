@@ -11,12 +11,12 @@ from mirror.config.settings import Flow, Settings
 from mirror.errors import SettingsError
 from mirror.flows.offset_maps import FlowMaps
 from mirror.flows.selection import flow_named
-from mirror.flows.topics import Matched, matched, source_topics
+from mirror.flows.topics import TopicPair, matched, source_topics
 from mirror.flows.translation import maps_of, plan_of
 from mirror.kafka.admin import Admin
 from mirror.kafka.groups import OTHER_TYPES, Group, Groups, is_idle
 from mirror.model.canary import canary, is_canary
-from mirror.model.flow_plan import Absent, Assigned, FlowPlan, is_own_group
+from mirror.model.flow_plan import Absent, FlowPlan, PlannedPartition, is_own_group
 from mirror.model.topic_partition import TopicPartition
 from mirror.policy.filters import compile_list
 from mirror.policy.java_regex import JavaPattern, RegexError
@@ -126,7 +126,7 @@ class Scope:
         back = flow_named(settings, f"{flow.target.alias}->{flow.source.alias}", command="drill")
         return cls(flow, back, fence=Fencing.ACLS_AND_READ, canary=canary(flow.source.alias, flow.target.alias))
 
-    def matched(self) -> list[Matched]:
+    def matched(self) -> list[TopicPair]:
         """Return the topics that are chosen and written on the source by its own producers: others are a mirror's."""
         topics = matched(self.flow, source_topics(self.flow, self.source, self.target.topics()))
         return [topic for topic in topics if self._is_chosen(topic.source.name)]
@@ -140,7 +140,7 @@ class Scope:
         plan = self.plan()
         return plan, maps_of(self.flow, plan)
 
-    def partitions(self, plan: FlowPlan) -> list[Assigned]:
+    def partitions(self, plan: FlowPlan) -> list[PlannedPartition]:
         """Return the topic-partitions of a plan that are chosen."""
         return [assigned for assigned in plan.partitions if self._is_chosen(assigned.topic)]
 

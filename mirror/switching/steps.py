@@ -14,7 +14,7 @@ from mirror.flows.translation import maps_of
 from mirror.kafka.groups import is_idle
 from mirror.lag.cluster_offsets import log_ends
 from mirror.lag.text import counted
-from mirror.model.flow_plan import Assigned
+from mirror.model.flow_plan import PlannedPartition
 from mirror.model.paused_topics import Paused
 from mirror.model.topic_partition import TopicPartition
 from mirror.runtime.logs import some
@@ -33,14 +33,14 @@ from mirror.switching.journal import FENCE
 from mirror.switching.moved_groups import wanted_moves
 from mirror.switching.run import Kind, Step
 from mirror.switching.scope import Scope
-from mirror.switching.work import Found, Work
+from mirror.switching.work import StepContext, StepResult
 from mirror.verification.compare import check_pieces, scope_over
 
 LOOK_S = 0.5
 PATTERNS = "patterns"  # a fact of the step PAUSE
 
 
-def drain(work: Work) -> Found:
+def drain(work: StepContext) -> StepResult:
     """Wait until the target has every record: each position is at its log's end, and no log has grown since the fence."""
     scope = work.scope
     opened = open_left_out(work)
@@ -61,7 +61,7 @@ def drain(work: Work) -> Found:
         waiting = {assigned.on_source: _missing(assigned, found, ends) for assigned in places}
         behind = {place: count for place, count in waiting.items() if count}
         if not behind:
-            return Found(
+            return StepResult(
                 [*opened, f"{scope.target.alias} has every record of {counted(len(places), 'topic-partition')}"],
                 {"positions": listed((assigned.on_source, _position(assigned, found)) for assigned in places)},
             )
@@ -77,18 +77,18 @@ def drain(work: Work) -> Found:
         time.sleep(LOOK_S)
 
 
-def _missing(assigned: Assigned, found: dict[TopicPartition, Position], ends: dict[TopicPartition, int]) -> int:
+def _missing(assigned: PlannedPartition, found: dict[TopicPartition, Position], ends: dict[TopicPartition, int]) -> int:
     if assigned.on_source not in ends:
         raise MirrorError(f"{assigned.topic}-{assigned.partition} does not tell where its log ends.")
     return max(0, ends[assigned.on_source] - _position(assigned, found))
 
 
-def _position(assigned: Assigned, found: dict[TopicPartition, Position]) -> int:
+def _position(assigned: PlannedPartition, found: dict[TopicPartition, Position]) -> int:
     at = found.get(assigned.on_target)
     return at.offset if at is not None else 0
 
 
-def verify(work: Work) -> Found:
+def verify(work: StepContext) -> StepResult:
     """Compare the newest records of each topic-partition on both sides."""
     scope = work.scope
     plan = whole_plan(work)
@@ -103,13 +103,13 @@ def verify(work: Work) -> Found:
             "'kafka-mirror verify' compares all; --abort takes the fence away."
         )
     count = sum(finding.compared for finding in findings.values())
-    return Found(
+    return StepResult(
         [f"{counted(count, 'record')} of {counted(len(findings), 'topic-partition')} are equal on both sides"],
         {"compared": count, "digests": {f"{topic}-{part}": found.digest for (topic, part), found in findings.items()}},
     )
 
 
-def carry_settings(work: Work) -> Found:
+def carry_settings(work: StepContext) -> StepResult:
     """Carry settings and ACLs of topics over once more, where the flow is asked to."""
     scope = work.scope
     topics = scope.matched()
@@ -117,7 +117,7 @@ def carry_settings(work: Work) -> Found:
     drift = sync_configs(scope.flow, topics, scope.source, scope.target, present=present)
     acls = sync_acls(scope.flow, topics, scope.source, scope.target)
     differing = sorted(topic for topic, count in drift.items() if count)
-    found = Found([f"{counted(len(drift), 'topic')} compared"], {"differing": differing, "acls": len(acls)})
+    found = StepResult([f"{counted(len(drift), 'topic')} compared"], {"differing": differing, "acls": len(acls)})
     if differing:
         found.said.append(f"settings still differ on {some(differing)}")
     if acls:
@@ -125,7 +125,7 @@ def carry_settings(work: Work) -> Found:
     return found
 
 
-def move_groups(work: Work) -> Found:
+def move_groups(work: StepContext) -> StepResult:
     """Wait until nobody reads with the groups on the source, and move each to its exact place on the target."""
     scope = work.scope
     groups = left(work)
@@ -145,7 +145,7 @@ def move_groups(work: Work) -> Found:
     carry_out(work, moves, wanted, there)
     refuse_if_read_on(work, moves)
     names = {each.group for each in moves}
-    return Found(
+    return StepResult(
         [
             f"{counted(len(names), 'group')} moved to the exact place on {scope.target.alias} ({counted(len(moves), 'offset')})"
         ],
@@ -153,7 +153,7 @@ def move_groups(work: Work) -> Found:
     )
 
 
-def pause(work: Work) -> Found:
+def pause(work: StepContext) -> StepResult:
     """Pause the flow's topics, so that nothing crosses behind the groups."""
     scope = work.scope
     plan = scope.plan()
@@ -164,7 +164,7 @@ def pause(work: Work) -> Found:
         write_paused(scope.flow, plan, Paused(tuple(dict.fromkeys([*known.patterns, *patterns]))))
     except ValueError as error:
         raise MirrorError(f"{scope.flow.name}: its topics cannot be paused: {error}") from None
-    return Found([f"{scope.flow.name} is paused"], {PATTERNS: list(patterns)})
+    return StepResult([f"{scope.flow.name} is paused"], {PATTERNS: list(patterns)})
 
 
 def pause_patterns(scope: Scope) -> tuple[str, ...]:
@@ -181,11 +181,11 @@ def literally(topic: str) -> str:
     return re.escape(topic).replace(r"\-", "-")
 
 
-def start_reverse(work: Work) -> Found:
+def start_reverse(work: StepContext) -> StepResult:
     """Resume the flow back where an earlier switch paused it, and see that a process replicates it."""
     scope = work.scope
     if scope.back is None:
-        return Found(["no flow back is asked for"])
+        return StepResult(["no flow back is asked for"])
     back = scope.reversed()
     plan = back.plan()
     known = paused_topics(read_positions(back.flow, plan.group), plan.paused_key)
@@ -198,7 +198,7 @@ def start_reverse(work: Work) -> Found:
         write_paused(back.flow, plan, Paused(left))
     found = read_positions(back.flow, plan.group)
     if not plan.partitions and back.has_process(plan):
-        return Found([f"{back.flow.name} matches no topic of {back.source.alias} yet"], {"resumed": []})
+        return StepResult([f"{back.flow.name} matches no topic of {back.source.alias} yet"], {"resumed": []})
     if not is_served(found, plan.lease_topic, window_ms=work.window_ms, now_ms=time.time() * 1000):
         raise MirrorError(
             f"no process replicates {back.flow.name}. Start 'kafka-mirror run', and run the same command again."
@@ -206,20 +206,20 @@ def start_reverse(work: Work) -> Found:
     said = [f"{back.flow.name} replicates {counted(len(plan.partitions), 'topic-partition')}"]
     if left:
         said.append(f"of it stays paused: {some(left)} (kafka-mirror positions resume)")
-    return Found(said, {"resumed": [pattern for pattern in known.patterns if pattern not in left]})
+    return StepResult(said, {"resumed": [pattern for pattern in known.patterns if pattern not in left]})
 
 
-def _paused_before(work: Work, back: Scope) -> set[str]:
+def _paused_before(work: StepContext, back: Scope) -> set[str]:
     """Return the patterns that earlier switches the other way have paused."""
     runs = work.journal.of(back.flow, back.target).read().runs()
     return {pattern for run in runs for pattern in run.step(Step.PAUSE).facts.get(PATTERNS, ())}
 
 
-def open_target(work: Work) -> Found:
+def open_target(work: StepContext) -> StepResult:
     """Take away the fence that an earlier switch the other way put on the target's topics."""
     scope = work.scope
     if scope.back is None:
-        return Found([f"no fence of an earlier switch stands on {scope.target.alias}"])
+        return StepResult([f"no fence of an earlier switch stands on {scope.target.alias}"])
     back = scope.reversed()
     runs = work.journal.of(back.flow, back.target).read().runs()
     earlier = {acl for run in runs if not run.is_aborted for acl in acls_of(run)}
@@ -227,11 +227,11 @@ def open_target(work: Work) -> Found:
     opened = fence.lifted(scope.target, sorted(earlier & scope.target.topic_acls()))
     work.journal.forget([key for key in work.journal.read().values if key.startswith(FENCE)])
     if not opened:
-        return Found([f"no fence of an earlier switch stands on {scope.target.alias}"])
-    return Found([fence.open_again(scope.target, opened)], {"opened": opened})
+        return StepResult([f"no fence of an earlier switch stands on {scope.target.alias}"])
+    return StepResult([fence.open_again(scope.target, opened)], {"opened": opened})
 
 
-DO: dict[Step, Callable[[Work], Found]] = {
+DO: dict[Step, Callable[[StepContext], StepResult]] = {
     Step.GAP: lost.tell_gap,
     Step.FENCE: fence_writers,
     Step.DRAIN: drain,
@@ -244,9 +244,12 @@ DO: dict[Step, Callable[[Work], Found]] = {
     Step.OPEN: open_target,
 }
 # Where they are others while the source is lost
-DO_LOST: dict[Step, Callable[[Work], Found]] = {Step.GROUPS: lost.recover_groups, Step.OPEN: lost.open_target}
+DO_LOST: dict[Step, Callable[[StepContext], StepResult]] = {
+    Step.GROUPS: lost.recover_groups,
+    Step.OPEN: lost.open_target,
+}
 
 
-def does(kind: Kind, step: Step) -> Callable[[Work], Found]:
+def does(kind: Kind, step: Step) -> Callable[[StepContext], StepResult]:
     """Return what does a step."""
     return DO_LOST.get(step, DO[step]) if kind is Kind.FAIL_OVER else DO[step]

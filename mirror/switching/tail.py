@@ -19,12 +19,12 @@ from mirror.model.topic_partition import TopicPartition
 from mirror.runtime.logs import in_words
 from mirror.runtime.state_folder import keep_private
 from mirror.switching import fence
-from mirror.switching.work import Found, Work
+from mirror.switching.work import StepContext, StepResult
 
 TOPICS, TAILS = "topics", "tails"  # facts of the step TAIL
 
 
-def write_tail(work: Work) -> Found:
+def write_tail(work: StepContext) -> StepResult:
     """Write the records that never crossed into a file, a line of JSON each; their topics stay paused until somebody decides."""
     back = work.scope.reversed()  # the flow whose source was lost
     plan = back.plan()
@@ -38,7 +38,7 @@ def write_tail(work: Work) -> Found:
         if end > position:
             tails[assigned.on_source] = (position, end)
     if not tails:
-        return Found([f"{back.source.alias} has nothing that did not cross"])
+        return StepResult([f"{back.source.alias} has nothing that did not cross"])
     keep_private()
     file = work.folder / f"{work.run.id}-tail.jsonl"
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -53,7 +53,7 @@ def write_tail(work: Work) -> Found:
             f"the tail of {back.source.alias} cannot be read or written ({in_words(error)}).", cluster=back.source.alias
         ) from error
     topics = sorted({topic for topic, _ in tails})
-    return Found(
+    return StepResult(
         [
             f"{counted(sum(counts.values()), 'record')} of {back.source.alias} never crossed: {fence.named(counts)}",
             f"they are in {file}",

@@ -10,8 +10,8 @@ from mirror.lag.text import counted, duration, utc
 from mirror.runtime.text_columns import aligned, one_line
 from mirror.switching.drill import Drill
 from mirror.switching.moved_groups import Moved
-from mirror.switching.preflight import Ahead, sentences
-from mirror.switching.run import STEPS, Kind, Run, RunState, Step, StepState
+from mirror.switching.preflight import Preflight, sentences
+from mirror.switching.run import STEPS, Kind, RunState, Step, StepState, SwitchRun
 
 SHOWN = 20  # of many lines
 MOVES = ("group", "topic", "partition", "offset", "goes on in", "before", "after")
@@ -36,13 +36,13 @@ DOES_LOST: dict[Step, str] = {
 }
 
 
-def _does(run: Run, step: Step) -> str:
+def _does(run: SwitchRun, step: Step) -> str:
     source, _, target = run.flow.partition("->")
     said = DOES_LOST.get(step, DOES[step]) if run.kind is Kind.FAIL_OVER else DOES[step]
     return said.format(source=source, target=target, last=run.last)
 
 
-def ahead_text(run: Run, ahead: Ahead) -> str:
+def ahead_text(run: SwitchRun, ahead: Preflight) -> str:
     """Return what lies ahead: topics, groups, costs, steps, and what forbids it."""
     source = run.flow.partition("->")[0]
     rows = [("topic", "remote topic", "partitions", "missing", "waits")]
@@ -62,7 +62,7 @@ def ahead_text(run: Run, ahead: Ahead) -> str:
     return "\n".join(lines) + "\n"
 
 
-def run_text(run: Run, moves: Sequence[Moved]) -> str:
+def run_text(run: SwitchRun, moves: Sequence[Moved]) -> str:
     """Return what became of a run: its steps with their times, and where its groups went."""
     began = utc(run.began_s)
     lines = [
@@ -81,12 +81,12 @@ def run_text(run: Run, moves: Sequence[Moved]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def run_plain(run: Run, moves: Sequence[Moved]) -> dict[str, Any]:
+def run_plain(run: SwitchRun, moves: Sequence[Moved]) -> dict[str, Any]:
     """Return a run with its moves for JSON."""
     return {**json.loads(run.text()), "moves": [each._asdict() for each in moves]}
 
 
-def end_text(run: Run, moves: Sequence[Moved]) -> str:
+def end_text(run: SwitchRun, moves: Sequence[Moved]) -> str:
     """Return how a run ended, for who has watched its steps."""
     whole_s = took_s(run)
     ended = f"{run.state.value}" + (f" in {duration(whole_s)}" if whole_s is not None else "")
@@ -122,7 +122,7 @@ def drill_text(drill: Drill) -> str:
     return "\n".join(lines) + "\n"
 
 
-def took_s(run: Run) -> float | None:
+def took_s(run: SwitchRun) -> float | None:
     """Return how long readers and writers had to wait: from the first step until the last one was done; None where it is not."""
     steps = [run.step(step) for step in STEPS[run.kind]]
     began, ends = steps[0].began_s, [step.ended_s for step in steps]

@@ -10,12 +10,12 @@ from typing import Any
 from metrics.verdict import Sample
 from mirror.model.topic_partition import TopicPartition
 from mirror.switching.journal import Journal
-from mirror.switching.run import Run
+from mirror.switching.run import SwitchRun
 from mirror.switching.scope import Scope
 
 
 @dataclass(slots=True)
-class Found:
+class StepResult:
     """What a step did: sentences for a person, and the same for programs."""
 
     said: list[str] = field(default_factory=list)
@@ -23,7 +23,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class StepContext:
     """What a step needs.
 
     Attributes:
@@ -38,7 +38,7 @@ class Work:
     """
 
     scope: Scope
-    run: Run
+    run: SwitchRun
     journal: Journal
     within_s: float
     window_ms: int

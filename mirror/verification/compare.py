@@ -20,7 +20,7 @@ from mirror.kafka.fetcher import Source
 from mirror.kafka.internal_topics import answered
 from mirror.kafka.log_reader import TooMuchError, read_batches
 from mirror.lag.cluster_offsets import log_starts
-from mirror.model.flow_plan import Assigned, FlowPlan
+from mirror.model.flow_plan import FlowPlan, PlannedPartition
 from mirror.model.record_batches import CorruptBatch
 from mirror.model.topic_partition import TopicPartition
 from mirror.runtime.logs import in_words
@@ -48,7 +48,9 @@ def scope_of(flow: Flow, args: Namespace) -> tuple[FlowPlan, Scope]:
     return plan, scope_over(places, maps, source, target, last=args.last if args.every is None else None)
 
 
-def scope_over(places: Sequence[Assigned], maps: FlowMaps, source: Admin, target: Admin, *, last: int | None) -> Scope:
+def scope_over(
+    places: Sequence[PlannedPartition], maps: FlowMaps, source: Admin, target: Admin, *, last: int | None
+) -> Scope:
     """Return what there is to compare now of some topic-partitions; raises ClusterUnavailable."""
     return Scope(
         tuple(places),

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from mirror.model import record_batches
-from mirror.model.flow_plan import Assigned
-from mirror.model.offset_map import OffsetMap, Run
+from mirror.model.flow_plan import PlannedPartition
+from mirror.model.offset_map import OffsetMap, OffsetRun
 from mirror.model.record_batches import Batch
 from mirror.model.topic_partition import TopicPartition
 from mirror.model.transforms import Content, TransformError, Transforms, applied
@@ -68,13 +68,13 @@ class Finding:
 class Scope:
     """Topic-partitions to verify, and which of their offsets are still there on both sides."""
 
-    partitions: tuple[Assigned, ...]
+    partitions: tuple[PlannedPartition, ...]
     maps: Mapping[TopicPartition, OffsetMap]
     source_starts: Mapping[TopicPartition, int]
     target_starts: Mapping[TopicPartition, int]
     last: int | None = None  # only so many newest records of each
     compacted: frozenset[str] = frozenset()  # remote topics
-    unmapped: list[Assigned] = field(default_factory=list)
+    unmapped: list[PlannedPartition] = field(default_factory=list)
 
     def pieces(self) -> Iterator[Piece]:
         """Yield all pieces, oldest first per topic-partition; what has no map is noted in `unmapped`."""
@@ -99,16 +99,16 @@ class Scope:
                     )
 
 
-def clipped(run: Run, source_start: int, target_start: int) -> Run:
+def clipped(run: OffsetRun, source_start: int, target_start: int) -> OffsetRun:
     """Return the part of a run that neither log has deleted; its count may be 0 or less then."""
     return run.behind(max(0, source_start - run.source, target_start - run.target))
 
 
-def newest(runs: list[Run], last: int | None) -> list[Run]:
+def newest(runs: list[OffsetRun], last: int | None) -> list[OffsetRun]:
     """Return the end of the runs, so many records of it."""
     if last is None:
         return runs
-    kept: list[Run] = []
+    kept: list[OffsetRun] = []
     left = last
     for run in reversed(runs):
         if left <= 0:

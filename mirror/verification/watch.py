@@ -18,7 +18,7 @@ from mirror.config.properties import Entry
 from mirror.config.settings import Flow, Settings
 from mirror.config.values import host_port
 from mirror.errors import ClusterUnavailable, SettingsError
-from mirror.model.offset_map import Run
+from mirror.model.offset_map import OffsetRun
 from mirror.model.topic_partition import TopicPartition
 from mirror.verification.compare import Comparer, scope_of
 from mirror.verification.pieces import Finding, Piece, newest
@@ -59,10 +59,10 @@ def due(pieces: Iterable[Piece], until: Mapping[TopicPartition, int], *, most: i
 
 def newest_only(pieces: Iterable[Piece], last: int) -> dict[TopicPartition, int]:
     """Return the source offset of each topic-partition at which its newest so many records begin."""
-    runs: dict[TopicPartition, list[Run]] = {}
+    runs: dict[TopicPartition, list[OffsetRun]] = {}
     for piece in pieces:
         runs.setdefault(TopicPartition(piece.topic, piece.partition), []).append(
-            Run(piece.source, piece.target, piece.records)
+            OffsetRun(piece.source, piece.target, piece.records)
         )
     return {key: newest(its, last)[0].source for key, its in runs.items()}
 
@@ -141,10 +141,10 @@ def watch(settings: Settings, flow: Flow, args: Namespace, stop: threading.Event
                 remote = {p.on_source: p.remote_topic for p in scope.partitions}
                 for key, finding in found.items():
                     place = (*labels, remote[key], str(key[1]))
-                    recorder.verified(
+                    recorder.record_verified(
                         place, equal=finding.compared - finding.different, wrong=finding.different + finding.missing
                     )
-                recorder.verify_round(labels, left=left, now_s=time.time())
+                recorder.record_verify_round(labels, left=left, now_s=time.time())
                 log.info(
                     "%s: %s records compared, %s left, %d wrong so far",
                     flow.name,

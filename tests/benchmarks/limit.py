@@ -20,7 +20,7 @@ from mirror.config.clients import client_options
 from mirror.kafka.client import Client
 from mirror.kafka.errors import check
 from mirror.kafka.fetch_request import FetchLimits
-from mirror.kafka.fetch_session import From
+from mirror.kafka.fetch_session import FetchPosition
 from mirror.kafka.fetcher import Source
 from mirror.kafka.produce_request import parts_of, produce_request
 
@@ -116,7 +116,7 @@ async def _fetched(source: Source, topic: str, partitions: int) -> Any:
     assert leader is not None
     at = dict.fromkeys(range(partitions), 0)
     while at:
-        wanted = {(topic, p): From(offset, PART_BYTES) for p, offset in at.items()}
+        wanted = {(topic, p): FetchPosition(offset, PART_BYTES) for p, offset in at.items()}
         for part in await source.fetch(leader, wanted, LIMITS):
             check(part.error, topic)
             data = memoryview(part.records)

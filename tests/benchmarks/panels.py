@@ -36,8 +36,8 @@ class Mirror:
         places = (divmod(number, PER_TOPIC) for number in range(partitions))
         self._places = [("a", "b", f"a.topic-{topic:05d}", str(partition)) for topic, partition in places]
         self._ends = 1_000_000
-        self.recorder.flow(("a", "b"), has_begun=True)
-        self.recorder.serves(("a", "b"), self._places, expected=partitions, slots=range(2))
+        self.recorder.record_flow(("a", "b"), has_begun=True)
+        self.recorder.record_served_partitions(("a", "b"), self._places, expected=partitions, slots=range(2))
 
     def tick(self) -> None:
         """Let ten records arrive on each."""
@@ -47,13 +47,13 @@ class Mirror:
             report(place[2], int(place[3]), records=10)._replace(last_timestamp_ms=now_s * 1000)
             for place in self._places
         ]
-        recorder.reports(rows, now_s=now_s)
+        recorder.record_windows(rows, now_s=now_s)
         for number, place in enumerate(self._places):
             behind = 5 if number % 10 == 0 else 0
-            recorder.offsets(place, start=0, end=self._ends, replicated=self._ends - behind, now_s=now_s)
-            recorder.replicated_until(place, now_s - behind)
-            recorder.status(place, 1)
-        recorder.statuses(("a", "b"), {"ok": len(self._places)})
+            recorder.record_offsets(place, start=0, end=self._ends, replicated=self._ends - behind, now_s=now_s)
+            recorder.record_replicated_until(place, now_s - behind)
+            recorder.record_status(place, 1)
+        recorder.record_status_counts(("a", "b"), {"ok": len(self._places)})
 
     def run(self, ends: threading.Event) -> None:
         """Tick until the event is set."""

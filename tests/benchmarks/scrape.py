@@ -26,10 +26,10 @@ def filled(partitions: int, *, per_topic: int = 20) -> Recorder:
     for number in range(partitions):
         topic, partition = divmod(number, per_topic)
         place = ("a", "b", f"a.topic-{topic:05d}", str(partition))
-        recorder.reports([report(place[2], partition)._replace(last_timestamp_ms=1.0)], now_s=1.0)
-        recorder.offsets(place, start=0, end=1_000_000 + number, replicated=999_000)
-        recorder.replicated_until(place, time.time() - 1.5)
-        recorder.status(place, 1)
+        recorder.record_windows([report(place[2], partition)._replace(last_timestamp_ms=1.0)], now_s=1.0)
+        recorder.record_offsets(place, start=0, end=1_000_000 + number, replicated=999_000)
+        recorder.record_replicated_until(place, time.time() - 1.5)
+        recorder.record_status(place, 1)
     return recorder
 
 

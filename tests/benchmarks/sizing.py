@@ -15,7 +15,7 @@ from functools import partial
 
 from metrics.exposition import exposition
 from metrics.recorder import Recorder
-from mirror.model.flow_plan import Assigned, FlowPlan, Window
+from mirror.model.flow_plan import FlowPlan, PlannedPartition, Window
 from mirror.model.offset_map_tail import Tail
 from mirror.replication.partition import Partition
 from mirror.replication.positions import PositionCommits
@@ -52,7 +52,7 @@ class Row:
 def plan_of(partitions: int) -> FlowPlan:
     """A flow of so many topic-partitions."""
     assigned = tuple(
-        Assigned(
+        PlannedPartition(
             f"topic-{n // PER_TOPIC:06d}",
             f"a.topic-{n // PER_TOPIC:06d}",
             n % PER_TOPIC,

@@ -91,43 +91,45 @@ class World:
             if source_up:
                 waits = broken_for_s if stands else 0.0
                 ends = {"end": self._ends[place], "replicated": self._positions[place]}
-                recorder.offsets(place, start=0, **ends, now_s=now_s)
-                recorder.replicated_until(place, now_s - waits)
+                recorder.record_offsets(place, start=0, **ends, now_s=now_s)
+                recorder.record_replicated_until(place, now_s - waits)
                 if place[3] == "0":  # the nearest of the topic's partitions
-                    recorder.headroom(place[:3], RETENTION_S - waits)
+                    recorder.record_headroom(place[:3], RETENTION_S - waits)
             is_known = source_up or broken_for_s < KNOWN_POLLS * STEP_S
-            recorder.status(place, Status.STALL if stands else Status.OK if is_known else Status.UNKNOWN)
-        recorder.reports(reported, now_s=now_s)
+            recorder.record_status(place, Status.STALL if stands else Status.OK if is_known else Status.UNKNOWN)
+        recorder.record_windows(reported, now_s=now_s)
         stalled, unknown = int(scenario == "stalled" and broken_for_s > 0), 0 if is_known else 4
         counts_of = {Status.OK: 4 - stalled - unknown, Status.STALL: stalled, Status.UNKNOWN: unknown}
-        recorder.statuses(("a", "b"), {each.name.lower(): counts_of.get(each, 0) for each in Status}, now_s=now_s)
-        recorder.flow(("a", "b"), has_begun=True)
-        recorder.serves(("a", "b"), PLACES, expected=len(PLACES), slots=(0, 1))
-        recorder.verified(STALLED, equal=100, wrong=0)
-        recorder.verify_round(("a", "b"), left=5, now_s=now_s)
-        recorder.share(("a", "b"), owned=(0, 1), slots=2, processes=1, has_conflict=False)
-        recorder.cluster(("a", "b"), "a", is_up=source_up)
-        recorder.cluster(("a", "b"), "b", is_up=True)
-        recorder.cluster_clock(("a", "b"), "a", 0.002 if source_up else None, now_s=now_s)
-        recorder.cluster_clock(("a", "b"), "b", -0.4, now_s=now_s)
+        recorder.record_status_counts(
+            ("a", "b"), {each.name.lower(): counts_of.get(each, 0) for each in Status}, now_s=now_s
+        )
+        recorder.record_flow(("a", "b"), has_begun=True)
+        recorder.record_served_partitions(("a", "b"), PLACES, expected=len(PLACES), slots=(0, 1))
+        recorder.record_verified(STALLED, equal=100, wrong=0)
+        recorder.record_verify_round(("a", "b"), left=5, now_s=now_s)
+        recorder.record_share(("a", "b"), owned=(0, 1), slots=2, processes=1, has_conflict=False)
+        recorder.record_cluster(("a", "b"), "a", is_up=source_up)
+        recorder.record_cluster(("a", "b"), "b", is_up=True)
+        recorder.record_cluster_clock(("a", "b"), "a", 0.002 if source_up else None, now_s=now_s)
+        recorder.record_cluster_clock(("a", "b"), "b", -0.4, now_s=now_s)
         if source_up:
-            recorder.polled(("a", "b"), now_s=now_s, took_s=0.05)
-            recorder.config_drift(("a", "b"), {"a.t": stalled, "a.u": 0})
-            recorder.acl_drift(("a", "b"), 0)
+            recorder.record_poll(("a", "b"), now_s=now_s, took_s=0.05)
+            recorder.record_config_drift(("a", "b"), {"a.t": stalled, "a.u": 0})
+            recorder.record_acl_drift(("a", "b"), 0)
             rows = [CheckpointReport("a", "b", foreign=0), *self._checkpoints(is_stalled=bool(stalled))]
         else:
             recorder.count("kafka_mirror_poll_errors_total", ("a", "b"))
             rows = [CheckpointReport("a", "b", failure="a does not answer")]
-        recorder.checkpoints(rows, now_s=now_s)
-        recorder.heartbeat(("a", "b"), now_s=now_s)
+        recorder.record_checkpoints(rows, now_s=now_s)
+        recorder.record_heartbeat(("a", "b"), now_s=now_s)
         found = {"passed": 1.0, "rpo_records": 84, "rto_seconds": 7.1, "due_timestamp_seconds": now_s + DAY_S}
         steps = {("switch", "fence"): 5.2, ("switch", "groups"): 0.4, ("switch-back", "fence"): 5.1}
-        recorder.gaps(("a", "b"), by_effect([GAP]), last_s=now_s - DAY_S)
-        recorder.drilled(("a", "b"), {**found, "last_success_timestamp_seconds": now_s - 3600}, steps=steps)
+        recorder.record_gaps(("a", "b"), by_effect([GAP]), last_s=now_s - DAY_S)
+        recorder.record_drill(("a", "b"), {**found, "last_success_timestamp_seconds": now_s - 3600}, steps=steps)
         for lane in ("lane-0", "lane-1"):
-            recorder.query(lane, is_active=True)
-            recorder.phase(lane, "addBatch", 10.05)
-            recorder.phase(lane, "walCommit", 0.02)
+            recorder.record_query(lane, is_active=True)
+            recorder.record_phase(lane, "addBatch", 10.05)
+            recorder.record_phase(lane, "walCommit", 0.02)
             recorder.count("kafka_mirror_listener_events_total", ("progress",))
 
     def _checkpoints(self, *, is_stalled: bool) -> Iterator[CheckpointReport]:

@@ -56,7 +56,7 @@ class Mirror:
         measured = latency.columns()
         columns = {f"latency_{name.removeprefix('last_')}": value for name, value in measured._asdict().items()}
         row = report(partition=7, records=sum(measured.counts))._replace(**columns)
-        self.recorder.reports([row], now_s=time.time())
+        self.recorder.record_windows([row], now_s=time.time())
         return answer(wanted, self.recorder.snapshot(), self.recorder.began(), max_series=10**6)
 
 

@@ -13,7 +13,7 @@ import pytest
 from mirror.config.clients import client_options
 from mirror.embedded.broker import Broker
 from mirror.errors import SettingsError
-from mirror.kafka.client import Client, Coordinates, Purpose
+from mirror.kafka.client import Client, CoordinatorType, Purpose
 from mirror.kafka.errors import ErrorCode
 from mirror.kafka.group_offsets import patiently
 from mirror.kafka.groups import UNSUPPORTED, Groups
@@ -62,7 +62,7 @@ async def join(broker: Broker, topic: str) -> list[ErrorCode]:
     try:
         codes = []
         for name, request in (("of-streams", Request(88, 0, 0, streams)), ("shared", Request(76, 1, 1, share))):
-            node = await patiently(lambda name=name: client.coordinator(Coordinates.GROUP, name))
+            node = await patiently(lambda name=name: client.coordinator(CoordinatorType.GROUP, name))
             codes.append((await client.ask(node, request, Purpose.COORDINATION)).error_code)
         return codes
     finally:

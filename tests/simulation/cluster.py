@@ -315,9 +315,9 @@ class Broker:
     def _versions(self, _: Any, version: int, answer: Answer) -> None:
         module = answers(_VERSIONS, version)
         highest = 5 if self.cluster.is_second else 3
-        spoken = SPOKEN | {26: (0, highest), 28: (0, highest)}
+        api_versions = SPOKEN | {26: (0, highest), 28: (0, highest)}
         keys = tuple(
-            module.ApiVersion(api_key=key, min_version=low, max_version=top) for key, (low, top) in spoken.items()
+            module.ApiVersion(api_key=key, min_version=low, max_version=top) for key, (low, top) in api_versions.items()
         )
         features = ()
         if self.cluster.is_second:

@@ -8,7 +8,7 @@ from tests.simulation.cluster import Cluster
 from tests.soak.oracle import Fate, fate
 
 
-class Sides:
+class ClusterPair:
     """Both clusters, and which records count on each: all, or those of committed transactions and of none."""
 
     def __init__(

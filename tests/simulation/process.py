@@ -15,7 +15,7 @@ from typing import Any
 from mirror.handover.membership import Membership
 from mirror.model.flow_plan import FlowPlan, Window, next_window
 from mirror.model.slot_lease import lane_takes_s
-from mirror.model.slot_ownership import Layout
+from mirror.model.slot_ownership import SlotLayout
 from mirror.replication.window import serve
 from mirror.replication.worker_state import WorkerState
 from mirror.runtime.lane_progress import LaneProgress
@@ -61,7 +61,7 @@ class Process:
         world: World,
         network: Network,
         plan: FlowPlan,
-        layout: Layout,
+        layout: SlotLayout,
         *,
         name: str,
         run_id: int,

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 
 from mirror.handover import membership
 from mirror.kafka.metadata import id_text
-from mirror.model.flow_plan import GAPS_TOPIC, LEASE_TOPIC, OFFSET_MAP_TOPIC, Assigned, FlowPlan
+from mirror.model.flow_plan import GAPS_TOPIC, LEASE_TOPIC, OFFSET_MAP_TOPIC, FlowPlan, PlannedPartition
 from mirror.model.record_batches import of_values, stamped
-from mirror.model.slot_ownership import Layout, lease_topic_partitions
+from mirror.model.slot_ownership import SlotLayout, lease_topic_partitions
 from tests.simulation import faults
 from tests.simulation.clock import EPOCH_S, World, ticking
 from tests.simulation.cluster import Cluster
 from tests.simulation.members import Consumer, Members
 from tests.simulation.network import Network
-from tests.simulation.oracle import Sides
+from tests.simulation.oracle import ClusterPair
 from tests.simulation.process import Process
 from tests.soak.oracle import Fate
 
@@ -77,9 +77,9 @@ class Stage:
         self.target.has_old_records = self.dice.random() < OLD_RECORDS
         self.is_read_committed = self.dice.random() < 0.4
         self._slots = (1, SLOTS, MOST_SLOTS) if self.dice.random() < OTHER_LAYOUTS else (SLOTS,)
-        self.layout = Layout(SLOTS, SLOTS, self.dice.choice((2000, 3000, 5000)), LANES)
+        self.layout = SlotLayout(SLOTS, SLOTS, self.dice.choice((2000, 3000, 5000)), LANES)
         self._create_topics()
-        self.sides = Sides(
+        self.sides = ClusterPair(
             self.source,
             self.target,
             TOPICS,
@@ -109,7 +109,7 @@ class Stage:
     def _plan(self) -> FlowPlan:
         source_id, target_id = self.source.topic_ids.__getitem__, self.target.topic_ids.__getitem__
         assigned = tuple(
-            Assigned(topic, remote, number, id_text(source_id(topic)), remote_id=id_text(target_id(remote)))
+            PlannedPartition(topic, remote, number, id_text(source_id(topic)), remote_id=id_text(target_id(remote)))
             for topic, remote in TOPICS.items()
             for number in range(PARTITIONS)
         )
@@ -147,7 +147,7 @@ class Stage:
     def members(self, group: str) -> Members:
         """Return the coordinator of the processes that share the slots of a layout."""
         if group not in self._members:
-            layout = Layout.parse(group.rpartition(".")[2])
+            layout = SlotLayout.parse(group.rpartition(".")[2])
             assert layout is not None
             self._members[group] = Members(
                 self.world, layout.slots, lambda loop: self.is_cut_off(loop.name.split("/")[0])

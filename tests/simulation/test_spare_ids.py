@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirror.model.flow_plan import Assigned
+from mirror.model.flow_plan import PlannedPartition
 from mirror.model.topic_partition import TopicPartition
 from tests.simulation.process import Process
 from tests.simulation.scenario import Outcome, Stage, calm, staged
@@ -50,7 +50,7 @@ def _begun(stage: Stage) -> tuple[Process, str]:
     return process, found[0].name
 
 
-def _shares(stage: Stage) -> dict[TopicPartition, tuple[Assigned, ...]]:
+def _shares(stage: Stage) -> dict[TopicPartition, tuple[PlannedPartition, ...]]:
     """Return the partitions of a slot by each of its remote partitions."""
     plans = stage.plan.shares(stage.layout.slots)
     return {(p.remote_topic, p.partition): plan.partitions for plan in plans for p in plan.partitions}

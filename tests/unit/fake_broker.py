@@ -21,9 +21,16 @@ Handler = Callable[[Any, int], Any]  # (request, version) -> its answer, or byte
 class FakeBroker:
     """Broker 1 of a cluster of one; a context manager. `handlers` answer what it does not know by itself."""
 
-    def __init__(self, *, spoken: dict[int, tuple[int, int]] | None = None) -> None:
-        self.spoken = {API_VERSIONS: (0, 4), METADATA: (0, 13), COORDINATOR: (0, 6), 0: (0, 13), 1: (0, 18), 22: (0, 6)}
-        self.spoken |= spoken or {}
+    def __init__(self, *, api_versions: dict[int, tuple[int, int]] | None = None) -> None:
+        self.api_versions = {
+            API_VERSIONS: (0, 4),
+            METADATA: (0, 13),
+            COORDINATOR: (0, 6),
+            0: (0, 13),
+            1: (0, 18),
+            22: (0, 6),
+        }
+        self.api_versions |= api_versions or {}
         self.handlers: dict[int, Handler] = {}
         self.asked: list[tuple[int, int, Any]] = []  # API, version, request
         self.connects_s: list[float] = []
@@ -92,7 +99,7 @@ class FakeBroker:
         module = answer_kinds(API_VERSIONS, version)
         keys = tuple(
             module.ApiVersion(api_key=key, min_version=low, max_version=high)
-            for key, (low, high) in self.spoken.items()
+            for key, (low, high) in self.api_versions.items()
         )
         return make(module.ApiVersionsResponse, error_code=ErrorCode.none, api_keys=keys, throttle_time=timedelta(0))
 

@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from app import inspection, switches
 from app.incidents import incident_table
-from app.past import HAPPENED, Said, Span
+from app.past import HAPPENED, Event, Span
 from app.session import plain
 from app.tables import (
     board_link,
@@ -255,7 +255,7 @@ def test_the_groups_page_shows_what_the_checkpoints_say(monkeypatch):
             ("bill", 0, "no_map", None),
         )
     ]
-    recorder.checkpoints([row, *rows], now_s=time.time() - 30)
+    recorder.record_checkpoints([row, *rows], now_s=time.time() - 30)
     snapshot = Snapshot(time_s=0.0, rows=(consumer("shop", "payments", 3, offset=35, end=50), flow("payments", 3)))
     with serve(lambda _: text(recorder).encode(), "127.0.0.1", 0, is_ready=lambda: True) as port:
         test = opened(monkeypatch, snapshot, "groups", metrics_listen=("127.0.0.1", port))
@@ -274,8 +274,8 @@ def test_the_groups_page_shows_what_the_checkpoints_say(monkeypatch):
 
 def test_the_health_page_shows_what_the_appliance_says_of_itself(monkeypatch):
     recorder = Recorder()
-    recorder.reports([report(turn=(30.0, 0))], now_s=1_700_000_000.0)
-    recorder.query("lane-0", is_active=True)
+    recorder.record_windows([report(turn=(30.0, 0))], now_s=1_700_000_000.0)
+    recorder.record_query("lane-0", is_active=True)
     with serve(lambda _: text(recorder).encode(), "127.0.0.1", 0, is_ready=lambda: True) as port:
         test = opened(monkeypatch, HEALTHY, "health", metrics_listen=("127.0.0.1", port))
     shown = {(what, of): value for what, of, value, _ in test.dataframe[0].value.itertuples(index=False)}
@@ -307,7 +307,7 @@ def test_the_past_is_read_from_series_that_the_rules_record():
 
 
 def test_incidents_are_listed_the_newest_first():
-    down, stalled = Said("alert", "Down", "ill"), Said("verdict a->b", "STALL", "ill")
+    down, stalled = Event("alert", "Down", "ill"), Event("verdict a->b", "STALL", "ill")
     frame = incident_table([Span(stalled, 0, 180), Span(down, 540, 600)])
     assert frame.to_dict("records") == [
         {

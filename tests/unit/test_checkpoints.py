@@ -15,12 +15,12 @@ from mirror.checkpoints.rules import State, Translated, moved, translated, trans
 from mirror.config.keys import CheckpointSettings
 from mirror.flows.set_offsets import GroupPlace
 from mirror.kafka.groups import HIDDEN, Group, is_idle
-from mirror.model.flow_plan import Assigned, FlowPlan
-from mirror.model.offset_map import OffsetMap, Run
+from mirror.model.flow_plan import FlowPlan, PlannedPartition
+from mirror.model.offset_map import OffsetMap, OffsetRun
 from mirror.policy.filters import NameFilter
 
 ROOT = Path(__file__).resolve().parents[2]
-MAP = OffsetMap([Run(10, 100, 10), Run(22, 110, 5)])
+MAP = OffsetMap([OffsetRun(10, 100, 10), OffsetRun(22, 110, 5)])
 
 
 @pytest.mark.parametrize(
@@ -70,12 +70,12 @@ def test_offset_syncs_are_begin_and_end_of_what_came_since():
     assert synced(15) == [(16, 106), (19, 109), (22, 110), (26, 114)]
     assert synced(25) == [(26, 114)]
     assert synced(26) == []
-    assert offset_syncs("t", 0, OffsetMap([Run(0, 7, 0)]), None) == []  # no record, no sync
+    assert offset_syncs("t", 0, OffsetMap([OffsetRun(0, 7, 0)]), None) == []  # no record, no sync
     assert offset_syncs("t", 0, OffsetMap(), None) == []
 
 
 def test_so_many_offset_syncs_are_written_at_a_time_and_they_are_the_newest():
-    transactions = OffsetMap(Run(2 * n, 3 * n, 2) for n in range(10_000))
+    transactions = OffsetMap(OffsetRun(2 * n, 3 * n, 2) for n in range(10_000))
     synced = offset_syncs("t", 0, transactions, 7)
     assert len(synced) == 2 * SYNCED_RUNS
     assert (synced[-1].upstream, synced[-1].downstream) == (19_999, 29_998)
@@ -83,7 +83,7 @@ def test_so_many_offset_syncs_are_written_at_a_time_and_they_are_the_newest():
 
 def checkpoints(*, back=None, **settings):
     flow = FlowPlan(
-        source="a", target="b", tasks_max=1, consumer={}, producer={}, partitions=(Assigned("t", "a.t", 0, ""),)
+        source="a", target="b", tasks_max=1, consumer={}, producer={}, partitions=(PlannedPartition("t", "a.t", 0, ""),)
     )
     every = {
         "enabled": True,
@@ -133,11 +133,11 @@ def test_between_two_moves_a_group_keeps_what_the_last_one_made_of_it():
 
 def test_a_groups_offsets_are_taken_along_the_flow_and_back_along_the_other_but_not_where_a_mirror_put_them():
     home = FlowPlan(
-        source="b", target="a", tasks_max=1, consumer={}, producer={}, partitions=(Assigned("u", "b.u", 0, ""),)
+        source="b", target="a", tasks_max=1, consumer={}, producer={}, partitions=(PlannedPartition("u", "b.u", 0, ""),)
     )
     flow = checkpoints(back=home)
-    flow.maps.maps[("t", 0)] = OffsetMap([Run(0, 5, 10)])
-    flow.back.maps[("u", 0)] = OffsetMap([Run(30, 0, 10)])
+    flow.maps.maps[("t", 0)] = OffsetMap([OffsetRun(0, 5, 10)])
+    flow.back.maps[("u", 0)] = OffsetMap([OffsetRun(30, 0, 10)])
     group = Group("g", "Empty", {("t", 0): 3, ("b.u", 0): 4, ("other", 0): 1}, metadata={("t", 0): "of a reader"})
     along, home = (3, 8, State.TRANSLATED, "of a reader"), (4, 34, State.TRANSLATED, "")
     assert flow._translated(group) == {("a.t", 0): along, ("u", 0): home}

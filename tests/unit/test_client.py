@@ -20,7 +20,7 @@ import uvloop
 from mirror.config.clients import ClientOptions, client_options
 from mirror.config.sasl import Login
 from mirror.kafka import client as clients
-from mirror.kafka.client import FIRST_S, Client, Coordinates, Purpose
+from mirror.kafka.client import FIRST_S, Client, CoordinatorType, Purpose
 from mirror.kafka.errors import (
     BrokerError,
     DisconnectedError,
@@ -113,7 +113,7 @@ def test_the_highest_version_that_both_speak_is_spoken_and_one_that_neither_does
         with pytest.raises(UnsupportedError, match=r"versions 0 to 2 of API 22, expected 3 to 4"):
             await client.ask(1, Request(INIT, 3, 4, init_producer_id(None, 0).build))
 
-    played(scene, broker=lambda: FakeBroker(spoken={INIT: (0, 2)}))
+    played(scene, broker=lambda: FakeBroker(api_versions={INIT: (0, 2)}))
 
 
 def test_a_broker_that_is_too_old_for_the_question_of_versions_says_which_it_has():
@@ -123,7 +123,7 @@ def test_a_broker_that_is_too_old_for_the_question_of_versions_says_which_it_has
                 return super()._versions(request, version)
             answer = answer_kinds(18, 0)
             keys = tuple(
-                answer.ApiVersion(api_key=k, min_version=a, max_version=b) for k, (a, b) in self.spoken.items()
+                answer.ApiVersion(api_key=k, min_version=a, max_version=b) for k, (a, b) in self.api_versions.items()
             )
             return answer.ApiVersionsResponse(error_code=ErrorCode.unsupported_version, api_keys=keys)
 
@@ -304,7 +304,7 @@ def answers_logins(server: FakeBroker, **answer: Any) -> None:
 
 def test_a_refused_login_says_so_and_never_the_password():
     async def run() -> None:
-        async with FakeBroker(spoken={17: (0, 1), 36: (0, 2)}) as server:
+        async with FakeBroker(api_versions={17: (0, 1), 36: (0, 2)}) as server:
             answers_logins(server, error_code=ErrorCode.sasl_authentication_failed, error_message="wrong hunter2")
             with pytest.raises(NotConnectedError, match="PLAIN: SASL_AUTHENTICATION_FAILED") as found:
                 await Client.opened(options(server, login=Login("PLAIN", "me", "hunter2")))
@@ -317,7 +317,7 @@ def test_another_connection_takes_over_before_a_login_runs_out_and_no_request_is
     """KIP-368."""
 
     async def run() -> None:
-        async with FakeBroker(spoken={17: (0, 1), 36: (0, 2)}) as server:
+        async with FakeBroker(api_versions={17: (0, 1), 36: (0, 2)}) as server:
             holds = timedelta(milliseconds=200)
             answers_logins(server, error_code=ErrorCode.none, error_message=None, session_lifetime=holds)
             server.handlers[INIT] = producer_id
@@ -394,9 +394,9 @@ def test_nobody_answers_is_told_with_the_reason_of_the_last_address():
 def test_a_coordinator_is_looked_up_once_until_it_is_forgotten():
     async def scene(server: FakeBroker, client: Client) -> None:
         for _ in range(3):
-            assert await client.coordinator(Coordinates.GROUP, "g") == 1
-        client.forget_coordinator(Coordinates.GROUP, "g")
-        assert await client.coordinator(Coordinates.GROUP, "g") == 1
+            assert await client.coordinator(CoordinatorType.GROUP, "g") == 1
+        client.forget_coordinator(CoordinatorType.GROUP, "g")
+        assert await client.coordinator(CoordinatorType.GROUP, "g") == 1
         assert [api for api, *_ in server.asked].count(10) == 2
 
     played(scene)
@@ -466,13 +466,13 @@ def test_what_is_older_than_what_is_known_of_a_leader_changes_nothing():
     def refusal(leader: int, epoch: int) -> Any:
         return SimpleNamespace(current_leader=SimpleNamespace(leader_id=leader, leader_epoch=epoch))
 
-    metadata.heed("t", 0, refusal(2, 6), [])
+    metadata.update_leader("t", 0, refusal(2, 6), [])
     metadata.update(answer(1, 5))
     assert (metadata.leader("t", 0), metadata.epoch("t", 0)) == (2, 6)
     for said in (refusal(1, 5), refusal(-1, 9), refusal(3, 9), SimpleNamespace()):
-        metadata.heed("t", 0, said, [])
+        metadata.update_leader("t", 0, said, [])
         assert metadata.leader("t", 0) == 2, "older, none, unknown, or not given"
-    metadata.heed("t", 0, refusal(3, 9), [SimpleNamespace(node_id=3, host="h", port=3, rack=None)])
+    metadata.update_leader("t", 0, refusal(3, 9), [SimpleNamespace(node_id=3, host="h", port=3, rack=None)])
     assert metadata.leader("t", 0) == 3
     metadata.update(answer(1, 0, "AAAAAAAAAAAAAAAAAAAAAg"))  # another topic of that name: its epochs are its own
     assert metadata.topics["t"].partitions[0] == PartitionState(1, 0, 1)

@@ -51,30 +51,30 @@ def quorum(*voters, leader=3000, error=ErrorCode.none, of_partition=ErrorCode.no
     return make(module.DescribeQuorumResponse, error_code=error, error_message=None, topics=(topic,), nodes=())
 
 
-def asked_of_a_broker(clock, *, spoken):
+def asked_of_a_broker(clock, *, api_versions):
     """Return the skew of a cluster whose controller has `clock`, and how often its broker was connected to."""
 
     async def run():
-        async with FakeBroker(spoken={DESCRIBE_QUORUM: spoken}) as broker:
+        async with FakeBroker(api_versions={DESCRIBE_QUORUM: api_versions}) as broker:
             broker.handlers[DESCRIBE_QUORUM] = lambda _, version: quorum((3000, clock()), version=version)
             skew_s = await asyncio.to_thread(clock_skew, {"bootstrap.servers": broker.address})
-            assert {version for api, version, _ in broker.asked if api == DESCRIBE_QUORUM} == {min(2, spoken[1])}
+            assert {version for api, version, _ in broker.asked if api == DESCRIBE_QUORUM} == {min(2, api_versions[1])}
             return skew_s, len(broker.connects_s)
 
     return asyncio.run(run())
 
 
-@pytest.mark.parametrize("spoken", [(0, 1), (0, 2), (1, 9)])
-def test_a_broker_tells_the_clock_over_one_connection_beside_that_of_the_bootstrap(spoken):
-    skew_s, connects = asked_of_a_broker(lambda: int(time.time() * 1000) + 60_000, spoken=spoken)
+@pytest.mark.parametrize("api_versions", [(0, 1), (0, 2), (1, 9)])
+def test_a_broker_tells_the_clock_over_one_connection_beside_that_of_the_bootstrap(api_versions):
+    skew_s, connects = asked_of_a_broker(lambda: int(time.time() * 1000) + 60_000, api_versions=api_versions)
     assert 60 - SLOW_S < skew_s <= 60, "no more than it is, and less by the time of the request"
     assert connects == 2
 
 
-@pytest.mark.parametrize("spoken", [(0, 0), (0, -1)])
-def test_a_broker_that_does_not_know_the_clock_says_since_when_others_do(spoken):
+@pytest.mark.parametrize("api_versions", [(0, 0), (0, -1)])
+def test_a_broker_that_does_not_know_the_clock_says_since_when_others_do(api_versions):
     with pytest.raises(ClockUnknown, match=r"Kafka 3\.3"):
-        asked_of_a_broker(lambda: 0, spoken=spoken)
+        asked_of_a_broker(lambda: 0, api_versions=api_versions)
 
 
 def test_the_leaders_own_time_counts():
@@ -116,10 +116,10 @@ def test_a_skew_is_never_told_larger_than_it_is(ahead_s, there_s, back_s):
 
 def test_who_says_nothing_has_no_series():
     recorder = Recorder()
-    recorder.cluster_clock(("a", "b"), "b", 3.0, now_s=1e12)
+    recorder.record_cluster_clock(("a", "b"), "b", 3.0, now_s=1e12)
     assert 'kafka_mirror_cluster_clock_skew_seconds{cluster="b",source="a",target="b"} 3.0' in text(recorder)
-    recorder.cluster(("a", "b"), "b", is_up=False)  # which each poll tells, a reading only each minute
+    recorder.record_cluster(("a", "b"), "b", is_up=False)  # which each poll tells, a reading only each minute
     assert "kafka_mirror_cluster_clock_skew_seconds{" not in text(recorder)
-    recorder.cluster(("a", "b"), "b", is_up=True)
-    recorder.cluster_clock(("a", "b"), "b", None, now_s=1e12)
+    recorder.record_cluster(("a", "b"), "b", is_up=True)
+    recorder.record_cluster_clock(("a", "b"), "b", None, now_s=1e12)
     assert "kafka_mirror_cluster_clock_skew_seconds{" not in text(recorder)

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.kafka.errors import BrokerError, ErrorCode
-from mirror.model.flow_plan import Assigned, FlowPlan
+from mirror.model.flow_plan import FlowPlan, PlannedPartition
 from mirror.model.gaps import Cause, Effect
-from mirror.model.offset_map import OffsetMap, Run
+from mirror.model.offset_map import OffsetMap, OffsetRun
 from mirror.model.offset_map_tail import MapRecord, Tail
 from mirror.model.record_batches import of_values, stamped
 from mirror.model.topic_partition import TopicPartition
@@ -22,7 +22,7 @@ from mirror.replication import cut_logs
 from mirror.replication.cut_logs import go_back_to_cuts
 from mirror.replication.partition import Partition
 
-HERE = Assigned("t", "A.t", 0, "source", remote_id="target")
+HERE = PlannedPartition("t", "A.t", 0, "source", remote_id="target")
 PLAN = FlowPlan(source="A", target="B", tasks_max=1, consumer={}, producer={}, partitions=(HERE,))
 
 
@@ -95,7 +95,7 @@ def gone_back(
     ],
 )
 def test_it_goes_on_where_the_targets_log_ends(monkeypatch, end, position, tail):
-    older = MapRecord("t", 0, OffsetMap([Run(0, 10, 8)]))
+    older = MapRecord("t", 0, OffsetMap([OffsetRun(0, 10, 8)]))
     found = gone_back(monkeypatch, at_20(), end, records=[older])
     assert (found.position, found.acked, found.tail.text()) == (position, position, tail)
     assert found.gaps == []
@@ -193,9 +193,9 @@ def test_a_map_that_is_cut_knows_nothing_behind_and_all_before(steps, end):
     ("runs", "hole"),
     [
         ([], None),
-        ([Run(5, 5, 3)], (None, 4)),
-        ([Run(0, 0, 3), Run(7, 3, 1)], (3, 6)),
-        ([Run(0, 0, 3), Run(3, 5, 1)], None),
+        ([OffsetRun(5, 5, 3)], (None, 4)),
+        ([OffsetRun(0, 0, 3), OffsetRun(7, 3, 1)], (3, 6)),
+        ([OffsetRun(0, 0, 3), OffsetRun(3, 5, 1)], None),
     ],
 )
 def test_the_hole_is_between_the_newest_runs(runs, hole):

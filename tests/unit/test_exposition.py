@@ -83,7 +83,7 @@ def test_promtool_objects_to_nothing_but_the_milliseconds():
 @pytest.mark.parametrize("name", ['a"} 1\nup 0\n', "x\\", "a\nb", '"', "\u2028", "é"])
 def test_a_hostile_topic_name_stays_one_label(name):
     recorder = Recorder()
-    recorder.reports([report(topic=name)], now_s=1.0)
+    recorder.record_windows([report(topic=name)], now_s=1.0)
     written = text(recorder)
     assert set(complaints(written)) <= IN_MILLISECONDS
     assert not [line for line in written.split("\n") if line.startswith("up ")]
@@ -103,7 +103,7 @@ def test_what_is_written_is_what_a_parser_reads(topic, value):
 
 def test_a_histogram_is_read_as_cumulative_buckets_with_count_and_sum():
     recorder = Recorder()
-    recorder.reports([report()._replace(age_counts=counts(b7=1, b10=2, b20=1), age_sum_ms=5000.0)], now_s=1.0)
+    recorder.record_windows([report()._replace(age_counts=counts(b7=1, b10=2, b20=1), age_sum_ms=5000.0)], now_s=1.0)
     found = {key: value for key, value in samples(text(recorder)).items() if "record_age_seconds" in key[0]}
     by_bound = {dict(labels)["le"]: value for (name, labels), value in found.items() if name.endswith("_bucket")}
     assert [by_bound[bound] for bound in ("0.25", "1.0", "2.5", "3600.0", "+Inf")] == [1, 1, 3, 3, 4]
@@ -126,8 +126,8 @@ def test_connects_names_of_tasks_are_served_beside_them():
     recorder = Recorder()
     slot = SlotReport(0.0, read_ahead_records=7, polls=4, polled_records=600, polling_s=0.5, longest_poll_s=0.25)
     first = report()._replace(records=300, duration_ms=2000.0, **slot._asdict())
-    recorder.reports([first, report()._replace(partition=1, records=200, lease_wait_ms=None)], now_s=1.0)
-    recorder.query("lane-0", is_active=True)
+    recorder.record_windows([first, report()._replace(partition=1, records=200, lease_wait_ms=None)], now_s=1.0)
+    recorder.record_query("lane-0", is_active=True)
 
     def served() -> dict[str, float]:
         found = samples(exposition(recorder.snapshot(), max_series=10**6, strimzi_names=True))
@@ -145,12 +145,12 @@ def test_connects_names_of_tasks_are_served_beside_them():
         "kafka_connect_source_task_poll_batch_max_time_ms": 250,
         "kafka_connect_connector_status running": 1,
     }
-    recorder.query("lane-0", is_active=False)
+    recorder.record_query("lane-0", is_active=False)
     assert "kafka_connect_connector_status failed" in served()
-    recorder.reports([first._replace(records=1, polls=0, polled_records=0, polling_s=0.0)], now_s=2.0)
+    recorder.record_windows([first._replace(records=1, polls=0, polled_records=0, polling_s=0.0)], now_s=2.0)
     after = served()
     assert (after["kafka_connect_source_task_source_record_poll_total"], "poll_batch" in str(after)) == (600, False)
-    recorder.share(("a", "b"), owned=[1], slots=2, processes=2, has_conflict=False)
+    recorder.record_share(("a", "b"), owned=[1], slots=2, processes=2, has_conflict=False)
     after = served()
     assert set(after) == {f"kafka_connect_source_task_source_record_{what}_total" for what in ("poll", "write")}, (
         "another process serves it, and tells the rest"
@@ -162,7 +162,7 @@ def test_strimzis_checkpoint_latency_is_the_other_connectors_and_has_its_group()
     rows = [CheckpointReport("a", "b", foreign=0)]
     for group, latency_ms in (("g", 40.0), ("h", 90.0)):
         rows.append(CheckpointReport("a", "b", group, "a.t", 3, 5, 5, State.SYNCED, 0, latency_ms))
-    recorder.checkpoints(rows, now_s=1.0)
+    recorder.record_checkpoints(rows, now_s=1.0)
     served = samples(exposition(recorder.snapshot(), max_series=10**6, strimzi_names=True))
     place = (("partition", "3"), ("source", "a"), ("target", "b"), ("topic", "a.t"))
     assert {key: value for key, value in served.items() if "checkpoint_latency" in key[0]} == {

@@ -178,28 +178,28 @@ def test_the_metric_answers_by_what_its_process_knows():
         return Answer(families["kafka_mirror_failover_answer"][flow])
 
     def polled(end: int) -> None:
-        recorder.offsets(place, start=0, end=end, replicated=9)
-        recorder.replicated_until(place, time.time())
-        recorder.status(place, Status.OK)
-        recorder.statuses(flow, {"ok": 1})
+        recorder.record_offsets(place, start=0, end=end, replicated=9)
+        recorder.record_replicated_until(place, time.time())
+        recorder.record_status(place, Status.OK)
+        recorder.record_status_counts(flow, {"ok": 1})
         for cluster in flow:
-            recorder.cluster(flow, cluster, is_up=True)
-        recorder.polled(flow, now_s=time.time(), took_s=0.1)
+            recorder.record_cluster(flow, cluster, is_up=True)
+        recorder.record_poll(flow, now_s=time.time(), took_s=0.1)
 
     assert answer() is Answer.NO  # nothing is known yet
     polled(9)
     assert answer() is Answer.GO_WITH_LOSS  # of groups nothing is known
     assert answer(telling=frozenset()) is Answer.GO  # they are another process' to tell
-    recorder.checkpoints([CheckpointReport("a", "b", failure="no answer")], now_s=time.time())
+    recorder.record_checkpoints([CheckpointReport("a", "b", failure="no answer")], now_s=time.time())
     assert answer() is Answer.GO_WITH_LOSS
-    recorder.checkpoints([CheckpointReport("a", "b")], now_s=time.time())
+    recorder.record_checkpoints([CheckpointReport("a", "b")], now_s=time.time())
     assert answer() is Answer.GO  # a round found that there are none
     polled(12)
     assert answer(telling=frozenset()) is Answer.GO_WITH_LOSS
     assert answer(30) is Answer.NO  # nobody has polled since
     polled(9)
-    recorder.cluster(flow, "b", is_up=False)
+    recorder.record_cluster(flow, "b", is_up=False)
     assert answer(telling=frozenset()) is Answer.NO
-    recorder.cluster(flow, "b", is_up=True)
-    recorder.cluster(flow, "a", is_up=False)
+    recorder.record_cluster(flow, "b", is_up=True)
+    recorder.record_cluster(flow, "a", is_up=False)
     assert answer(600, telling=frozenset()) is Answer.GO_WITH_LOSS

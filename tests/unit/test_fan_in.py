@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from mirror.flows.fan_in import shared
-from mirror.model.flow_plan import LEASE_TOPIC, Assigned
+from mirror.model.flow_plan import LEASE_TOPIC, PlannedPartition
 from mirror.model.position_metadata import PositionMetadata
 from mirror.model.slot_ownership import layout_key
 
-OURS = [Assigned("t", "t", 0, "id-of-a"), Assigned("t", "t", 1, "id-of-a"), Assigned("u", "u", 0, "other")]
+OURS = [
+    PlannedPartition("t", "t", 0, "id-of-a"),
+    PlannedPartition("t", "t", 1, "id-of-a"),
+    PlannedPartition("u", "u", 0, "other"),
+]
 
 
 def flow(source: str, *places: tuple[str, int], topic_id: str) -> dict[tuple[str, int], tuple[int, str]]:

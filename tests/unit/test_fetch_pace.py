@@ -12,11 +12,11 @@ import pytest
 from mirror.kafka.client import Purpose
 from mirror.kafka.errors import ErrorCode
 from mirror.kafka.fetch_request import FetchLimits
-from mirror.kafka.fetch_session import From
+from mirror.kafka.fetch_session import FetchPosition
 from mirror.kafka.fetcher import Fetched, Source
-from mirror.model.flow_plan import Assigned
+from mirror.model.flow_plan import PlannedPartition
 from mirror.model.topic_partition import TopicPartition
-from mirror.replication.fetch_pace import EACH_S, FREE, SMALL_BYTES, rest_s
+from mirror.replication.fetch_pace import EACH_S, FREE, SMALL_BYTES, fetch_delay_s
 from mirror.replication.partition import Partition
 from tests.unit.test_fetching import fetchers, stamped_batch
 
@@ -24,20 +24,20 @@ FETCHES = 4
 
 
 def test_a_few_topic_partitions_are_asked_for_at_once_again():
-    assert rest_s(1, 1) == rest_s(FREE, 1) == 0.0
+    assert fetch_delay_s(1, 1) == fetch_delay_s(FREE, 1) == 0.0
 
 
 def test_many_are_asked_for_when_the_broker_has_had_time_for_others():
-    assert rest_s(FREE + 100, 1) == pytest.approx(100 * EACH_S)
+    assert fetch_delay_s(FREE + 100, 1) == pytest.approx(100 * EACH_S)
 
 
 def test_after_an_empty_answer_nobody_waits():
-    assert rest_s(5_000, 0) == 0.0
+    assert fetch_delay_s(5_000, 0) == 0.0
 
 
 def test_who_catches_up_does_not_wait():
-    assert rest_s(5_000, SMALL_BYTES) > 0.0
-    assert rest_s(5_000, SMALL_BYTES + 1) == 0.0
+    assert fetch_delay_s(5_000, SMALL_BYTES) > 0.0
+    assert fetch_delay_s(5_000, SMALL_BYTES + 1) == 0.0
 
 
 def gaps_s(topic_partitions: int) -> list[float]:
@@ -49,7 +49,7 @@ def gaps_s(topic_partitions: int) -> list[float]:
         keys: list[TopicPartition] = [("t", number) for number in range(topic_partitions)]
 
         async def fetch(
-            node: int, wanted: Mapping[TopicPartition, From], limits: FetchLimits, purpose: Purpose
+            node: int, wanted: Mapping[TopicPartition, FetchPosition], limits: FetchLimits, purpose: Purpose
         ) -> list[Fetched]:
             asked_s.append(loop.time())
             if len(asked_s) > FETCHES or purpose is Purpose.IDLE_FETCH:
@@ -60,7 +60,7 @@ def gaps_s(topic_partitions: int) -> list[float]:
         source = create_autospec(Source, instance=True)
         source.leader.return_value = 1
         source.fetch = fetch
-        partitions = {key: Partition(Assigned("t", "a.t", key[1], ""), 0, 0) for key in keys}
+        partitions = {key: Partition(PlannedPartition("t", "a.t", key[1], ""), 0, 0) for key in keys}
         fetching = fetchers(source, partitions, busy=keys)
         fetching.follow_leaders()
         async with asyncio.timeout(10):

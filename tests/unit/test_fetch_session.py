@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mirror.kafka.errors import ErrorCode
 from mirror.kafka.fetch_request import FetchLimits, fetch_request
-from mirror.kafka.fetch_session import Delta, FetchSession, From
+from mirror.kafka.fetch_session import Delta, FetchPosition, FetchSession
 from mirror.kafka.fetcher import Fetched, parts_of
 from mirror.model.topic_partition import TopicPartition
 from tests import wire
@@ -79,11 +79,11 @@ def test_a_broker_fetches_what_was_wanted_in_the_request_that_it_answers(steps, 
     """A and B of FetchSession. Topics are replaced by others of their name now and then, and some have no id for a while."""
     broker, session = Broker(has_ids=has_ids, has_room=has_room), FetchSession()
     for wants, event in steps:
-        wanted: dict[TopicPartition, From] = {}
+        wanted: dict[TopicPartition, FetchPosition] = {}
         by_topic = {topic: uuid.UUID(int=10 * number + len(topic)) for (topic, _), (_, number) in wants.items()}
         for (topic, partition), (offset, _) in wants.items():
             topic_id = None if event == "unknown ids" else by_topic[topic]
-            wanted[topic, partition] = From(offset, 100, topic_id)
+            wanted[topic, partition] = FetchPosition(offset, 100, topic_id)
         if event == "forgets":
             broker.session = None
         for _ in range(3):
@@ -106,10 +106,10 @@ def test_a_broker_fetches_what_was_wanted_in_the_request_that_it_answers(steps, 
 
 def test_an_idle_topic_partition_costs_nothing_in_a_request():
     session = FetchSession()
-    wanted = {("t", n): From(0, 100, IDS[0]) for n in range(1000)}
+    wanted = {("t", n): FetchPosition(0, 100, IDS[0]) for n in range(1000)}
     assert len(session.next(wanted).wanted) == 1000
     session.answered(7)
-    wanted["t", 5] = From(1, 100, IDS[0])
+    wanted["t", 5] = FetchPosition(1, 100, IDS[0])
     delta = session.next(wanted)
     assert (delta.wanted, delta.forgotten, delta.session_id, delta.epoch) == ({("t", 5): wanted["t", 5]}, {}, 7, 1)
 
@@ -130,7 +130,7 @@ def test_answers_are_told_by_the_topics_names_and_of_topics_that_nobody_asked_fo
     answer = module.FetchResponse(
         throttle_time=timedelta(0), error_code=ErrorCode.none, responses=(topic(IDS[0], 1), topic(IDS[1], 0))
     )
-    wanted = {("t", 1): From(0, 100, IDS[0])}
+    wanted = {("t", 1): FetchPosition(0, 100, IDS[0])}
     assert parts_of(answer, wanted) == [Fetched("t", 1, ErrorCode.none, 9, -1, [(4, 2)], b"abc")]
     named = SimpleNamespace(responses=[SimpleNamespace(topic="t", partitions=answer.responses[0].partitions)])
     assert parts_of(named, wanted) == parts_of(answer, wanted)

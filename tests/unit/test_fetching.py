@@ -12,9 +12,9 @@ from mirror.config.clients import fetch_options, produce_options
 from mirror.kafka.client import Purpose
 from mirror.kafka.errors import ErrorCode, NotConnectedError
 from mirror.kafka.fetch_request import FetchLimits
-from mirror.kafka.fetch_session import From
+from mirror.kafka.fetch_session import FetchPosition
 from mirror.kafka.fetcher import Fetched, Source
-from mirror.model.flow_plan import Assigned
+from mirror.model.flow_plan import PlannedPartition
 from mirror.model.leader_epochs import LeaderEpochs
 from mirror.model.record_batches import CODECS, Packer, stamped
 from mirror.model.records import body_of
@@ -22,7 +22,7 @@ from mirror.model.topic_partition import TopicPartition
 from mirror.replication.fetching import Fetching
 from mirror.replication.partition import Partition
 from mirror.replication.pauses import Pauses
-from mirror.replication.read_ahead import Packing
+from mirror.replication.read_ahead import ReadAhead
 
 pytestmark = pytest.mark.usefixtures("virtual_clock")
 
@@ -49,7 +49,7 @@ def fetchers(
         source,
         partitions,
         options=fetch_options({"client.rack": "here"}),
-        packing=Packing(produce_options({})),
+        packing=ReadAhead(produce_options({})),
         pauses=create_autospec(Pauses, instance=True),
         busy_before=busy,
         on_batches=lambda _: None,
@@ -61,7 +61,7 @@ class Asked:
     """Plays a source: `answers` are played one after the other for fetches of what has data, then nobody answers any more."""
 
     def __init__(self, *answers: list[Fetched] | Exception) -> None:
-        self.fetches: list[tuple[int, str, From]] = []  # node, rack, from where
+        self.fetches: list[tuple[int, str, FetchPosition]] = []  # node, rack, from where
         self._answers = list(answers)
         self.is_over = asyncio.Event()
         self.doubted: list[Partition] = []
@@ -70,7 +70,7 @@ class Asked:
         self.source.fetch = self._fetch
 
     async def _fetch(
-        self, node: int, wanted: Mapping[TopicPartition, From], limits: FetchLimits, purpose: Purpose
+        self, node: int, wanted: Mapping[TopicPartition, FetchPosition], limits: FetchLimits, purpose: Purpose
     ) -> list[Fetched]:
         if purpose is Purpose.IDLE_FETCH:
             await asyncio.Event().wait()
@@ -99,7 +99,7 @@ class Asked:
 
 
 def partition() -> Partition:
-    return Partition(Assigned("t", "a.t", 0, ""), 50, 50, epochs=LeaderEpochs.before_position(50, 3))
+    return Partition(PlannedPartition("t", "a.t", 0, ""), 50, 50, epochs=LeaderEpochs.before_position(50, 3))
 
 
 def stamped_batch() -> bytes:
@@ -161,12 +161,15 @@ def test_what_has_data_again_is_asked_for_all_the_time():
     data = stamped_batch()
 
     async def run() -> list[tuple[Purpose, list[TopicPartition]]]:
-        quiet, woken = Partition(Assigned("t", "a.t", 0, ""), 0, 0), Partition(Assigned("t", "a.t", 1, ""), 0, 0)
+        quiet, woken = (
+            Partition(PlannedPartition("t", "a.t", 0, ""), 0, 0),
+            Partition(PlannedPartition("t", "a.t", 1, ""), 0, 0),
+        )
         asked: list[tuple[Purpose, list[TopicPartition]]] = []
         answer_idle, is_over = asyncio.Event(), asyncio.Event()
 
         async def fetch(
-            node: int, wanted: Mapping[TopicPartition, From], limits: FetchLimits, purpose: Purpose
+            node: int, wanted: Mapping[TopicPartition, FetchPosition], limits: FetchLimits, purpose: Purpose
         ) -> list[Fetched]:
             asked.append((purpose, sorted(wanted)))
             if purpose is Purpose.IDLE_FETCH and len([1 for which, _ in asked if which is purpose]) == 1:

@@ -105,13 +105,13 @@ def test_a_request_for_a_look_that_comes_during_another_one_is_not_forgotten(mon
 
     def monotonic():
         if not asking:
-            asking.append(threading.Thread(target=due.is_within, args=(60.0,)))
+            asking.append(threading.Thread(target=due.hasten, args=(60.0,)))
             asking[0].start()
             asking[0].join(0.2)
         return now_s
 
     monkeypatch.setattr(flow, "time", SimpleNamespace(monotonic=monotonic))
     due.at_s = 999.0
-    assert due.has_come(600.0)
+    assert due.take(600.0)
     asking[0].join()
     assert due.at_s == now_s + 60.0

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from metrics.as_of import Horizon
+from metrics.as_of import MaxAge
 from metrics.history import History
 from metrics.verdict import LONG_AGO_S, Sample, Status
 from mirror.config.load import load
@@ -19,12 +19,12 @@ from mirror.lag.flow_rows import FlowRows
 from mirror.lag.judgement import Judge
 from mirror.lag.partition_offsets import LogBounds, PartitionOffsets, Positions, time_lag_s
 from mirror.lag.row_judge import RowJudge
-from mirror.model.flow_plan import Assigned, FlowPlan
+from mirror.model.flow_plan import FlowPlan, PlannedPartition
 from tests.unit.source_files import ROOT, files, nodes
 from tests.unit.test_poller import Cluster
 
 KEYS = (("t", 0), ("t", 1))
-PARTITIONS = tuple(Assigned(topic, f"a.{topic}", partition, "id") for topic, partition in KEYS)
+PARTITIONS = tuple(PlannedPartition(topic, f"a.{topic}", partition, "id") for topic, partition in KEYS)
 PLAN = FlowPlan(source="a", target="b", tasks_max=1, consumer={}, producer={}, partitions=PARTITIONS)
 
 
@@ -127,7 +127,7 @@ def test_c_while_the_source_does_not_answer_nothing_is_known_of_its_logs():
 
 def test_replicated_until_when_the_first_record_that_waits_was_written_and_as_before_while_it_is_not_read():
     history, reader = History(), Reader()
-    judge, lag = Judge(history, Horizon()), FlowLag(history, reads=lambda _: reader)
+    judge, lag = Judge(history, MaxAge()), FlowLag(history, reads=lambda _: reader)
     series, clusters = ("a", "b", "a.t", "0"), Clusters(positions={KEYS[0]: 10}, ends={KEYS[0]: 10})
 
     def until_s(time_s, *, timestamp_s=None):
@@ -193,7 +193,7 @@ def test_a_row_of_a_record_from_the_future_waits_since_it_was_seen_as_in_the_pol
     (flow,) = (each for each in load(file).flows if each.name == "a->b")
     monkeypatch.setattr(flow_rows, "FlowLag", partial(FlowLag, reads=lambda _: reader))
     source, target = Described("a", end=10), Described("b", position=10)
-    rows = FlowRows(flow, source, target, None, history, RowJudge(Judge(history, Horizon()), history))
+    rows = FlowRows(flow, source, target, None, history, RowJudge(Judge(history, MaxAge()), history))
 
     def lag_seconds(now_s):
         (row,) = rows.read(BoundedPoll(now_s, owner=""))
@@ -209,7 +209,7 @@ def test_a_row_of_a_record_from_the_future_waits_since_it_was_seen_as_in_the_pol
 
 def test_old_answers_count_for_the_poller_and_not_for_a_row_of_now():
     """The poller bridges a few polls without an answer; a row that was not read now is UNKNOWN at once."""
-    judge, key = Judge(History(), Horizon(known_s=30.0)), ("a", "b", "a.t", "0")
+    judge, key = Judge(History(), MaxAge(known_s=30.0)), ("a", "b", "a.t", "0")
     judge.take_in(key, PartitionOffsets(10, 0, 10), time_s=100.0, position_s=100.0)
     judge.take_in(key, PartitionOffsets(10, 0, None), time_s=105.0, position_s=105.0)  # says nothing
     verdicts = [

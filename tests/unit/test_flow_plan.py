@@ -5,7 +5,7 @@ import pickle
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.model.flow_plan import Assigned, FlowPlan, next_window, slot_of, window_at
+from mirror.model.flow_plan import FlowPlan, PlannedPartition, next_window, slot_of, window_at
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**6), st.sampled_from([1, 2]))
@@ -30,7 +30,7 @@ def test_a_partition_always_has_one_slot_and_no_more_than_tasks_max_are_used(flo
 
 
 def test_shares_of_all_slots_are_the_plan():
-    assigned = tuple(Assigned(f"t{n % 7}", f"A.t{n % 7}", n, "id") for n in range(50))
+    assigned = tuple(PlannedPartition(f"t{n % 7}", f"A.t{n % 7}", n, "id") for n in range(50))
     plan = FlowPlan(source="A", target="B", tasks_max=3, consumer={}, producer={}, partitions=assigned)
     shares = plan.shares(4)
     assert sorted(p for share in shares for p in share.partitions) == sorted(assigned)
@@ -40,7 +40,12 @@ def test_shares_of_all_slots_are_the_plan():
 
 def test_the_plan_file_holds_no_labels():
     plan = FlowPlan(
-        source="A", target="B", tasks_max=1, consumer={}, producer={}, partitions=(Assigned("t", "A.t", 0, "id"),)
+        source="A",
+        target="B",
+        tasks_max=1,
+        consumer={},
+        producer={},
+        partitions=(PlannedPartition("t", "A.t", 0, "id"),),
     )
     before = pickle.dumps(plan)
     assert plan.labels == {("t", 0): ("A", "B", "A.t", "0")}

@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from mirror.kafka.forgotten_positions import _position
-from mirror.model.flow_plan import Assigned
-from mirror.model.offset_map import OffsetMap, Run
+from mirror.model.flow_plan import PlannedPartition
+from mirror.model.offset_map import OffsetMap, OffsetRun
 from mirror.model.offset_map_tail import MapRecord
 
-NOW = Assigned("t", "a.t", 0, "source", remote_id="target")
-RUNS = OffsetMap([Run(0, 0, 10), Run(15, 12, 5)])  # up to source offset 20, and offset 17 of the remote topic
+NOW = PlannedPartition("t", "a.t", 0, "source", remote_id="target")
+RUNS = OffsetMap(
+    [OffsetRun(0, 0, 10), OffsetRun(15, 12, 5)]
+)  # up to source offset 20, and offset 17 of the remote topic
 
 
 @pytest.mark.parametrize(

@@ -106,9 +106,9 @@ def test_a_ledger_that_cannot_be_read_has_no_series():
     def series(name: str) -> dict[tuple[str, ...], float]:
         return recorder.snapshot(now_s=0.0)[f"kafka_mirror_{name}"]
 
-    recorder.gaps(flow, by_effect([LOST]), last_s=1000.0)
+    recorder.record_gaps(flow, by_effect([LOST]), last_s=1000.0)
     assert series("gaps")["a", "b", "lost"] == 1
     assert series("gaps")["a", "b", "skipped"] == 0
     assert series("gap_offsets")["a", "b", "lost"] == 35
-    recorder.gaps(flow, None)
+    recorder.record_gaps(flow, None)
     assert not any(series(name) for name in ("gaps", "gap_offsets", "last_gap_timestamp_seconds"))

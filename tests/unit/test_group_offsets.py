@@ -24,7 +24,7 @@ from mirror.kafka.group_offsets import (
     patiently,
 )
 from mirror.kafka.internal_topics import committed
-from mirror.kafka.messages import agreed, encoded, make
+from mirror.kafka.messages import encoded, make, negotiate_version
 from tests import wire
 
 pytestmark = pytest.mark.usefixtures("virtual_clock")
@@ -138,7 +138,7 @@ def test_who_reads_positions_gives_a_cluster_half_a_minute_to_make_room_for_its_
 def test_who_can_asks_for_offsets_that_no_transaction_is_about_to_change():
     """Version 7 on brokers from 2.5 on; before, what there is."""
     request = offset_fetch("g", {"t": [0, 1]}, is_stable=True)
-    new, old = (b"".join(encoded(request, agreed(request, {9: (0, last)}), 5, b"me")) for last in (10, 5))
+    new, old = (b"".join(encoded(request, negotiate_version(request, {9: (0, last)}), 5, b"me")) for last in (10, 5))
     assert [new[17:], old[16:]] == [  # the newer header has tags
         b"\x02g\x02\x02t\x03\0\0\0\0\0\0\0\1\0\1\0",
         b"\0\1g\0\0\0\1\0\1t\0\0\0\2\0\0\0\0\0\0\0\1",

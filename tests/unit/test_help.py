@@ -14,7 +14,7 @@ from mirror.kafka.log_dirs import LogDirs
 from mirror.lag.failover import Answer, FailOver
 from mirror.lag.rows import LagRow
 from mirror.lag.text import checker_text
-from mirror.model.flow_plan import Assigned, FlowPlan
+from mirror.model.flow_plan import FlowPlan, PlannedPartition
 from mirror.policy.naming import DefaultReplicationPolicy
 
 
@@ -78,7 +78,7 @@ class Source:
 
 
 def test_positions():
-    parts = tuple(Assigned("orders", "a.orders", number, "id") for number in range(2))
+    parts = tuple(PlannedPartition("orders", "a.orders", number, "id") for number in range(2))
     flow = FlowPlan(
         source="a", target="b", tasks_max=1, consumer={"bootstrap.servers": "a:1"}, producer={}, partitions=parts
     )

@@ -8,8 +8,8 @@ import pytest
 
 from mirror.kafka.protocol import EARLIEST, LATEST
 from mirror.kafka.target import Target
-from mirror.model.flow_plan import Assigned, FlowPlan, Window
-from mirror.model.offset_map import OffsetMap, Run
+from mirror.model.flow_plan import FlowPlan, PlannedPartition, Window
+from mirror.model.offset_map import OffsetMap, OffsetRun
 from mirror.model.position_metadata import PositionMetadata
 from mirror.policy.recreated import OnRecreated, TopicIds
 from mirror.replication.identities import identified, placed
@@ -21,11 +21,11 @@ AT = 500
 EVERYTHING_IS_THERE = create_autospec(Target, instance=True)
 EVERYTHING_IS_THERE.knows.return_value = True
 WINDOW = Window(number=1, window_ms=2000, lanes=2, slots=1, slot=0, run_id=1)
-TAIL = OffsetMap([Run(0, 0, AT)]).text()
+TAIL = OffsetMap([OffsetRun(0, 0, AT)]).text()
 
 
 def plan(policy: OnRecreated, *, source_id: str = "old", remote_id: str = "there") -> FlowPlan:
-    assigned = Assigned("t", "a.t", 0, source_id, remote_id=remote_id)
+    assigned = PlannedPartition("t", "a.t", 0, source_id, remote_id=remote_id)
     return FlowPlan(
         source="a", target="b", tasks_max=1, consumer={}, producer={}, partitions=(assigned,), on_recreated=policy
     )

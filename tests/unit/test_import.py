@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from mirror.cli import main
 from mirror.config.imports import connect_rest
 from mirror.config.imports.connect_rest import Access, read_connect
-from mirror.config.imports.connectors import Found
+from mirror.config.imports.connectors import Connectors
 from mirror.config.imports.documents import read_documents
 from mirror.config.imports.items import Item, State
 from mirror.config.imports.properties_text import properties_text
@@ -122,7 +122,7 @@ def config(kind: str, **settings: object) -> dict[str, object]:
 
 def imported(*documents: object, offsets_topic: str = "") -> Translation:
     """Return what becomes of connectors."""
-    found = sum((read_documents(json.dumps(each), f"{at}.json") for at, each in enumerate(documents)), Found())
+    found = sum((read_documents(json.dumps(each), f"{at}.json") for at, each in enumerate(documents)), Connectors())
     translation = translate(found, offsets_topic)
     return Translation(items=tuple(tried(translation.items, Path("m.properties"))), notes=translation.notes)
 

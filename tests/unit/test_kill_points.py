@@ -18,10 +18,10 @@ from tests.soak.hooks.sitecustomize import DEAD, DIE_AT, POINTS
 
 ROOT = Path(__file__).resolve().parents[2]
 PASS = """
-from mirror.model.offset_map import Run
+from mirror.model.offset_map import OffsetRun
 from mirror.model.offset_map_tail import Tail
 for _ in range(3):
-    Tail("0,0,7").moved(Run(0, 0, 7))
+    Tail("0,0,7").moved(OffsetRun(0, 0, 7))
 """
 
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from mirror.kafka.errors import KafkaError
-from mirror.model.flow_plan import Assigned, FlowPlan
+from mirror.model.flow_plan import FlowPlan, PlannedPartition
 from mirror.model.gaps import Cause, Effect, Gap
 from mirror.model.record_batches import records
 from mirror.replication.ledger import Ledger
@@ -40,15 +40,15 @@ class Target:
 
 @pytest.fixture
 def partition():
-    return Partition(Assigned("t", "a.t", 0, "id"), position=5, acked=5)
+    return Partition(PlannedPartition("t", "a.t", 0, "id"), position=5, acked=5)
 
 
 def lost(partition: Partition, last: int) -> None:
-    partition.has_gap(Effect.LOST, Cause.RETENTION, 5, last, "deleted")
+    partition.record_gap(Effect.LOST, Cause.RETENTION, 5, last, "deleted")
 
 
 def refused(partition: Partition, reason: str = "refused") -> None:
-    partition.has_gap(Effect.REFUSED, Cause.REFUSAL, partition.acked, None, reason)
+    partition.record_gap(Effect.REFUSED, Cause.REFUSAL, partition.acked, None, reason)
 
 
 def test_a_gap_is_written_again_until_it_counts(partition):

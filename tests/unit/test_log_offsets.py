@@ -30,7 +30,7 @@ class Logs:
 
     def __init__(self, broker: FakeBroker) -> None:
         self.broker = broker
-        self.broker.spoken[LIST_OFFSETS] = (1, 7)
+        self.broker.api_versions[LIST_OFFSETS] = (1, 7)
         self.broker.topics = {"t": 2, "u": 1}
         self.broker.handlers[LIST_OFFSETS] = self._answer
         self.codes: dict[tuple[str, int], ErrorCode] = {}

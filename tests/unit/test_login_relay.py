@@ -13,7 +13,7 @@ import pytest
 from mirror.config.clients import ClientOptions, Relayed, confluent_options
 from mirror.config.sasl import Login
 from mirror.kafka import login_relay
-from mirror.kafka.client import Client, Coordinates
+from mirror.kafka.client import Client, CoordinatorType
 from mirror.kafka.errors import ErrorCode, NotConnectedError
 from mirror.kafka.login_relay import LoginRelay
 from tests.unit.fake_broker import FakeBroker
@@ -28,7 +28,7 @@ def played(scene: Scene, **answer: Any) -> None:
     """Play a scene with a broker that answers logins so, and a relay to it."""
 
     async def run() -> None:
-        async with FakeBroker(spoken={17: (0, 1), 36: (0, 2)}) as server:
+        async with FakeBroker(api_versions={17: (0, 1), 36: (0, 2)}) as server:
             answers_logins(server, **{**ALLOWED, **answer})
             server.handlers[INIT] = producer_id
             options = ClientOptions(
@@ -53,7 +53,7 @@ def test_requests_reach_the_broker_by_the_relay_and_no_answer_names_another_addr
         try:
             (broker,) = client.metadata.brokers.values()
             assert f"{broker.host}:{broker.port}" in relayed.bootstrap
-            assert await client.coordinator(Coordinates.GROUP, "g") == 1
+            assert await client.coordinator(CoordinatorType.GROUP, "g") == 1
             assert {f"{one.host}:{one.port}" for one in client.metadata.brokers.values()} == set(relayed.bootstrap)
             found = await asyncio.gather(*(client.ask(1, init_producer_id(None, n)) for n in range(200)))
             assert {answer.producer_id for answer in found} == {7}

@@ -19,12 +19,12 @@ from mirror.errors import SettingsError
 from mirror.handover import membership
 from mirror.handover.membership import Membership, Memberships
 from mirror.model.flow_plan import FlowPlan
-from mirror.model.slot_ownership import Layout, Owner, is_stopped, layout_key, owner_key, stop_key
+from mirror.model.slot_ownership import Owner, SlotLayout, is_stopped, layout_key, owner_key, stop_key
 from mirror.runtime import state_folder
 from mirror.runtime.state_folder import StateFolder
 
 SLOTS = 4
-LAYOUT = Layout(SLOTS, 8, 10_000, 2)
+LAYOUT = SlotLayout(SLOTS, 8, 10_000, 2)
 OWNERS = [owner_key(slot) for slot in range(SLOTS)]
 PLAN = FlowPlan(source="A", target="B", tasks_max=8, consumer={}, producer={}, partitions=())
 FILE = """clusters = A, B
@@ -68,7 +68,7 @@ class Process:
     """A membership whose group's assignments are made by hand."""
 
     def __init__(
-        self, flow, run_id: int, *, layout: Layout = LAYOUT, gone: tuple[int, ...] = (), settings: str = "s"
+        self, flow, run_id: int, *, layout: SlotLayout = LAYOUT, gone: tuple[int, ...] = (), settings: str = "s"
     ) -> None:
         self.is_ready = True
         self.member = Membership(

@@ -68,7 +68,7 @@ UNMEASURED = {f"{measure}_{value}": None for measure in ("age", "latency") for v
 
 def listening(recorder):
     return MirrorQueryListener(
-        recorder, streams={"replication": Stream(WindowReport, recorder.reports)}, on_batch=lambda _: None
+        recorder, streams={"replication": Stream(WindowReport, recorder.record_windows)}, on_batch=lambda _: None
     )
 
 
@@ -79,8 +79,10 @@ def text(recorder):
 def test_each_series_is_independent():
     """Two partitions and two topics keep their own values; counters add, gauges replace."""
     recorder = Recorder()
-    recorder.reports([report()], now_s=1.0)
-    recorder.reports([report(), report(partition=1, records=1), report(topic="a.u", reason="too large")], now_s=2.0)
+    recorder.record_windows([report()], now_s=1.0)
+    recorder.record_windows(
+        [report(), report(partition=1, records=1), report(topic="a.u", reason="too large")], now_s=2.0
+    )
     lines = text(recorder).splitlines()
     place = 'partition="{1}",source="a",target="b",topic="{0}"'
     assert f"kafka_mirror_record_count_total{{{place.format('a.t', 0)}}} 8.0" in lines
@@ -96,7 +98,7 @@ def test_each_series_is_independent():
 def test_what_an_operator_paused_is_not_counted_as_paused_by_an_error():
     recorder = Recorder()
     by_hand = report(partition=1, reason="by hand", is_paused_by_operator=True)
-    recorder.reports([report(reason="too large"), by_hand], now_s=1.0)
+    recorder.record_windows([report(reason="too large"), by_hand], now_s=1.0)
     paused, by_operator = (
         [recorder.value(f"kafka_mirror_{name}", ("a", "b", "a.t", partition)) for partition in "01"]
         for name in ("partition_paused", "partition_paused_by_operator")
@@ -106,8 +108,8 @@ def test_what_an_operator_paused_is_not_counted_as_paused_by_an_error():
 
 def test_an_idle_window_leaves_a_gap_in_the_window_values_and_keeps_the_last():
     recorder = Recorder()
-    recorder.reports([report()], now_s=1.0)
-    recorder.reports([report(records=0)._replace(**UNMEASURED)], now_s=2.0)
+    recorder.record_windows([report()], now_s=1.0)
+    recorder.record_windows([report(records=0)._replace(**UNMEASURED)], now_s=2.0)
     labels = ("a", "b", "a.t", "0")
     assert recorder.value("kafka_mirror_record_age_ms", labels) == 1.0
     assert recorder.value("kafka_mirror_record_age_ms_max", labels) is None
@@ -117,11 +119,11 @@ def test_an_idle_window_leaves_a_gap_in_the_window_values_and_keeps_the_last():
 def test_lag_is_never_negative_and_unknown_is_not_zero():
     recorder = Recorder()
     one, two = ("a", "b", "t", "0"), ("a", "b", "t", "1")
-    recorder.offsets(one, start=0, end=5, replicated=9)
-    recorder.offsets(two, start=None, end=5, replicated=None)
+    recorder.record_offsets(one, start=0, end=5, replicated=9)
+    recorder.record_offsets(two, start=None, end=5, replicated=None)
     assert recorder.value("kafka_mirror_lag_records", one) == 0
     assert recorder.value("kafka_mirror_lag_records", two) is None
-    recorder.status(one, 5)
+    recorder.record_status(one, 5)
     first, second = (line.split() for line in lag_table(recorder, [one, two]).splitlines()[1:])
     assert first == ["a->b", "t", "0", "9", "5", "0", "-", "-", "-", "STALL"]
     assert second == ["a->b", "t", "1", "-", "5", "-", "-", "-", "-", "-"]
@@ -150,8 +152,8 @@ def test_a_row_of_spark_is_the_report_that_the_worker_sent():
 
 def test_series_of_partitions_that_left_go_away():
     recorder = Recorder()
-    recorder.reports([report()], now_s=1.0)
-    recorder.reports([report(partition=1)], now_s=1.0)
+    recorder.record_windows([report()], now_s=1.0)
+    recorder.record_windows([report(partition=1)], now_s=1.0)
     recorder.keep_only([("a", "b", "a.t", "1")])
     assert 'partition="0"' not in text(recorder)
     assert 'partition="1"' in text(recorder)
@@ -159,7 +161,7 @@ def test_series_of_partitions_that_left_go_away():
 
 def test_hostile_label_values_are_escaped():
     recorder = Recorder()
-    recorder.offsets(("a", "b", 'x"} 1\nup{y="\\', "0"), start=0, end=1, replicated=1)
+    recorder.record_offsets(("a", "b", 'x"} 1\nup{y="\\', "0"), start=0, end=1, replicated=1)
     assert 'topic="x\\"} 1\\nup{y=\\"\\\\"' in text(recorder)
 
 
@@ -222,15 +224,17 @@ def test_a_batch_is_spread_evenly_over_the_buckets_between_its_first_and_last_va
 def test_histograms_of_what_is_served_begin_at_0():
     """The first window's records are an increase, too."""
     recorder = Recorder()
-    recorder.serves(("a", "b"), [("a", "b", "a.t", "0"), ("a", "b", "a.t", "1")], expected=2, slots=(0,))
+    recorder.record_served_partitions(
+        ("a", "b"), [("a", "b", "a.t", "0"), ("a", "b", "a.t", "1")], expected=2, slots=(0,)
+    )
     for name in ("replication_latency", "record_age"):
         assert recorder.snapshot()[f"kafka_mirror_{name}_seconds"] == {("a", "b", "a.t"): Histogram(counts())}
 
 
 def test_a_topics_histogram_adds_up_its_partitions():
     recorder = Recorder()
-    recorder.reports([report()], now_s=1.0)
-    recorder.reports(
+    recorder.record_windows([report()], now_s=1.0)
+    recorder.record_windows(
         [report(partition=1)._replace(latency_counts=counts(b20=4), latency_sum_ms=16_000_000.0)], now_s=1.0
     )
     found = recorder.snapshot()["kafka_mirror_replication_latency_seconds"]
@@ -243,7 +247,7 @@ def test_the_turn_is_told_once_a_window_and_late_ones_are_counted():
     recorder = Recorder()
     slot = ("a", "b", "0")
     for turn in ((30.0, 0), (None, 0), (1500.0, 0), (15_000.0, 1)):
-        recorder.reports([report(turn=turn)], now_s=1.0)
+        recorder.record_windows([report(turn=turn)], now_s=1.0)
     values = [recorder.value(f"kafka_mirror_{name}_total", slot) for name in ("windows", "late_handovers", "takeovers")]
     assert values == [3, 1, 1]
     assert recorder.value("kafka_mirror_turn_wait_seconds", slot) == 15
@@ -253,9 +257,9 @@ def test_timestamps_of_the_future_are_told_by_slot_and_pass():
     recorder = Recorder()
     slot = ("a", "b", "0")
     ahead = report()._replace(age_min_ms=-1500.0)
-    recorder.reports([report(partition=1), ahead], now_s=1.0)
+    recorder.record_windows([report(partition=1), ahead], now_s=1.0)
     assert recorder.value("kafka_mirror_clock_skew_seconds", slot) == 1.5
-    recorder.reports([report()], now_s=1.0)
+    recorder.record_windows([report()], now_s=1.0)
     assert recorder.value("kafka_mirror_clock_skew_seconds", slot) == 0
 
 
@@ -304,7 +308,7 @@ def test_checkpoints_have_their_smallest_largest_and_average_latency_for_ten_min
     def rounds(*latencies: tuple[float, float | None]) -> list[float | None]:
         for now_s, latency_ms in latencies:
             row = CheckpointReport("a", "b", "g", "a.t", 0, 5, 5, "exact", 0, latency_ms)
-            recorder.checkpoints([CheckpointReport("a", "b", foreign=0), row], now_s=now_s)
+            recorder.record_checkpoints([CheckpointReport("a", "b", foreign=0), row], now_s=now_s)
         return [
             recorder.value(f"kafka_mirror_checkpoint_latency_ms{part}", place) for part in ("", "_min", "_max", "_avg")
         ]
@@ -313,7 +317,7 @@ def test_checkpoints_have_their_smallest_largest_and_average_latency_for_ten_min
     assert rounds((60.0, 10.0), (120.0, 40.0), (180.0, None), (240.0, 25.0)) == [25.0, 10.0, 40.0, 25.0]
     assert rounds((700.0, None)) == [25.0, 25.0, 40.0, 32.5], "the first one is older than ten minutes"
     assert rounds((900.0, None)) == [25.0, None, None, None], "none is younger: the last one stays"
-    recorder.checkpoints([CheckpointReport("a", "b", foreign=0)], now_s=960.0)
+    recorder.record_checkpoints([CheckpointReport("a", "b", foreign=0)], now_s=960.0)
     assert recorder.value("kafka_mirror_checkpoint_latency_ms", place) is None
 
 
@@ -324,14 +328,14 @@ def test_what_a_slot_leaves_out_of_its_report_is_idle_and_what_it_never_told_of_
     def values(labels: tuple[str, ...]) -> list[float | None]:
         return [recorder.value(f"kafka_mirror_{name}", labels) for name in names]
 
-    recorder.reports([report(turn=(0.0, 0)), report(partition=1, reason="too large")], now_s=1.0)
+    recorder.record_windows([report(turn=(0.0, 0)), report(partition=1, reason="too large")], now_s=1.0)
     assert values(idle) == [2.0, 200.0, 1.0, 1.0, 3.0]
-    recorder.reports([report(topic="a.u")._replace(slot=1)], now_s=2.0)
+    recorder.record_windows([report(topic="a.u")._replace(slot=1)], now_s=2.0)
     assert values(idle) == [2.0, 200.0, 1.0, 1.0, 3.0], "another slot says nothing of it"
-    recorder.reports([report(turn=(0.0, 0))], now_s=3.0)
+    recorder.record_windows([report(turn=(0.0, 0))], now_s=3.0)
     assert values(idle) == [0.0, 0.0, 0.0, 1.0, None], "the last age stays"
     assert values(("a", "b", "a.t", "2")) == [None] * 5
-    recorder.reports([report(partition=1, turn=(0.0, 0))], now_s=4.0)
+    recorder.record_windows([report(partition=1, turn=(0.0, 0))], now_s=4.0)
     recorder.keep_only([("a", "b", "a.t", "0")])
-    recorder.reports([report(turn=(0.0, 0))], now_s=5.0)
+    recorder.record_windows([report(turn=(0.0, 0))], now_s=5.0)
     assert values(idle) == [None] * 5, "it has left the flow"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.model.offset_map import OffsetMap, Run
+from mirror.model.offset_map import OffsetMap, OffsetRun
 
 # Steps of a mirror: (gap in the source before the batch, foreign records on the target before it, records of the batch)
 STEPS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(1, 5)), max_size=30)
@@ -101,14 +101,14 @@ def test_what_retention_took_is_forgotten_and_every_offset_that_is_left_translat
 
 
 def test_thinning_gives_up_every_second_run_of_the_older_half():
-    found = OffsetMap(Run(10 * n, 11 * n, 10) for n in range(8))
+    found = OffsetMap(OffsetRun(10 * n, 11 * n, 10) for n in range(8))
     found.thin()
     assert [run.source for run in found] == [0, 20, 40, 50, 60, 70]
     assert (found.translate(15), found.translate(20)) == (10, 22)
     found.thin()
     assert [run.source for run in found] == [0, 40, 50, 60, 70]
     for runs in range(4):
-        few = OffsetMap(Run(10 * n, 11 * n, 10) for n in range(runs))
+        few = OffsetMap(OffsetRun(10 * n, 11 * n, 10) for n in range(runs))
         few.thin()
         assert len(few) == runs, "of so few none is given up"
 
@@ -129,57 +129,57 @@ def test_batches_without_gaps_are_one_run():
     found = OffsetMap()
     for batch in range(1000):
         found.add(batch * 50, 10 + batch * 50, 50)
-    assert list(found) == [Run(0, 10, 50_000)]
+    assert list(found) == [OffsetRun(0, 10, 50_000)]
     assert found.text() == "0,10,50000"
 
 
 def test_records_repeated_after_a_crash_are_read_where_they_were_written_last():
-    found = OffsetMap([Run(100, 90, 100), Run(150, 190, 100)])
-    assert list(found) == [Run(100, 90, 50), Run(150, 190, 100)]
+    found = OffsetMap([OffsetRun(100, 90, 100), OffsetRun(150, 190, 100)])
+    assert list(found) == [OffsetRun(100, 90, 50), OffsetRun(150, 190, 100)]
     assert found.translate(160) == 200
     assert found.translate(120) == 110
     assert found.reverse(170) == 150  # in the copy that nobody needs
 
 
 def test_a_target_that_begins_anew_ends_what_was_known():
-    found = OffsetMap([Run(100, 90, 100), Run(200, 0, 10)])
-    assert list(found) == [Run(200, 0, 10)]
+    found = OffsetMap([OffsetRun(100, 90, 100), OffsetRun(200, 0, 10)])
+    assert list(found) == [OffsetRun(200, 0, 10)]
     assert found.translate(150) is None
 
 
 def test_a_start_with_nothing_before_it_translates_every_offset_before_it():
-    found = OffsetMap([Run(0, 7, 0), Run(40, 7, 10)])
+    found = OffsetMap([OffsetRun(0, 7, 0), OffsetRun(40, 7, 10)])
     assert [found.translate(offset) for offset in (0, 39, 40, 45)] == [7, 7, 7, 12]
     assert found.reverse(7) == 40
-    assert list(OffsetMap([Run(0, 7, 0), Run(0, 7, 10)])) == [Run(0, 7, 10)]
+    assert list(OffsetMap([OffsetRun(0, 7, 0), OffsetRun(0, 7, 10)])) == [OffsetRun(0, 7, 10)]
 
 
 def test_a_topic_created_anew_begins_anew():
-    found = OffsetMap([Run(0, 0, 100), Run(0, 100, 0), Run(0, 100, 5)])
-    assert list(found) == [Run(0, 100, 5)]
+    found = OffsetMap([OffsetRun(0, 0, 100), OffsetRun(0, 100, 0), OffsetRun(0, 100, 5)])
+    assert list(found) == [OffsetRun(0, 100, 5)]
 
 
 def test_what_retention_took_is_forgotten():
-    found = OffsetMap([Run(0, 0, 10), Run(12, 10, 10), Run(30, 20, 10)])
+    found = OffsetMap([OffsetRun(0, 0, 10), OffsetRun(12, 10, 10), OffsetRun(30, 20, 10)])
     found.forget_before(15)
-    assert list(found) == [Run(12, 10, 10), Run(30, 20, 10)]
+    assert list(found) == [OffsetRun(12, 10, 10), OffsetRun(30, 20, 10)]
     found.forget_before(30)
-    assert list(found) == [Run(30, 20, 10)]
+    assert list(found) == [OffsetRun(30, 20, 10)]
     for start in (10, 99):  # a group that has read all still stands at the end of the newest run
         found.forget_before(start)
-        assert list(found) == [Run(30, 20, 10)]
+        assert list(found) == [OffsetRun(30, 20, 10)]
     empty = OffsetMap()
     empty.forget_before(5)
     assert len(empty) == 0
     found.keep_newest(1)
-    assert found.last == found.first == Run(30, 20, 10)
+    assert found.last == found.first == OffsetRun(30, 20, 10)
 
 
 def test_what_came_since_an_offset():
-    found = OffsetMap([Run(0, 0, 10), Run(12, 10, 10)])
-    assert list(found.since(5)) == [Run(5, 5, 5), Run(12, 10, 10)]
-    assert list(found.since(10)) == [Run(12, 10, 10)]
-    assert list(found.since(13)) == [Run(13, 11, 9)]
+    found = OffsetMap([OffsetRun(0, 0, 10), OffsetRun(12, 10, 10)])
+    assert list(found.since(5)) == [OffsetRun(5, 5, 5), OffsetRun(12, 10, 10)]
+    assert list(found.since(10)) == [OffsetRun(12, 10, 10)]
+    assert list(found.since(13)) == [OffsetRun(13, 11, 9)]
     assert list(found.since(22)) == []
 
 
@@ -188,5 +188,5 @@ def test_what_came_since_an_offset():
     [(0, 9, 0), (100, 105, 105), (100, 200, 115), (104, 200, 115), (115, 200, 115), (120, 200, 122), (130, 200, 130)],
 )
 def test_what_of_the_target_is_the_sources_without_a_gap(target, until, end):
-    found = OffsetMap([Run(10, 100, 10), Run(22, 110, 5), Run(30, 120, 2), Run(40, 130, 0)])
+    found = OffsetMap([OffsetRun(10, 100, 10), OffsetRun(22, 110, 5), OffsetRun(30, 120, 2), OffsetRun(40, 130, 0)])
     assert found.gapless_on_target(target, until) == end

@@ -5,14 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.model.offset_map import OffsetMap, Run
+from mirror.model.offset_map import OffsetMap, OffsetRun
 from mirror.model.offset_map_tail import LONG, MOST, MapRecord, Tail
 
 
 def test_a_steady_partition_is_one_run_after_any_number_of_batches():
     tail = Tail(begins_at=0)
     for batch in range(500):
-        tail.acknowledged([Run(batch * 10, 0, 10)], base=7 + batch * 10)
+        tail.acknowledged([OffsetRun(batch * 10, 0, 10)], base=7 + batch * 10)
     assert tail.text() == "0,7,5000*"
     assert not tail.is_long
     tail.moved(tail.runs.last)
@@ -22,39 +22,39 @@ def test_a_steady_partition_is_one_run_after_any_number_of_batches():
 
 def test_the_first_batch_says_that_nothing_was_before_it():
     tail = Tail(begins_at=0)
-    tail.acknowledged([Run(40, 0, 5)], base=0)
-    assert list(tail.runs) == [Run(0, 0, 0), Run(40, 0, 5)]
+    tail.acknowledged([OffsetRun(40, 0, 5)], base=0)
+    assert list(tail.runs) == [OffsetRun(0, 0, 0), OffsetRun(40, 0, 5)]
     later = Tail(begins_at=40)  # from the log's end on: what was before it is not on the target
-    later.acknowledged([Run(40, 0, 5)], base=0)
+    later.acknowledged([OffsetRun(40, 0, 5)], base=0)
     assert later.runs.translate(39) is None
 
 
 def test_a_tail_continues_where_the_window_before_left_it():
     tail = Tail("0,0,10;2,0,5")
-    tail.acknowledged([Run(17, 0, 3)], base=15)
+    tail.acknowledged([OffsetRun(17, 0, 3)], base=15)
     assert tail.text() == "0,0,10;2,0,8*"
     assert Tail(tail.text()).is_unsaved
 
 
 def test_text_of_another_version_is_a_tail_that_knows_nothing():
     tail = Tail("{}")
-    tail.acknowledged([Run(5, 0, 1)], base=3)
-    assert list(tail.runs) == [Run(5, 3, 1)]
+    tail.acknowledged([OffsetRun(5, 0, 1)], base=3)
+    assert list(tail.runs) == [OffsetRun(5, 3, 1)]
 
 
 def test_what_was_moved_to_the_topic_is_forgotten_but_for_the_run_that_still_grows():
     tail = Tail("0,0,10;2,0,5")
     written = tail.runs.last
-    tail.acknowledged([Run(17, 0, 3), Run(30, 3, 1)], base=15)  # while the topic was being written
+    tail.acknowledged([OffsetRun(17, 0, 3), OffsetRun(30, 3, 1)], base=15)  # while the topic was being written
     tail.moved(written)
-    assert list(tail.runs) == [Run(12, 10, 8), Run(30, 18, 1)]
+    assert list(tail.runs) == [OffsetRun(12, 10, 8), OffsetRun(30, 18, 1)]
     assert tail.is_unsaved
 
 
 def test_metadata_never_exceeds_what_brokers_take():
     tail = Tail(begins_at=0)
     for transaction in range(2_000):
-        tail.acknowledged([Run(transaction * 3, 0, 2)], base=transaction * 2)
+        tail.acknowledged([OffsetRun(transaction * 3, 0, 2)], base=transaction * 2)
     assert tail.is_long
     assert LONG < len(tail.text()) <= MOST + 1
     assert Tail(tail.text()).runs.translate(1_999 * 3) == 1_999 * 2
@@ -68,7 +68,7 @@ def test_topic_and_tail_together_are_the_whole_map(steps):
     for gap, count, is_moved in steps:
         source += gap
         whole.add(source, target, count)
-        tail.acknowledged([Run(source, 0, count)], base=target)
+        tail.acknowledged([OffsetRun(source, 0, count)], base=target)
         source, target = source + count, target + count
         if is_moved:
             key, value = MapRecord("t", 0, tail.runs).encode()
@@ -92,10 +92,10 @@ def test_foreign_records_in_the_topic_are_no_records_of_it():
     ):
         assert MapRecord.decode(key, value) is None
     assert MapRecord.decode(b'["t",0,0]', None) is None
-    assert MapRecord.decode(b'["t",0,0]', b"0,0,1") == ("t", 0, OffsetMap([Run(0, 0, 1)]), "")
-    assert MapRecord.decode(*MapRecord("t", 0, OffsetMap([Run(0, 0, 1)]), "a:b").encode()) == (
+    assert MapRecord.decode(b'["t",0,0]', b"0,0,1") == ("t", 0, OffsetMap([OffsetRun(0, 0, 1)]), "")
+    assert MapRecord.decode(*MapRecord("t", 0, OffsetMap([OffsetRun(0, 0, 1)]), "a:b").encode()) == (
         "t",
         0,
-        OffsetMap([Run(0, 0, 1)]),
+        OffsetMap([OffsetRun(0, 0, 1)]),
         "a:b",
     )

@@ -10,12 +10,12 @@ import pytest
 
 from mirror.flows import offset_maps
 from mirror.flows.offset_maps import FlowMaps
-from mirror.model.flow_plan import Assigned, FlowPlan
-from mirror.model.offset_map import OffsetMap, Run
+from mirror.model.flow_plan import FlowPlan, PlannedPartition
+from mirror.model.offset_map import OffsetMap, OffsetRun
 from mirror.model.offset_map_tail import PAUSED, MapRecord
 
 PLAN = FlowPlan(
-    source="a", target="b", tasks_max=1, consumer={}, producer={}, partitions=(Assigned("t", "a.t", 0, "id"),)
+    source="a", target="b", tasks_max=1, consumer={}, producer={}, partitions=(PlannedPartition("t", "a.t", 0, "id"),)
 )
 
 
@@ -36,7 +36,7 @@ def test_the_topic_is_written_out_whole_for_topics_that_are_the_same_still(monke
     monkeypatch.setattr(offset_maps, "RUNS_EACH", 2)
     found, client = FlowMaps(PLAN), {"bootstrap.servers": "h:1"}
     asyncio.run(found.refresh(client))
-    found.maps["t", 0] = OffsetMap([Run(0, 0, 5), Run(7, 5, 5), Run(20, 10, 1)])
+    found.maps["t", 0] = OffsetMap([OffsetRun(0, 0, 5), OffsetRun(7, 5, 5), OffsetRun(20, 10, 1)])
     asyncio.run(found.read_again(client))
     written += found.written_out()
     assert [key for key, _ in written] == [PAUSED, MapRecord.key("t", 0, 0), MapRecord.key("t", 0, 20)]
@@ -57,7 +57,7 @@ def test_the_topic_is_written_out_whole_for_topics_that_are_the_same_still(monke
 def maps(monkeypatch):
     """Read a topic with these runs in one record each, and a tail."""
 
-    def read(*records: list[Run], tail: str = "", most_runs: int | None = None) -> FlowMaps:
+    def read(*records: list[OffsetRun], tail: str = "", most_runs: int | None = None) -> FlowMaps:
         written = [MapRecord("t", 0, OffsetMap(runs)).encode() for runs in records] + [(b"foreign", b"x")]
 
         async def topic(options, name, start):
@@ -79,31 +79,31 @@ def maps(monkeypatch):
 
 
 def test_topic_and_tail_make_the_map(maps):
-    found = maps([Run(0, 0, 10)], [Run(12, 10, 5)], tail="12,10,8*")
-    assert list(found.maps["t", 0]) == [Run(0, 0, 10), Run(12, 10, 8)]
+    found = maps([OffsetRun(0, 0, 10)], [OffsetRun(12, 10, 5)], tail="12,10,8*")
+    assert list(found.maps["t", 0]) == [OffsetRun(0, 0, 10), OffsetRun(12, 10, 8)]
     assert found.positions == {("t", 0): 99}
     assert found.foreign == 1
 
 
 def test_keys_of_what_retention_took_are_given_back_once(maps):
-    found = maps([Run(0, 0, 10)], [Run(12, 10, 8)], [Run(30, 18, 5)])
+    found = maps([OffsetRun(0, 0, 10)], [OffsetRun(12, 10, 8)], [OffsetRun(30, 18, 5)])
     first, second, _ = (MapRecord("t", 0, OffsetMap([run])).encode()[0] for run in found.maps["t", 0])
     assert found.forget_before({("t", 0): 5}) == []
     assert found.forget_before({("t", 0): 12, ("other", 0): 5}) == [first]
     assert found.forget_before({("t", 0): 99}) == [second]  # the newest run stays
-    assert list(found.maps["t", 0]) == [Run(30, 18, 5)]
+    assert list(found.maps["t", 0]) == [OffsetRun(30, 18, 5)]
     assert found.forget_before({("t", 0): 99}) == []
 
 
 def test_memory_is_bounded_however_many_transactions_there_were(maps, caplog):
-    records = [[Run(10 * n, 11 * n, 10) for n in range(first, first + 20)] for first in range(0, 4_000, 20)]
+    records = [[OffsetRun(10 * n, 11 * n, 10) for n in range(first, first + 20)] for first in range(0, 4_000, 20)]
     with caplog.at_level(logging.INFO, "mirror"):
         found = maps(*records, most_runs=200).maps["t", 0]
     assert 100 <= len(found) <= 250
     assert [run.source for run in found][-80:] == list(range(39_200, 40_000, 10)), "the newest are all there"
     assert found.translate(39_995) == 11 * 3_999 + 5
     assert 0 < found.translate(20_000) <= 22_000
-    assert found.first == Run(0, 0, 10)
+    assert found.first == OffsetRun(0, 0, 10)
     (said,) = [record.getMessage() for record in caplog.records]
     assert said.startswith("a->b: more than 200 runs of offsets;")
     assert len(maps(*records).maps["t", 0]) == 4_000, "who does not stay keeps all"

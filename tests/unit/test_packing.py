@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mirror.kafka import packing
 from mirror.kafka.fetch_request import FetchLimits, fetch_request
-from mirror.kafka.fetch_session import Delta, From
+from mirror.kafka.fetch_session import Delta, FetchPosition
 from mirror.kafka.messages import encoded
 from mirror.kafka.produce_request import produce_request
 from mirror.model.records import uvarint
@@ -22,11 +22,11 @@ PLACES = st.tuples(TOPICS, st.integers(0, 9))
 INT64 = st.integers(0, 2**62)
 
 
-def froms(*, ids: dict[str, uuid.UUID]) -> st.SearchStrategy[dict[tuple[str, int], From]]:
+def froms(*, ids: dict[str, uuid.UUID]) -> st.SearchStrategy[dict[tuple[str, int], FetchPosition]]:
     """Strategy for what to fetch from where, each topic by its own id."""
     at = st.tuples(INT64, st.integers(1, 1 << 30), st.integers(-1, 99))
     found = st.dictionaries(PLACES, at, max_size=5)
-    return found.map(lambda it: {key: From(o, b, ids[key[0]], e) for key, (o, b, e) in it.items()})
+    return found.map(lambda it: {key: FetchPosition(o, b, ids[key[0]], e) for key, (o, b, e) in it.items()})
 
 
 NAMED = {"t": uuid.UUID(int=1), "a.b": uuid.UUID(int=2), "ü" * 100: uuid.UUID(int=3)}

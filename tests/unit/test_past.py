@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from app.past import HAPPENED, Said, Span, flow_points, runs, spans
+from app.past import HAPPENED, Event, Span, flow_points, runs, spans
 from dashboards.recording import FLOW_LAG, FLOW_LAG_SECONDS, WORST
 from metrics.trend import Point
 from metrics.verdict import Status
 
 ABOUT = {"source": "a", "target": "b"}
-STALL = Said("verdict a->b", "STALL", "ill")
+STALL = Event("verdict a->b", "STALL", "ill")
 
 
 class Server:
@@ -66,11 +66,11 @@ def test_everything_that_happened_has_its_lane():
     )
     found = [span.said for span in spans(server, start_s=0, end_s=60, step_s=60)]
     assert found == [
-        Said("alert", "KafkaMirrorStalled a->b a.t", "ill"),
+        Event("alert", "KafkaMirrorStalled a->b a.t", "ill"),
         STALL,
-        Said("restart", "x:1", "warn"),
-        Said("take-over", "a->b", "warn"),
-        Said("version", "1.2", "idle"),
+        Event("restart", "x:1", "warn"),
+        Event("take-over", "a->b", "warn"),
+        Event("version", "1.2", "idle"),
     ]
     assert all("[step]" not in expr and "[window]" not in expr for expr in server.asked)
     assert any("[120s]" in expr for expr in server.asked)  # two scrapes, however short the step

@@ -11,14 +11,14 @@ import pytest
 from mirror.config.clients import ProduceOptions
 from mirror.kafka.errors import BrokerError, ErrorCode
 from mirror.kafka.producer import NotAppendedError
-from mirror.model.flow_plan import Assigned
+from mirror.model.flow_plan import PlannedPartition
 from mirror.model.paused_topics import REASON, Paused
 from mirror.model.reports import GOES_ROUND
 from mirror.policy.java_regex import JavaPattern, SlowPattern
 from mirror.replication.logged_reasons import LoggedReasons
 from mirror.replication.partition import Identity, Partition, Pause
 from mirror.replication.pauses import GATHER_S, Pauses
-from mirror.replication.read_ahead import Packing
+from mirror.replication.read_ahead import ReadAhead
 
 pytestmark = pytest.mark.usefixtures("virtual_clock")
 
@@ -45,7 +45,7 @@ class Target:
 
 
 def partition(topic: str = "t", **state: object) -> Partition:
-    assigned = Assigned(topic, f"a.{topic}", 0, "id")
+    assigned = PlannedPartition(topic, f"a.{topic}", 0, "id")
     return Partition(assigned, position=5, acked=3, **state)
 
 
@@ -54,7 +54,7 @@ def played(scene: Callable[[Pauses, Target], None], *partitions: Partition, trie
 
     async def run() -> None:
         target = Target()
-        packing = Packing(PRODUCE)
+        packing = ReadAhead(PRODUCE)
         pauses = Pauses("a->b", target, partitions, packing, tries_all=tries_all, logged_reasons=LoggedReasons())
         scene(pauses, target)
         await asyncio.sleep(GATHER_S + 0.1)
@@ -257,7 +257,7 @@ def test_a_topic_is_in_question_while_a_cluster_does_not_show_it_or_shows_anothe
 
 def test_what_would_go_round_in_a_loop_is_paused_for_the_window_and_goes_on_in_another_when_it_does_not():
     back, other = partition("back"), partition("other")
-    back.assigned = back.assigned._replace(goes_round=True)
+    back.assigned = back.assigned._replace(is_loop=True)
     played(lambda pauses, _: pauses.end_standstills(), back, other)
     assert (back.pause, back.reason, back.has_room(1e12)) == (Pause.NEXT_WINDOW, GOES_ROUND, False)
     assert (back.position, back.acked) == (3, 3)

@@ -13,14 +13,14 @@ from metrics.verdict import Status
 from mirror.errors import ClusterRefuses, ClusterUnavailable
 from mirror.lag.judgement import horizon_of
 from mirror.lag.poller import Poller as RealPoller
-from mirror.model.flow_plan import Assigned, FlowPlan
+from mirror.model.flow_plan import FlowPlan, PlannedPartition
 from tests.unit.test_metrics import report
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("standing_clock")
 
 PLAN = FlowPlan(
-    source="a", target="b", tasks_max=1, consumer={}, producer={}, partitions=(Assigned("t", "a.t", 0, "id"),)
+    source="a", target="b", tasks_max=1, consumer={}, producer={}, partitions=(PlannedPartition("t", "a.t", 0, "id"),)
 )
 SERIES = ("a", "b", "a.t", "0")
 
@@ -121,7 +121,7 @@ def test_a_poll_fills_offsets_lag_status_and_clusters(recorder, tmp_path):
 
 def test_a_partition_that_stands_still_is_told_once_and_its_recovery_too(recorder, tmp_path, caplog):
     caplog.set_level("INFO")
-    recorder.reports([report()], now_s=10**11)
+    recorder.record_windows([report()], now_s=10**11)
     poller, source, target = (
         Poller(recorder, tmp_path / "h"),
         Cluster("a", end=10),
@@ -217,7 +217,7 @@ def test_a_record_whose_time_cannot_be_read_is_neither_fresh_nor_kept_for_as_lon
     source.keeps = Retention(ms=3_600_000)
     poller, target = Poller(recorder, tmp_path / "h", reads=Silent), Cluster("b", position=7)
     poll(poller, source, target)
-    recorder.serves(SERIES[:2], [SERIES], expected=1, slots=[0])
+    recorder.record_served_partitions(SERIES[:2], [SERIES], expected=1, slots=[0])
     assert shown(recorder, "lag_seconds", SERIES) is None
     assert shown(recorder, "retention_headroom_seconds", SERIES[:3]) is None
     assert shown(recorder, "fresh_partitions", SERIES[:2]) == 0
@@ -307,11 +307,11 @@ def test_a_level_partition_lags_no_second_and_has_all_its_retention(recorder, tm
 def test_a_waiting_record_from_the_future_has_waited_since_it_was_seen(recorder, tmp_path):
     """Its timestamp would make a lag of 0, or below, of a topic-partition that stands still."""
 
-    class Ahead(Reader):
+    class Preflight(Reader):
         ago_s = -3600.0
 
     poller, source, target = (
-        Poller(recorder, tmp_path / "h", reads=Ahead),
+        Poller(recorder, tmp_path / "h", reads=Preflight),
         Cluster("a", end=10),
         Cluster("b", position=7),
     )

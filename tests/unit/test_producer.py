@@ -46,7 +46,7 @@ class Broker(FakeClient):
 
     def __init__(self, acts: Callable[[str, int], str | ErrorCode] = lambda *_: OK, *, leader: int | None = 1) -> None:
         self.acts = acts
-        self.metadata = SimpleNamespace(leader=lambda *_: self.leader, heed=lambda *_: None)
+        self.metadata = SimpleNamespace(leader=lambda *_: self.leader, update_leader=lambda *_: None)
         self.leader = leader
         self.logs: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)  # (sequence, records)
         self.requests: list[dict[tuple[str, int], bytes]] = []

@@ -10,7 +10,7 @@ import pytest
 
 from mirror.kafka.errors import BrokerError, ErrorCode, KafkaError
 from mirror.kafka.fetch_request import FetchLimits
-from mirror.kafka.fetch_session import From
+from mirror.kafka.fetch_session import FetchPosition
 from mirror.kafka.fetcher import Fetched, Source
 from mirror.kafka.protocol import EARLIEST
 from mirror.model.record_batches import NO_PRODUCER, Packer, batches, producer_ids, stamped
@@ -62,7 +62,7 @@ class Cluster:
         bound = {at: self.start if at == EARLIEST else self.start + len(self.ids) for at in wanted.values()}
         return {place: self.failure or bound[at] for place, at in wanted.items()}
 
-    async def read(self, _: int, wanted: Mapping[TopicPartition, From], __: FetchLimits) -> list[Fetched]:
+    async def read(self, _: int, wanted: Mapping[TopicPartition, FetchPosition], __: FetchLimits) -> list[Fetched]:
         self.reads += 1
         at = wanted[TOPIC, 0].offset
         keys = [str(each).encode() for each in self.ids[at - self.start :]][:2]  # two at a time

@@ -61,9 +61,9 @@ def test_a_series_has_the_same_name_labels_and_value_as_in_the_text():
     """Who asks for the one, and then for the other, goes on with the same series; of histograms, the classic ones."""
     recorder = Recorder()
     slow = report(partition=1)._replace(latency_max_ms=70.0)
-    recorder.reports([report(), slow, report(topic='a."\n')], now_s=1.0)
-    recorder.offsets(("a", "b", "a.t", "0"), start=0, end=9, replicated=7)
-    recorder.phase("lane-0", "addBatch", 10.1)
+    recorder.record_windows([report(), slow, report(topic='a."\n')], now_s=1.0)
+    recorder.record_offsets(("a", "b", "a.t", "0"), start=0, end=9, replicated=7)
+    recorder.record_phase("lane-0", "addBatch", 10.1)
     recorder.count("kafka_mirror_query_restarts_total")
     snapshot = recorder.snapshot()
     found = {}
@@ -128,7 +128,7 @@ def test_a_histogram_without_values_is_native_too():
 def test_what_is_reported_is_what_is_served():
     recorder = Recorder()
     slow = report(partition=1)._replace(latency_native=[bucket_of(0.003), 1, bucket_of(9.0), 3])
-    recorder.reports([report(), slow], now_s=1.0)
+    recorder.record_windows([report(), slow], now_s=1.0)
     metric = families(protobuf(recorder.snapshot(), recorder.began(), max_series=10**6))[LATENCY].metric[0]
     found = buckets(metric.histogram.positive_span, metric.histogram.positive_delta)
     assert found == {bucket_of(0.003) + FIRST_INDEX: 5, bucket_of(9.0) + FIRST_INDEX: 3}

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.config.clients import produce_options
-from mirror.model.flow_plan import Assigned
+from mirror.model.flow_plan import PlannedPartition
 from mirror.model.record_batches import CODECS, Batch, Outgoing, Packer, batches, committed, stamped
 from mirror.model.records import body_of, records
 from mirror.model.transforms import MaskFields, Transform, TransformError
 from mirror.replication.partition import Partition
-from mirror.replication.read_ahead import BUDGET_BYTES, LEAST_FETCH_BYTES, Packing
+from mirror.replication.read_ahead import BUDGET_BYTES, LEAST_FETCH_BYTES, ReadAhead
 from tests.unit.test_recovery import Record, packed
 
 CONTROL = 0x20  # attribute of a batch that holds a transaction's marker
@@ -22,7 +22,7 @@ TRANSACTIONAL = 0x10
 
 
 def partition(*, spread_over: int = 0) -> Partition:
-    return Partition(Assigned("t", "a.t", 0, "id", spread_over=spread_over), position=0, acked=0)
+    return Partition(PlannedPartition("t", "a.t", 0, "id", spread_over=spread_over), position=0, acked=0)
 
 
 def fetched(sizes: list[int], *, start: int, value: int = 10, is_control: bool = False) -> list[Batch]:
@@ -52,7 +52,7 @@ STEPS = st.lists(
 
 @given(steps=STEPS, spread_over=st.sampled_from([0, 3]))
 def test_whatever_comes_what_is_held_is_what_has_no_outcome_and_acknowledged_offsets_never_go_back(steps, spread_over):
-    packing, one = Packing(produce_options({})), partition(spread_over=spread_over)
+    packing, one = ReadAhead(produce_options({})), partition(spread_over=spread_over)
     under_way: dict[int, Outgoing] = {}
     end, acked = 0, 0
     for step, sizes in steps:
@@ -92,7 +92,7 @@ def test_whatever_comes_what_is_held_is_what_has_no_outcome_and_acknowledged_off
 
 @given(fetchers=st.integers(1, 300), held=st.integers(0, BUDGET_BYTES))
 def test_fetches_never_bring_more_than_there_is_room_for_and_all_of_them_can_ask_at_once(fetchers, held):
-    packing = Packing(produce_options({}))
+    packing = ReadAhead(produce_options({}))
     packing.held_bytes = held
     shares = []
     for _ in range(fetchers):
@@ -108,7 +108,7 @@ def test_fetches_never_bring_more_than_there_is_room_for_and_all_of_them_can_ask
 
 def test_the_end_of_a_fetch_wakes_who_found_no_room_and_nobody_who_has_nothing_to_ask_for():
     """Two fetchers without anything to ask for would wake one another without end."""
-    packing = Packing(produce_options({}))
+    packing = ReadAhead(produce_options({}))
     share = packing.share(1)
     packing.reserve(share)
     packing.unreserve(share)
@@ -122,7 +122,7 @@ def test_the_end_of_a_fetch_wakes_who_found_no_room_and_nobody_who_has_nothing_t
 
 def test_what_is_packed_anew_counts_as_what_it_takes():
     """Ten batches of a record each that were compressed at the source are not on their way out."""
-    packing, one = Packing(produce_options({"compression.type": "none"})), partition()
+    packing, one = ReadAhead(produce_options({"compression.type": "none"})), partition()
     small = [batch._replace(data=batch.data[:]) for batch in fetched([1] * 10, start=0)]
     for batch in small:
         packing.take_in(one, batch)
@@ -139,7 +139,7 @@ def test_what_is_packed_anew_counts_as_what_it_takes():
     ("limit", "counts"), [("100000", [8]), ("5000", [4, 4]), ("3000", [2, 2, 2, 2]), ("500", [1] * 8)]
 )
 def test_a_batch_is_split_until_it_is_no_larger_than_the_files_max_request_size(limit, counts):
-    packing, one = Packing(produce_options({"max.request.size": limit})), partition()
+    packing, one = ReadAhead(produce_options({"max.request.size": limit})), partition()
     (batch,) = fetched([8], start=0, value=1000)
     packing.take_in(one, batch)
     found = []
@@ -155,7 +155,7 @@ def test_a_batch_is_split_until_it_is_no_larger_than_the_files_max_request_size(
 
 
 def test_without_a_max_request_size_the_targets_own_limits_decide():
-    packing, one = Packing(produce_options({})), partition()
+    packing, one = ReadAhead(produce_options({})), partition()
     (batch,) = fetched([2], start=0, value=2 << 20)
     packing.take_in(one, batch)
     (outgoing,) = (packing.next_batches(one) or {}).values()
@@ -164,7 +164,7 @@ def test_without_a_max_request_size_the_targets_own_limits_decide():
 
 
 def test_epochs_are_those_of_batches_also_of_aborted_ones_of_which_nothing_is_kept():
-    packing, one = Packing(produce_options({})), partition()
+    packing, one = ReadAhead(produce_options({})), partition()
     first, second, third = fetched([1, 1, 1], start=0)
     aborted = second._replace(attributes=second.attributes | TRANSACTIONAL, producer_id=9, leader_epoch=4)
     seen = list(committed([first._replace(leader_epoch=3), aborted, third._replace(leader_epoch=4)], [(9, 0)]))
@@ -184,8 +184,8 @@ def test_a_record_that_a_transform_does_not_take_is_reached_and_never_passed(bad
     """What is before it crosses, whatever the batches; then it stops the topic-partition, each time."""
     mask = (Transform("mask", MaskFields(of_key=False, fields=("a",))),)
     written = [Record(gap + n, n, b"k", b"x" if is_bad else b'{"a":1}') for n, is_bad in enumerate(bad)]
-    packing = Packing(produce_options({}))
-    one = Partition(Assigned("t", "a.t", 0, "id", transforms=mask), position=0, acked=0)
+    packing = ReadAhead(produce_options({}))
+    one = Partition(PlannedPartition("t", "a.t", 0, "id", transforms=mask), position=0, acked=0)
     for batch in packed(written, sizes):
         packing.take_in(one, batch)
     crossed: list[bytes | None] = []

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mirror.lag.first_unreplicated import first_timestamp
 from mirror.model import codecs, record_batches
 from mirror.model.codecs import CODECS
-from mirror.model.offset_map import Run
+from mirror.model.offset_map import OffsetRun
 
 RECORDS = st.lists(
     st.tuples(
@@ -58,7 +58,7 @@ def records_of(data):
 def test_a_whole_batch_crosses_with_its_records_untouched(records, codec, base):
     """Only ids, epoch, base offset and CRC change; the CRC fits the new bytes."""
     (batch,) = record_batches.batches(build(records, codec=codec, base=base))
-    assert batch.goes_whole(base)
+    assert batch.is_copyable(base)
     assert (batch.base_offset, batch.last_offset, batch.count) == (base, base + len(records) - 1, len(records))
     sent = b"".join(record_batches.stamped(record_batches.whole(batch, None).data, 7, 3, 11, transactional=False))
     header = record_batches.HEADER.unpack_from(sent)
@@ -100,7 +100,7 @@ def test_a_compacted_batch_cannot_go_whole_and_is_rebatched_without_its_gap():
     struct.pack_into(">i", data, 23, 5)  # lastOffsetDelta: records behind these two were compacted away
     struct.pack_into(">I", data, 17, calc_crc32c(bytes(data[21:])))
     (batch,) = record_batches.batches(bytes(data))
-    assert not batch.goes_whole(10)
+    assert not batch.is_copyable(10)
     (out,) = record_batches.rebatch([batch], 10, codec=None, max_bytes=1 << 20)
     assert (out.count, out.next_offset) == (2, 16)
 
@@ -111,7 +111,7 @@ def test_halves_hold_all_records_and_never_claim_more_than_was_sent():
     first, second = record_batches.halves(record_batches.whole(batch, None))
     assert records_of(first.data) + records_of(second.data) == records
     assert (first.next_offset, second.next_offset) == (102, 105)
-    assert (first.runs, second.runs) == ((Run(100, 0, 2),), (Run(102, 0, 3),))
+    assert (first.runs, second.runs) == ((OffsetRun(100, 0, 2),), (OffsetRun(102, 0, 3),))
     assert record_batches.halves(second)[0].next_offset == 103
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mirror.kafka.errors import BrokerError, DisconnectedError, ErrorCode
 from mirror.kafka.protocol import EARLIEST, LATEST
-from mirror.model.flow_plan import Assigned
+from mirror.model.flow_plan import PlannedPartition
 from mirror.model.gaps import Cause, Effect
 from mirror.model.offset_map_tail import Tail
 from mirror.model.record_batches import Batch, Packer, batches, stamped
@@ -21,9 +21,9 @@ from mirror.model.records import body_of
 from mirror.model.transforms import Drop, IsTombstone, MaskFields, Transform
 from mirror.replication import recovery
 from mirror.replication.partition import Partition
-from mirror.replication.recovery import Sides, _behind, matched, resume_behind_tails
+from mirror.replication.recovery import ClusterPair, _behind, matched, resume_behind_tails
 
-HERE = Assigned("t", "A.t", 0, "id")
+HERE = PlannedPartition("t", "A.t", 0, "id")
 
 
 class Record(NamedTuple):
@@ -177,7 +177,7 @@ def test_what_a_leader_has_and_does_not_show_yet_is_waited_for_and_never_taken_f
         resume_behind_tails(
             "A->B",
             unsettled,
-            Sides(source, target),
+            ClusterPair(source, target),
             isolation_level=0,
             is_transactional=False,
             was_transactional=False,
@@ -212,7 +212,7 @@ def test_a_leader_that_does_not_answer_is_not_one_that_has_nothing(side, error, 
         resume_behind_tails(
             "A->B",
             unsettled,
-            Sides(logs["source"], logs["target"]),
+            ClusterPair(logs["source"], logs["target"]),
             isolation_level=0,
             is_transactional=False,
             was_transactional=False,
@@ -251,7 +251,7 @@ def test_what_the_source_deleted_and_the_target_has_is_not_lost(
         resume_behind_tails(
             "A->B",
             unsettled,
-            Sides(source, target),  # type: ignore[arg-type]
+            ClusterPair(source, target),  # type: ignore[arg-type]
             isolation_level=0,
             is_transactional=False,
             was_transactional=False,
@@ -273,7 +273,7 @@ def test_what_a_repartitioned_topic_may_have_twice_is_in_the_ledger(is_transacti
         resume_behind_tails(
             "A->B",
             unsettled,
-            Sides(*logs),  # type: ignore[arg-type]
+            ClusterPair(*logs),  # type: ignore[arg-type]
             isolation_level=0,
             is_transactional=is_transactional,
             was_transactional=False,
@@ -321,7 +321,7 @@ def test_a_tail_is_found_between_the_records_of_others_on_both_sides(theirs, cop
         return found[:records]
 
     partition = Partition(HERE, 0, 0, tail=Tail("0,0,0"))
-    sides = Sides(Read("t", source, offset), Read("A.t", target, at), Sifts(), Sifts())  # type: ignore[arg-type]
+    sides = ClusterPair(Read("t", source, offset), Read("A.t", target, at), Sifts(), Sifts())  # type: ignore[arg-type]
     unsettled = {partition}
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(recovery, "read_batches", read_batches)

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from mirror.model.flow_plan import Assigned, FlowPlan, window_at
+from mirror.model.flow_plan import FlowPlan, PlannedPartition, window_at
 from mirror.spark.plan_file import Plan, write_plan
 from mirror.spark.replication_source import AHEAD_S, LaneReader
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("virtual_clock")
 
 
 def plan_of(*topics: str) -> FlowPlan:
-    assigned = tuple(Assigned(topic, f"a.{topic}", 0, topic) for topic in topics)
+    assigned = tuple(PlannedPartition(topic, f"a.{topic}", 0, topic) for topic in topics)
     return FlowPlan(source="a", target="b", tasks_max=1, consumer={}, producer={}, partitions=assigned)
 
 

@@ -42,7 +42,7 @@ class Broker(FakeClient):
         self.late: list[bytes] = []  # batches of requests that are still on the network
         self.ids = 0
         self.loses = False  # the next request: its connection ends, and it arrives later
-        self.metadata = SimpleNamespace(leader=lambda *_: 1, heed=lambda *_: None)
+        self.metadata = SimpleNamespace(leader=lambda *_: 1, update_leader=lambda *_: None)
 
     def append(self, data: bytes) -> tuple[ErrorCode, int]:
         header = HEADER.unpack_from(data)

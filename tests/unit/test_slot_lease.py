@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.handover.lease import LeaseTerm, Standing
+from mirror.handover.lease import LeaseStatus, LeaseTerm
 from mirror.kafka.errors import KafkaError
-from mirror.model.flow_plan import Assigned, FlowPlan, Window
+from mirror.model.flow_plan import FlowPlan, PlannedPartition, Window
 from mirror.model.slot_lease import LeaseState, Predecessor, WindowOutcome, predecessor_of
 from mirror.model.slot_ownership import (
-    Layout,
     Owner,
+    SlotLayout,
     is_stopped,
     lease_key,
     lease_topic_partitions,
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.usefixtures("virtual_clock")
 
 WINDOW_MS = 1000
 PLAN = FlowPlan(
-    source="A", target="B", tasks_max=1, consumer={}, producer={}, partitions=(Assigned("t", "A.t", 0, "id"),)
+    source="A", target="B", tasks_max=1, consumer={}, producer={}, partitions=(PlannedPartition("t", "A.t", 0, "id"),)
 )
 
 
@@ -332,8 +332,9 @@ def test_runs_that_stop_at_the_same_time_are_all_told():
 def test_a_lease_that_was_never_released_is_taken_over_after_a_bound():
     async def scene() -> None:
         long_ago = int(time.time() * 1000 // WINDOW_MS) - 15
-        lease = window(long_ago + 15)._lease
-        assert lease._may_take_over(LeaseState(long_ago, 7, is_released=False), 0)
+        lease, held = window(long_ago + 15)._lease, LeaseState(long_ago, 7, is_released=False)
+        assert lease._may_take_over(held, 0)
+        lease._log_takeovers([held])
         assert lease.takeovers == 1
 
     asyncio.run(scene())
@@ -357,26 +358,31 @@ def found(*, owner: int = 7, **lanes: tuple[int, int, bool]) -> dict[tuple[str, 
 @pytest.mark.parametrize(
     ("seen", "standing", "has_stale_commit"),
     [
-        pytest.param({"even": (10, 7, HELD), "odd": (9, 7, RELEASED)}, Standing.HOLDS, False, id="nothing happened"),
-        pytest.param({"even": (10, 7, HELD), "odd": (11, 7, HELD)}, Standing.OVERTAKEN, False, id="by the next window"),
+        pytest.param({"even": (10, 7, HELD), "odd": (9, 7, RELEASED)}, LeaseStatus.HOLDS, False, id="nothing happened"),
         pytest.param(
-            {"even": (12, 7, HELD), "odd": (11, 7, RELEASED)}, Standing.OVERTAKEN, False, id="and by the one after"
+            {"even": (10, 7, HELD), "odd": (11, 7, HELD)}, LeaseStatus.OVERTAKEN, False, id="by the next window"
         ),
         pytest.param(
-            {"even": (10, 8, HELD), "odd": (9, 7, RELEASED)}, Standing.OVERTAKEN, False, id="by another process"
-        ),
-        pytest.param({"even": (10, 8, HELD), "owner": 8}, Standing.OVERTAKEN, False, id="by the slot's new owner"),
-        pytest.param(
-            {"even": (10, 7, HELD), "owner": 8}, Standing.LOST, False, id="the slot is another's, which waits"
+            {"even": (12, 7, HELD), "odd": (11, 7, RELEASED)}, LeaseStatus.OVERTAKEN, False, id="and by the one after"
         ),
         pytest.param(
-            {"even": (4, 7, HELD), "odd": (9, 7, RELEASED)}, Standing.HOLDS, True, id="a sleeper of our lane woke"
+            {"even": (10, 8, HELD), "odd": (9, 7, RELEASED)}, LeaseStatus.OVERTAKEN, False, id="by another process"
+        ),
+        pytest.param({"even": (10, 8, HELD), "owner": 8}, LeaseStatus.OVERTAKEN, False, id="by the slot's new owner"),
+        pytest.param(
+            {"even": (10, 7, HELD), "owner": 8}, LeaseStatus.LOST, False, id="the slot is another's, which waits"
         ),
         pytest.param(
-            {"even": (10, 7, HELD), "odd": (3, 7, HELD)}, Standing.HOLDS, True, id="one of the other lane woke"
+            {"even": (4, 7, HELD), "odd": (9, 7, RELEASED)}, LeaseStatus.HOLDS, True, id="a sleeper of our lane woke"
         ),
         pytest.param(
-            {"even": (10, 7, HELD), "odd": (9, 7, HELD)}, Standing.HOLDS, True, id="the predecessor, which had released"
+            {"even": (10, 7, HELD), "odd": (3, 7, HELD)}, LeaseStatus.HOLDS, True, id="one of the other lane woke"
+        ),
+        pytest.param(
+            {"even": (10, 7, HELD), "odd": (9, 7, HELD)},
+            LeaseStatus.HOLDS,
+            True,
+            id="the predecessor, which had released",
         ),
     ],
 )
@@ -390,8 +396,8 @@ def test_how_a_window_that_acquired_its_slot_stands(seen, standing, has_stale_co
 
 def test_a_window_whose_process_is_told_to_stop_may_write_until_it_has_released():
     stopping = found(even=(10, 7, HELD)) | {(PLAN.lease_topic, stop_key()): with_stop(7, None)}
-    assert window(10)._lease.standing(stopping) is Standing.STOPPING
-    assert Standing.STOPPING.may_write
+    assert window(10)._lease.standing(stopping) is LeaseStatus.STOPPING
+    assert LeaseStatus.STOPPING.may_write
 
 
 def test_a_predecessor_that_died_and_never_released_its_lease_is_no_sleeper():
@@ -403,12 +409,12 @@ def test_a_predecessor_that_died_and_never_released_its_lease_is_no_sleeper():
 def test_a_lease_that_a_process_with_a_clock_ahead_has_released_takes_no_window_from_others():
     lease = window(10)._lease
     lease._acquired_from = leases(odd=(23, 6, RELEASED))
-    assert lease.standing(found(even=(10, 7, HELD), odd=(23, 6, RELEASED))) is Standing.HOLDS
-    assert lease.standing(found(even=(10, 7, HELD), odd=(25, 6, HELD))) is Standing.OVERTAKEN, "that process goes on"
+    assert lease.standing(found(even=(10, 7, HELD), odd=(23, 6, RELEASED))) is LeaseStatus.HOLDS
+    assert lease.standing(found(even=(10, 7, HELD), odd=(25, 6, HELD))) is LeaseStatus.OVERTAKEN, "that process goes on"
 
 
 CLEAN, UNCLEAN, IN_DOUBT = WindowOutcome(), WindowOutcome(is_unclean=True), WindowOutcome(in_doubt=True)
-SPARE = WindowOutcome(spare=2, decides_ms=99)
+SPARE = WindowOutcome(spare=2, decided_at_ms=99)
 
 
 @pytest.mark.parametrize(
@@ -435,12 +441,12 @@ outcomes = st.builds(
     is_unclean=st.booleans(),
     in_doubt=st.booleans(),
     spare=st.integers(0, 9),
-    decides_ms=st.integers(0, 2**42),
+    decided_at_ms=st.integers(0, 2**42),
     is_transactional=st.booleans(),
 )
 
 
-layouts = st.none() | st.builds(Layout, *[st.integers(0, 2**20)] * 4)
+layouts = st.none() | st.builds(SlotLayout, *[st.integers(0, 2**20)] * 4)
 
 
 @given(st.integers(0, 2**40), st.integers(0, 2**31), outcomes, layouts)
@@ -566,7 +572,7 @@ def test_a_process_that_slept_covers_no_lease_of_its_successor_by_that_of_a_spar
 def test_a_window_that_gives_its_claim_back_passes_on_how_its_predecessor_ended():
     async def scene() -> None:
         target, number = GroupOffsets(), await next_start()
-        outcome = WindowOutcome(is_unclean=True, in_doubt=True, spare=2, decides_ms=99)
+        outcome = WindowOutcome(is_unclean=True, in_doubt=True, spare=2, decided_at_ms=99)
         before = LeaseState(number - 2, 7, is_released=True, outcome=outcome)
         target.offsets[PLAN.lease_topic, lease_key(0, 0)] = before.encode()
         late = GroupOffsets(hold=True)

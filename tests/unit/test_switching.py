@@ -19,22 +19,22 @@ from mirror.errors import MirrorError, SettingsError
 from mirror.flows.set_offsets import GroupPlace, SetOffsets
 from mirror.kafka.groups import Group
 from mirror.lag.rows import LagRow
+from mirror.model.flow_plan import PlannedPartition
 from mirror.model.mm2_records import Checkpoint
-from mirror.model.offset_map import OffsetMap
-from mirror.model.offset_map import Run as MapRun
+from mirror.model.offset_map import OffsetMap, OffsetRun
 from mirror.policy.topic_acls import Acl, allowances, denials, judged
 from mirror.switching import conductor, fence, fence_step, group_step, lost, moved_groups, preflight, steps
-from mirror.switching.conductor import Conduct, abort, conduct, unfinished
+from mirror.switching.conductor import SwitchOptions, abort, conduct, unfinished
 from mirror.switching.group_step import stands_there
 from mirror.switching.journal import Entries, TakenOverError
 from mirror.switching.moved_groups import Moved
-from mirror.switching.preflight import Ahead, TopicAhead, _ahead, _of_other_types, _of_readers, _of_shared
+from mirror.switching.preflight import Preflight, TopicAhead, _ahead, _of_other_types, _of_readers, _of_shared
 from mirror.switching.readers import LOOK, look
-from mirror.switching.run import MOVING, STEPS, Kind, Run, RunState, Step, StepRecord, StepState
+from mirror.switching.run import MOVING, STEPS, Kind, RunState, Step, StepRecord, StepState, SwitchRun
 from mirror.switching.text import ahead_text, run_text, took_s
-from mirror.switching.work import Found
+from mirror.switching.work import StepResult
 
-RUN = Run(
+RUN = SwitchRun(
     id="20260102T030405Z-abc",
     flow="a->b",
     kind=Kind.SWITCH,
@@ -58,19 +58,19 @@ RECORDS = st.builds(
 class Kept:
     """A journal in memory; another conductor may take over behind so many records."""
 
-    def __init__(self, *runs: Run, taken_after: int = 10_000, is_conducted: bool = False) -> None:
+    def __init__(self, *runs: SwitchRun, taken_after: int = 10_000, is_conducted: bool = False) -> None:
         self.saved = list(runs)
         self.moved: list[Moved] = []
         self._left = taken_after
         self._is_conducted = is_conducted
 
-    def unfinished(self) -> Run | None:
+    def unfinished(self) -> SwitchRun | None:
         return next((run for run in self.saved if run.state is RunState.OPEN), None)
 
     def is_conducted(self) -> bool:
         return self._is_conducted
 
-    def taken(self, run: Run) -> Kept:
+    def taken(self, run: SwitchRun) -> Kept:
         self.saved.append(run)
         return self
 
@@ -80,7 +80,7 @@ class Kept:
     def __exit__(self, *_: object) -> None: ...
 
     @property
-    def kept(self) -> Run:
+    def kept(self) -> SwitchRun:
         return self.saved[-1]
 
     def confirm(self) -> None:
@@ -90,7 +90,7 @@ class Kept:
     def read(self) -> Entries:
         return Entries()
 
-    def save(self, run: Run, moves: Any = ()) -> None:
+    def save(self, run: SwitchRun, moves: Any = ()) -> None:
         self.confirm()
         self._left -= 1
         self.saved.append(run)
@@ -105,9 +105,9 @@ def done(monkeypatch):
     found: list[Step] = []
 
     def do(step: Step) -> Any:
-        def one(_: Any) -> Found:
+        def one(_: Any) -> StepResult:
             found.append(step)
-            return Found([f"{step.value} is done"])
+            return StepResult([f"{step.value} is done"])
 
         return one
 
@@ -115,8 +115,8 @@ def done(monkeypatch):
     return found
 
 
-def how(**changes: Any) -> Conduct:
-    return Conduct(within_s=1.0, window_ms=1000, folder=Path("/nowhere"), say=lambda _: None, **changes)
+def how(**changes: Any) -> SwitchOptions:
+    return SwitchOptions(within_s=1.0, window_ms=1000, folder=Path("/nowhere"), say=lambda _: None, **changes)
 
 
 SCOPE: Any = SimpleNamespace(topics="", groups="", without=frozenset())
@@ -125,13 +125,13 @@ SCOPE: Any = SimpleNamespace(topics="", groups="", without=frozenset())
 @given(steps=st.dictionaries(st.sampled_from(Step), RECORDS), is_aborted=st.booleans(), text=st.text())
 def test_a_run_is_read_back_as_it_was(steps, is_aborted, text):
     run = replace(RUN, steps=steps, is_aborted=is_aborted, topics=text, kind=Kind.MIGRATE)
-    assert Run.parse(run.text()) == run
+    assert SwitchRun.parse(run.text()) == run
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"state": "done", "steps": {"x": {}}}'])
 def test_what_is_no_run_is_refused(text):
     with pytest.raises(ValueError, match=r".+"):
-        Run.parse(text)
+        SwitchRun.parse(text)
 
 
 def test_steps_are_done_in_their_order_and_what_is_done_is_not_done_again(done):
@@ -146,7 +146,7 @@ def test_steps_are_done_in_their_order_and_what_is_done_is_not_done_again(done):
 def test_a_step_that_fails_keeps_what_it_has_kept_itself(monkeypatch):
     """An abort needs it: the ACLs of a fence behind which a writer slipped through."""
 
-    def fences_and_fails(work: Any) -> Found:
+    def fences_and_fails(work: Any) -> StepResult:
         work.journal.save(work.run.with_step(Step.FENCE, facts={"acls": ["one"]}))
         raise MirrorError("still written")
 
@@ -328,7 +328,7 @@ def test_a_group_that_was_moved_before_a_crash_may_read_on_and_one_that_was_not_
     assert not stands_there(each, {"g": Group("g", "Stable", {})})
 
 
-AHEAD = Ahead(
+AHEAD = Preflight(
     topics=(TopicAhead(topic="t", remote="a.t", partitions=2, missing=30, waits_s=1.5, records_per_s=10.0),),
     groups=("billing", "search"),
     active=("billing",),
@@ -376,7 +376,7 @@ def test_behind_a_switch_it_says_what_was_done_when_and_where_groups_went():
 
 def test_offsets_that_a_mirror_has_set_are_left_alone_and_metadata_go_along(monkeypatch):
     maps = SimpleNamespace(maps={("t", 0): SimpleNamespace(translate=lambda offset: offset + 1)})
-    plan = SimpleNamespace(partitions=[Assigned("t", "a.t", 0, "")])
+    plan = SimpleNamespace(partitions=[PlannedPartition("t", "a.t", 0, "")])
     scope: Any = SimpleNamespace(plan_and_maps=lambda: (plan, maps), back=None)
     notes = SetOffsets("mm2-group-offsets.b.internal", {GroupPlace("unread", "t", 0): (5,)})
     monkeypatch.setattr(moved_groups, "set_on_source", lambda _: notes)
@@ -540,7 +540,7 @@ def test_a_gap_counts_what_was_seen_and_says_what_nobody_saw():
 
 def test_a_checkpoint_leads_by_the_map_as_it_is_now_and_by_itself_where_that_does_not_know():
     at = Checkpoint("g", "a.t", 0, upstream=8, downstream=3)
-    assert lost._recovered(at, "t", OffsetMap([MapRun(0, 0, 10)]), {("a.t", 0): 5}) == Moved(
+    assert lost._recovered(at, "t", OffsetMap([OffsetRun(0, 0, 10)]), {("a.t", 0): 5}) == Moved(
         "g", "t", 0, 8, "a.t", 5, 8
     )
     assert lost._recovered(at, "t", None, {}).after == 3

@@ -12,7 +12,7 @@ import pytest
 
 from mirror.kafka import producer as producing
 from mirror.kafka import transaction_coordinators as coordinators
-from mirror.kafka.client import Coordinates, Purpose
+from mirror.kafka.client import CoordinatorType, Purpose
 from mirror.kafka.errors import BrokerError, ErrorCode, KafkaError
 from mirror.kafka.messages import Request
 from mirror.kafka.producer import NotAppendedError, UncertainError
@@ -41,7 +41,7 @@ class Cluster(FakeClient):
     def __init__(self, version: int = 1) -> None:
         self.version = version  # of the transaction protocol
         self.metadata = SimpleNamespace(
-            leader=lambda _, part: None if part in self.leaderless else 1, heed=lambda *_: None
+            leader=lambda _, part: None if part in self.leaderless else 1, update_leader=lambda *_: None
         )
         self.leaderless: set[int] = set()
         self.answers: dict[int, ErrorCode] = {}  # by partition: the error of a produce request
@@ -54,12 +54,12 @@ class Cluster(FakeClient):
         self.offsets: dict[tuple[str, int], int] = {}
         self.most_ms = 900_000  # transaction.max.timeout.ms
 
-    async def coordinator(self, kind: Coordinates, key: str) -> int:
+    async def coordinator(self, kind: CoordinatorType, key: str) -> int:
         assert key in (ID, "g") or key.startswith(f"{ID}.spare-"), key
-        assert (kind is Coordinates.GROUP) == (key == "g")
+        assert (kind is CoordinatorType.GROUP) == (key == "g")
         return 1
 
-    def forget_coordinator(self, kind: Coordinates, key: str) -> None: ...
+    def forget_coordinator(self, kind: CoordinatorType, key: str) -> None: ...
 
     async def feature(self, node: int, name: str, purpose: Purpose = Purpose.DATA) -> int:
         return {"transaction.version": self.version}[name]

@@ -9,20 +9,20 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from mirror.config.clients import ProduceOptions
-from mirror.handover.lease import Standing
+from mirror.handover.lease import LeaseStatus
 from mirror.kafka.errors import BrokerError, ErrorCode, KafkaError
 from mirror.kafka.producer import NotAppendedError, UncertainError
-from mirror.model.flow_plan import Assigned
+from mirror.model.flow_plan import PlannedPartition
 from mirror.model.record_batches import Outgoing
 from mirror.model.topic_partition import TopicPartition
-from mirror.replication.ledger import Told
+from mirror.replication.ledger import LedgerEntry
 from mirror.replication.logged_reasons import LoggedReasons
 from mirror.replication.partition import Partition, Pause
 from mirror.replication.pauses import Pauses
 from mirror.replication.positions import PendingCommit, PendingPosition
-from mirror.replication.read_ahead import Packing
+from mirror.replication.read_ahead import ReadAhead
 from mirror.replication.settlement import Acknowledged
-from mirror.replication.transactions import BACKLOG_BYTES, BACKLOG_LASTS, InTransactions
+from mirror.replication.transactions import BACKLOG_BYTES, BACKLOG_LASTS, ExactlyOnce
 
 pytestmark = pytest.mark.usefixtures("virtual_clock")
 
@@ -77,23 +77,23 @@ class Lease:
 
     looks_at = ()
 
-    def __init__(self, standing: Standing) -> None:
+    def __init__(self, standing: LeaseStatus) -> None:
         self._standing = standing
 
-    def standing(self, found: object) -> Standing:
+    def standing(self, found: object) -> LeaseStatus:
         return self._standing
 
     def may_commit(self, found: object) -> bool:
-        return self._standing is not Standing.OVERTAKEN
+        return self._standing is not LeaseStatus.OVERTAKEN
 
 
 class Ledger:
     """A ledger for no gap."""
 
-    async def write(self, target: Target) -> list[Told]:
+    async def write(self, target: Target) -> list[LedgerEntry]:
         return []
 
-    def told(self, written: list[Told]) -> None: ...
+    def told(self, written: list[LedgerEntry]) -> None: ...
 
 
 class Sending:
@@ -114,12 +114,12 @@ class Sending:
 
 
 def begun(
-    *, fails: bool = False, standing: Standing = Standing.HOLDS
-) -> tuple[InTransactions, Sending, Partition, asyncio.Event]:
+    *, fails: bool = False, standing: LeaseStatus = LeaseStatus.HOLDS
+) -> tuple[ExactlyOnce, Sending, Partition, asyncio.Event]:
     """Return one that has begun, who sends, a topic-partition, and what is set when the window cannot go on."""
-    partition = Partition(Assigned("t", "a.t", 0, "id"), position=100, acked=100)
-    target, packing = Target(fails=fails), Packing(PRODUCE)
-    made = InTransactions(
+    partition = Partition(PlannedPartition("t", "a.t", 0, "id"), position=100, acked=100)
+    target, packing = Target(fails=fails), ReadAhead(PRODUCE)
+    made = ExactlyOnce(
         "a->b",
         target,
         [partition],
@@ -196,7 +196,7 @@ def test_a_transaction_under_way_lasts_for_its_time_and_longer_at_a_backlog(queu
         loop = asyncio.get_running_loop()
         began = loop.time()
         made.sent()
-        while made.may_send(partition):
+        while made.admit(partition):
             await asyncio.sleep(0.005)
         lasted = loop.time() - began
         made.stop()
@@ -227,14 +227,14 @@ def test_a_batch_without_an_outcome_aborts_its_transaction_and_its_topic_partiti
         made, _, partition, _ = begun()
         partition.acked = 140
         made.uncertain(partition, UncertainError(BrokerError(ErrorCode.request_timed_out)))
-        assert not made.may_send(partition)
+        assert not made.admit(partition)
         made.stop()
         return await made.drained(1), partition.acked, partition.pause
 
     assert asyncio.run(run()) == (True, 100, Pause.STANDSTILL)
 
 
-@pytest.mark.parametrize("standing", [Standing.LOST, Standing.OVERTAKEN])
+@pytest.mark.parametrize("standing", [LeaseStatus.LOST, LeaseStatus.OVERTAKEN])
 def test_after_an_abort_a_window_whose_slot_is_taken_over_commits_nothing_more(standing):
     """The abort may have fenced the successor, whose positions are newer."""
 
@@ -247,7 +247,7 @@ def test_after_an_abort_a_window_whose_slot_is_taken_over_commits_nothing_more(s
     assert asyncio.run(run()) == (False, True)
 
 
-@pytest.mark.parametrize(("standing", "is_committed"), [(Standing.LOST, True), (Standing.OVERTAKEN, False)])
+@pytest.mark.parametrize(("standing", "is_committed"), [(LeaseStatus.LOST, True), (LeaseStatus.OVERTAKEN, False)])
 def test_a_window_whose_successor_has_claimed_the_lease_commits_nothing_more(standing, is_committed):
     """The successor may write by a spare id, and has not fenced this window then."""
 

@@ -10,8 +10,8 @@ from mirror.commands.translate import route, translate
 from mirror.errors import SettingsError
 from mirror.flows.offset_maps import FlowMaps
 from mirror.flows.translation import Place, across
-from mirror.model.flow_plan import Assigned, FlowPlan
-from mirror.model.offset_map import OffsetMap, Run
+from mirror.model.flow_plan import FlowPlan, PlannedPartition
+from mirror.model.offset_map import OffsetMap, OffsetRun
 
 
 def flow(name):
@@ -44,9 +44,14 @@ def test_the_way_leads_along_flows_or_back_along_them():
 
 def test_places_get_the_other_sides_names_and_offsets():
     plan = FlowPlan(
-        source="a", target="b", tasks_max=1, consumer={}, producer={}, partitions=(Assigned("t", "a.t", 0, "id"),)
+        source="a",
+        target="b",
+        tasks_max=1,
+        consumer={},
+        producer={},
+        partitions=(PlannedPartition("t", "a.t", 0, "id"),),
     )
-    maps = FlowMaps(plan, maps={("t", 0): OffsetMap([Run(10, 0, 5)])})
+    maps = FlowMaps(plan, maps={("t", 0): OffsetMap([OffsetRun(10, 0, 5)])})
     asked = [Place("t", 0, 12), Place("t", 0, 3), Place("t", 1, 0), Place("u", 0, 0), Place("t", 0, None)]
     there = [Place("a.t", 0, 2), Place("a.t", 0, None), None, None, Place("a.t", 0, None)]
     assert across(plan, maps, asked, is_back=False) == there

@@ -13,7 +13,7 @@ from mirror.config.load import load
 from mirror.errors import ClusterUnavailable, SettingsError
 from mirror.flows.flow import FlowState, state_of
 from mirror.flows.topics import flow_plan
-from mirror.flows.upkeep import Upkeep
+from mirror.flows.upkeep import FlowMaintenance
 from mirror.kafka.cluster_clock import ClockUnknown
 from mirror.lag.judgement import horizon_of
 from mirror.policy.java_regex import SlowPattern
@@ -57,9 +57,9 @@ class Appliance:
         except KeyError:
             raise ClockUnknown("it does not say") from None
 
-    def start(self) -> list[Upkeep]:
+    def start(self) -> list[FlowMaintenance]:
         upkeep = [
-            Upkeep(
+            FlowMaintenance(
                 state,
                 self.recorder,
                 begin=self.begin,
@@ -105,7 +105,7 @@ def test_a_new_topic_that_an_expression_cannot_be_matched_with_ends_nothing(appl
     appliance.raises = dict.fromkeys(("A", "B"), SlowPattern('"(a+)+" takes more than 1 s to match "aaaa-"'))
     for state in appliance.states:
         state.plan = flow_plan(state.flow, [], {})
-        state.refresh_due.is_within(0.0)
+        state.refresh_due.hasten(0.0)
     appliance.start()
     told = 'A->T: topics not refreshed: "(a+)+" takes more than 1 s'
     eventually(lambda: told in caplog.text, within_s=PATIENCE_S, because="it is a warning")

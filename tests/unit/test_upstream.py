@@ -13,7 +13,7 @@ from mirror.kafka.admin import Topic
 from mirror.model.flow_plan import LEASE_TOPIC, OFFSET_MAP_TOPIC
 from mirror.model.position_metadata import PositionMetadata
 from mirror.model.slot_lease import LeaseState
-from mirror.model.slot_ownership import Layout, layout_key, lease_key, stop_key, with_stop
+from mirror.model.slot_ownership import SlotLayout, layout_key, lease_key, stop_key, with_stop
 
 WINDOW_MS, RUN = 10_000, 7
 NOW_MS = 1_000 * WINDOW_MS
@@ -34,7 +34,7 @@ def mirror(
 ) -> Offsets:
     """Return what the group of a mirror of cluster b holds on this one."""
     kept = {
-        (LEASES, layout_key()): Position(0, Layout(1, 1, WINDOW_MS, 2).text()),
+        (LEASES, layout_key()): Position(0, SlotLayout(1, 1, WINDOW_MS, 2).text()),
         (LEASES, lease_key(0, 0)): Position(*LeaseState(window, RUN, is_released=False).encode()),
         (OFFSET_MAP_TOPIC.format(source="b"), 0): Position(len(paused), json.dumps(paused)),
     }

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.model.flow_plan import Assigned
-from mirror.model.offset_map import OffsetMap, Run
+from mirror.model.flow_plan import PlannedPartition
+from mirror.model.offset_map import OffsetMap, OffsetRun
 from mirror.verification.pieces import Finding, Piece, Scope, clipped, compared, newest
 from tests.unit.test_recovery import Record, numbered, packed
 
@@ -56,14 +56,14 @@ def test_what_the_source_has_deleted_is_gone_and_not_wrong():
 
 
 def test_runs_are_cut_to_what_both_logs_have():
-    assert clipped(Run(10, 100, 50), 20, 100) == Run(20, 110, 40)
-    assert clipped(Run(10, 100, 50), 0, 130) == Run(40, 130, 20)
-    assert clipped(Run(10, 100, 5), 30, 0).records <= 0
+    assert clipped(OffsetRun(10, 100, 50), 20, 100) == OffsetRun(20, 110, 40)
+    assert clipped(OffsetRun(10, 100, 50), 0, 130) == OffsetRun(40, 130, 20)
+    assert clipped(OffsetRun(10, 100, 5), 30, 0).records <= 0
 
 
 @given(st.lists(st.integers(1, 50), max_size=6), st.integers(1, 200))
 def test_the_newest_records_are_the_end_of_the_runs(counts, last):
-    runs = [Run(1000 * n, 5000 * n, count) for n, count in enumerate(counts)]
+    runs = [OffsetRun(1000 * n, 5000 * n, count) for n, count in enumerate(counts)]
     kept = newest(runs, last)
     assert sum(run.records for run in kept) == min(last, sum(counts))
     if kept:
@@ -72,9 +72,9 @@ def test_the_newest_records_are_the_end_of_the_runs(counts, last):
 
 @given(st.integers(1, 70_000), st.integers(0, 100))
 def test_pieces_cover_a_run_once(records, source_start):
-    assigned = Assigned("t", "A.t", 0, "id")
-    maps = {("t", 0): OffsetMap([Run(0, 10, records)])}
-    scope = Scope((assigned, Assigned("new", "A.new", 0, "id")), maps, {("t", 0): source_start}, {})
+    assigned = PlannedPartition("t", "A.t", 0, "id")
+    maps = {("t", 0): OffsetMap([OffsetRun(0, 10, records)])}
+    scope = Scope((assigned, PlannedPartition("new", "A.new", 0, "id")), maps, {("t", 0): source_start}, {})
     pieces = list(scope.pieces())
     assert sum(piece.records for piece in pieces) == max(0, records - source_start)
     assert all(piece.target - piece.source == 10 for piece in pieces)

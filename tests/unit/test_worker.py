@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from metrics.reports import SlotReport
-from mirror.model.flow_plan import Assigned, FlowPlan, Window
+from mirror.model.flow_plan import FlowPlan, PlannedPartition, Window
 from mirror.replication import worker
 from mirror.replication.partition import Partition, Pause
 from mirror.replication.window import Served
@@ -22,7 +22,7 @@ def window(number: int) -> Window:
 @pytest.fixture
 def partitions(monkeypatch):
     """Three topic-partitions that each window of flow a->b is to have served."""
-    found = [Partition(Assigned("t", "a.t", number, ""), 5, 5) for number in range(3)]
+    found = [Partition(PlannedPartition("t", "a.t", number, ""), 5, 5) for number in range(3)]
 
     async def serve(*_: object) -> Served:
         return Served(found, SLOT)

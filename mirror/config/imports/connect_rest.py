@@ -15,7 +15,7 @@ from urllib.parse import urlsplit, urlunsplit
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
 from mirror.config.imports.connector_json import expanded
-from mirror.config.imports.connectors import Found
+from mirror.config.imports.connectors import Connectors
 from mirror.errors import ClusterUnavailable, SettingsError
 
 BOUND_S = 10.0  # for the whole answer
@@ -44,7 +44,7 @@ def is_address(source: str) -> bool:
     return source.startswith(("http://", "https://"))
 
 
-def read_connect(address: str, access: Access, *, bound_s: float = BOUND_S) -> Found:
+def read_connect(address: str, access: Access, *, bound_s: float = BOUND_S) -> Connectors:
     """Return the connectors of a running Connect cluster.
 
     Raises:

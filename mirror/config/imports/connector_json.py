@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mirror.config.imports.connectors import Connector, Found, role_of, settings_of, somebody_elses
+from mirror.config.imports.connectors import Connector, Connectors, role_of, settings_of, somebody_elses
 from mirror.errors import SettingsError
 
 CLASS = "connector.class"
@@ -18,7 +18,7 @@ def is_connector(document: object) -> bool:
     )
 
 
-def connector(document: Mapping[str, Any], where: str, state: str = "") -> Found:
+def connector(document: Mapping[str, Any], where: str, state: str = "") -> Connectors:
     """Return a connector of either shape; one of another class is told of as such."""
     config = document if CLASS in document else document["config"]
     name = str(document.get("name") or config.get("name") or "")
@@ -27,18 +27,18 @@ def connector(document: Mapping[str, Any], where: str, state: str = "") -> Found
     if role is None:
         return somebody_elses(name, str(config[CLASS]), where)
     paused = state if state in ("PAUSED", "STOPPED") else ""
-    return Found(
+    return Connectors(
         connectors=(Connector(name=name, role=role, settings=settings_of(config, place), where=place, state=paused),)
     )
 
 
-def expanded(answer: object, where: str) -> Found:
+def expanded(answer: object, where: str) -> Connectors:
     """Return what a Connect cluster answers to GET /connectors?expand=info&expand=status.
 
     Raises:
         SettingsError: it is another answer.
     """
-    found = Found()
+    found = Connectors()
     for name, about in _named(answer, where):
         found += connector({"name": name, **about["info"]}, where, _state(about.get("status")))
     return found

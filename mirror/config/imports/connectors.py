@@ -66,25 +66,25 @@ class Connector:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Connectors:
     """What the sources hold."""
 
     connectors: tuple[Connector, ...] = ()
     workers: Mapping[str, tuple[Setting, ...]] = field(default_factory=dict)  # Connect's own, by the target's alias
     others: tuple[Item, ...] = ()  # what is of no flow
 
-    def __add__(self, other: Found) -> Found:
-        return Found(
+    def __add__(self, other: Connectors) -> Connectors:
+        return Connectors(
             connectors=self.connectors + other.connectors,
             workers={**self.workers, **other.workers},
             others=self.others + other.others,
         )
 
 
-def somebody_elses(name: str, connector_class: str, where: str) -> Found:
+def somebody_elses(name: str, connector_class: str, where: str) -> Connectors:
     """Return a connector that is not MirrorMaker's as one that is left out."""
     item = Item(found=f"{name} ({connector_class})", where=where)
-    return Found(others=(item.left_out("no connector of MirrorMaker 2"),))
+    return Connectors(others=(item.left_out("no connector of MirrorMaker 2"),))
 
 
 def java_text(value: object) -> str:

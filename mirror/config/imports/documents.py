@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from mirror.config.imports.connector_json import connector, expanded, is_connector
-from mirror.config.imports.connectors import Found
+from mirror.config.imports.connectors import Connectors
 from mirror.config.imports.items import Item
 from mirror.config.imports.strimzi import is_resource, read_resource
 from mirror.errors import SettingsError
@@ -20,7 +20,7 @@ _EXPECTED = (
 )
 
 
-def read_documents(text: str, where: str) -> Found:
+def read_documents(text: str, where: str) -> Connectors:
     """Return the connectors that a text holds.
 
     Args:
@@ -31,13 +31,13 @@ def read_documents(text: str, where: str) -> Found:
     Raises:
         SettingsError: it is neither YAML nor JSON, or holds no connector.
     """
-    found = Found()
+    found = Connectors()
     others = 0
     for document in _documents(text, where):
         for each in _flat(document):
             if _is_of_kubernetes(each) and not is_resource(each):
                 others += 1
-                found += Found(others=(_left_out(each, where),))
+                found += Connectors(others=(_left_out(each, where),))
             else:
                 found += _one(each, where)
     if not found.connectors and len(found.others) == others:
@@ -81,7 +81,7 @@ def _flat(document: object) -> Iterator[Any]:
         yield document
 
 
-def _one(document: Any, where: str) -> Found:
+def _one(document: Any, where: str) -> Connectors:
     if is_resource(document):
         return read_resource(document, where)
     if is_connector(document):

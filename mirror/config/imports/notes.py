@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from mirror.config.imports.connectors import Found, Role
+from mirror.config.imports.connectors import Connectors, Role
 from mirror.config.imports.flows import ConnectorFlow
 from mirror.config.imports.items import Item
 from mirror.config.keys import EXACTLY_ONCE_KEY, OFFSETS_TOPIC_KEY, TAKEOVER_KEY
 
 
-def notes_of(flows: Sequence[ConnectorFlow], found: Found, items: Sequence[Item]) -> Iterator[str]:
+def notes_of(flows: Sequence[ConnectorFlow], found: Connectors, items: Sequence[Item]) -> Iterator[str]:
     """Yield what no source tells and a person may know."""
     lines: Mapping[str, Item] = {item.key: item for item in items if item.is_line}
     for flow in flows:

@@ -15,7 +15,7 @@ from mirror.config.imports.connectors import (
     SOURCE_ALIAS,
     TARGET_ALIAS,
     Connector,
-    Found,
+    Connectors,
     Role,
     Setting,
     java_text,
@@ -77,7 +77,7 @@ def is_resource(document: object) -> bool:
     )
 
 
-def read_resource(document: Mapping[str, Any], where: str) -> Found:
+def read_resource(document: Mapping[str, Any], where: str) -> Connectors:
     """Return the connectors of a resource, and what it says of Connect's worker.
 
     Raises:
@@ -97,7 +97,7 @@ def read_resource(document: Mapping[str, Any], where: str) -> Found:
         ) from None
 
 
-def _connector(spec: Mapping[str, Any], name: str, where: str) -> Found:
+def _connector(spec: Mapping[str, Any], name: str, where: str) -> Connectors:
     """Return the connector of a KafkaConnector."""
     where = f"{where}: {name}" if name else where
     role = role_of(str(spec.get("class", "")))
@@ -105,10 +105,10 @@ def _connector(spec: Mapping[str, Any], name: str, where: str) -> Found:
         return somebody_elses(name, str(spec.get("class", "")), where)
     tasks = {"tasks.max": spec["tasksMax"]} if "tasksMax" in spec else {}
     settings = settings_of({**(spec.get("config") or {}), **tasks}, where)
-    return Found(connectors=(Connector(name=name, role=role, settings=settings, where=where, state=_state(spec)),))
+    return Connectors(connectors=(Connector(name=name, role=role, settings=settings, where=where, state=_state(spec)),))
 
 
-def _mirrors(spec: Mapping[str, Any], where: str) -> Found:
+def _mirrors(spec: Mapping[str, Any], where: str) -> Connectors:
     clusters = {
         str(each["alias"]): _Cluster(spec=each, where=f"{where}: spec.clusters[{number}]")
         for number, each in enumerate(spec.get("clusters") or ())
@@ -126,7 +126,7 @@ def _mirrors(spec: Mapping[str, Any], where: str) -> Found:
         raise SettingsError(f"{where}: {MIRROR} has no connector under spec.mirrors; expected one at least. Add it.")
     rack = Item(found="spec.rack", where=where).by_hand("write the zone of the mirror as A.consumer.client.rack")
     others = (rack,) if spec.get("rack") else ()
-    return Found(connectors=tuple(connectors), workers={worker.alias: tuple(_worker(worker))}, others=others)
+    return Connectors(connectors=tuple(connectors), workers={worker.alias: tuple(_worker(worker))}, others=others)
 
 
 def _worker_cluster(spec: Mapping[str, Any], clusters: Mapping[str, _Cluster], where: str) -> _Cluster:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from mirror.config.imports.connectors import SOURCE_ALIAS, TARGET_ALIAS, Connector, Found, Role, Setting
+from mirror.config.imports.connectors import SOURCE_ALIAS, TARGET_ALIAS, Connector, Connectors, Role, Setting
 from mirror.config.imports.flows import ConnectorFlow, flows_of
 from mirror.config.imports.items import Item
 from mirror.config.imports.keys_of_connectors import CLIENTS, READER, needless_of_connect
@@ -39,7 +39,7 @@ class Translation:
     notes: tuple[str, ...] = ()  # what no source tells
 
 
-def translate(found: Found, offsets_topic: str = "") -> Translation:
+def translate(found: Connectors, offsets_topic: str = "") -> Translation:
     """Return the lines that do what the connectors do, and what becomes of each setting.
 
     Args:
