@@ -123,7 +123,13 @@ class Appliance:
                 self._settings.heartbeat_flows, self._heartbeat_acknowledged, self._emits_heartbeats
             )
             stack.callback(heartbeats.stop)
-            polling = Polling(self.flows, self.poller, self.recorder, every_s=mirror.poll_interval_s, stop=self._stop)
+            polling = Polling(
+                flows=self.flows,
+                poller=self.poller,
+                recorder=self.recorder,
+                every_s=mirror.poll_interval_s,
+                stop=self._stop,
+            )
             if not self._stop.is_set():
                 for query in queries:
                     query.start()
@@ -165,8 +171,8 @@ class Appliance:
 
     def _upkeep(self, state: FlowState) -> FlowMaintenance:
         return FlowMaintenance(
-            state,
-            self.recorder,
+            state=state,
+            recorder=self.recorder,
             begin=self._begin_flow,
             discover=self._discover,
             on_change=self._is_changed.set,
@@ -231,9 +237,9 @@ class Appliance:
         mirror, flow = self._mirror, state.flow
         layout = SlotLayout(mirror.slots, flow.tasks_max, mirror.window_ms, mirror.lanes)
         state.membership = Membership(
-            flow,
-            state.plan,
-            layout,
+            flow=flow,
+            plan=state.plan,
+            layout=layout,
             run_id=self._folder.run_id,
             gone=self._folder.gone,
             settings=digest(flow),

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import InitVar, dataclass
 from pathlib import Path
 
 from mirror.appliance import Appliance
@@ -48,7 +49,7 @@ def demo(*, seconds: float | None, rate: int) -> int:
         producing = Load(primary.bootstrap, records_per_s=rate)
         producing.start()
         appliance = Appliance(load(file))
-        watcher = _Watcher(appliance, primary, backup, producing, seconds)
+        watcher = _Watcher(appliance=appliance, primary=primary, backup=backup, producing=producing, seconds=seconds)
         print("starting Spark ...", flush=True)
 
         def started(running: Appliance) -> None:
@@ -110,17 +111,18 @@ def _port() -> int:
     return DEFAULT_PORT
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class _Watcher:
     """Draws the table beside the running appliance; after the given time drains and stops it."""
 
-    def __init__(
-        self, appliance: Appliance, primary: Broker, backup: Broker, producing: Load, seconds: float | None
-    ) -> None:
-        self._appliance = appliance
-        self._primary = primary
-        self._backup = backup
+    appliance: Appliance
+    primary: Broker
+    backup: Broker
+    producing: InitVar[Load]
+    seconds: float | None
+
+    def __post_init__(self, producing: Load) -> None:
         self._load = producing
-        self._seconds = seconds
         self._thread = threading.Thread(target=self._run, name="demo", daemon=True)
         self._latencies: list[float] = []
         self._is_drained = False
@@ -140,35 +142,35 @@ class _Watcher:
             self._failure = str(error)
             log.exception("the demo ended early")
         finally:
-            self._appliance.stop()
+            self.appliance.stop()
 
     def _watch(self) -> None:
-        print(f"metrics: http://127.0.0.1:{self._appliance.port}/metrics", flush=True)
-        deadline = time.monotonic() + self._seconds if self._seconds is not None else None
-        with LatencyProbe(self._backup.bootstrap) as probe:
-            while not self._appliance.is_stopping and (deadline is None or time.monotonic() < deadline):
+        print(f"metrics: http://127.0.0.1:{self.appliance.port}/metrics", flush=True)
+        deadline = time.monotonic() + self.seconds if self.seconds is not None else None
+        with LatencyProbe(self.backup.bootstrap) as probe:
+            while not self.appliance.is_stopping and (deadline is None or time.monotonic() < deadline):
                 labels = self._labels()
                 probe.watch({(remote, int(partition)) for _, _, remote, partition in labels})
-                if any(self._appliance.recorder.value("kafka_mirror_record_age_ms", each) for each in labels):
+                if any(self.appliance.recorder.value("kafka_mirror_record_age_ms", each) for each in labels):
                     probe.begin()
                 self._draw(labels)
                 time.sleep(REDRAW_S)
             self._load.stop()
-            if self._seconds is not None and not self._appliance.is_stopping:
+            if self.seconds is not None and not self.appliance.is_stopping:
                 self._drain()
             self._latencies = probe.latencies_ms
             if probe.failure:
                 log.warning("latency was not measured to the end: %s", probe.failure)
 
     def _labels(self) -> list[tuple[str, ...]]:
-        return [labels for state in self._appliance.flows if state.plan for labels in state.plan.labels.values()]
+        return [labels for state in self.appliance.flows if state.plan for labels in state.plan.labels.values()]
 
     def _draw(self, labels: list[tuple[str, ...]]) -> None:
         clear = "\x1b[2J\x1b[H" if sys.stdout.isatty() else "\n"
-        left = f", {self._seconds:.0f} s in all" if self._seconds is not None else ", Ctrl-C ends it"
+        left = f", {self.seconds:.0f} s in all" if self.seconds is not None else ", Ctrl-C ends it"
         print(
             f"{clear}{self._load.acknowledged:,} records produced{left}",
-            lag_table(self._appliance.recorder, labels),
+            lag_table(self.appliance.recorder, labels),
             sep="\n",
             flush=True,
         )
@@ -177,12 +179,12 @@ class _Watcher:
         """Wait until every position has reached its log end."""
         print("\nproduction ended; waiting until everything is replicated ...", flush=True)
         deadline = time.monotonic() + DRAIN_S
-        polled = self._appliance.poller.polls
+        polled = self.appliance.poller.polls
         while time.monotonic() < deadline:
-            lags = [self._appliance.recorder.value("kafka_mirror_lag_records", labels) for labels in self._labels()]
+            lags = [self.appliance.recorder.value("kafka_mirror_lag_records", labels) for labels in self._labels()]
             # Two whole polls after the end of production, so that the log ends are final.
             if (
-                self._appliance.poller.polls >= polled + 2
+                self.appliance.poller.polls >= polled + 2
                 and len(self._load.topics)
                 and lags
                 and all(lag == 0 for lag in lags)
@@ -193,12 +195,12 @@ class _Watcher:
             time.sleep(0.2)
 
     def verdict(self) -> int:
-        if self._seconds is None:
+        if self.seconds is None:
             return 1 if self._failure else 0
         if self._failure or not self._is_drained:
             print(f"NOT EQUAL: {self._failure or f'lag did not reach 0 within {DRAIN_S:.0f} s'}")
             return 1
-        found = compare(self._primary.bootstrap, self._backup.bootstrap, {t: f"primary.{t}" for t in self._load.topics})
+        found = compare(self.primary.bootstrap, self.backup.bootstrap, {t: f"primary.{t}" for t in self._load.topics})
         for difference in found.differences:
             print(f"  {difference}")
         shown = ", ".join(f"p{p} {value:.1f}" for p, value in percentiles(self._latencies).items())

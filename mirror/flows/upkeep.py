@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from metrics.recorder import Recorder
 from mirror.errors import ClusterUnavailable, MirrorError
@@ -23,45 +24,25 @@ CLOCKS_EVERY_S = 60.0  # metrics.as_of.CLOCK_KNOWN_S is three times as long
 BEGIN_AGAIN_S = 10.0
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class FlowMaintenance:
     """Keeps one flow, in a thread of its own: clusters that hang hold up nothing but their own flow's upkeep."""
 
-    def __init__(
-        self,
-        state: FlowState,
-        recorder: Recorder,
-        *,
-        begin: Callable[[FlowState], None],
-        discover: Callable[[FlowState], bool],
-        on_change: Callable[[], None],
-        on_failure: Callable[[Exception], None],
-        ends: threading.Event,
-        clock_skew: Callable[[Mapping[str, str]], float] = clock_skew,
-    ) -> None:
-        """Prepare to keep a flow.
+    state: FlowState  # the flow
+    recorder: Recorder  # where differences between the clusters are counted
+    begin: Callable[[FlowState], None]  # begins a flow; raises MirrorError where that is not possible yet
+    discover: Callable[[FlowState], bool]  # looks for topics, and returns whether the flow's topic-partitions changed
+    on_change: Callable[[], None]  # called when the plan of the flow is another one
+    on_failure: Callable[[Exception], None]  # called with what ends the appliance
+    ends: threading.Event  # set when nothing is to be kept any more
+    # asks a cluster how far its clock is ahead; raises ClockUnknown
+    clock_skew: Callable[[Mapping[str, str]], float] = clock_skew
 
-        Args:
-            state: The flow.
-            recorder: Where differences between the clusters are counted.
-            begin: Begins a flow; raises MirrorError where that is not possible yet.
-            discover: Looks for topics, and returns whether the flow's topic-partitions changed.
-            on_change: Called when the plan of the flow is another one.
-            on_failure: Called with what ends the appliance.
-            ends: Set when nothing is to be kept any more.
-            clock_skew: Asks a cluster how far its clock is ahead; raises ClockUnknown.
-        """
-        self._state = state
-        self._recorder = recorder
-        self._begin = begin
-        self._discover = discover
-        self._on_change = on_change
-        self._on_failure = on_failure
-        self._ends = ends
-        self._clock_skew = clock_skew
-        self._gaps = GapLedger(state.flow)
+    def __post_init__(self) -> None:
+        self._gaps = GapLedger(self.state.flow)
         self._clocks_due = Due()
         self._clocks_unknown: dict[str, str] = {}  # by cluster: why, as it was logged last
-        self._thread = threading.Thread(target=self._keep_up, name=f"upkeep {state.flow.name}", daemon=True)
+        self._thread = threading.Thread(target=self._keep_up, name=f"upkeep {self.state.flow.name}", daemon=True)
 
     def start(self) -> None:
         """Start the thread, which ends by itself when the event is set and no cluster is being waited for."""
@@ -69,7 +50,7 @@ class FlowMaintenance:
 
     def _keep_up(self) -> None:
         try:
-            while not self._ends.wait(LOOKS_EVERY_S):
+            while not self.ends.wait(LOOKS_EVERY_S):
                 for step in (
                     self._begin_late,
                     self._refresh,
@@ -79,48 +60,48 @@ class FlowMaintenance:
                     self._read_gaps,
                     self._read_clocks,
                 ):
-                    if not self._ends.is_set():
+                    if not self.ends.is_set():
                         step()
         except Exception as error:  # noqa: BLE001 - the main thread raises it
-            self._on_failure(error)
+            self.on_failure(error)
 
     def _begin_late(self) -> None:
         """Try again to begin a flow whose clusters did not answer."""
-        state = self._state
+        state = self.state
         if state.plan is not None or not state.begin_due.take(BEGIN_AGAIN_S):
             return
         try:
-            self._begin(state)
+            self.begin(state)
         except MirrorError as error:
             if state.not_begun != str(error):
                 self._warn(f"not begun yet: {error}")
             state.not_begun = str(error)
         else:
             log.info("%s: its clusters answer: it begins", state.flow.name)
-            self._on_change()
+            self.on_change()
 
     def _refresh(self) -> None:
         """Follow new topics and grown partitions."""
-        state, every = self._state, self._state.flow.refresh_topics
+        state, every = self.state, self.state.flow.refresh_topics
         if state.plan is None or not state.refresh_due.take(every.interval_s) or not every.enabled:
             return
         try:
-            if self._discover(state):
-                self._on_change()
+            if self.discover(state):
+                self.on_change()
         except (ClusterUnavailable, SlowPattern) as error:  # of a new topic's name: those that are mirrored go on
             self._warn(f"topics not refreshed: {error}")
 
     def _follow_loops(self) -> None:
         """Find out soon when another mirror begins to bring back what this flow takes away, or ends doing so."""
-        state = self._state
+        state = self.state
         if state.plan is not None and state.loops.is_due and state.follow_loops():
-            self._on_change()
+            self.on_change()
 
     # Settings and ACLs are carried over at once after the start, and then at their intervals. Where a flow is not asked
     # to, only what differs is measured; a client that may not even look is no news then.
 
     def _sync_configs(self) -> None:
-        state, every = self._state, self._state.flow.sync_configs
+        state, every = self.state, self.state.flow.sync_configs
         if not state.leads or not state.configs_due.take(every.interval_s):
             return
         present = {assigned.remote_topic for assigned in state.plan.partitions} if state.plan is not None else set()
@@ -129,10 +110,10 @@ class FlowMaintenance:
         except ClusterUnavailable as error:
             self._warn(f"topic settings not synchronized: {error}", is_asked_for=every.enabled)
         else:
-            self._recorder.record_config_drift(state.name, drift)
+            self.recorder.record_config_drift(state.name, drift)
 
     def _sync_acls(self) -> None:
-        state, every = self._state, self._state.flow.sync_acls
+        state, every = self.state, self.state.flow.sync_acls
         if not state.leads or not state.acls_due.take(every.interval_s):
             return
         try:
@@ -140,7 +121,7 @@ class FlowMaintenance:
         except ClusterUnavailable as error:
             self._warn(f"ACLs not synchronized: {error}", is_asked_for=every.enabled)
             return
-        self._recorder.record_acl_drift(state.name, len(lacking))
+        self.recorder.record_acl_drift(state.name, len(lacking))
         objections = {objection for objection in lacking.values() if objection}
         for objection in sorted(objections - state.acl_objections):
             self._warn(f"ACLs cannot be added on {state.flow.target.alias}: {objection}")
@@ -148,21 +129,21 @@ class FlowMaintenance:
 
     def _read_gaps(self) -> None:
         """Tell of what the flow's ledger has: also of what other processes have lost, and of before this one was started."""
-        state = self._state
+        state = self.state
         if not state.leads or not state.gaps_due.take(GAPS_EVERY_S):
             return
         try:
             found = self._gaps.refresh()
         except ClusterUnavailable as error:
-            self._recorder.record_gaps(state.name, None)
+            self.recorder.record_gaps(state.name, None)
             self._warn(str(error), is_asked_for=False)
         else:
             last_s = max((gap.at_ms / 1000 for gap in found), default=None)
-            self._recorder.record_gaps(state.name, by_effect(found), last_s=last_s)
+            self.recorder.record_gaps(state.name, by_effect(found), last_s=last_s)
 
     def _read_clocks(self) -> None:
         """Compare the clusters' clocks with this machine's: ages and lags depend on all of them."""
-        state = self._state
+        state = self.state
         if not self._clocks_due.take(CLOCKS_EVERY_S):
             return
         for alias, client in (
@@ -171,15 +152,15 @@ class FlowMaintenance:
         ):
             skew_s, why = None, ""
             try:
-                skew_s = self._clock_skew(client)
+                skew_s = self.clock_skew(client)
             except ClockUnknown as error:
                 why = str(error)
-            self._recorder.record_cluster_clock(state.name, alias, skew_s, now_s=time.time())
+            self.recorder.record_cluster_clock(state.name, alias, skew_s, now_s=time.time())
             if why and why != self._clocks_unknown.get(alias):
                 self._warn(f"the clock of {alias} is not known: {why}", is_asked_for=False)
             self._clocks_unknown[alias] = why
 
     def _warn(self, what: str, *, is_asked_for: bool = True) -> None:
         """Tell what did not work; after the end, when clusters may be going too, it is no news."""
-        level = logging.WARNING if is_asked_for and not self._ends.is_set() else logging.DEBUG
-        log.log(level, "%s: %s", self._state.flow.name, what)
+        level = logging.WARNING if is_asked_for and not self.ends.is_set() else logging.DEBUG
+        log.log(level, "%s: %s", self.state.flow.name, what)

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import InitVar, dataclass
 from functools import partial
 
 import confluent_kafka
@@ -42,6 +43,7 @@ SILENT_MS = 20_000  # an owner that was not renewed for so long is gone
 CLOSE_S = 2.0
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Membership:
     """This process' part in one flow.
 
@@ -49,46 +51,25 @@ class Membership:
     share the flow; `has_conflict`: whether one of them has other settings.
     """
 
-    def __init__(
-        self,
-        flow: Flow,
-        plan: FlowPlan,
-        layout: SlotLayout,
-        *,
-        run_id: int,
-        gone: Collection[int],
-        settings: str,
-        is_ready: Callable[[], bool],
-        hung: Callable[[], str],
-    ) -> None:
-        """Take part in `flow` as `run_id`, whose state folder had the runs `gone` before.
+    flow: Flow  # the flow
+    plan: InitVar[FlowPlan]  # names its groups and topics
+    layout: SlotLayout  # how processes divide its partitions into slots
+    run_id: int  # this run
+    gone: Collection[int]  # earlier runs of the same state folder
+    settings: str  # a digest of the settings that all processes must share
+    is_ready: Callable[[], bool]  # returns whether this process has started to replicate
+    hung: Callable[[], str]  # returns why this process no longer replicates, "" if it does
 
-        Args:
-            flow: The flow.
-            plan: Names its groups and topics.
-            layout: How processes divide its partitions into slots.
-            run_id: This run.
-            gone: Earlier runs of the same state folder.
-            settings: A digest of the settings that all processes must share.
-            is_ready: Returns whether this process has started to replicate.
-            hung: Returns why this process no longer replicates, "" if it does.
-        """
-        self.name = flow.name
-        self.layout = layout
+    def __post_init__(self, plan: FlowPlan) -> None:
+        self.name = self.flow.name
         self.owned: frozenset[int] | None = None
         self.since_s = 0.0
         self.has_conflict = False
         self.processes = 1
-        self._flow = flow
         self._group = plan.group
-        self._members = plan.members_group(layout)
+        self._members = plan.members_group(self.layout)
         self._lease_topic = plan.lease_topic
-        self._topic = SLOTS_TOPIC.format(source=flow.source.alias, slots=layout.slots)
-        self._run_id = run_id
-        self._gone = gone
-        self._settings = settings
-        self._is_ready = is_ready
-        self._hung = hung
+        self._topic = SLOTS_TOPIC.format(source=self.flow.source.alias, slots=self.layout.slots)
         self._assigned: set[int] = set()
         self._logged: set[str] = set()
         self._target: GroupOffsets | None = None
@@ -108,7 +89,7 @@ class Membership:
         loop, group = asyncio.get_running_loop(), ThreadPoolExecutor(1, thread_name_prefix=f"group {self.name}")
         try:
             while not stop.is_set():
-                hung = self._hung()
+                hung = self.hung()
                 step = partial(self._leave_group, hung=hung) if hung else self._poll_group
                 consumer = await loop.run_in_executor(group, step, consumer)
                 now_s = time.monotonic()
@@ -132,7 +113,7 @@ class Membership:
         try:
             async with asyncio.timeout(STEP_S):
                 if self._target is None:
-                    self._target = await GroupOffsets.connected(client_options(self._flow.target_admin))
+                    self._target = await GroupOffsets.connected(client_options(self.flow.target_admin))
                 await step(self._target)
             self._logged.discard("target")
         except (*NETWORK, ClusterUnavailable) as error:
@@ -154,7 +135,7 @@ class Membership:
 
     def _joined(self) -> Consumer | None:
         options = {
-            **librdkafka_options(self._flow.target_admin),
+            **librdkafka_options(self.flow.target_admin),
             "group.id": self._members,
             "partition.assignment.strategy": "cooperative-sticky",
             "session.timeout.ms": SESSION_MS,
@@ -222,17 +203,17 @@ class Membership:
 
         A slot is not taken from a process that works before this one can: nobody would serve it.
         """
-        inherited = {slot for slot, owner in known.items() if owner.run_id in self._gone}
+        inherited = {slot for slot, owner in known.items() if owner.run_id in self.gone}
         wanted = {slot for slot in self._assigned if slot < self.layout.slots} | inherited
-        kept = {slot for slot, owner in known.items() if owner.run_id == self._run_id}
-        if not self._is_ready():
+        kept = {slot for slot, owner in known.items() if owner.run_id == self.run_id}
+        if not self.is_ready():
             wanted -= {slot for slot, owner in known.items() if self._works(owner)}
         now_ms = int(time.time() * 1000)
         fresh = {slot for slot in kept if now_ms < known[slot].renewed_ms + RENEW_MS}
         offsets: dict[TopicPartition, tuple[int, str]] = {}
         for slot in (wanted | kept) - fresh:
             since_ms = known[slot].since_ms if slot in kept else now_ms
-            offsets[self._owner(slot)] = Owner(self._run_id, since_ms, now_ms, self._settings).encode()
+            offsets[self._owner(slot)] = Owner(self.run_id, since_ms, now_ms, self.settings).encode()
         if offsets or layout is None or layout[1] != self.layout.text():
             offsets[TopicPartition(self._lease_topic, layout_key())] = (0, self.layout.text())
             await target.commit(self._group, offsets)
@@ -246,7 +227,7 @@ class Membership:
         self.owned = owned
 
     async def _give_up(self, target: GroupOffsets, known: Mapping[int, Owner]) -> None:
-        ours = [slot for slot, owner in known.items() if owner.run_id == self._run_id]
+        ours = [slot for slot, owner in known.items() if owner.run_id == self.run_id]
         if ours:
             await target.commit(self._group, {self._owner(slot): Owner(0).encode() for slot in ours})
         self.owned = frozenset()
@@ -255,8 +236,8 @@ class Membership:
         """Tell this run's windows to stop, and others that its slots are free; again, where somebody wrote over it."""
         stops = TopicPartition(self._lease_topic, stop_key())
         known, found = await self._owners(target, stops)
-        if not is_stopped(self._run_id, found.get(stops)):
-            await target.commit(self._group, {stops: with_stop(self._run_id, found.get(stops))})
+        if not is_stopped(self.run_id, found.get(stops)):
+            await target.commit(self._group, {stops: with_stop(self.run_id, found.get(stops))})
         await self._give_up(target, known)
 
     # --- others -------------------------------------------------------------------------------------------------
@@ -284,14 +265,14 @@ class Membership:
 
     def _works(self, owner: Owner) -> bool:
         """Tell whether another process serves a slot: its owner was renewed lately."""
-        is_other = owner.run_id not in {0, self._run_id, *self._gone}
+        is_other = owner.run_id not in {0, self.run_id, *self.gone}
         return is_other and time.time() * 1000 < owner.renewed_ms + SILENT_MS
 
     def _compare(self, known: Mapping[int, Owner]) -> None:
-        others = {owner.run_id: owner.settings for owner in known.values() if owner.run_id not in (0, self._run_id)}
-        live = {run: settings for run, settings in others.items() if run not in self._gone}
-        self.processes = len({*live, self._run_id})
-        self.has_conflict = any(settings != self._settings for settings in live.values())
+        others = {owner.run_id: owner.settings for owner in known.values() if owner.run_id not in (0, self.run_id)}
+        live = {run: settings for run, settings in others.items() if run not in self.gone}
+        self.processes = len({*live, self.run_id})
+        self.has_conflict = any(settings != self.settings for settings in live.values())
         if self.has_conflict:
             self._warn_once(
                 "settings",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from metrics.history import History
 from metrics.verdict import Verdict
@@ -21,19 +21,19 @@ from mirror.model.flow_plan import Absent, FlowPlan, PlannedPartition
 from mirror.model.topic_partition import TopicPartition
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class FlowRows:
     """Knows one flow from poll to poll: its topic-partitions and positions, as its clusters described them last."""
 
-    def __init__(
-        self, flow: Flow, source: Admin, target: Admin, target_groups: Groups, history: History, judge: RowJudge
-    ) -> None:
-        self._flow = flow
-        self._source = source
-        self._target = target
-        self._target_groups = target_groups
-        self._history = history
-        self._judge = judge
-        self._lag = FlowLag(history)
+    flow: Flow
+    source: Admin
+    target: Admin
+    target_groups: Groups
+    history: History
+    judge: RowJudge
+
+    def __post_init__(self) -> None:
+        self._lag = FlowLag(self.history)
         self._plan: FlowPlan | None = None
         self._known: list[Topic] = []
 
@@ -42,7 +42,7 @@ class FlowRows:
         plan = self._described(poll)
         if plan is None:
             return self._without_source(poll)
-        found = self._lag.read(plan, BoundedFlow(poll, self._source, self._target))
+        found = self._lag.read(plan, BoundedFlow(poll, self.source, self.target))
         # Rows first: their maker keeps the polls that time lag is computed from.
         rows = [self._row(place, found, poll) for place in plan.places]
         has_ends = found.logs is not None and bool(found.logs.ends)
@@ -62,8 +62,8 @@ class FlowRows:
         """Return a row with its verdict, whose time lag is not known yet."""
         at = found.of[place.on_source]
         row = LagRow(
-            group=self._flow.name,
-            cluster=self._source.alias,
+            group=self.flow.name,
+            cluster=self.source.alias,
             topic=place.topic,
             partition=place.partition,
             offset=at.position,
@@ -72,7 +72,7 @@ class FlowRows:
             is_flow=True,
             remote_topic=place.remote_topic,
         )
-        judged = self._judge.judged(row, at, now_s=poll.now_s, position_s=found.positions.read_s)
+        judged = self.judge.judged(row, at, now_s=poll.now_s, position_s=found.positions.read_s)
         polled = Verdict(judged.status, judged.reason, is_complete=True)
         verdict = status_in_plan(polled, place, found.held)
         return replace(judged, status=verdict.status, reason=verdict.reason)
@@ -82,10 +82,10 @@ class FlowRows:
 
         While nobody knows what the target has, every matching topic of the source counts. None where nothing is known at all.
         """
-        flow = self._flow
-        on_target = poll.ask(self._target.alias, self._target.topics)
+        flow = self.flow
+        on_target = poll.ask(self.target.alias, self.target.topics)
         on_source = poll.ask(
-            self._source.alias, lambda: source_topics(flow, self._source, on_target or {}, known=self._known)
+            self.source.alias, lambda: source_topics(flow, self.source, on_target or {}, known=self._known)
         )
         if on_source is None or (on_target is None and self._plan is not None):
             return self._plan
@@ -98,20 +98,18 @@ class FlowRows:
 
     def _without_source(self, poll: BoundedPoll) -> list[LagRow]:
         """Return rows while the source's topics are not known: of earlier polls, else of positions on the target."""
-        ends = (self._flow.source.alias, self._flow.target.alias)
+        ends = (self.flow.source.alias, self.flow.target.alias)
         known = {
-            (key[2], int(key[3])): self._history.of(key)[-1].position
-            for key in self._history.known()
-            if key[:2] == ends
+            (key[2], int(key[3])): self.history.of(key)[-1].position for key in self.history.known() if key[:2] == ends
         }
         positions = known or self._committed(poll)
         return [self._row_of_remote(*place, position, poll) for place, position in sorted(positions.items())]
 
     def _committed(self, poll: BoundedPoll) -> dict[TopicPartition, int]:
         """Return the positions that the target has of the flow, by remote topic and partition."""
-        policy, source = self._flow.policy, self._flow.source.alias
-        group = flow_plan(self._flow, [], {}).group
-        offsets = poll.ask(self._target.alias, lambda: cluster_offsets.group_offsets(group, self._target_groups)) or {}
+        policy, source = self.flow.policy, self.flow.source.alias
+        group = flow_plan(self.flow, [], {}).group
+        offsets = poll.ask(self.target.alias, lambda: cluster_offsets.group_offsets(group, self.target_groups)) or {}
         return {
             place: offset
             for place, offset in offsets.items()
@@ -120,9 +118,9 @@ class FlowRows:
 
     def _row_of_remote(self, topic: str, partition: int, position: int, poll: BoundedPoll) -> LagRow:
         row = LagRow(
-            group=self._flow.name,
-            cluster=self._source.alias,
-            topic=self._flow.policy.upstream_topic(topic) or topic,
+            group=self.flow.name,
+            cluster=self.source.alias,
+            topic=self.flow.policy.upstream_topic(topic) or topic,
             partition=partition,
             offset=position,
             log_end=None,
@@ -130,4 +128,4 @@ class FlowRows:
             is_flow=True,
             remote_topic=topic,
         )
-        return self._judge.judged(row, PartitionOffsets(), now_s=poll.now_s, position_s=poll.now_s)
+        return self.judge.judged(row, PartitionOffsets(), now_s=poll.now_s, position_s=poll.now_s)

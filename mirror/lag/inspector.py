@@ -48,12 +48,12 @@ class Inspector:
         hidden: set[str] = set()
         self._flows = [
             FlowRows(
-                flow,
-                admins[flow.source.alias],
-                admins[flow.target.alias],
-                groups[flow.target.alias],
-                self._history,
-                rows,
+                flow=flow,
+                source=admins[flow.source.alias],
+                target=admins[flow.target.alias],
+                target_groups=groups[flow.target.alias],
+                history=self._history,
+                judge=rows,
             )
             for flow in settings.flows
         ]

@@ -32,36 +32,35 @@ class Questions:
         self.log_bounds.close()
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PatientPoll:
     """One poll's questions to a flow's clusters (mirror.lag.flow_lag.FlowClusters); keeps why they were not answered."""
 
-    def __init__(
-        self, questions: Questions, source: Admin, target: Admin, *, on_answer: Callable[[str, bool], None]
-    ) -> None:
-        """Ask on behalf of one poll; `on_answer` gets the alias of a cluster, and whether it answered."""
-        self._questions = questions
-        self._source = source
-        self._target = target
-        self._on_answer = on_answer
+    questions: Questions
+    source: Admin
+    target: Admin
+    on_answer: Callable[[str, bool], None]
+
+    def __post_init__(self) -> None:
         self.failures: list[ClusterUnavailable] = []
 
     def positions(self, plan: FlowPlan) -> Positions | None:
         """Return the positions on the target; None while it does not answer."""
-        question = self._questions.positions
-        answer = self._ask(self._target, question, lambda: cluster_offsets.positions(plan, self._target))
+        question = self.questions.positions
+        answer = self._ask(self.target, question, lambda: cluster_offsets.positions(plan, self.target))
         return Positions(*answer) if answer is not None else None
 
     def shown_positions(self, plan: FlowPlan) -> Mapping[TopicPartition, int]:
         """Return the positions that the source shows to lag tools; none while it does not answer."""
         try:
-            return cluster_offsets.shown_positions(plan, self._source)
+            return cluster_offsets.shown_positions(plan, self.source)
         except ClusterUnavailable:
             return {}  # the log bounds are asked for next, which counts the failure
 
     def log_bounds(self, plan: FlowPlan) -> LogBounds | None:
         """Return the bounds of the source's logs; None while it does not answer."""
-        question = self._questions.log_bounds
-        answer = self._ask(self._source, question, lambda: cluster_offsets.log_bounds(plan, self._source))
+        question = self.questions.log_bounds
+        answer = self._ask(self.source, question, lambda: cluster_offsets.log_bounds(plan, self.source))
         if answer is None:
             return None
         bounds, asked_s = answer
@@ -75,8 +74,8 @@ class PatientPoll:
             answer = question.ask(ask, within_s=PATIENCE_S)
         except ClusterUnavailable as error:
             self.failures.append(error)
-            self._on_answer(cluster.alias, isinstance(error, ClusterRefuses))
+            self.on_answer(cluster.alias, isinstance(error, ClusterRefuses))
             return None
         if answer is not None:
-            self._on_answer(cluster.alias, True)
+            self.on_answer(cluster.alias, True)
         return answer

@@ -108,9 +108,9 @@ class Poller:
             self._flows[plan.name] = _Flow(FlowLag(self._history, reads=self._reads))
         flow = self._flows[plan.name]
         clusters = PatientPoll(
-            flow.questions,
-            source,
-            target,
+            questions=flow.questions,
+            source=source,
+            target=target,
             on_answer=lambda alias, is_up: self._recorder.record_cluster(name, alias, is_up=is_up),
         )
         found = flow.lag.read(plan, clusters)

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from metrics.recorder import Recorder
 from mirror.flows.flow import FlowState
@@ -14,20 +15,20 @@ from mirror.lag.poller import Poller
 log = logging.getLogger("mirror")
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Polling:
     """The threads that poll."""
 
-    def __init__(
-        self, flows: Sequence[FlowState], poller: Poller, recorder: Recorder, *, every_s: float, stop: threading.Event
-    ) -> None:
-        self._flows = flows
-        self._poller = poller
-        self._recorder = recorder
-        self._every_s = every_s
-        self._stop = stop
+    flows: Sequence[FlowState]
+    poller: Poller
+    recorder: Recorder
+    every_s: float
+    stop: threading.Event
+
+    def __post_init__(self) -> None:
         self._threads = [
             threading.Thread(target=self._keep_on, args=(state,), name=f"poller {state.flow.name}", daemon=True)
-            for state in flows
+            for state in self.flows
         ]
 
     def start(self) -> None:
@@ -46,30 +47,30 @@ class Polling:
             if thread.ident is not None:  # a stop asked for while Spark starts comes before the first poll
                 thread.join(max(0.0, ends_s - time.monotonic()))
         if not any(thread.is_alive() for thread in self._threads):
-            for state in self._flows if once_more else ():
-                if state.plan is not None and self._poller.is_answered(state.plan):
+            for state in self.flows if once_more else ():
+                if state.plan is not None and self.poller.is_answered(state.plan):
                     self._poll(state)
-            self._poller.save()
-            self._poller.close()
+            self.poller.save()
+            self.poller.close()
         return [
             state.flow.name
-            for state, thread in zip(self._flows, self._threads, strict=True)
-            if state.plan is not None and (thread.is_alive() or not self._poller.is_answered(state.plan))
+            for state, thread in zip(self.flows, self._threads, strict=True)
+            if state.plan is not None and (thread.is_alive() or not self.poller.is_answered(state.plan))
         ]
 
     def _keep_on(self, state: FlowState) -> None:
-        while not self._stop.is_set():
+        while not self.stop.is_set():
             try:
                 self._poll(state)
             except Exception:
                 log.exception("%s: a poll failed", state.flow.name)
-                self._recorder.count("kafka_mirror_poll_errors_total", state.name)
-            self._stop.wait(self._every_s)
+                self.recorder.count("kafka_mirror_poll_errors_total", state.name)
+            self.stop.wait(self.every_s)
 
     def _poll(self, state: FlowState) -> None:
         plan = state.served()
         if plan is not None and plan.labels:
             for names in {(labels[2], topic) for (topic, _), labels in plan.labels.items()}:
-                self._recorder.info("kafka_mirror_topic_info", (*state.name, *names))
+                self.recorder.info("kafka_mirror_topic_info", (*state.name, *names))
             since_s = state.membership.since_s if state.membership is not None else 0.0
-            self._poller.poll(plan, state.source, state.target, since_s=since_s)
+            self.poller.poll(plan, state.source, state.target, since_s=since_s)

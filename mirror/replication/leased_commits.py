@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from mirror.kafka.target import Target
 from mirror.model.flow_plan import FlowPlan, Window
@@ -12,6 +13,7 @@ from mirror.replication.ledger import Ledger
 from mirror.replication.positions import PendingCommit, PositionCommits
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LeasedCommits:
     """The commits of one window.
 
@@ -19,31 +21,12 @@ class LeasedCommits:
     looks at what the target has.
     """
 
-    def __init__(
-        self,
-        plan: FlowPlan,
-        window: Window,
-        own: TopicPartition,
-        positions: PositionCommits,
-        ledger: Ledger,
-        outcome: Callable[[], WindowOutcome],
-    ) -> None:
-        """Take what is committed.
-
-        Args:
-            plan: The flow.
-            window: Who holds the lease.
-            own: Where the lease is kept.
-            positions: Those of the window; transactions commit their own.
-            ledger: Takes the gaps before; transactions write their own.
-            outcome: How the window ends, as far as that is known.
-        """
-        self._plan = plan
-        self._window = window
-        self._own = own
-        self._positions = positions
-        self._ledger = ledger
-        self._outcome = outcome
+    plan: FlowPlan  # the flow
+    window: Window  # who holds the lease
+    own: TopicPartition  # where the lease is kept
+    positions: PositionCommits  # those of the window; transactions commit their own
+    ledger: Ledger  # takes the gaps before; transactions write their own
+    outcome: Callable[[], WindowOutcome]  # how the window ends, as far as that is known
 
     async def claim(self, target: Target) -> None:
         """Commit that the lease is held; raises KafkaError."""
@@ -60,19 +43,19 @@ class LeasedCommits:
         await self._write(target, await self._pending(target), is_released=True)
 
     async def _write(self, target: Target, pending: PendingCommit, *, is_released: bool) -> None:
-        window = self._window
+        window = self.window
         lease = LeaseState(
             window.number,
             window.run_id,
             is_released=is_released,
-            outcome=self._outcome(),
-            layout=self._plan.layout(window),
+            outcome=self.outcome(),
+            layout=self.plan.layout(window),
         )
-        await target.commit(self._plan.group, {**pending.offsets, self._own: lease.encode()})
-        self._positions.completed(pending)
+        await target.commit(self.plan.group, {**pending.offsets, self.own: lease.encode()})
+        self.positions.completed(pending)
 
     async def _pending(self, target: Target) -> PendingCommit:
-        if self._plan.is_exactly_once:
+        if self.plan.is_exactly_once:
             return PendingCommit({}, [])
-        self._ledger.told(await self._ledger.write(target))
-        return self._positions.pending(target)
+        self.ledger.told(await self.ledger.write(target))
+        return self.positions.pending(target)

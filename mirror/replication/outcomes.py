@@ -14,11 +14,11 @@ from mirror.model.flow_plan import FlowPlan
 from mirror.model.reports import AWAITS
 from mirror.model.slot_lease import GRACE_S
 from mirror.model.topic_partition import TopicPartition
+from mirror.replication.delivery import ARRIVES_S, hold_back
 from mirror.replication.logged_reasons import LoggedReasons
 from mirror.replication.partition import Partition, Pause
 from mirror.replication.producer_registry import ProducerRegistry
 from mirror.replication.recovery import REPLICATED_WITHIN_S, ClusterPair, resume_behind_tails
-from mirror.replication.settlement import ARRIVES_S, hold_back
 from mirror.runtime.clock import now_ms
 from mirror.runtime.logs import some
 

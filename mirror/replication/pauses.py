@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection
+from dataclasses import dataclass
 
 from mirror.kafka.produce_errors import has_too_few_replicas, is_absent, standstill
 from mirror.kafka.producer import NotAppendedError, UncertainError
@@ -25,49 +26,32 @@ GATHER_S = 0.5  # standstills of this time are logged in one line
 STANDS_STILL = "the target takes no writes for it"
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Pauses:
     """The pauses of a flow's topic-partitions in one window."""
 
-    def __init__(
-        self,
-        name: str,
-        target: Target,
-        partitions: Collection[Partition],
-        packing: ReadAhead,
-        *,
-        tries_all: bool,
-        logged_reasons: LoggedReasons,
-    ) -> None:
-        """Take up standstills of earlier windows.
+    name: str  # the flow, for the log
+    target: Target  # whose metadata end a standstill
+    partitions: Collection[Partition]  # those of the window, as they were placed
+    read_ahead: ReadAhead  # holds what was read of them
+    tries_all: bool  # also try what the target appended nothing to, and of which its metadata show no change
+    logged_reasons: LoggedReasons  # has what this process logged of them
 
-        Args:
-            name: The flow, for the log.
-            target: Whose metadata end a standstill.
-            partitions: Those of the window, as they were placed.
-            packing: Holds what was read of them.
-            tries_all: Also try what the target appended nothing to, and of which its metadata show no change.
-            logged_reasons: Has what this process logged of them.
-        """
-        self._name = name
-        self._target = target
-        self._partitions = partitions
-        self._packing = packing
-        self._tries_all = tries_all
-        self._logged_reasons = logged_reasons
+    def __post_init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._learns_s = 0.0
-        self._unsaid: dict[str, list[str]] = {}  # by reason: topic-partitions that the next line of the log is about
-        self._at_standstill = {p for p in partitions if p.in_sync is not None and p.pause is Pause.NONE}
+        self._unsaid: dict[str, list[str]] = {}  # by reason: partitions that the next line of the log is about
+        self._at_standstill = {p for p in self.partitions if p.in_sync is not None and p.pause is Pause.NONE}
         for partition in self._at_standstill:
             partition.paused(Pause.STANDSTILL, STANDS_STILL)
-        for partition in partitions:
+        for partition in self.partitions:
             if partition.assigned.is_loop:
                 self.until_next_window(partition, GOES_ROUND)
 
     def follow(self, paused: Paused) -> None:
         """Pause the topics that an operator wants paused, and resume the others; batches already sent still arrive."""
         pattern = paused.pattern()
-        for partition in self._partitions:
+        for partition in self.partitions:
             topic = partition.assigned.topic
             partition.is_paused_by_operator = pattern is not None and _is_meant(pattern, topic)
 
@@ -102,10 +86,10 @@ class Pauses:
             self.absent(partition)
             return
         place = partition.assigned.on_target
-        partition.in_sync = self._target.in_sync(*place) if has_too_few_replicas(error.why) else 0
+        partition.in_sync = self.target.in_sync(*place) if has_too_few_replicas(error.why) else 0
         partition.committed = None  # the next window is to know
         reason = f"{STANDS_STILL}: {standstill(error.why)}"
-        if self._logged_reasons.record(self._name, partition.assigned, reason):
+        if self.logged_reasons.record(self.name, partition.assigned, reason):
             self._say_soon(partition, reason)
         self._pause(partition, Pause.STANDSTILL, reason)
         self._at_standstill.add(partition)
@@ -114,11 +98,11 @@ class Pauses:
         """Try those again of which the target's metadata show a change."""
         if self._at_standstill and self._loop.time() > self._learns_s:
             self._learns_s = self._loop.time() + LEARN_EVERY_S
-            self._target.learn()
+            self.target.learn()
         for partition in tuple(self._at_standstill):
             place = partition.assigned.on_target
-            in_sync = self._target.in_sync(*place) if self._target.leader(*place) is not None else 0
-            if partition.in_sync is None or in_sync > partition.in_sync or (in_sync and self._tries_all):
+            in_sync = self.target.in_sync(*place) if self.target.leader(*place) is not None else 0
+            if partition.in_sync is None or in_sync > partition.in_sync or (in_sync and self.tries_all):
                 self._at_standstill.discard(partition)
                 if partition.pause is Pause.STANDSTILL and not partition.outcome_unknown_until_ms:
                     partition.retried()
@@ -128,7 +112,7 @@ class Pauses:
         if partition.in_sync is not None:
             partition.in_sync = partition.committed = None
         partition.resumed()
-        self._logged_reasons.forget(self._name, partition.assigned)
+        self.logged_reasons.forget(self.name, partition.assigned)
 
     def _pause(
         self,
@@ -139,12 +123,12 @@ class Pauses:
         *,
         lacks_topic: bool = False,
     ) -> None:
-        self._packing.clear(partition)
+        self.read_ahead.clear(partition)
         partition.position = partition.acked
         partition.paused(pause, reason, due_s, lacks_topic=lacks_topic)
-        if self._logged_reasons.record(self._name, partition.assigned, reason):
+        if self.logged_reasons.record(self.name, partition.assigned, reason):
             assigned = partition.assigned
-            log.error("%s: %s-%d paused: %s", self._name, assigned.topic, assigned.partition, reason)
+            log.error("%s: %s-%d paused: %s", self.name, assigned.topic, assigned.partition, reason)
 
     def _say_soon(self, partition: Partition, reason: str) -> None:
         if not self._unsaid:
@@ -154,7 +138,7 @@ class Pauses:
     def _say(self) -> None:
         unsaid, self._unsaid = self._unsaid, {}
         for reason, who in unsaid.items():
-            log.warning("%s: %d topic-partitions paused (%s): %s", self._name, len(who), some(who), reason)
+            log.warning("%s: %d topic-partitions paused (%s): %s", self.name, len(who), some(who), reason)
 
 
 def _is_meant(pattern: JavaPattern, topic: str) -> bool:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from mirror.kafka.errors import SILENCES, KafkaError
 from mirror.kafka.fetcher import Source
 from mirror.model.gaps import Cause, Effect
 from mirror.model.topic_partition import TopicPartition
+from mirror.replication.delivery import Delivery
 from mirror.replication.fetching import Fetching
 from mirror.replication.identities import Identities
 from mirror.replication.partition import Identity, Partition
 from mirror.replication.pauses import Pauses
-from mirror.replication.settlement import Delivery
 from mirror.runtime.logs import in_words
 
 log = logging.getLogger("mirror")
@@ -23,25 +24,18 @@ RETRY_S = 0.2
 IDENTIFY_EVERY_S = 1.0
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Placement:
     """Places topic-partitions beside those that flow. One is looked at when what was read of it is on the target, and counted."""
 
-    def __init__(
-        self,
-        name: str,
-        source: Source,
-        partitions: Mapping[TopicPartition, Partition],
-        *,
-        identities: Identities,
-        pauses: Pauses,
-        settlement: Delivery,
-    ) -> None:
-        self._name = name
-        self._source = source
-        self._partitions = partitions
-        self._identities = identities
-        self._pauses = pauses
-        self._settlement = settlement
+    name: str
+    source: Source
+    partitions: Mapping[TopicPartition, Partition]
+    identities: Identities
+    pauses: Pauses
+    delivery: Delivery
+
+    def __post_init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._is_needed = asyncio.Event()
         self._has_failed = False
@@ -57,7 +51,7 @@ class Placement:
             self._is_needed.clear()
             await self._identify(fetching)
             await self._find_starts(fetching)
-            if any(p.identity is Identity.UNVERIFIED or p.start is not None for p in self._partitions.values()):
+            if any(p.identity is Identity.UNVERIFIED or p.start is not None for p in self.partitions.values()):
                 await asyncio.sleep(RETRY_S)
             else:
                 await self._is_needed.wait()
@@ -66,23 +60,23 @@ class Placement:
         now = self._loop.time()
         unverified = [
             p
-            for p in self._partitions.values()
-            if p.identity is Identity.UNVERIFIED and p.is_due(now) and self._settlement.has_settled(p)
+            for p in self.partitions.values()
+            if p.identity is Identity.UNVERIFIED and p.is_due(now) and self.delivery.has_settled(p)
         ]
         if not unverified:
             return
         try:
-            unclear = await self._identities.identify(unverified)
+            unclear = await self.identities.identify(unverified)
         except (KafkaError, TimeoutError) as error:
             say = logging.DEBUG if self._has_failed else logging.WARNING
-            log.log(say, "%s: the ids of some topics cannot be read (%s), retrying", self._name, in_words(error))
+            log.log(say, "%s: the ids of some topics cannot be read (%s), retrying", self.name, in_words(error))
             self._has_failed = True
             await asyncio.sleep(IDENTIFY_EVERY_S)
             return
         self._has_failed = False
         for partition in unverified:
             if partition in unclear:
-                self._pauses.back_off(partition, unclear[partition], lacks_topic=True)
+                self.pauses.back_off(partition, unclear[partition], lacks_topic=True)
             else:
                 self._identified(partition)
         await fetching.refresh()  # a topic that was deleted and created again has other leaders
@@ -96,7 +90,7 @@ class Placement:
                 f"the source's log was truncated: its records from offset {end} on are not those that were read up to offset "
                 f"{partition.position - 1}, which the target keeps; going on at {end}"
             )
-            log.error("%s: %s-%d: %s", self._name, assigned.topic, assigned.partition, said)
+            log.error("%s: %s-%d: %s", self.name, assigned.topic, assigned.partition, said)
             partition.record_gap(Effect.KEPT, Cause.TRUNCATION, end, partition.position - 1, said)
             partition.moved(end)
             partition.truncated_to = None
@@ -104,14 +98,14 @@ class Placement:
             self._tell_hole(partition, *partition.hole)
             partition.hole = None
         partition.high_watermark = -1
-        self._settlement.placed(partition)
+        self.delivery.placed(partition)
 
     def _tell_hole(self, partition: Partition, first: int | None, last: int) -> None:
         """Log and record what the target lost with the end of its log, if a batch was appended after the cut."""
         assigned = partition.assigned
         named = f"offsets {first} to {last}" if first is not None else f"what is before offset {last + 1}"
         said = f"{assigned.remote_topic} lost the end of its log, and has been written since: {named} of the source were there"
-        log.error("%s: %s-%d: %s", self._name, assigned.topic, assigned.partition, said)
+        log.error("%s: %s-%d: %s", self.name, assigned.topic, assigned.partition, said)
         partition.record_gap(Effect.LOST, Cause.TARGET_CUT, first, last, said)
         partition.tally.lost += last - first + 1 if first is not None else 0
 
@@ -119,25 +113,25 @@ class Placement:
         now = self._loop.time()
         wanted = {
             key: p.start
-            for key, p in self._partitions.items()
+            for key, p in self.partitions.items()
             if p.start is not None and p.identity is Identity.VERIFIED and p.is_due(now)
         }
         if not wanted:
             return
-        found = await self._source.offsets(wanted)
+        found = await self.source.offsets(wanted)
         for key, answer in found.items():
             if isinstance(answer, SILENCES):
                 fetching.warn("where topics begin cannot be read", answer)
             else:
-                self._place(self._partitions[key], answer)
+                self._place(self.partitions[key], answer)
         if sum(isinstance(answer, int) for answer in found.values()) < len(wanted):
             await fetching.refresh()
 
     def _place(self, partition: Partition, answer: int | KafkaError) -> None:
         if isinstance(answer, int):
             partition.place(answer)
-            self._pauses.end(partition)
-            self._settlement.placed(partition)
+            self.pauses.end(partition)
+            self.delivery.placed(partition)
         else:
-            self._pauses.back_off(partition, f"the source does not tell where it begins: {answer}")
+            self.pauses.back_off(partition, f"the source does not tell where it begins: {answer}")
             partition.doubt()  # what has no leader yet may have been created since the plan was made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Sequence
+from dataclasses import InitVar, dataclass
 
 from metrics.reports import SlotReport
 from mirror.config.clients import FetchOptions
@@ -12,6 +13,7 @@ from mirror.kafka.fetcher import Source
 from mirror.kafka.target import Target
 from mirror.model.paused_topics import Paused
 from mirror.model.topic_partition import TopicPartition
+from mirror.replication.delivery import Delivery
 from mirror.replication.fetching import Fetching, raise_failure
 from mirror.replication.identities import Identities
 from mirror.replication.partition import Partition
@@ -20,69 +22,65 @@ from mirror.replication.placement import Placement
 from mirror.replication.producer_registry import ProducerRegistry
 from mirror.replication.read_ahead import ReadAhead
 from mirror.replication.sending import Sending
-from mirror.replication.settlement import Delivery
 
 LOOKS_EVERY_S = 1.0
 WITHDRAWS_S = 1.0  # an answer takes less, unless a quota holds requests back
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Replicator:
     """Runs until it is stopped; when it is drained, `acked` of each topic-partition says exactly what the target holds."""
 
-    def __init__(
+    name: InitVar[str]  # the flow, for the log
+    source: InitVar[Source]  # reads the source
+    target: Target  # writes the target
+    partitions: InitVar[Sequence[Partition]]  # what to replicate, each at its position
+    fetch: InitVar[FetchOptions]  # how to read
+    read_ahead: ReadAhead  # holds what was read
+    pauses: Pauses  # those of the same topic-partitions
+    delivery: Delivery  # when acknowledged batches count
+    identities: InitVar[Identities]  # tells which topics they are
+    # nothing is sent while it is not valid; None where the target itself refuses who may not write
+    lease: InitVar[LeaseTerm | None]
+    busy_before: InitVar[Collection[TopicPartition]]  # what had data at the end of an earlier window
+    written_back: InitVar[ProducerRegistry | None]  # tells which records of the source the flow back wrote; None: none
+
+    def __post_init__(
         self,
         name: str,
         source: Source,
-        target: Target,
         partitions: Sequence[Partition],
-        *,
         fetch: FetchOptions,
-        packing: ReadAhead,
-        pauses: Pauses,
-        settlement: Delivery,
         identities: Identities,
         lease: LeaseTerm | None,
         busy_before: Collection[TopicPartition],
         written_back: ProducerRegistry | None,
     ) -> None:
-        """Take what a window has opened and placed.
-
-        Args:
-            name: The flow, for the log.
-            source: Reads the source.
-            target: Writes the target.
-            partitions: What to replicate, each at its position.
-            fetch: How to read.
-            packing: Holds what was read.
-            pauses: Those of the same topic-partitions.
-            settlement: When acknowledged batches count.
-            identities: Tells which topics they are.
-            lease: Nothing is sent while it is not valid; None where the target itself refuses who may not write.
-            busy_before: What had data at the end of an earlier window.
-            written_back: Tells which records of the source the flow back wrote; None: none.
-        """
         by_key = {p.assigned.on_source: p for p in partitions}
-        self._target = target
-        self._packing = packing
-        self._pauses = pauses
-        self._settlement = settlement
-        self._placement = Placement(name, source, by_key, identities=identities, pauses=pauses, settlement=settlement)
+        self._placement = Placement(
+            name=name,
+            source=source,
+            partitions=by_key,
+            identities=identities,
+            pauses=self.pauses,
+            delivery=self.delivery,
+        )
         self._sending = Sending(
-            name,
-            target,
-            packing=packing,
-            pauses=pauses,
-            settlement=settlement,
+            name=name,
+            target=self.target,
+            read_ahead=self.read_ahead,
+            pauses=self.pauses,
+            delivery=self.delivery,
             lease=lease,
             on_doubt=self._placement.doubt,
         )
         self._fetching = Fetching(
-            name,
-            source,
-            by_key,
+            name=name,
+            source=source,
+            partitions=by_key,
             options=fetch,
-            packing=packing,
-            pauses=pauses,
+            read_ahead=self.read_ahead,
+            pauses=self.pauses,
             busy_before=busy_before,
             on_batches=self._sending.send_next,
             on_doubt=self._placement.doubt,
@@ -102,26 +100,26 @@ class Replicator:
 
     def report(self, slot: SlotReport, partitions: Sequence[Partition]) -> SlotReport:
         """Return a report with what the time was spent on, and what of its topic-partitions was read and is left."""
-        packing, polled = self._packing, self._fetching.polled
+        read_ahead, polled = self.read_ahead, self._fetching.polled
         return slot._replace(
             sending_s=self._sending.spent_s,
-            packing_s=packing.spent_s,
-            read_ahead_bytes=packing.most_held_bytes,
+            packing_s=read_ahead.spent_s,
+            read_ahead_bytes=read_ahead.most_held_bytes,
             read_ahead_records=sum(p.position - p.acked for p in partitions if p.held_bytes),
             polls=polled.fetches,
-            polled_records=packing.read_records,
+            polled_records=read_ahead.read_records,
             polling_s=polled.spent_s,
             longest_poll_s=polled.longest_s,
         )
 
     async def run(self, stop: asyncio.Event) -> None:
         """Replicate until `stop` is set, then wait for nothing but the running requests."""
-        self._settlement.begin(self._sending, stop)
+        self.delivery.begin(self._sending, stop)
         placing = asyncio.create_task(self._placement.run(self._fetching))
         try:
             while not stop.is_set():
                 self._fetching.follow_leaders()
-                self._pauses.end_standstills()
+                self.pauses.end_standstills()
                 raise_failure(placing)
                 try:
                     await asyncio.wait_for(stop.wait(), LOOKS_EVERY_S)
@@ -129,14 +127,14 @@ class Replicator:
                     continue
         finally:
             self._sending.stop()
-            self._settlement.stop()
+            self.delivery.stop()
             self.has_silent_source = self._fetching.is_silent()
             placing.cancel()
             await asyncio.gather(placing, self._fetching.stop(), return_exceptions=True)
 
     def follow(self, paused: Paused) -> None:
         """Pause the topics that an operator wants paused, and resume the others."""
-        self._pauses.follow(paused)
+        self.pauses.follow(paused)
 
     def lease_confirmed(self) -> None:
         """Send what was held back while it was not known whether the slot is still ours."""
@@ -144,15 +142,15 @@ class Replicator:
 
     def positions_committed(self) -> None:
         """Send what was held back until its numbers were committed with its position."""
-        self._settlement.announced()
+        self.delivery.announced()
 
     async def drained(self, within_s: float) -> bool:
         """Wait until every batch that was sent counts, or is refused; False when that took too long.
 
         What a quota still holds back then is taken back: the next window reads it again, and nobody has a trace of it.
         """
-        withdrawing = asyncio.get_running_loop().call_later(WITHDRAWS_S, self._target.withdraw)
+        withdrawing = asyncio.get_running_loop().call_later(WITHDRAWS_S, self.target.withdraw)
         try:
-            return await self._settlement.drained(within_s)
+            return await self.delivery.drained(within_s)
         finally:
             withdrawing.cancel()

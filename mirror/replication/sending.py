@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from mirror.handover.lease import LeaseTerm
 from mirror.kafka.errors import KafkaError
@@ -16,10 +17,10 @@ from mirror.kafka.target import Target
 from mirror.model import record_batches
 from mirror.model.record_batches import Outgoing
 from mirror.model.transforms import TransformError
+from mirror.replication.delivery import Acknowledged, Delivery, hold_back
 from mirror.replication.partition import Partition
 from mirror.replication.pauses import Pauses
 from mirror.replication.read_ahead import ReadAhead
-from mirror.replication.settlement import Acknowledged, Delivery, hold_back
 from mirror.runtime.clock import now_ms
 from mirror.runtime.stopwatch import Stopwatch
 
@@ -29,46 +30,27 @@ TOO_LARGE = "the target's producer.max.request.size in the settings: raise that"
 Sent = dict[asyncio.Future[int], Outgoing]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Sending:
     """The batches of one flow and window that are on their way to the target.
 
     `needs_new_producer`: the target does not take what this one sends any more.
     """
 
-    def __init__(
-        self,
-        name: str,
-        target: Target,
-        *,
-        packing: ReadAhead,
-        pauses: Pauses,
-        settlement: Delivery,
-        lease: LeaseTerm | None,
-        on_doubt: Callable[[Partition], None],
-    ) -> None:
-        """Take what is needed to send.
+    name: str  # the flow, for the log
+    target: Target  # writes the target
+    read_ahead: ReadAhead  # has the batches
+    pauses: Pauses  # pause what the target refuses
+    delivery: Delivery  # when acknowledged batches count
+    # nothing is sent while it is not valid; None: the target itself refuses a producer that may not write
+    lease: LeaseTerm | None
+    on_doubt: Callable[[Partition], None]  # gets a topic-partition whose remote topic may be another one
 
-        Args:
-            name: The flow, for the log.
-            target: Writes the target.
-            packing: Has the batches.
-            pauses: Pause what the target refuses.
-            settlement: When acknowledged batches count.
-            lease: Nothing is sent while it is not valid; None where the target itself refuses who may not write.
-            on_doubt: Gets a topic-partition whose remote topic may be another one.
-        """
-        self._name = name
-        self._target = target
-        self._packing = packing
-        self._pauses = pauses
-        self._settlement = settlement
-        self._lease = lease
-        self._on_doubt = on_doubt
+    def __post_init__(self) -> None:
         self._without_lease: dict[Partition, None] = {}  # in order: waits for a valid lease to send
         self._in_flight = 0
-        self._under_way = Stopwatch(
-            lambda: time.perf_counter() - packing.spent_s
-        )  # stands still while batches are packed
+        # stands still while batches are packed
+        self._under_way = Stopwatch(lambda: time.perf_counter() - self.read_ahead.spent_s)
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._is_stopping = False
@@ -82,7 +64,7 @@ class Sending:
     @property
     def held_bytes(self) -> int:
         """How much was read, and is not acknowledged."""
-        return self._packing.held_bytes
+        return self.read_ahead.held_bytes
 
     @property
     def spent_s(self) -> float:
@@ -109,33 +91,33 @@ class Sending:
 
     def send_next(self, partition: Partition) -> None:
         """Send the next batch of a topic-partition, unless one is on its way: that keeps the order."""
-        if self._is_stopping or partition.in_flight or not self._settlement.admit(partition):
+        if self._is_stopping or partition.in_flight or not self.delivery.admit(partition):
             return
-        if self._lease is not None and not self._lease.is_valid:
+        if self.lease is not None and not self.lease.is_valid:
             self._without_lease[partition] = None
             return
         try:
-            batches = self._packing.next_batches(partition)
+            batches = self.read_ahead.next_batches(partition)
         except TransformError as error:
-            self._pauses.refused(partition, str(error))
+            self.pauses.refused(partition, str(error))
             return
         except Exception as error:  # noqa: BLE001 - whatever a hostile batch does, only its partition stops
-            self._pauses.back_off(partition, f"a batch at source offset {partition.acked} cannot be read: {error!r}")
+            self.pauses.back_off(partition, f"a batch at source offset {partition.acked} cannot be read: {error!r}")
             return
         if batches:
             self._send(partition, batches)
 
     def _send(self, partition: Partition, batches: dict[int, Outgoing]) -> None:
         remote_topic = partition.assigned.remote_topic
-        if not all(self._target.knows(remote_topic, where) for where in batches):
-            self._pauses.absent(partition)
+        if not all(self.target.knows(remote_topic, where) for where in batches):
+            self.pauses.absent(partition)
             return
-        if any(map(self._packing.is_too_large, batches.values())):
-            self._pauses.refused(partition, f"the record at source offset {partition.acked} is larger than {TOO_LARGE}")
+        if any(map(self.read_ahead.is_too_large, batches.values())):
+            self.pauses.refused(partition, f"the record at source offset {partition.acked} is larger than {TOO_LARGE}")
             return
         try:
             sent = {
-                self._target.send(batch, remote_topic, where, partition.sequence, partition.remote_id): batch
+                self.target.send(batch, remote_topic, where, partition.sequence, partition.remote_id): batch
                 for where, batch in batches.items()
             }
         except KafkaError as error:
@@ -145,7 +127,7 @@ class Sending:
         self._under_way.start()
         self._in_flight += 1
         self._quiet.clear()
-        self._settlement.sent()
+        self.delivery.sent()
         read_ms, waiting = now_ms(), set(sent)
 
         def answered(done: asyncio.Future[int]) -> None:
@@ -169,7 +151,7 @@ class Sending:
         for done, batch in taken.items():
             # A repartitioned topic has no offset map.
             base = NO_OFFSET if partition.assigned.spread_over else done.result()
-            self._settlement.acknowledged(Acknowledged(partition, batch, read_ms, base))
+            self.delivery.acknowledged(Acknowledged(partition, batch, read_ms, base))
         partition.has_arrived |= bool(taken)
         if failed and not self._failed(partition, sent, failed):
             return
@@ -185,8 +167,8 @@ class Sending:
         else:
             (outgoing,) = sent.values()
             partition.passed(outgoing.next_offset)
-        self._packing.let_go(partition)
-        self._pauses.end(partition)
+        self.read_ahead.let_go(partition)
+        self.pauses.end(partition)
 
     def _check_offset(self, partition: Partition, base: int, expected: int) -> None:
         """Send no more of a topic-partition whose batch came to lie before others, until the clusters have said why."""
@@ -195,23 +177,21 @@ class Sending:
         assigned = partition.assigned
         log.error(
             "%s: %s-%d was written up to offset %d, and now at %d: its log was cut, or it is another topic",
-            self._name,
+            self.name,
             assigned.remote_topic,
             assigned.partition,
             expected,
             base,
         )
         partition.next_target_offset = base
-        self._packing.clear(partition)
+        self.read_ahead.clear(partition)
         partition.position = partition.acked
-        if self._settlement.unexpected_offset():
+        if self.delivery.unexpected_offset():
             self.needs_new_producer = True
-            self._pauses.until_next_window(
-                partition, f"{assigned.remote_topic} was cut: the next window fills it again"
-            )
+            self.pauses.until_next_window(partition, f"{assigned.remote_topic} was cut: the next window fills it again")
         else:
             partition.hole = partition.tail.last_hole()
-        self._on_doubt(partition)
+        self.on_doubt(partition)
 
     def _failed(self, partition: Partition, sent: Sent, failed: list[asyncio.Future[int]]) -> bool:
         """Take in that batches were not acknowledged; False where their outcome is left to the next window."""
@@ -225,7 +205,7 @@ class Sending:
         elif partition.assigned.spread_over:
             # What the other partitions took comes again; of the sequences of this producer one has a hole now.
             self.needs_new_producer = True
-            self._pauses.refused(
+            self.pauses.refused(
                 partition, f"the target refuses a batch from source offset {partition.acked} on: {errors[0]}"
             )
         else:
@@ -233,7 +213,7 @@ class Sending:
         return True
 
     def _refused(self, partition: Partition, outgoing: Outgoing, error: BaseException | None) -> None:
-        if isinstance(error, UncertainError) and self._settlement.uncertain(partition, error):
+        if isinstance(error, UncertainError) and self.delivery.uncertain(partition, error):
             return
         if isinstance(error, UncertainError) or knows_no_such_producer(error):
             # The next window compares what the target has, and this process opens another producer for its next.
@@ -242,16 +222,16 @@ class Sending:
                 hold_back(partition)  # an earlier attempt may still be under way
             if partition.sequence is not None and knows_no_such_producer(error):
                 partition.sequence, partition.committed = partition.sequence.doubted(), None
-            self._pauses.until_next_window(partition, f"the target may no longer know our producer ({error})")
+            self.pauses.until_next_window(partition, f"the target may no longer know our producer ({error})")
         elif isinstance(error, NotAppendedError):
-            self._pauses.standstill(partition, error)
+            self.pauses.standstill(partition, error)
         elif outgoing.count > 1 and may_be_of_one_record(error):
             partition.ready.extendleft(reversed(record_batches.halves(outgoing)))
         else:
-            self._pauses.refused(
+            self.pauses.refused(
                 partition, f"the target refuses source offset {partition.acked} and on: {refusal(error)}"
             )
 
     def _producer_failed(self, partition: Partition, error: KafkaError) -> None:
         self.needs_new_producer = True
-        self._pauses.back_off(partition, f"the producer failed: {error}")
+        self.pauses.back_off(partition, f"the producer failed: {error}")

@@ -21,6 +21,8 @@ from mirror.model.slot_ownership import COMMIT_S
 from mirror.model.topic_partition import TopicPartition
 from mirror.replication.connections import Connections, ended
 from mirror.replication.cut_logs import go_back_to_cuts
+from mirror.replication.delivery import AtLeastOnce, Delivery
+from mirror.replication.exactly_once import ExactlyOnce
 from mirror.replication.identities import Identities, placed
 from mirror.replication.leased_commits import LeasedCommits
 from mirror.replication.ledger import Ledger
@@ -31,9 +33,7 @@ from mirror.replication.pauses import Pauses
 from mirror.replication.positions import PositionCommits, is_there, keep_alive
 from mirror.replication.read_ahead import ReadAhead
 from mirror.replication.replicator import Replicator
-from mirror.replication.settlement import AtLeastOnce, Delivery
 from mirror.replication.slot_producer import SlotProducer
-from mirror.replication.transactions import ExactlyOnce
 from mirror.replication.worker_state import WorkerState
 from mirror.runtime.clock import now_ms
 from mirror.runtime.logs import in_words, once
@@ -104,7 +104,14 @@ class FlowWindow:
         self._paused = Paused()
         self._lease = Lease(plan, window, self._warn)
         self._ledger = Ledger(plan, self._served.partitions, state.newest_gaps)
-        self._leased = LeasedCommits(plan, window, self._lease.own, self._commits, self._ledger, self._outcome)
+        self._leased = LeasedCommits(
+            plan=plan,
+            window=window,
+            own=self._lease.own,
+            positions=self._commits,
+            ledger=self._ledger,
+            outcome=self._outcome,
+        )
         self._producer = SlotProducer(plan, window, self._lease, self._leased.claim)
         self._term = LeaseTerm()
         self._standing = LeaseStatus.HOLDS
@@ -449,15 +456,26 @@ def replicator_of(
         logged_reasons: Has what this process logged of them.
         commit_soon: Has positions committed, with new numbers; `Replicator.positions_committed` is to be called then.
     """
-    target, fetch, packing = connections.target, fetch_options(plan.consumer), ReadAhead(produce_options(plan.producer))
-    pauses = Pauses(plan.name, target, partitions, packing, tries_all=tries_all, logged_reasons=logged_reasons)
-    settlement: Delivery = AtLeastOnce(target, commit_soon)
+    target, fetch, read_ahead = (
+        connections.target,
+        fetch_options(plan.consumer),
+        ReadAhead(produce_options(plan.producer)),
+    )
+    pauses = Pauses(
+        name=plan.name,
+        target=target,
+        partitions=partitions,
+        read_ahead=read_ahead,
+        tries_all=tries_all,
+        logged_reasons=logged_reasons,
+    )
+    delivery: Delivery = AtLeastOnce(target, commit_soon)
     if plan.is_exactly_once:
-        settlement = ExactlyOnce(
-            plan.name,
-            target,
-            partitions,
-            packing=packing,
+        delivery = ExactlyOnce(
+            name=plan.name,
+            target=target,
+            partitions=partitions,
+            read_ahead=read_ahead,
             pauses=pauses,
             commits=commits,
             ledger=ledger,
@@ -466,14 +484,14 @@ def replicator_of(
             longest_s=plan.transaction_ms / 1000,
         )
     return Replicator(
-        plan.name,
-        connections.source,
-        target,
-        partitions,
+        name=plan.name,
+        source=connections.source,
+        target=target,
+        partitions=partitions,
         fetch=fetch,
-        packing=packing,
+        read_ahead=read_ahead,
         pauses=pauses,
-        settlement=settlement,
+        delivery=delivery,
         identities=Identities(plan, connections.source, target, logged_reasons),
         lease=None if plan.is_exactly_once else term,
         busy_before=connections.busy,

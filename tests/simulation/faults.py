@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 MOST_FAULTS = 14
 BETWEEN_S = (0.0, 4.0)
-LONGEST_HANG_S = 6.0  # of a broker, less than mirror.replication.settlement.ARRIVES_S
+LONGEST_HANG_S = 6.0  # of a broker, less than mirror.replication.delivery.ARRIVES_S
 LONGEST_FREEZE_S = 90.0  # of a worker
 LONGEST_STEP_S = 150.0  # of a wall clock
 CHANGES = 6  # of the mode, among the kinds of faults

@@ -86,9 +86,9 @@ class Process:
         self._progress = LaneProgress(map(str, range(lanes)), longest_s=lane_takes_s(lanes, layout.window_ms))
         flow = SimpleNamespace(name=plan.name, source=SimpleNamespace(alias=plan.source), target_admin=plan.producer)
         self.membership = Membership(
-            flow,  # type: ignore[arg-type]
-            plan,
-            layout,
+            flow=flow,  # type: ignore[arg-type]
+            plan=plan,
+            layout=layout,
             run_id=run_id,
             gone=gone,
             settings="s",

@@ -45,11 +45,11 @@ def fetchers(
 ) -> Fetching:
     """Return the fetchers of a flow, in a rack, which have not begun."""
     return Fetching(
-        "a->b",
-        source,
-        partitions,
+        name="a->b",
+        source=source,
+        partitions=partitions,
         options=fetch_options({"client.rack": "here"}),
-        packing=ReadAhead(produce_options({})),
+        read_ahead=ReadAhead(produce_options({})),
         pauses=create_autospec(Pauses, instance=True),
         busy_before=busy,
         on_batches=lambda _: None,

@@ -193,7 +193,14 @@ def test_a_row_of_a_record_from_the_future_waits_since_it_was_seen_as_in_the_pol
     (flow,) = (each for each in load(file).flows if each.name == "a->b")
     monkeypatch.setattr(flow_rows, "FlowLag", partial(FlowLag, reads=lambda _: reader))
     source, target = Described("a", end=10), Described("b", position=10)
-    rows = FlowRows(flow, source, target, None, history, RowJudge(Judge(history, MaxAge()), history))
+    rows = FlowRows(
+        flow=flow,
+        source=source,
+        target=target,
+        target_groups=None,
+        history=history,
+        judge=RowJudge(Judge(history, MaxAge()), history),
+    )
 
     def lag_seconds(now_s):
         (row,) = rows.read(BoundedPoll(now_s, owner=""))

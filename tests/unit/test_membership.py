@@ -72,9 +72,9 @@ class Process:
     ) -> None:
         self.is_ready = True
         self.member = Membership(
-            flow,
-            PLAN,
-            layout,
+            flow=flow,
+            plan=PLAN,
+            layout=layout,
             run_id=run_id,
             gone=gone,
             settings=settings,

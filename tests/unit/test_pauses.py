@@ -54,8 +54,15 @@ def played(scene: Callable[[Pauses, Target], None], *partitions: Partition, trie
 
     async def run() -> None:
         target = Target()
-        packing = ReadAhead(PRODUCE)
-        pauses = Pauses("a->b", target, partitions, packing, tries_all=tries_all, logged_reasons=LoggedReasons())
+        read_ahead = ReadAhead(PRODUCE)
+        pauses = Pauses(
+            name="a->b",
+            target=target,
+            partitions=partitions,
+            read_ahead=read_ahead,
+            tries_all=tries_all,
+            logged_reasons=LoggedReasons(),
+        )
         scene(pauses, target)
         await asyncio.sleep(GATHER_S + 0.1)
 

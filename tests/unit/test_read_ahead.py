@@ -52,16 +52,16 @@ STEPS = st.lists(
 
 @given(steps=STEPS, spread_over=st.sampled_from([0, 3]))
 def test_whatever_comes_what_is_held_is_what_has_no_outcome_and_acknowledged_offsets_never_go_back(steps, spread_over):
-    packing, one = ReadAhead(produce_options({})), partition(spread_over=spread_over)
+    read_ahead, one = ReadAhead(produce_options({})), partition(spread_over=spread_over)
     under_way: dict[int, Outgoing] = {}
     end, acked = 0, 0
     for step, sizes in steps:
         if step in ("fetch", "markers"):
             end = one.position
             for batch in fetched(sizes, start=end, is_control=step == "markers"):
-                packing.take_in(one, batch)
+                read_ahead.take_in(one, batch)
         elif step == "send" and not one.in_flight:
-            under_way = packing.next_batches(one) or {}
+            under_way = read_ahead.next_batches(one) or {}
             one.in_flight = bool(under_way)
         elif step == "answer" and one.in_flight:
             one.in_flight = False
@@ -69,108 +69,108 @@ def test_whatever_comes_what_is_held_is_what_has_no_outcome_and_acknowledged_off
                 one.passed(next(iter(under_way.values())).next_offset)
             elif not one.rounds:
                 one.passed(one.rounds_end)
-            packing.let_go(one)
+            read_ahead.let_go(one)
         elif step in ("refusal", "pause") and (step == "pause" or one.in_flight):
             if step == "refusal":
                 one.in_flight = False
-            packing.clear(one)
+            read_ahead.clear(one)
             if not one.in_flight:
                 one.position = one.acked
         assert one.acked >= acked
         acked = one.acked
-        assert packing.held_bytes == one.held_bytes >= sum(len(batch.data) for batch in one.queue)
+        assert read_ahead.held_bytes == one.held_bytes >= sum(len(batch.data) for batch in one.queue)
     while one.in_flight or one.queue or one.ready or one.rounds:
         if one.in_flight:
             one.in_flight = False
             if not one.rounds and not one.ready:
                 one.passed(one.rounds_end if spread_over else one.position)
-            packing.let_go(one)
-        under_way = packing.next_batches(one) or {}
+            read_ahead.let_go(one)
+        under_way = read_ahead.next_batches(one) or {}
         one.in_flight = bool(under_way)
-    assert packing.held_bytes == one.held_bytes == one.taken_bytes == 0
+    assert read_ahead.held_bytes == one.held_bytes == one.taken_bytes == 0
 
 
 @given(fetchers=st.integers(1, 300), held=st.integers(0, BUDGET_BYTES))
 def test_fetches_never_bring_more_than_there_is_room_for_and_all_of_them_can_ask_at_once(fetchers, held):
-    packing = ReadAhead(produce_options({}))
-    packing.held_bytes = held
+    read_ahead = ReadAhead(produce_options({}))
+    read_ahead.held_bytes = held
     shares = []
     for _ in range(fetchers):
-        shares.append(packing.share(fetchers))
-        packing.reserve(shares[-1])
+        shares.append(read_ahead.share(fetchers))
+        read_ahead.reserve(shares[-1])
     assert held + sum(shares) <= BUDGET_BYTES
     if held <= BUDGET_BYTES // 2 and fetchers * LEAST_FETCH_BYTES <= BUDGET_BYTES // 2:
         assert all(shares)
     for share in shares:
-        packing.unreserve(share)
-    assert packing.share(1) == (BUDGET_BYTES // 2 if held <= BUDGET_BYTES // 2 else 0)
+        read_ahead.unreserve(share)
+    assert read_ahead.share(1) == (BUDGET_BYTES // 2 if held <= BUDGET_BYTES // 2 else 0)
 
 
 def test_the_end_of_a_fetch_wakes_who_found_no_room_and_nobody_who_has_nothing_to_ask_for():
     """Two fetchers without anything to ask for would wake one another without end."""
-    packing = ReadAhead(produce_options({}))
-    share = packing.share(1)
-    packing.reserve(share)
-    packing.unreserve(share)
-    assert not packing.room.is_set()
-    packing.reserve(share)
-    packing.reserve(share)
-    assert packing.share(1) == 0
-    packing.unreserve(share)
-    assert packing.room.is_set()
+    read_ahead = ReadAhead(produce_options({}))
+    share = read_ahead.share(1)
+    read_ahead.reserve(share)
+    read_ahead.unreserve(share)
+    assert not read_ahead.room.is_set()
+    read_ahead.reserve(share)
+    read_ahead.reserve(share)
+    assert read_ahead.share(1) == 0
+    read_ahead.unreserve(share)
+    assert read_ahead.room.is_set()
 
 
 def test_what_is_packed_anew_counts_as_what_it_takes():
     """Ten batches of a record each that were compressed at the source are not on their way out."""
-    packing, one = ReadAhead(produce_options({"compression.type": "none"})), partition()
+    read_ahead, one = ReadAhead(produce_options({"compression.type": "none"})), partition()
     small = [batch._replace(data=batch.data[:]) for batch in fetched([1] * 10, start=0)]
     for batch in small:
-        packing.take_in(one, batch)
-    before = packing.held_bytes
-    (outgoing,) = (packing.next_batches(one) or {}).values()
+        read_ahead.take_in(one, batch)
+    before = read_ahead.held_bytes
+    (outgoing,) = (read_ahead.next_batches(one) or {}).values()
     assert outgoing.count == 10
-    assert packing.held_bytes >= min(before, len(outgoing.data)) > 0
+    assert read_ahead.held_bytes >= min(before, len(outgoing.data)) > 0
     one.in_flight = False
-    packing.let_go(one)
-    assert packing.held_bytes == 0
+    read_ahead.let_go(one)
+    assert read_ahead.held_bytes == 0
 
 
 @pytest.mark.parametrize(
     ("limit", "counts"), [("100000", [8]), ("5000", [4, 4]), ("3000", [2, 2, 2, 2]), ("500", [1] * 8)]
 )
 def test_a_batch_is_split_until_it_is_no_larger_than_the_files_max_request_size(limit, counts):
-    packing, one = ReadAhead(produce_options({"max.request.size": limit})), partition()
+    read_ahead, one = ReadAhead(produce_options({"max.request.size": limit})), partition()
     (batch,) = fetched([8], start=0, value=1000)
-    packing.take_in(one, batch)
+    read_ahead.take_in(one, batch)
     found = []
-    while going := packing.next_batches(one):
+    while going := read_ahead.next_batches(one):
         (outgoing,) = going.values()
         found.append(outgoing)
         one.passed(outgoing.next_offset)
-        packing.let_go(one)
+        read_ahead.let_go(one)
     assert [outgoing.count for outgoing in found] == counts
-    assert [packing.is_too_large(outgoing) for outgoing in found] == [limit == "500"] * len(counts)
+    assert [read_ahead.is_too_large(outgoing) for outgoing in found] == [limit == "500"] * len(counts)
     assert one.acked == 8
-    assert packing.held_bytes == 0
+    assert read_ahead.held_bytes == 0
 
 
 def test_without_a_max_request_size_the_targets_own_limits_decide():
-    packing, one = ReadAhead(produce_options({})), partition()
+    read_ahead, one = ReadAhead(produce_options({})), partition()
     (batch,) = fetched([2], start=0, value=2 << 20)
-    packing.take_in(one, batch)
-    (outgoing,) = (packing.next_batches(one) or {}).values()
+    read_ahead.take_in(one, batch)
+    (outgoing,) = (read_ahead.next_batches(one) or {}).values()
     assert outgoing.count == 2
-    assert not packing.is_too_large(outgoing)
+    assert not read_ahead.is_too_large(outgoing)
 
 
 def test_epochs_are_those_of_batches_also_of_aborted_ones_of_which_nothing_is_kept():
-    packing, one = ReadAhead(produce_options({})), partition()
+    read_ahead, one = ReadAhead(produce_options({})), partition()
     first, second, third = fetched([1, 1, 1], start=0)
     aborted = second._replace(attributes=second.attributes | TRANSACTIONAL, producer_id=9, leader_epoch=4)
     seen = list(committed([first._replace(leader_epoch=3), aborted, third._replace(leader_epoch=4)], [(9, 0)]))
     assert len(seen[1].data) == 0
     for batch in seen:
-        packing.take_in(one, batch)
+        read_ahead.take_in(one, batch)
     assert [one.epochs.at(offset) for offset in (1, 2, 3)] == [3, 4, 4]
     assert fetched([1], start=7)[0].leader_epoch == -1, "a producer writes none"
 
@@ -184,15 +184,15 @@ def test_a_record_that_a_transform_does_not_take_is_reached_and_never_passed(bad
     """What is before it crosses, whatever the batches; then it stops the topic-partition, each time."""
     mask = (Transform("mask", MaskFields(of_key=False, fields=("a",))),)
     written = [Record(gap + n, n, b"k", b"x" if is_bad else b'{"a":1}') for n, is_bad in enumerate(bad)]
-    packing = ReadAhead(produce_options({}))
+    read_ahead = ReadAhead(produce_options({}))
     one = Partition(PlannedPartition("t", "a.t", 0, "id", transforms=mask), position=0, acked=0)
     for batch in packed(written, sizes):
-        packing.take_in(one, batch)
+        read_ahead.take_in(one, batch)
     crossed: list[bytes | None] = []
     stays = None
     while True:
         try:
-            under_way = packing.next_batches(one)
+            under_way = read_ahead.next_batches(one)
         except TransformError as error:
             stays = error.offset
             break
@@ -201,19 +201,19 @@ def test_a_record_that_a_transform_does_not_take_is_reached_and_never_passed(bad
         (outgoing,) = under_way.values()
         crossed += [record.value for record in records(outgoing.data)]
         one.passed(outgoing.next_offset)
-        packing.let_go(one)
+        read_ahead.let_go(one)
     first_bad = bad.index(True) if any(bad) else len(bad)
     assert crossed == [b'{"a":0}'] * first_bad
     assert stays == (gap + first_bad if any(bad) else None)
     if any(bad):
         assert one.acked == gap + first_bad
-        packing.clear(one)  # as a pause does; then it is read again
+        read_ahead.clear(one)  # as a pause does; then it is read again
         one.position = one.acked
         for batch in packed(written, sizes):
             if batch.last_offset >= one.position:
-                packing.take_in(one, batch)
+                read_ahead.take_in(one, batch)
         with pytest.raises(TransformError):
-            packing.next_batches(one)
+            read_ahead.next_batches(one)
     else:
         assert one.acked == gap + len(bad)
-        assert packing.held_bytes == 0
+        assert read_ahead.held_bytes == 0

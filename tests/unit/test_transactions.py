@@ -15,14 +15,14 @@ from mirror.kafka.producer import NotAppendedError, UncertainError
 from mirror.model.flow_plan import PlannedPartition
 from mirror.model.record_batches import Outgoing
 from mirror.model.topic_partition import TopicPartition
+from mirror.replication.delivery import Acknowledged
+from mirror.replication.exactly_once import BACKLOG_BYTES, BACKLOG_LASTS, ExactlyOnce
 from mirror.replication.ledger import LedgerEntry
 from mirror.replication.logged_reasons import LoggedReasons
 from mirror.replication.partition import Partition, Pause
 from mirror.replication.pauses import Pauses
 from mirror.replication.positions import PendingCommit, PendingPosition
 from mirror.replication.read_ahead import ReadAhead
-from mirror.replication.settlement import Acknowledged
-from mirror.replication.transactions import BACKLOG_BYTES, BACKLOG_LASTS, ExactlyOnce
 
 pytestmark = pytest.mark.usefixtures("virtual_clock")
 
@@ -118,13 +118,20 @@ def begun(
 ) -> tuple[ExactlyOnce, Sending, Partition, asyncio.Event]:
     """Return one that has begun, who sends, a topic-partition, and what is set when the window cannot go on."""
     partition = Partition(PlannedPartition("t", "a.t", 0, "id"), position=100, acked=100)
-    target, packing = Target(fails=fails), ReadAhead(PRODUCE)
+    target, read_ahead = Target(fails=fails), ReadAhead(PRODUCE)
     made = ExactlyOnce(
-        "a->b",
-        target,
-        [partition],
-        packing=packing,
-        pauses=Pauses("a->b", target, [partition], packing, tries_all=False, logged_reasons=LoggedReasons()),
+        name="a->b",
+        target=target,
+        partitions=[partition],
+        read_ahead=read_ahead,
+        pauses=Pauses(
+            name="a->b",
+            target=target,
+            partitions=[partition],
+            read_ahead=read_ahead,
+            tries_all=False,
+            logged_reasons=LoggedReasons(),
+        ),
         commits=PositionCommits(partition),
         ledger=Ledger(),
         group="g",

@@ -60,8 +60,8 @@ class Appliance:
     def start(self) -> list[FlowMaintenance]:
         upkeep = [
             FlowMaintenance(
-                state,
-                self.recorder,
+                state=state,
+                recorder=self.recorder,
                 begin=self.begin,
                 discover=self.discover,
                 on_change=self.changed.set,

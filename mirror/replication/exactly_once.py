@@ -18,17 +18,18 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Collection
+from dataclasses import InitVar, dataclass
 
 from mirror.handover.lease import Lease
 from mirror.kafka.errors import BrokerError, KafkaError
 from mirror.kafka.producer import NotAppendedError, UncertainError
 from mirror.kafka.target import Target
+from mirror.replication.delivery import Acknowledged, Sender, hold_back
 from mirror.replication.ledger import Ledger
 from mirror.replication.partition import Partition
 from mirror.replication.pauses import Pauses
 from mirror.replication.positions import PositionCommits
 from mirror.replication.read_ahead import ReadAhead
-from mirror.replication.settlement import Acknowledged, Sender, hold_back
 
 log = logging.getLogger("mirror")
 
@@ -42,6 +43,7 @@ REST_S = 0.01
 LOOKS_AGAIN_S = 0.05
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ExactlyOnce:
     """Delivery of exactly once: what is counted and committed as position is what was committed as records.
 
@@ -50,43 +52,18 @@ class ExactlyOnce:
     C: where a transaction is aborted, every topic-partition stands where the last committed one left it.
     """
 
-    def __init__(
-        self,
-        name: str,
-        target: Target,
-        partitions: Collection[Partition],
-        *,
-        packing: ReadAhead,
-        pauses: Pauses,
-        commits: PositionCommits,
-        ledger: Ledger,
-        group: str,
-        lease: Lease,
-        longest_s: float,
-    ) -> None:
-        """Take what is to be committed.
+    name: str  # the flow, for the log
+    target: Target  # has the slot's transactional producer
+    partitions: InitVar[Collection[Partition]]  # those of the window
+    read_ahead: ReadAhead  # what was read and not sent, forgotten when a transaction is aborted
+    pauses: Pauses  # pause what has no outcome
+    commits: PositionCommits  # has the positions
+    ledger: Ledger  # takes the gaps, in the transaction that commits the positions behind them
+    group: str  # they are committed to it
+    lease: Lease  # tells whether another window has the slot
+    longest_s: float  # how long a transaction lasts, where no backlog waits
 
-        Args:
-            name: The flow, for the log.
-            target: Has the slot's transactional producer.
-            partitions: Those of the window.
-            packing: What was read and not sent, forgotten when a transaction is aborted.
-            pauses: Pause what has no outcome.
-            commits: Has the positions.
-            ledger: Takes the gaps, in the transaction that commits the positions behind them.
-            group: They are committed to it.
-            lease: Tells whether another window has the slot.
-            longest_s: How long a transaction lasts, where no backlog waits.
-        """
-        self._name = name
-        self._target = target
-        self._packing = packing
-        self._pauses = pauses
-        self._commits = commits
-        self._ledger = ledger
-        self._group = group
-        self._lease = lease
-        self._longest_s = longest_s
+    def __post_init__(self, partitions: Collection[Partition]) -> None:
         self._is_ending = False  # the transaction takes no more batches
         self._must_abort = False
         self._is_stopping = False
@@ -101,7 +78,7 @@ class ExactlyOnce:
     def begin(self, sender: Sender, stop: asyncio.Event) -> None:
         """Begin the first transaction; `stop` is set when the producer is of no more use."""
         self._sender = sender
-        self._target.begin_transaction()
+        self.target.begin_transaction()
         self._ends = asyncio.get_running_loop().create_task(self._end_in_time(stop))
 
     def stop(self) -> None:
@@ -137,7 +114,7 @@ class ExactlyOnce:
 
     def uncertain(self, partition: Partition, error: UncertainError) -> bool:
         """Abort the transaction, and leave the topic-partition to a window that finds its outcome."""
-        self._pauses.standstill(partition, error)
+        self.pauses.standstill(partition, error)
         # Else the next attempt would cost a transaction at once.
         hold_back(partition)
         self._abort_soon()
@@ -176,14 +153,14 @@ class ExactlyOnce:
         began_s = loop.time()
         while self._sender.in_flight and not self._is_stopping and not self._must_abort:
             has_backlog = self._sender.held_bytes > BACKLOG_BYTES
-            left_s = began_s + self._longest_s * (BACKLOG_LASTS if has_backlog else 1) - loop.time()
+            left_s = began_s + self.longest_s * (BACKLOG_LASTS if has_backlog else 1) - loop.time()
             if left_s <= 0:
                 return
-            await self._sender.is_quiet(min(left_s, self._longest_s))
+            await self._sender.is_quiet(min(left_s, self.longest_s))
 
     def _begin_next(self) -> None:
         """Begin the next transaction with what came meanwhile."""
-        self._target.begin_transaction()
+        self.target.begin_transaction()
         self._is_ending = False
         waiting, self._waiting = self._waiting, {}
         for partition in waiting:
@@ -204,7 +181,7 @@ class ExactlyOnce:
                 await self._commit()
         except KafkaError as error:
             self._sender.needs_new_producer = True
-            log.warning("%s: a transaction failed, nothing of it counts: %s", self._name, error)
+            log.warning("%s: a transaction failed, nothing of it counts: %s", self.name, error)
             return False
         return True
 
@@ -212,11 +189,11 @@ class ExactlyOnce:
         for batch in self._uncommitted:
             batch.partition.landed(batch.outgoing, batch.base)
         await self._move_tails()
-        gaps = await self._ledger.write(self._target)
-        pending = self._commits.pending(self._target)
-        await self._target.commit_transaction(self._group, pending.offsets, self._confirm)
-        self._commits.completed(pending)
-        self._ledger.told(gaps)
+        gaps = await self.ledger.write(self.target)
+        pending = self.commits.pending(self.target)
+        await self.target.commit_transaction(self.group, pending.offsets, self._confirm)
+        self.commits.completed(pending)
+        self.ledger.told(gaps)
         self._committed |= {written.partition: written.acked for written in pending.written}
         for batch in self._uncommitted:
             batch.counted()
@@ -228,36 +205,36 @@ class ExactlyOnce:
         Only what the target certainly did not append is left out. Another error comes again with the commit.
         """
         try:
-            await self._commits.move_tails(self._target)
+            await self.commits.move_tails(self.target)
         except (BrokerError, NotAppendedError) as error:
             log.warning(
                 "%s: the offset map cannot be written (%s); records are replicated, and offsets of groups are translated less "
                 "exactly. Correct the topic as the reason says, or delete it: the mirror creates it again",
-                self._name,
+                self.name,
                 error,
             )
 
     async def _confirm(self) -> None:
         """Look at the lease until the target responds; raise KafkaError if a successor may not have fenced this window."""
-        while not self._target.is_closed:
+        while not self.target.is_closed:
             try:
-                found = await self._target.committed(self._group, self._lease.looks_at)
+                found = await self.target.committed(self.group, self.lease.looks_at)
             except KafkaError as error:
-                log.debug("%s: the lease cannot be read: %s", self._name, error)
+                log.debug("%s: the lease cannot be read: %s", self.name, error)
                 await asyncio.sleep(LOOKS_AGAIN_S)
                 continue
-            if not self._lease.may_commit(found):
+            if not self.lease.may_commit(found):
                 raise KafkaError("another window has the slot")
             return
         raise KafkaError("the producer was closed")
 
     async def _abort(self) -> None:
         """Take everything back that is not committed; it is read again."""
-        await self._target.abort_transaction()
+        await self.target.abort_transaction()
         # In the first version of the protocol this may have fenced a successor: then the positions of this window are old.
         # A successor claims the lease before it opens its producer, so a lease that is still ours is proof of the opposite.
-        found = await self._target.committed(self._group, self._lease.looks_at)
-        if not self._lease.standing(found).may_write:
+        found = await self.target.committed(self.group, self.lease.looks_at)
+        if not self.lease.standing(found).may_write:
             raise KafkaError("another window or process has the slot")
         self._must_abort = False
         self._take_back()
@@ -266,7 +243,7 @@ class ExactlyOnce:
         """Stand where the last commit was: what the target has acknowledged since then does not count."""
         self._uncommitted.clear()
         for partition, acked in self._committed.items():
-            self._packing.clear(partition)
+            self.read_ahead.clear(partition)
             partition.position = partition.acked = acked
 
     def _abort_soon(self) -> None:

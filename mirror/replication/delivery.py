@@ -48,7 +48,7 @@ class Acknowledged(NamedTuple):
 
 
 class Sender(Protocol):
-    """What a settlement asks of who sends (mirror.replication.sending)."""
+    """What a delivery requires of the sending part (mirror.replication.sending)."""
 
     needs_new_producer: bool
 
