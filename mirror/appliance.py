@@ -123,13 +123,7 @@ class Appliance:
                 self._settings.heartbeat_flows, self._heartbeat_acknowledged, self._emits_heartbeats
             )
             stack.callback(heartbeats.stop)
-            polling = Polling(
-                flows=self.flows,
-                poller=self.poller,
-                recorder=self.recorder,
-                every_s=mirror.poll_interval_s,
-                stop=self._stop,
-            )
+            polling = Polling(self.flows, self.poller, self.recorder, mirror.poll_interval_s, self._stop)
             if not self._stop.is_set():
                 for query in queries:
                     query.start()

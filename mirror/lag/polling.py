@@ -15,7 +15,7 @@ from mirror.lag.poller import Poller
 log = logging.getLogger("mirror")
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+@dataclass(eq=False, repr=False)
 class Polling:
     """The threads that poll."""
 

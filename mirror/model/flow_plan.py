@@ -188,6 +188,10 @@ class FlowPlan:
         """Name of a slot's transactional producer: to open it fences the one before."""
         return f"{self.group}.{slot}"
 
+    def producer_id(self, slot: int) -> str | None:
+        """Return the transactional id that a slot writes by, None if it writes in no transactions."""
+        return self.transactional_id(slot) if self.is_exactly_once else None
+
     @property
     def lease_topic(self) -> str:
         """Internal topic on the target, without records: its partitions are the keys of leases and owners."""

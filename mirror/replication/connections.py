@@ -73,7 +73,7 @@ class ConnectionRegistry:
         A slot is written to by its own transactional id only. By another's nobody would be fenced that still writes to it, and
         that other slot's window would be.
         """
-        name = plan.transactional_id(window.slot) if plan.is_exactly_once else None
+        name = plan.producer_id(window.slot)
         connections = self._by_flow.get(plan.name)
         if connections is None:
             both_ways = BidirectionalState(plan) if plan.is_bidirectional else None

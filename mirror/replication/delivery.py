@@ -1,20 +1,36 @@
-"""Decide when a batch that the target has acknowledged counts: at once, or when its transaction is committed."""
+"""Define how a window's records and positions reach the target: a `Delivery` per window, and the one of at least once.
+
+The other one is mirror.replication.exactly_once.ExactlyOnce.
+"""
 
 from __future__ import annotations
 
+import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from mirror.handover.lease import NETWORK, LeaseTerm
 from mirror.model.record_batches import Outgoing
-from mirror.replication.partition import Partition
-from mirror.replication.positions import is_there
+from mirror.replication.ledger import Ledger
+from mirror.replication.partition import Partition, named
+from mirror.replication.positions import PendingCommit, PositionCommits, is_there
 from mirror.runtime.clock import now_ms
 
 if TYPE_CHECKING:
     from asyncio import Event
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from mirror.kafka.group_offsets import Offsets
     from mirror.kafka.producer import UncertainError
     from mirror.kafka.target import Target
+    from mirror.model.flow_plan import FlowPlan, Window
+    from mirror.model.topic_partition import TopicPartition
+    from mirror.replication.leased_commits import LeasedCommits
+    from mirror.replication.pauses import Pauses
+    from mirror.replication.read_ahead import ReadAhead
+    from mirror.replication.slot_producer import SlotProducer
+
+log = logging.getLogger("mirror")
 
 ARRIVES_S = 8.0  # how long a broker that has received a batch may take to append it, and be held up meanwhile
 
@@ -51,6 +67,7 @@ class Sender(Protocol):
     """What a delivery requires of the sending part (mirror.replication.sending)."""
 
     needs_new_producer: bool
+    target: Target
 
     @property
     def in_flight(self) -> int:
@@ -68,13 +85,42 @@ class Sender(Protocol):
 
 
 class Delivery(Protocol):
-    """Decides when batches count, from all that happens to them."""
+    """Opens the producer, commits positions, decides when a batch may be sent and when it counts. One object per window."""
 
-    def begin(self, sender: Sender, stop: Event) -> None:
-        """Begin with the window; `stop` is to be set where it cannot go on."""
+    is_transactional: bool  # records and positions are written in transactions
+    lease_term: (
+        LeaseTerm | None
+    )  # without it nothing is sent; None: the target itself refuses a producer that may not write
+
+    async def open(
+        self, producer: SlotProducer, target: Target, found: Offsets, places: Sequence[TopicPartition]
+    ) -> Offsets:
+        """Fence the predecessor; return the offsets of `places` and the leases: `found`, or read again. Raises KafkaError."""
+
+    async def pending(self, target: Target) -> PendingCommit:
+        """Return the positions that the lease's next commit takes along; what they leave out is in the ledger before."""
+
+    async def commit(self, target: Target, leased: LeasedCommits) -> None:
+        """Commit positions while the window goes on, if that is not part of the transactions. Raises KafkaError."""
+
+    def begin(self, sender: Sender, read_ahead: ReadAhead, pauses: Pauses, stop: Event) -> None:
+        """Begin to replicate; `stop` is to be set where it cannot go on."""
 
     def stop(self) -> None:
         """Note that nothing more is sent."""
+
+    def abandon(self) -> int:
+        """Deal with batches that have no response at the end of the window.
+
+        Returns:
+            Until when the last transaction is better not aborted, epoch ms; 0 if that does not matter.
+        """
+
+    async def finish(self, target: Target) -> None:
+        """Write what a mirror leaves on the target that stops; raises nothing."""
+
+    async def leave(self, target: Target) -> None:
+        """Close what must not live on after the lease was released."""
 
     async def drained(self, within_s: float) -> bool:
         """Have all that was sent count; False when that took too long, or failed."""
@@ -100,27 +146,80 @@ class Delivery(Protocol):
     def placed(self, partition: Partition) -> None:
         """Note that a topic-partition stands somewhere else now."""
 
-    def announced(self) -> None:
-        """Note that positions were committed, with the numbers of their topic-partitions."""
 
-
+@dataclass(kw_only=True, eq=False, repr=False)
 class AtLeastOnce:
     """At least once: what the target has acknowledged counts. Sequence numbers are the fence (mirror.model.sequences).
 
     A: A batch is sent with numbers that are with the position on the target, not before.
     """
 
-    _sender: Sender
+    plan: FlowPlan
+    window: Window
+    partitions: Sequence[Partition]  # those of the window
+    positions: PositionCommits  # theirs
+    ledger: Ledger  # their gaps
+    lease_term: LeaseTerm | None  # without it nothing is sent
+    commit_soon: Callable[[], None]  # asks for a call of `commit`
+    warn: Callable[[str, BaseException], None]  # gets what cannot be done
+    is_transactional = False
 
-    def __init__(self, target: Target, commit_soon: Callable[[], None]) -> None:
-        """Take the target, and what has new numbers committed; `announced` is to be called then."""
-        self._target = target
-        self._commit_soon = commit_soon
+    def __post_init__(self) -> None:
         self._unannounced: dict[Partition, None] = {}  # in order: had something to send meanwhile
 
-    def begin(self, sender: Sender, stop: Event) -> None:
+    async def open(
+        self, producer: SlotProducer, target: Target, found: Offsets, places: Sequence[TopicPartition]
+    ) -> Offsets:
+        """End the predecessor's transactions, if it wrote in any: their records and positions would come, or go, later."""
+        if not producer.has_transactional_predecessor:
+            return found
+        return await producer.end_predecessor(target, found, places)
+
+    async def pending(self, target: Target) -> PendingCommit:
+        """Return the positions that have changed; what they leave out is in the ledger before."""
+        self.ledger.told(await self.ledger.write(target))
+        return self.positions.pending(target)
+
+    async def commit(self, target: Target, leased: LeasedCommits) -> None:
+        """Commit positions, then send what has waited for its numbers."""
+        await self._move_tails(target)
+        await leased.commit(target)
+        waiting, self._unannounced = self._unannounced, {}
+        for partition in waiting:
+            self._sender.send_next(partition)
+
+    def begin(self, sender: Sender, read_ahead: ReadAhead, pauses: Pauses, stop: Event) -> None:
         """Remember who sends."""
         self._sender = sender
+
+    def abandon(self) -> int:
+        """Have nobody write to a partition while its last batch may still come into the log; the others go on."""
+        unknown = [p for p in self.partitions if p.in_flight]
+        for partition in unknown:
+            hold_back(partition)
+        log.warning(
+            "%s: slot %d: no answer about the last batches of %d topic-partitions (%s): nothing is written to them for %.0f s",
+            self.plan.name,
+            self.window.slot,
+            len(unknown),
+            named(unknown),
+            ARRIVES_S,
+        )
+        return 0
+
+    async def finish(self, target: Target) -> None:
+        """Leave a complete offset map."""
+        self.positions.map_is_due = True
+        await self._move_tails(target)
+
+    async def leave(self, target: Target) -> None:
+        """Do nothing: the next window here writes by the same producer."""
+
+    async def _move_tails(self, target: Target) -> None:
+        try:
+            await self.positions.move_tails(target)
+        except NETWORK as error:
+            self.warn(f"write {self.plan.offset_map_topic}", error)
 
     def stop(self) -> None:
         """Do nothing."""
@@ -132,20 +231,15 @@ class AtLeastOnce:
     def admit(self, partition: Partition) -> bool:
         """Allow it where its numbers are known; have new ones committed where it has none. Spread topics have none."""
         assigned = partition.assigned
-        if assigned.spread_over or partition.has_announced_numbers or not is_there(self._target, assigned):
+        target = self._sender.target
+        if assigned.spread_over or partition.has_announced_numbers or not is_there(target, assigned):
             return True
         if partition.sequence is None:
-            partition.sequence = self._target.numbers(assigned.remote_topic, assigned.partition)
+            partition.sequence = target.numbers(assigned.remote_topic, assigned.partition)
         partition.committed = None
         self._unannounced[partition] = None
-        self._commit_soon()
+        self.commit_soon()
         return False
-
-    def announced(self) -> None:
-        """Send what has waited for its numbers, as far as they are committed."""
-        waiting, self._unannounced = self._unannounced, {}
-        for partition in waiting:
-            self._sender.send_next(partition)
 
     def sent(self) -> None:
         """Do nothing."""

@@ -17,19 +17,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Collection
-from dataclasses import InitVar, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from mirror.handover.lease import Lease
+from mirror.handover.lease import Lease, LeaseTerm
 from mirror.kafka.errors import BrokerError, KafkaError
-from mirror.kafka.producer import NotAppendedError, UncertainError
+from mirror.kafka.group_offsets import Offsets
+from mirror.kafka.producer import DECIDES_S, NotAppendedError, UncertainError
 from mirror.kafka.target import Target
+from mirror.model.flow_plan import FlowPlan, Window
+from mirror.model.slot_lease import GRACE_S
+from mirror.model.topic_partition import TopicPartition
 from mirror.replication.delivery import Acknowledged, Sender, hold_back
+from mirror.replication.leased_commits import LeasedCommits
 from mirror.replication.ledger import Ledger
 from mirror.replication.partition import Partition
 from mirror.replication.pauses import Pauses
-from mirror.replication.positions import PositionCommits
+from mirror.replication.positions import PendingCommit, PositionCommits
 from mirror.replication.read_ahead import ReadAhead
+from mirror.replication.slot_producer import SlotProducer
+from mirror.runtime.clock import now_ms
 
 log = logging.getLogger("mirror")
 
@@ -52,33 +59,45 @@ class ExactlyOnce:
     C: where a transaction is aborted, every topic-partition stands where the last committed one left it.
     """
 
-    name: str  # the flow, for the log
-    target: Target  # has the slot's transactional producer
-    partitions: InitVar[Collection[Partition]]  # those of the window
-    read_ahead: ReadAhead  # what was read and not sent, forgotten when a transaction is aborted
-    pauses: Pauses  # pause what has no outcome
-    commits: PositionCommits  # has the positions
+    plan: FlowPlan
+    window: Window
+    partitions: Sequence[Partition]  # those of the window
+    positions: PositionCommits  # theirs
     ledger: Ledger  # takes the gaps, in the transaction that commits the positions behind them
-    group: str  # they are committed to it
     lease: Lease  # tells whether another window has the slot
-    longest_s: float  # how long a transaction lasts, where no backlog waits
+    lease_term: LeaseTerm | None = None
+    is_transactional = True
 
-    def __post_init__(self, partitions: Collection[Partition]) -> None:
+    def __post_init__(self) -> None:
         self._is_ending = False  # the transaction takes no more batches
         self._must_abort = False
         self._is_stopping = False
         self._waiting: dict[Partition, None] = {}  # in order: had something to send meanwhile, perhaps
-        for partition in partitions:
-            if not partition.outcome_unknown_until_ms:  # else the numbers show that its last batch is in no transaction
-                partition.sequence = None  # of the default mode, whose numbers end here
         self._has_sent = asyncio.Event()  # something is in the transaction, or it is to end
         self._uncommitted: list[Acknowledged] = []
-        self._committed = {partition: partition.acked for partition in partitions}
+        self._committed: dict[Partition, int] = {}
 
-    def begin(self, sender: Sender, stop: asyncio.Event) -> None:
+    async def open(
+        self, producer: SlotProducer, target: Target, found: Offsets, places: Sequence[TopicPartition]
+    ) -> Offsets:
+        """Open the slot's transactional producer, which fences the predecessor's; read positions after that."""
+        return await producer.fence_predecessor(target, found, places)
+
+    async def pending(self, target: Target) -> PendingCommit:
+        """Return nothing: transactions commit the positions."""
+        return PendingCommit({}, [])
+
+    async def commit(self, target: Target, leased: LeasedCommits) -> None:
+        """Do nothing: transactions commit the positions."""
+
+    def begin(self, sender: Sender, read_ahead: ReadAhead, pauses: Pauses, stop: asyncio.Event) -> None:
         """Begin the first transaction; `stop` is set when the producer is of no more use."""
-        self._sender = sender
-        self.target.begin_transaction()
+        self._sender, self._read_ahead, self._pauses, self._target = sender, read_ahead, pauses, sender.target
+        for partition in self.partitions:
+            if not partition.outcome_unknown_until_ms:  # else the numbers show that its last batch is in no transaction
+                partition.sequence = None  # of the default mode, whose numbers end here
+        self._committed = {partition: partition.acked for partition in self.partitions}
+        self._target.begin_transaction()
         self._ends = asyncio.get_running_loop().create_task(self._end_in_time(stop))
 
     def stop(self) -> None:
@@ -114,7 +133,7 @@ class ExactlyOnce:
 
     def uncertain(self, partition: Partition, error: UncertainError) -> bool:
         """Abort the transaction, and leave the topic-partition to a window that finds its outcome."""
-        self.pauses.standstill(partition, error)
+        self._pauses.standstill(partition, error)
         # Else the next attempt would cost a transaction at once.
         hold_back(partition)
         self._abort_soon()
@@ -129,8 +148,25 @@ class ExactlyOnce:
         """Tell whether nothing of it is on its way or uncommitted."""
         return partition.has_arrived_whole and all(one.partition is not partition for one in self._uncommitted)
 
-    def announced(self) -> None:
-        """Do nothing: transactions fence."""
+    def abandon(self) -> int:
+        """Leave the transaction to the successor, which opens the slot's producer: that aborts it.
+
+        But not before the target knows which of its brokers are alive.
+        """
+        log.warning(
+            "%s: slot %d: the last transaction is taken back: the target has not answered",
+            self.plan.name,
+            self.window.slot,
+        )
+        is_unknown = any(p.in_flight for p in self.partitions)
+        return int(now_ms() + (DECIDES_S - GRACE_S) * 1000) if is_unknown else 0
+
+    async def finish(self, target: Target) -> None:
+        """Do nothing: transactions write the offset map."""
+
+    async def leave(self, target: Target) -> None:
+        """Close the producer: the other lane fences it next, and the next window of this one opens another."""
+        await target.close()
 
     def placed(self, partition: Partition) -> None:
         """Let it stand there when a transaction is aborted."""
@@ -153,14 +189,14 @@ class ExactlyOnce:
         began_s = loop.time()
         while self._sender.in_flight and not self._is_stopping and not self._must_abort:
             has_backlog = self._sender.held_bytes > BACKLOG_BYTES
-            left_s = began_s + self.longest_s * (BACKLOG_LASTS if has_backlog else 1) - loop.time()
+            left_s = began_s + self.plan.transaction_ms / 1000 * (BACKLOG_LASTS if has_backlog else 1) - loop.time()
             if left_s <= 0:
                 return
-            await self._sender.is_quiet(min(left_s, self.longest_s))
+            await self._sender.is_quiet(min(left_s, self.plan.transaction_ms / 1000))
 
     def _begin_next(self) -> None:
         """Begin the next transaction with what came meanwhile."""
-        self.target.begin_transaction()
+        self._target.begin_transaction()
         self._is_ending = False
         waiting, self._waiting = self._waiting, {}
         for partition in waiting:
@@ -181,7 +217,7 @@ class ExactlyOnce:
                 await self._commit()
         except KafkaError as error:
             self._sender.needs_new_producer = True
-            log.warning("%s: a transaction failed, nothing of it counts: %s", self.name, error)
+            log.warning("%s: a transaction failed, nothing of it counts: %s", self.plan.name, error)
             return False
         return True
 
@@ -189,10 +225,10 @@ class ExactlyOnce:
         for batch in self._uncommitted:
             batch.partition.landed(batch.outgoing, batch.base)
         await self._move_tails()
-        gaps = await self.ledger.write(self.target)
-        pending = self.commits.pending(self.target)
-        await self.target.commit_transaction(self.group, pending.offsets, self._confirm)
-        self.commits.completed(pending)
+        gaps = await self.ledger.write(self._target)
+        pending = self.positions.pending(self._target)
+        await self._target.commit_transaction(self.plan.group, pending.offsets, self._confirm)
+        self.positions.completed(pending)
         self.ledger.told(gaps)
         self._committed |= {written.partition: written.acked for written in pending.written}
         for batch in self._uncommitted:
@@ -205,22 +241,22 @@ class ExactlyOnce:
         Only what the target certainly did not append is left out. Another error comes again with the commit.
         """
         try:
-            await self.commits.move_tails(self.target)
+            await self.positions.move_tails(self._target)
         except (BrokerError, NotAppendedError) as error:
             log.warning(
                 "%s: the offset map cannot be written (%s); records are replicated, and offsets of groups are translated less "
                 "exactly. Correct the topic as the reason says, or delete it: the mirror creates it again",
-                self.name,
+                self.plan.name,
                 error,
             )
 
     async def _confirm(self) -> None:
         """Look at the lease until the target responds; raise KafkaError if a successor may not have fenced this window."""
-        while not self.target.is_closed:
+        while not self._target.is_closed:
             try:
-                found = await self.target.committed(self.group, self.lease.looks_at)
+                found = await self._target.committed(self.plan.group, self.lease.looks_at)
             except KafkaError as error:
-                log.debug("%s: the lease cannot be read: %s", self.name, error)
+                log.debug("%s: the lease cannot be read: %s", self.plan.name, error)
                 await asyncio.sleep(LOOKS_AGAIN_S)
                 continue
             if not self.lease.may_commit(found):
@@ -230,10 +266,10 @@ class ExactlyOnce:
 
     async def _abort(self) -> None:
         """Take everything back that is not committed; it is read again."""
-        await self.target.abort_transaction()
+        await self._target.abort_transaction()
         # In the first version of the protocol this may have fenced a successor: then the positions of this window are old.
         # A successor claims the lease before it opens its producer, so a lease that is still ours is proof of the opposite.
-        found = await self.target.committed(self.group, self.lease.looks_at)
+        found = await self._target.committed(self.plan.group, self.lease.looks_at)
         if not self.lease.standing(found).may_write:
             raise KafkaError("another window or process has the slot")
         self._must_abort = False
@@ -243,7 +279,7 @@ class ExactlyOnce:
         """Stand where the last commit was: what the target has acknowledged since then does not count."""
         self._uncommitted.clear()
         for partition, acked in self._committed.items():
-            self.read_ahead.clear(partition)
+            self._read_ahead.clear(partition)
             partition.position = partition.acked = acked
 
     def _abort_soon(self) -> None:

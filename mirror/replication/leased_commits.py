@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from mirror.kafka.target import Target
 from mirror.model.flow_plan import FlowPlan, Window
 from mirror.model.slot_lease import LeaseState, WindowOutcome
 from mirror.model.topic_partition import TopicPartition
-from mirror.replication.ledger import Ledger
 from mirror.replication.positions import PendingCommit, PositionCommits
 
 
@@ -24,23 +23,23 @@ class LeasedCommits:
     plan: FlowPlan  # the flow
     window: Window  # who holds the lease
     own: TopicPartition  # where the lease is kept
-    positions: PositionCommits  # those of the window; transactions commit their own
-    ledger: Ledger  # takes the gaps before; transactions write their own
+    positions: PositionCommits  # those of the window
+    pending: Callable[[Target], Awaitable[PendingCommit]]  # returns those that a commit takes along
     outcome: Callable[[], WindowOutcome]  # how the window ends, as far as that is known
 
     async def claim(self, target: Target) -> None:
         """Commit that the lease is held; raises KafkaError."""
-        await self._write(target, await self._pending(target), is_released=False)
+        await self._write(target, await self.pending(target), is_released=False)
 
     async def commit(self, target: Target) -> None:
         """Commit what was acknowledged since the last commit, if anything was; raises KafkaError."""
-        pending = await self._pending(target)
+        pending = await self.pending(target)
         if pending.offsets:
             await self._write(target, pending, is_released=False)
 
     async def release(self, target: Target) -> None:
         """Commit the last positions and release the lease; raises KafkaError."""
-        await self._write(target, await self._pending(target), is_released=True)
+        await self._write(target, await self.pending(target), is_released=True)
 
     async def _write(self, target: Target, pending: PendingCommit, *, is_released: bool) -> None:
         window = self.window
@@ -53,9 +52,3 @@ class LeasedCommits:
         )
         await target.commit(self.plan.group, {**pending.offsets, self.own: lease.encode()})
         self.positions.completed(pending)
-
-    async def _pending(self, target: Target) -> PendingCommit:
-        if self.plan.is_exactly_once:
-            return PendingCommit({}, [])
-        self.ledger.told(await self.ledger.write(target))
-        return self.positions.pending(target)

@@ -9,18 +9,14 @@ from collections.abc import Callable, Collection, Sequence
 from mirror.config.clients import client_options
 from mirror.handover.lease import NETWORK
 from mirror.kafka.fetcher import Source
-from mirror.kafka.producer import DECIDES_S
 from mirror.model.flow_plan import FlowPlan
 from mirror.model.reports import AWAITS
-from mirror.model.slot_lease import GRACE_S
 from mirror.model.topic_partition import TopicPartition
-from mirror.replication.delivery import ARRIVES_S, hold_back
 from mirror.replication.logged_reasons import LoggedReasons
-from mirror.replication.partition import Partition, Pause
+from mirror.replication.partition import Partition, Pause, named
 from mirror.replication.producer_registry import ProducerRegistry
 from mirror.replication.recovery import REPLICATED_WITHIN_S, ClusterPair, resume_behind_tails
 from mirror.runtime.clock import now_ms
-from mirror.runtime.logs import some
 
 log = logging.getLogger("mirror")
 
@@ -61,6 +57,7 @@ async def find_outcomes(
     written_back: ProducerRegistry | None,
     *,
     isolation_level: int,
+    is_transactional: bool,
     was_transactional: bool,
     is_patient: bool,
     logged_reasons: LoggedReasons,
@@ -74,7 +71,8 @@ async def find_outcomes(
         source: Reads the source.
         written_back: Tells which of its records the flow back wrote, where the flow is bidirectional.
         isolation_level: As the flow reads the source.
-        was_transactional: The windows before wrote in transactions.
+        is_transactional: This window writes in transactions.
+        was_transactional: The windows before did.
         is_patient: Wait for leaders that have more than they show.
         logged_reasons: Has what this process logged of them.
         warn: Gets what went wrong.
@@ -85,10 +83,9 @@ async def find_outcomes(
     if not partitions:
         return True
     target, unsettled = Source(client_options(plan.producer)), set(partitions)
-    sides, read = ClusterPair(source, target), {p.assigned.remote_topic for p in partitions}
-    if written_back is not None:
-        own = ProducerRegistry(plan.producers_topic)
-        sides, read = ClusterPair(source, target, written_back, own), read | {plan.producers_topic}
+    own = None if written_back is None else ProducerRegistry(plan.producers_topic)
+    sides = ClusterPair(source, target, written_back, own)
+    read = {p.assigned.remote_topic for p in partitions} | ({plan.producers_topic} if own is not None else set())
     try:
         async with asyncio.timeout(FOUND_WITHIN_S):
             await target.open(read)
@@ -97,7 +94,7 @@ async def find_outcomes(
                 unsettled,
                 sides,
                 isolation_level=isolation_level,
-                is_transactional=plan.is_exactly_once,
+                is_transactional=is_transactional,
                 was_transactional=was_transactional,
                 patience_s=REPLICATED_WITHIN_S if is_patient else 0.0,
             )
@@ -122,39 +119,9 @@ def _await_outcomes(plan: FlowPlan, unsettled: Collection[Partition], logged_rea
             "%s: %d topic-partitions paused (%s): what was written to them last cannot be seen on the target yet",
             plan.name,
             len(news),
-            some(list(map(_name, news))),
+            named(news),
         )
     for partition in unsettled:
         partition.paused(Pause.OUTCOME_UNKNOWN, AWAITS)
         if not partition.outcome_unknown_until_ms:  # the next window is to look again
             partition.outcome_unknown_until_ms, partition.committed = int(now_ms()), None
-
-
-def note_unknown_outcomes(plan: FlowPlan, slot: int, partitions: Collection[Partition]) -> int:
-    """Have nobody write to a topic-partition while its last batch may still come into the log; the others go on.
-
-    The batch of a transaction does not count: the successor opens the slot's producer, which aborts it. But not before the
-    target knows which of its brokers are alive.
-
-    Returns:
-        Until when the last transaction is better not aborted, epoch ms; 0 where that does not matter.
-    """
-    unknown = [p for p in partitions if p.in_flight]
-    if plan.is_exactly_once:
-        log.warning("%s: slot %d: the last transaction is taken back: the target has not answered", plan.name, slot)
-        return int(now_ms() + (DECIDES_S - GRACE_S) * 1000) if unknown else 0
-    for partition in unknown:
-        hold_back(partition)
-    log.warning(
-        "%s: slot %d: no answer about the last batches of %d topic-partitions (%s): nothing is written to them for %.0f s",
-        plan.name,
-        slot,
-        len(unknown),
-        some(list(map(_name, unknown))),
-        ARRIVES_S,
-    )
-    return 0
-
-
-def _name(partition: Partition) -> str:
-    return f"{partition.assigned.topic}-{partition.assigned.partition}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
@@ -21,6 +22,7 @@ from mirror.model.reports import Tally
 from mirror.model.sequences import NextSequence
 from mirror.policy.recreated import TopicIds
 from mirror.runtime.clock import now_ms
+from mirror.runtime.logs import some
 
 QUEUE_BYTES = 4 << 20  # read-ahead per topic-partition
 FIRST_BACK_OFF_S, LAST_BACK_OFF_S = 1.0, 60.0
@@ -261,3 +263,8 @@ class Partition:
     def has_room(self, now_s: float) -> bool:
         """Tell whether more of it is to be fetched now."""
         return self.is_placed and self.held_bytes < QUEUE_BYTES and self.is_due(now_s)
+
+
+def named(partitions: Iterable[Partition]) -> str:
+    """Return the names of the first few of some partitions, for a log line."""
+    return some([f"{p.assigned.topic}-{p.assigned.partition}" for p in partitions])

@@ -8,7 +8,6 @@ from dataclasses import InitVar, dataclass
 
 from metrics.reports import SlotReport
 from mirror.config.clients import FetchOptions
-from mirror.handover.lease import LeaseTerm
 from mirror.kafka.fetcher import Source
 from mirror.kafka.target import Target
 from mirror.model.paused_topics import Paused
@@ -40,8 +39,6 @@ class Replicator:
     pauses: Pauses  # those of the same topic-partitions
     delivery: Delivery  # when acknowledged batches count
     identities: InitVar[Identities]  # tells which topics they are
-    # nothing is sent while it is not valid; None where the target itself refuses who may not write
-    lease: InitVar[LeaseTerm | None]
     busy_before: InitVar[Collection[TopicPartition]]  # what had data at the end of an earlier window
     written_back: InitVar[ProducerRegistry | None]  # tells which records of the source the flow back wrote; None: none
 
@@ -52,7 +49,6 @@ class Replicator:
         partitions: Sequence[Partition],
         fetch: FetchOptions,
         identities: Identities,
-        lease: LeaseTerm | None,
         busy_before: Collection[TopicPartition],
         written_back: ProducerRegistry | None,
     ) -> None:
@@ -71,7 +67,7 @@ class Replicator:
             read_ahead=self.read_ahead,
             pauses=self.pauses,
             delivery=self.delivery,
-            lease=lease,
+            lease=self.delivery.lease_term,
             on_doubt=self._placement.doubt,
         )
         self._fetching = Fetching(
@@ -114,7 +110,7 @@ class Replicator:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Replicate until `stop` is set, then wait for nothing but the running requests."""
-        self.delivery.begin(self._sending, stop)
+        self.delivery.begin(self._sending, self.read_ahead, self.pauses, stop)
         placing = asyncio.create_task(self._placement.run(self._fetching))
         try:
             while not stop.is_set():
@@ -139,10 +135,6 @@ class Replicator:
     def lease_confirmed(self) -> None:
         """Send what was held back while it was not known whether the slot is still ours."""
         self._sending.lease_confirmed()
-
-    def positions_committed(self) -> None:
-        """Send what was held back until its numbers were committed with its position."""
-        self.delivery.announced()
 
     async def drained(self, within_s: float) -> bool:
         """Wait until every batch that was sent counts, or is refused; False when that took too long.

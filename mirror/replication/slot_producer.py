@@ -42,33 +42,49 @@ class SlotProducer:
         self.spare = self._lease.predecessor.outcome.spare
         await self._claim(target)
 
-    async def open(self, target: Target, found: Offsets, places: Iterable[TopicPartition]) -> Offsets:
-        """Fence the predecessor, which ends its open transaction, then read positions, which that may have moved.
+    @property
+    def has_transactional_predecessor(self) -> bool:
+        """True if the predecessor wrote in transactions."""
+        return self._lease.predecessor.outcome.is_transactional
 
-        In the default mode that is done where the predecessor wrote in transactions: its records and positions would come, or go,
-        later, when the broker's time-out ends the transaction or a process that slept wakes up.
+    async def fence_predecessor(self, target: Target, found: Offsets, places: Iterable[TopicPartition]) -> Offsets:
+        """Open the slot's producer, which ends the predecessor's open transaction; return positions, which that may have moved.
 
         Args:
             target: The target.
-            found: The offsets of `places` and `Lease.looks_at`, read after `claim`; in exactly once those of the latter.
+            found: The offsets of `Lease.looks_at`, read after `claim`.
             places: Whose offsets to return, with those of `Lease.looks_at`. A successor that claimed the lease may write by
                 another transactional id, which was not fenced.
 
         Raises:
-            KafkaError: the cluster refuses; in the default mode also where a topic-partition takes no marker at the moment.
+            KafkaError: the cluster refuses.
         """
-        predecessor = self._lease.predecessor.outcome
-        if not (self._plan.is_exactly_once or predecessor.is_transactional):
-            return found
+        await self._await_decision(target, found)
+        await target.fence(self.spare, lambda spare: self.write_by(target, spare))
+        return await self._positions(target, places)
+
+    async def end_predecessor(self, target: Target, found: Offsets, places: Iterable[TopicPartition]) -> Offsets:
+        """End the predecessor's open transaction; same as `fence_predecessor` for a window that writes in no transaction.
+
+        Otherwise records and positions would come, or go, later, when the broker's time-out ends the transaction or a process
+        that slept wakes up.
+
+        Raises:
+            KafkaError: the cluster refuses, or a topic-partition takes no marker at the moment.
+        """
+        await self._await_decision(target, found)
+        await self._end_transaction(self._window.slot, self.spare)
+        return await self._positions(target, places)
+
+    async def _await_decision(self, target: Target, found: Offsets) -> None:
         if self.spare != (spare := self._lease.newest_spare(found)):
             self.spare = spare
             await self._claim(target)
-        await asyncio.sleep(max(0.0, min(DECIDES_S, (predecessor.decided_at_ms - now_ms()) / 1000)))
+        decided_at_ms = self._lease.predecessor.outcome.decided_at_ms
+        await asyncio.sleep(max(0.0, min(DECIDES_S, (decided_at_ms - now_ms()) / 1000)))
         await self._end_others()
-        if self._plan.is_exactly_once:
-            await target.fence(self.spare, lambda spare: self.write_by(target, spare))
-        else:
-            await self._end_transaction(self._window.slot, self.spare)
+
+    async def _positions(self, target: Target, places: Iterable[TopicPartition]) -> Offsets:
         return await target.committed(self._plan.group, [*places, *self._lease.looks_at], is_stable=True)
 
     async def _end_others(self) -> None:

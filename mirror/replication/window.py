@@ -27,7 +27,7 @@ from mirror.replication.identities import Identities, placed
 from mirror.replication.leased_commits import LeasedCommits
 from mirror.replication.ledger import Ledger
 from mirror.replication.logged_reasons import LoggedReasons
-from mirror.replication.outcomes import find_outcomes, in_question, note_unknown_outcomes
+from mirror.replication.outcomes import find_outcomes, in_question
 from mirror.replication.partition import Identity, Partition
 from mirror.replication.pauses import Pauses
 from mirror.replication.positions import PositionCommits, is_there, keep_alive
@@ -103,18 +103,39 @@ class FlowWindow:
         self._decides_ms = 0  # until when the target may not know what became of our last transaction
         self._paused = Paused()
         self._lease = Lease(plan, window, self._warn)
-        self._ledger = Ledger(plan, self._served.partitions, state.newest_gaps)
+        self._term = LeaseTerm()
+        self._standing = LeaseStatus.HOLDS
+        self._delivery = self._delivery_of(Ledger(plan, self._served.partitions, state.newest_gaps))
         self._leased = LeasedCommits(
             plan=plan,
             window=window,
             own=self._lease.own,
             positions=self._commits,
-            ledger=self._ledger,
+            pending=self._delivery.pending,
             outcome=self._outcome,
         )
         self._producer = SlotProducer(plan, window, self._lease, self._leased.claim)
-        self._term = LeaseTerm()
-        self._standing = LeaseStatus.HOLDS
+
+    def _delivery_of(self, ledger: Ledger) -> Delivery:
+        if self._plan.is_exactly_once:
+            return ExactlyOnce(
+                plan=self._plan,
+                window=self._window,
+                partitions=self._served.partitions,
+                positions=self._commits,
+                ledger=ledger,
+                lease=self._lease,
+            )
+        return AtLeastOnce(
+            plan=self._plan,
+            window=self._window,
+            partitions=self._served.partitions,
+            positions=self._commits,
+            ledger=ledger,
+            lease_term=self._term,
+            commit_soon=self._has_numbers.set,
+            warn=self._warn,
+        )
 
     async def run(self) -> Served:
         """Run all steps; what is returned is empty when the lease was never acquired."""
@@ -175,45 +196,41 @@ class FlowWindow:
         plan, target, window = self._plan, connections.target, self._window
         await self._producer.claim(target)
         places = [plan.paused_key, *(p.on_target for p in plan.partitions)]
-        before = [] if plan.is_exactly_once else places
-        found: Offsets = await target.committed(plan.group, [*self._lease.looks_at, *before])
+        found: Offsets = await target.committed(plan.group, [*self._lease.looks_at, *places])
         is_over = now_ms() >= window.end_ms and self._lease.has_successor(found)
         if is_over or not self._lease.owns_slot(found):
             await self._leased.release(target)
             return False
-        found = await self._producer.open(target, found, places)
-        if plan.is_exactly_once:
-            self._standing = self._lease.standing(found)
-            if self._standing is LeaseStatus.LOST:
-                await self._leased.release(target)
-            if not self._standing.may_write:
-                return False
+        found = await self._delivery.open(self._producer, target, found, places)
+        self._standing = self._lease.standing(found)
+        if self._standing is LeaseStatus.LOST:
+            await self._leased.release(target)
+        if not self._standing.may_write:
+            return False
         found, forgotten = await _with_forgotten(plan, target, found, self._lease, self._state)
         self._paused = Paused.parse(found.get(plan.paused_key, (0, ""))[1])
-        is_early, in_doubt = self._fetch.from_earliest, self._lease.predecessor.outcome.in_doubt
-        self._served.partitions.clear()  # of an attempt that failed
-        for assigned in plan.partitions:
-            at, reasons = (
-                found.get(assigned.on_target),
-                self._state.logged_reasons,
-            )
-            partition = placed(plan, assigned, at, reasons, from_earliest=is_early, is_uncertain=in_doubt)
-            if partition.assigned.on_source in forgotten:
-                partition.committed = None  # to be written again, where the map knew it
-            self._served.partitions.append(partition)
+        self._place(found, forgotten)
         if connections.both_ways is not None:
             await connections.both_ways.begin_window(plan, self._served.partitions)
         if window.is_first_of(HOUR_MS):
             self._commits.write_all()
             await keep_alive(target, plan, self._served.partitions, found, is_paused=bool(self._paused.patterns))
         if window.is_first_of(MINUTE_MS) or self._must_compare:
-            has_aborted = plan.is_exactly_once or self._lease.predecessor.outcome.is_transactional
-            await go_back_to_cuts(
-                plan, self._served.partitions, self._warn, may_have_aborted=has_aborted and self._must_compare
-            )
+            may_have_aborted = self._must_compare and self._outcome().is_transactional
+            await go_back_to_cuts(plan, self._served.partitions, self._warn, may_have_aborted=may_have_aborted)
         await self._find_outcomes(connections, forgotten)
         self._has_begun = True
         return True
+
+    def _place(self, found: Offsets, forgotten: Collection[TopicPartition]) -> None:
+        is_early, in_doubt = self._fetch.from_earliest, self._lease.predecessor.outcome.in_doubt
+        self._served.partitions.clear()  # of an attempt that failed
+        for assigned in self._plan.partitions:
+            at, reasons = found.get(assigned.on_target), self._state.logged_reasons
+            partition = placed(self._plan, assigned, at, reasons, from_earliest=is_early, is_uncertain=in_doubt)
+            if assigned.on_source in forgotten:
+                partition.committed = None  # to be written again, where the map knew it
+            self._served.partitions.append(partition)
 
     # --- replicating and handing over -------------------------------------------------------------------------
 
@@ -232,6 +249,7 @@ class FlowWindow:
             connections.source,
             connections.written_back,
             isolation_level=self._fetch.isolation_level,
+            is_transactional=self._delivery.is_transactional,
             was_transactional=outcome.is_transactional,
             is_patient=has_gap,
             logged_reasons=self._state.logged_reasons,
@@ -239,18 +257,14 @@ class FlowWindow:
         )
 
     async def _replicate(self, connections: Connections) -> None:
-        plan, commits = self._plan, self._commits
+        plan = self._plan
         replicator = replicator_of(
             plan,
             connections,
             self._served.partitions,
-            self._commits,
-            self._ledger,
-            self._term,
-            self._lease,
+            self._delivery,
             tries_all=self._window.is_first_of(MINUTE_MS),
             logged_reasons=self._state.logged_reasons,
-            commit_soon=self._has_numbers.set,
         )
         replicator.follow(self._paused)
         throttled_s = connections.throttled_s
@@ -270,21 +284,17 @@ class FlowWindow:
         if replicator.has_silent_source:
             # Windows may be shorter than a request's time-out: without this a half-open connection would stay.
             await connections.renew_source(plan)
-        is_last = self._standing is not LeaseStatus.HOLDS
-        if is_last:
-            commits.map_is_due = True  # a mirror that is stopped leaves a complete map
         drained = await replicator.drained(GRACE_S if self._standing.may_write else DRAINS_LOST_S)
         slot = SlotReport(self._lease.wait_ms, self._lease.takeovers, *throttled_s)
         self._served.slot = replicator.report(slot, self._served.partitions)
         if not drained:
             connections.is_dirty = True
             connections.target.abort()  # at once: what no broker has received yet never arrives
-            self._decides_ms = note_unknown_outcomes(plan, self._window.slot, self._served.partitions)
-        elif is_last and not plan.is_exactly_once:
-            await self._move_tails(connections)
+            self._decides_ms = self._delivery.abandon()
+        elif self._standing is not LeaseStatus.HOLDS:  # the last window of a mirror that stops
+            await self._delivery.finish(connections.target)
         await self._hand_over(connections, replicator)
-        if plan.is_exactly_once:
-            await connections.target.close()  # the other lane fences it next; the next window of this one opens another
+        await self._delivery.leave(connections.target)
 
     async def _hand_over(self, connections: Connections, replicator: Replicator) -> None:
         """Commit the last positions and release the lease, unless a successor has taken it over: that one knows more."""
@@ -294,11 +304,10 @@ class FlowWindow:
                 if not self._term.is_valid:
                     await self._look(connections.target, replicator)
                 if self._standing is LeaseStatus.OVERTAKEN:
-                    log.warning(
-                        "%s: slot %d was taken over while this process stood still: positions are left to the successor",
-                        self._plan.name,
-                        self._window.slot,
+                    overtaken = (
+                        "%s: slot %d was taken over while this process was suspended: its successor has the positions"
                     )
+                    log.warning(overtaken, self._plan.name, self._window.slot)
                     connections.is_dirty = True
                     return
                 await self._leased.release(connections.target)
@@ -324,10 +333,8 @@ class FlowWindow:
             has_successor, is_over = False, now_ms() >= window.end_ms
             try:
                 has_successor = await self._look(connections.target, replicator)
-                if self._standing is LeaseStatus.HOLDS and not (is_over or self._plan.is_exactly_once):
-                    await self._move_tails(connections)
-                    await self._leased.commit(connections.target)
-                    replicator.positions_committed()
+                if self._standing is LeaseStatus.HOLDS and not is_over:
+                    await self._delivery.commit(connections.target, self._leased)
             except NETWORK as error:
                 self._warn("commit positions", error)
                 await asyncio.sleep(0.2)
@@ -349,8 +356,7 @@ class FlowWindow:
         if self._standing.may_write:
             if self._lease.has_stale_commit(found):
                 self._warn_of_sleeper()
-                if self._plan.is_exactly_once:
-                    await self._leased.claim(target)  # no commit of positions does it
+                await self._leased.claim(target)
             self._term.confirm(asked)
             replicator.lease_confirmed()
         if self._plan.paused_key in found:  # else the group was forgotten just now
@@ -361,19 +367,8 @@ class FlowWindow:
         """Write again what a process has covered that stood still for long, and have the successor look at the target."""
         self._had_failure = True
         self._commits.write_all()
-        log.log(
-            once(self._logged, "covered"),
-            "%s: slot %d: a process that stood still for long has committed old positions over "
-            "newer ones; they are written again",
-            self._plan.name,
-            self._window.slot,
-        )
-
-    async def _move_tails(self, connections: Connections) -> None:
-        try:
-            await self._commits.move_tails(connections.target)
-        except NETWORK as error:
-            self._warn(f"write {self._plan.offset_map_topic}", error)
+        covered = "%s: slot %d: a process that was suspended has committed old positions over newer ones; they are written again"
+        log.log(once(self._logged, "covered"), covered, self._plan.name, self._window.slot)
 
     def _outcome(self) -> WindowOutcome:
         before = WindowOutcome() if self._has_begun else self._lease.predecessor.outcome
@@ -386,7 +381,7 @@ class FlowWindow:
             ),
             spare=self._producer.spare,
             decided_at_ms=self._decides_ms or before.decided_at_ms,
-            is_transactional=self._plan.is_exactly_once or before.is_transactional,
+            is_transactional=self._delivery.is_transactional or before.is_transactional,
         )
 
 
@@ -433,34 +428,22 @@ def replicator_of(
     plan: FlowPlan,
     connections: Connections,
     partitions: Sequence[Partition],
-    commits: PositionCommits,
-    ledger: Ledger,
-    term: LeaseTerm,
-    lease: Lease,
+    delivery: Delivery,
     *,
     tries_all: bool,
     logged_reasons: LoggedReasons,
-    commit_soon: Callable[[], None],
 ) -> Replicator:
-    """Make a window's replicator. Exactly once needs no lease: the target refuses who was fenced.
+    """Return a window's replicator.
 
     Args:
         plan: The flow.
         connections: Its clients.
         partitions: Those of the window, as they were placed.
-        commits: Has their positions.
-        ledger: Takes their gaps.
-        term: Says whether this window may write.
-        lease: Tells whether another window has the slot.
+        delivery: That of the window.
         tries_all: Also try what the target appended nothing to, and of which its metadata show no change.
         logged_reasons: Has what this process logged of them.
-        commit_soon: Has positions committed, with new numbers; `Replicator.positions_committed` is to be called then.
     """
-    target, fetch, read_ahead = (
-        connections.target,
-        fetch_options(plan.consumer),
-        ReadAhead(produce_options(plan.producer)),
-    )
+    target, read_ahead = connections.target, ReadAhead(produce_options(plan.producer))
     pauses = Pauses(
         name=plan.name,
         target=target,
@@ -469,31 +452,16 @@ def replicator_of(
         tries_all=tries_all,
         logged_reasons=logged_reasons,
     )
-    delivery: Delivery = AtLeastOnce(target, commit_soon)
-    if plan.is_exactly_once:
-        delivery = ExactlyOnce(
-            name=plan.name,
-            target=target,
-            partitions=partitions,
-            read_ahead=read_ahead,
-            pauses=pauses,
-            commits=commits,
-            ledger=ledger,
-            group=plan.group,
-            lease=lease,
-            longest_s=plan.transaction_ms / 1000,
-        )
     return Replicator(
         name=plan.name,
         source=connections.source,
         target=target,
         partitions=partitions,
-        fetch=fetch,
+        fetch=fetch_options(plan.consumer),
         read_ahead=read_ahead,
         pauses=pauses,
         delivery=delivery,
         identities=Identities(plan, connections.source, target, logged_reasons),
-        lease=None if plan.is_exactly_once else term,
         busy_before=connections.busy,
         written_back=connections.written_back,
     )

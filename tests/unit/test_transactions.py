@@ -12,7 +12,7 @@ from mirror.config.clients import ProduceOptions
 from mirror.handover.lease import LeaseStatus
 from mirror.kafka.errors import BrokerError, ErrorCode, KafkaError
 from mirror.kafka.producer import NotAppendedError, UncertainError
-from mirror.model.flow_plan import PlannedPartition
+from mirror.model.flow_plan import FlowPlan, PlannedPartition, Window
 from mirror.model.record_batches import Outgoing
 from mirror.model.topic_partition import TopicPartition
 from mirror.replication.delivery import Acknowledged
@@ -30,6 +30,9 @@ PRODUCE = ProduceOptions(
     compression=None, batch_size=1 << 18, max_request_size=1 << 20, largest_batch=None, transaction_timeout_ms=60_000
 )
 LONGEST_S = 0.1
+PLAN = FlowPlan(
+    source="a", target="b", tasks_max=1, consumer={}, producer={}, partitions=(), transaction_ms=int(LONGEST_S * 1000)
+)
 
 
 class Target:
@@ -99,7 +102,8 @@ class Ledger:
 class Sending:
     """Says how much is on its way, and how much waits."""
 
-    def __init__(self) -> None:
+    def __init__(self, target: Target) -> None:
+        self.target = target
         self.in_flight = 0
         self.held_bytes = 0
         self.needs_new_producer = False
@@ -120,26 +124,23 @@ def begun(
     partition = Partition(PlannedPartition("t", "a.t", 0, "id"), position=100, acked=100)
     target, read_ahead = Target(fails=fails), ReadAhead(PRODUCE)
     made = ExactlyOnce(
-        name="a->b",
+        plan=PLAN,
+        window=Window(number=7, window_ms=10_000, lanes=2, slots=1, slot=0, run_id=1),
+        partitions=[partition],
+        positions=PositionCommits(partition),
+        ledger=Ledger(),
+        lease=Lease(standing),
+    )
+    pauses = Pauses(
+        name=PLAN.name,
         target=target,
         partitions=[partition],
         read_ahead=read_ahead,
-        pauses=Pauses(
-            name="a->b",
-            target=target,
-            partitions=[partition],
-            read_ahead=read_ahead,
-            tries_all=False,
-            logged_reasons=LoggedReasons(),
-        ),
-        commits=PositionCommits(partition),
-        ledger=Ledger(),
-        group="g",
-        lease=Lease(standing),
-        longest_s=LONGEST_S,
+        tries_all=False,
+        logged_reasons=LoggedReasons(),
     )
-    sending, stop = Sending(), asyncio.Event()
-    made.begin(sending, stop)
+    sending, stop = Sending(target), asyncio.Event()
+    made.begin(sending, read_ahead, pauses, stop)
     return made, sending, partition, stop
 
 
