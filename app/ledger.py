@@ -11,8 +11,7 @@ from app.inspection import settings
 from app.session import ROW_HEIGHT, plain
 from mirror.errors import MirrorError
 from mirror.flows.gaps import GapLedger
-from mirror.lag.gap_text import COLUMNS, cells, gap_csv
-from mirror.lag.text import counted
+from mirror.lag.text import COLUMNS, cells, counted, gap_csv
 from mirror.model.gaps import Gap
 
 KEPT_S = 15.0  # how long what was read is shown to all viewers

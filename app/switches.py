@@ -11,7 +11,7 @@ import streamlit as st
 from app.inspection import settings
 from app.session import ROW_HEIGHT, plain
 from mirror.errors import MirrorError
-from mirror.kafka.admin import Admin
+from mirror.kafka.cluster import Cluster
 from mirror.lag.text import counted, duration, utc
 from mirror.switching.drill import Drill, drills, journal_of
 from mirror.switching.journal import Journal
@@ -135,7 +135,7 @@ def _took(record: StepRecord, now_s: float) -> str:
 @st.cache_data(ttl=KEPT_S, show_spinner=False)
 def _read(flow: str) -> tuple[list[SwitchRun], str]:
     own = next(each for each in settings().flows if each.name == flow)
-    found = Journal(own, Admin(own.target.alias, own.target_admin)).read()
+    found = Journal(own, Cluster(own.target.alias, own.target_admin)).read()
     return found.runs(), found.progress
 
 

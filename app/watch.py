@@ -10,8 +10,7 @@ from typing import Protocol
 from metrics.trend import Trend
 from metrics.verdict import Sample
 from mirror.lag.flow_summary import summaries
-from mirror.lag.row_trends import RowTrends
-from mirror.lag.rows import LagRow, Snapshot
+from mirror.lag.rows import LagRow, RowTrends, Snapshot
 
 log = logging.getLogger("mirror")
 

@@ -27,11 +27,9 @@ from mirror.flows.flow import Due, FlowState, led, refuse_same_cluster, state_of
 from mirror.flows.heartbeats import HeartbeatEmitter
 from mirror.flows.upkeep import BEGIN_AGAIN_S, FlowMaintenance
 from mirror.handover.membership import Membership, Memberships
-from mirror.lag.accounts import TrackedSeries
 from mirror.lag.failover_metric import answer_failover
 from mirror.lag.judgement import horizon_of
-from mirror.lag.poller import Poller
-from mirror.lag.polling import Polling
+from mirror.lag.poller import Poller, Polling, TrackedSeries
 from mirror.model.slot_lease import lane_takes_s
 from mirror.model.slot_ownership import SlotLayout
 from mirror.runtime.clock import Clock

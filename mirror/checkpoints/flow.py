@@ -16,7 +16,7 @@ from mirror.config.clients import client_options
 from mirror.flows.offset_maps import FlowMaps
 from mirror.flows.set_offsets import SetOffsets
 from mirror.kafka.errors import KafkaError
-from mirror.kafka.groups import UNSUPPORTED, Group, Groups, warn_of_left_out
+from mirror.kafka.groups import UNSUPPORTED, Group, read_groups_once, warn_of_left_out
 from mirror.kafka.internal_topics import TopicsById, read_checkpoints, starts, write, writer
 from mirror.kafka.target import Target
 from mirror.model.flow_plan import is_own_group
@@ -80,7 +80,7 @@ class FlowCheckpoints:
     async def checkpoint(self) -> list[CheckpointReport]:
         """Do everything once; return a report per group and topic-partition."""
         plan, began_ms = self.plan, now_ms()
-        groups = await Groups(plan.flow.source, plan.source_client).fetched(self._follows)
+        groups = await read_groups_once(plan.source_client, self._follows)
         warn_of_left_out(groups, plan.flow.source, self.hidden)
         if not plan.settings.lists_new_groups and self.groups is None:
             self.groups = frozenset(group.name for group in groups)

@@ -14,7 +14,7 @@ from mirror.flows.fan_in import read_shared
 from mirror.flows.set_offsets import GroupPlace, Offsets, SetOffsets, removed
 from mirror.kafka.errors import ErrorCode, KafkaError, is_code
 from mirror.kafka.group_offsets import commit_with_metadata
-from mirror.kafka.groups import HIDDEN, Group, Groups, is_idle
+from mirror.kafka.groups import HIDDEN, Group, is_idle, read_groups_once
 from mirror.kafka.internal_topics import TopicsById
 from mirror.kafka.internal_topics import ends as log_ends
 from mirror.kafka.target import Target
@@ -67,9 +67,7 @@ class GroupMoves:
 
     async def _move(self, target: Target, found: Found) -> None:
         options = client_options(self.plan.target_client)
-        there = {
-            g.name: g for g in await Groups(self.plan.flow.target, self.plan.target_client).fetched(found.__contains__)
-        }
+        there = {g.name: g for g in await read_groups_once(self.plan.target_client, found.__contains__)}
         ends = await log_ends(options, {p for places in found.values() for p in places})
         await self._find_shared({place for places in found.values() for place in places})
         before = self.set_offsets.read_again() if self.topics.is_another(target, self.set_offsets.topic) else {}

@@ -13,7 +13,7 @@ from mirror.config.settings import Settings
 from mirror.errors import SettingsError
 from mirror.flows.gaps import GapLedger
 from mirror.flows.selection import flow_named
-from mirror.lag.gap_text import gap_csv, gap_json, gap_table
+from mirror.lag.text import gap_csv, gap_json, gap_table
 from mirror.model.gaps import Effect, Gap
 
 HAS_SOME = 1

@@ -10,7 +10,7 @@ from mirror.config.settings import Settings
 from mirror.flows.flow import FlowState, check
 from mirror.flows.sync import acl_changes, config_changes
 from mirror.flows.topics import TopicPair, transforms_of
-from mirror.kafka.log_dirs import LogDirsUnknown, log_dirs
+from mirror.kafka.log_dirs import LogDirsUnknown
 from mirror.lag.cluster_offsets import positions_by_remote
 from mirror.model.flow_plan import FlowPlan
 from mirror.model.reports import GOES_ROUND
@@ -120,7 +120,7 @@ def _space_lines(state: FlowState) -> list[str]:
     if not crosses:
         return []
     try:
-        theirs, ours = log_dirs(flow.source_admin, crosses), log_dirs(flow.target_admin, crosses.values())
+        theirs, ours = state.source.log_dirs(crosses), state.target.log_dirs(crosses.values())
     except LogDirsUnknown as error:
         return [f"  space: not known ({error})"]
     there, here = sum(theirs.sizes.values()), sum(ours.sizes.values())

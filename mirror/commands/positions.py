@@ -25,7 +25,7 @@ from mirror.flows.stored_positions import (
 )
 from mirror.flows.takeover import refuse_running
 from mirror.flows.topics import ensure_remote, flow_plan, matched
-from mirror.kafka.admin import Admin
+from mirror.kafka.cluster import Cluster
 from mirror.lag.cluster_offsets import log_bounds
 from mirror.model.flow_plan import FlowPlan, PlannedPartition
 from mirror.model.gaps import Gap, set_by_operator
@@ -101,7 +101,7 @@ def positions(settings: Settings, args: Namespace) -> int:
         ClusterUnavailable: a cluster did not answer.
     """
     flow = flow_named(settings, args.flow, command="positions")
-    source, target = Admin(flow.source.alias, flow.source_admin), Admin(flow.target.alias, flow.target_admin)
+    source, target = Cluster(flow.source.alias, flow.source_admin), Cluster(flow.target.alias, flow.target_admin)
     topics, on_target = matched(flow, source.topics()), target.topics()
     remote = {name: topic.partitions for name, topic in on_target.items()}
     if args.action in ("set", "reset"):
@@ -194,7 +194,7 @@ def moment(text: str) -> int:
 
 
 def _wanted(
-    source: Admin, partitions: Sequence[PlannedPartition], to: str, plan: FlowPlan
+    source: Cluster, partitions: Sequence[PlannedPartition], to: str, plan: FlowPlan
 ) -> dict[TopicPartition, int]:
     """Return the position of each topic-partition; an offset outside of a log is refused."""
     places = [p.on_source for p in partitions]
@@ -221,7 +221,7 @@ def _wanted(
 
 
 def _text(
-    plan: FlowPlan, partitions: Sequence[PlannedPartition], found: Mapping[TopicPartition, Position], source: Admin
+    plan: FlowPlan, partitions: Sequence[PlannedPartition], found: Mapping[TopicPartition, Position], source: Cluster
 ) -> str:
     logs = log_bounds(plan, source)
     pattern = paused_topics(found, plan.paused_key).pattern()

@@ -10,7 +10,7 @@ from mirror.config.given import settings_given
 from mirror.config.settings import Settings
 from mirror.errors import SettingsError
 from mirror.flows.selection import flow_named
-from mirror.kafka.admin import Admin
+from mirror.kafka.cluster import Cluster
 from mirror.switching.journal import Journal
 from mirror.switching.text import run_plain, run_text
 
@@ -45,7 +45,7 @@ def switches(settings: Settings, args: Namespace) -> int:
         SettingsError: the flow or the run is not known.
     """
     flow = flow_named(settings, args.flow, command="switches")
-    entries = Journal(flow, Admin(flow.target.alias, flow.target_admin)).read()
+    entries = Journal(flow, Cluster(flow.target.alias, flow.target_admin)).read()
     found = [run for run in entries.runs() if args.run_id in (None, run.id)]
     if args.run_id is not None and not found:
         raise SettingsError(f'switches: {flow.name} has no run "{args.run_id}"; without --run all are printed.')

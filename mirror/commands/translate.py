@@ -15,7 +15,7 @@ from mirror.config.given import settings_given
 from mirror.config.settings import Flow, Settings
 from mirror.errors import ClusterUnavailable, SettingsError
 from mirror.flows.translation import Place, across, plan_and_maps
-from mirror.kafka.groups import Groups
+from mirror.kafka.cluster import Cluster
 from mirror.kafka.internal_topics import answered, read_checkpoints
 from mirror.lag.cluster_offsets import group_offsets
 from mirror.model.topic_partition import TopicPartition
@@ -201,7 +201,7 @@ def _group(flows: Iterable[Flow], alias: str, group: str) -> list[Place]:
         for flow in flows
         if alias in (flow.source.alias, flow.target.alias)
     )
-    offsets = group_offsets(group, Groups(alias, client))
+    offsets = group_offsets(group, Cluster(alias, client))
     if not offsets:
         raise SettingsError(
             f'translate: group "{group}" has no offsets on {alias}. "kafka-mirror lag" lists its groups.'

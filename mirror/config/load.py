@@ -17,7 +17,7 @@ from mirror.config.layers import KeysByOwner, Layer, Layers, Pair, assign, effec
 from mirror.config.properties import DEFAULT, Entry, Properties, default_layer, last_wins, read
 from mirror.config.providers import resolve
 from mirror.config.refusals import notes_on_patterns, refuse_mode_of_no_target, refuse_what_would_differ
-from mirror.config.settings import Cluster, Flow, HeartbeatFlow, Mirror, Settings
+from mirror.config.settings import ClusterSettings, Flow, HeartbeatFlow, Mirror, Settings
 from mirror.config.transforms import transforms_of
 from mirror.config.values import refusal
 from mirror.errors import SettingsError
@@ -181,7 +181,7 @@ def _enabled(found: KeysByOwner, aliases: Sequence[str], path: Path) -> tuple[Pa
     return tuple(enabled)
 
 
-def _cluster(found: KeysByOwner, alias: str, path: Path) -> Cluster:
+def _cluster(found: KeysByOwner, alias: str, path: Path) -> ClusterSettings:
     client = found.common(alias)
     entry = merged(client).get("bootstrap.servers")
     if entry is None or not values.text(entry):
@@ -191,10 +191,12 @@ def _cluster(found: KeysByOwner, alias: str, path: Path) -> Cluster:
         values.broker_addresses(values.text(entry))
     except ValueError as error:
         raise refusal(entry, f'{entry.shown(str(error))} is not host:port. Write "host:port,host:port".') from None
-    return Cluster(alias=alias, bootstrap_servers=values.text(entry), client=effective(client))
+    return ClusterSettings(alias=alias, bootstrap_servers=values.text(entry), client=effective(client))
 
 
-def _flow(found: KeysByOwner, pair: Pair, clusters: Mapping[str, Cluster], mirror: Mirror, *, has_back: bool) -> Flow:
+def _flow(
+    found: KeysByOwner, pair: Pair, clusters: Mapping[str, ClusterSettings], mirror: Mirror, *, has_back: bool
+) -> Flow:
     worker = merged(found.worker(pair))
     offsets_topic, group = worker.get(OFFSETS_TOPIC_KEY), worker.get(GROUP_KEY)
     keys = Keys({**merged(found.flow(pair)), **worker})

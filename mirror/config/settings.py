@@ -10,7 +10,7 @@ from metrics.http_access import HttpAccess
 from mirror.config.keys import CheckpointSettings, Every, HeartbeatSettings, OffsetSyncSettings
 from mirror.config.properties import Properties
 from mirror.config.transforms import TopicTransform
-from mirror.model.canary import canary
+from mirror.model.flow_plan import canary
 from mirror.policy.filters import NameFilter
 from mirror.policy.naming import ReplicationPolicy
 from mirror.policy.recreated import OnRecreated
@@ -20,7 +20,7 @@ _FLOW_CLIENTS = ("offset_syncs_producer", "consumer", "producer", "source_admin"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
+class ClusterSettings:
     """One end of a flow."""
 
     alias: str
@@ -41,8 +41,8 @@ class Flow:
     Its repr shows no other setting than those: any of them may have come from a config provider.
     """
 
-    source: Cluster
-    target: Cluster
+    source: ClusterSettings
+    target: ClusterSettings
     topics: NameFilter
     policy: ReplicationPolicy
     replication_factor: int  # of topics created on the target; -1 leaves it to the target's brokers

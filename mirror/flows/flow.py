@@ -16,9 +16,8 @@ from mirror.flows.start_positions import begin
 from mirror.flows.stored_positions import Position, read_positions, write_positions
 from mirror.flows.topics import TopicPair, ensure_internal, ensure_remote, flow_plan, matched, source_topics
 from mirror.handover.membership import Membership
-from mirror.kafka.admin import Admin, Topic
-from mirror.model.canary import is_canary
-from mirror.model.flow_plan import FlowPlan
+from mirror.kafka.cluster import Cluster, Topic
+from mirror.model.flow_plan import FlowPlan, is_canary
 from mirror.model.topic_partition import TopicPartition
 from mirror.policy.recreated import OnRecreated, TopicIds
 
@@ -66,8 +65,8 @@ class FlowState:
     """
 
     flow: Flow
-    source: Admin
-    target: Admin
+    source: Cluster
+    target: Cluster
     topics: list[TopicPair] = field(default_factory=list)
     remote: dict[str, int] = field(default_factory=dict)  # partitions of each topic on the target
     objections: dict[str, str] = field(default_factory=dict)  # why the target has not got a topic, or not all of it
@@ -260,7 +259,7 @@ class FlowState:
             write_positions(self.flow, plan.group, found)
 
 
-def _with(target: Admin, created: Set[str]) -> dict[str, Topic]:
+def _with(target: Cluster, created: Set[str]) -> dict[str, Topic]:
     """Return the target's topics when those that were just created are among them, or have been waited for long enough."""
     for _ in range(10):
         topics = target.topics()
@@ -277,7 +276,7 @@ def led(flows: Iterable[FlowState]) -> set[tuple[str, str]]:
 
 def state_of(flow: Flow) -> FlowState:
     """Return a flow of which nothing is known yet."""
-    return FlowState(flow, Admin(flow.source.alias, flow.source_admin), Admin(flow.target.alias, flow.target_admin))
+    return FlowState(flow, Cluster(flow.source.alias, flow.source_admin), Cluster(flow.target.alias, flow.target_admin))
 
 
 def refuse_same_cluster(flows: list[FlowState]) -> None:

@@ -12,7 +12,7 @@ from mirror.config.settings import Flow
 from mirror.errors import ClusterUnavailable
 from mirror.flows.stored_positions import Position, answer_of_target
 from mirror.flows.takeover import stored_by_connect
-from mirror.kafka.admin import Admin
+from mirror.kafka.cluster import Cluster
 from mirror.kafka.internal_topics import partitions_of, write, writer
 from mirror.model.flow_plan import PlannedPartition
 from mirror.model.repartition import place
@@ -27,7 +27,7 @@ Stored = dict[
 
 
 def hand_back(
-    flow: Flow, target: Admin, places: Iterable[PlannedPartition], found: Mapping[TopicPartition, Position]
+    flow: Flow, target: Cluster, places: Iterable[PlannedPartition], found: Mapping[TopicPartition, Position]
 ) -> int:
     """Write the positions of topic-partitions into Connect's offsets topic on the target; return how many have one.
 

@@ -13,8 +13,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from mirror.config.settings import HeartbeatFlow
 from mirror.errors import ClusterUnavailable
-from mirror.kafka.admin import Admin
 from mirror.kafka.clients import quiet_logger
+from mirror.kafka.cluster import Cluster
 from mirror.kafka.login_relay import librdkafka_options
 from mirror.model.mm2_records import Heartbeat
 from mirror.runtime.logs import once
@@ -148,7 +148,7 @@ class _TargetHeartbeats(threading.Thread):
             return due_s == float("inf")
         self._topic_due_s[flow] = time.monotonic() + TOPIC_AGAIN_S
         try:
-            with closing(Admin(flow.target, flow.client)) as admin:
+            with closing(Cluster(flow.target, flow.client)) as admin:
                 objection = admin.create(
                     flow.topic,
                     partitions=1,
@@ -165,7 +165,7 @@ class _TargetHeartbeats(threading.Thread):
         self._topic_due_s[flow] = float("inf")
         return True
 
-    def _warn_of_policy(self, flow: HeartbeatFlow, admin: Admin) -> None:
+    def _warn_of_policy(self, flow: HeartbeatFlow, admin: Cluster) -> None:
         """Log that the topic is not compacted. It stays as it is: MirrorMaker and other mirrors write to it too."""
         try:
             policy = admin.configs([flow.topic])[flow.topic][_POLICY].value
@@ -189,7 +189,7 @@ class _TargetHeartbeats(threading.Thread):
     def _answered(self, flow: HeartbeatFlow, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             if error.code() == KafkaError._MSG_TIMED_OUT:
-                self._made = None  # it may never find a broker again: mirror.kafka.admin
+                self._made = None  # it may never find a broker again: mirror.kafka.clients
             if error.code() in _NO_TOPIC:
                 self._topic_due_s.pop(flow, None)  # it may have been deleted: the next heartbeat creates it then
             self._refuse(flow, error.str())

@@ -10,7 +10,7 @@ from mirror.config.settings import Flow
 from mirror.errors import ClusterUnavailable
 from mirror.flows.stored_positions import read_positions
 from mirror.flows.upstream import Upstreams, going_round, read_upstreams
-from mirror.kafka.admin import Topic
+from mirror.kafka.cluster import Topic
 from mirror.model.flow_plan import OWN_GROUP
 from mirror.runtime.logs import some
 

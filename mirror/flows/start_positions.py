@@ -12,8 +12,8 @@ from mirror.config.settings import Flow
 from mirror.errors import ClusterUnavailable, SettingsError
 from mirror.flows.stored_positions import Position, answer_of_target, read_positions, write_positions
 from mirror.flows.takeover import refuse_running, take_over, take_over_group
+from mirror.kafka.cluster import Cluster
 from mirror.kafka.forgotten_positions import recalled
-from mirror.kafka.groups import Groups
 from mirror.model.flow_plan import FlowPlan
 from mirror.model.topic_partition import TopicPartition
 from mirror.policy.recreated import OnRecreated
@@ -71,7 +71,7 @@ def _went_on_as_shown(flow: Flow, plan: FlowPlan) -> bool:
         SettingsError: it is not to begin by itself then.
     """
     try:
-        shown = Groups(flow.source.alias, flow.source_admin).one(plan.source_group_id)
+        shown = Cluster(flow.source.alias, flow.source_admin).group(plan.source_group_id)
     except ClusterUnavailable as error:
         log.debug("%s: whether it ran before is not known: %s", flow.name, error)
         return False

@@ -8,7 +8,7 @@ from collections.abc import Collection
 
 from mirror.config.settings import Flow
 from mirror.flows.topics import TopicPair
-from mirror.kafka.admin import Admin
+from mirror.kafka.cluster import Cluster
 from mirror.policy.topic_acls import Acl, AclDecision, judged, missing
 from mirror.policy.topic_configs import Change, described
 
@@ -18,7 +18,7 @@ Drift = dict[str, int]  # settings that differ, by remote topic
 
 
 def sync_configs(
-    flow: Flow, topics: list[TopicPair], source: Admin, target: Admin, *, present: Collection[str]
+    flow: Flow, topics: list[TopicPair], source: Cluster, target: Cluster, *, present: Collection[str]
 ) -> Drift:
     """Make the settings of remote topics what the flow wants them to be, where it is asked to.
 
@@ -34,7 +34,7 @@ def sync_configs(
     return drift
 
 
-def _alter(flow: Flow, target: Admin, topic: str, changes: list[Change]) -> list[Change]:
+def _alter(flow: Flow, target: Cluster, topic: str, changes: list[Change]) -> list[Change]:
     """Change settings of a remote topic, as many as the target takes; return the others."""
     objection = target.alter(topic, changes)
     if not objection:
@@ -58,7 +58,7 @@ def _alter(flow: Flow, target: Admin, topic: str, changes: list[Change]) -> list
 
 
 def config_changes(
-    flow: Flow, topics: list[TopicPair], source: Admin, target: Admin, *, present: Collection[str]
+    flow: Flow, topics: list[TopicPair], source: Cluster, target: Cluster, *, present: Collection[str]
 ) -> dict[str, list[Change]]:
     """Return what `sync_configs` would write, by remote topic; only of those that are `present` on the target."""
     theirs = source.configs(topic.source.name for topic in topics)
@@ -71,14 +71,14 @@ def config_changes(
     return {topic: changes for topic, changes in found.items() if changes}
 
 
-def acl_changes(topics: list[TopicPair], source: Admin, target: Admin) -> tuple[list[AclDecision], list[Acl]]:
+def acl_changes(topics: list[TopicPair], source: Cluster, target: Cluster) -> tuple[list[AclDecision], list[Acl]]:
     """Return what becomes of each ACL of the source, and what the target lacks."""
     verdicts = judged(source.topic_acls(), {topic.source.name: topic.remote for topic in topics})
     wants_any = any(verdict.wanted is not None for verdict in verdicts)
     return verdicts, missing(verdicts, target.topic_acls() if wants_any else ())
 
 
-def sync_acls(flow: Flow, topics: list[TopicPair], source: Admin, target: Admin) -> dict[Acl, str]:
+def sync_acls(flow: Flow, topics: list[TopicPair], source: Cluster, target: Cluster) -> dict[Acl, str]:
     """Give remote topics the ACLs that their sources have, where the flow is asked to; nothing is taken away.
 
     Returns:

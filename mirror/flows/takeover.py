@@ -12,7 +12,8 @@ from mirror.config.settings import Flow
 from mirror.errors import SettingsError
 from mirror.flows.stored_positions import Position, answer_of_target, write_positions, write_with_maps
 from mirror.flows.topics import offset_syncs_topic
-from mirror.kafka.groups import Groups, is_idle
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.groups import is_idle
 from mirror.kafka.internal_topics import partitions_of, read_topic
 from mirror.model.flow_plan import FlowPlan
 from mirror.model.mm2_records import NotThatRecord, OffsetSync
@@ -31,7 +32,7 @@ class TakenOver:
 
 def take_over_group(flow: Flow, plan: FlowPlan, unplaced: Collection[TopicPartition]) -> int:
     """Give topic-partitions the positions of the consumer group that read them before: MirrorMaker 1 kept them there."""
-    group = Groups(flow.source.alias, flow.source_admin).one(flow.source_group)
+    group = Cluster(flow.source.alias, flow.source_admin).group(flow.source_group)
     if group is None:
         return 0
     if not is_idle(group.state):
@@ -51,9 +52,9 @@ def take_over_group(flow: Flow, plan: FlowPlan, unplaced: Collection[TopicPartit
 
 def refuse_running(flow: Flow) -> None:
     """Raise SettingsError when a MirrorMaker 2 still replicates the flow: every record would be written twice."""
-    groups = Groups(flow.target.alias, flow.target_admin)
+    target = Cluster(flow.target.alias, flow.target_admin)
     for workers in flow.connect_groups:
-        group = groups.one(workers, kinds=("connect",))
+        group = target.group(workers, kinds=("connect",))
         if group is not None and not is_idle(group.state):
             raise SettingsError(
                 f"{flow.name}: a MirrorMaker 2 still replicates into {flow.target.alias} (its group {workers} is "

@@ -11,8 +11,7 @@ from typing import NamedTuple
 from mirror.config.settings import Flow
 from mirror.config.transforms import of_topic
 from mirror.errors import ClusterRefuses, ClusterUnavailable
-from mirror.kafka.admin import Admin, Topic
-from mirror.model.canary import is_canary
+from mirror.kafka.cluster import Cluster, Topic
 from mirror.model.flow_plan import (
     GAPS_TOPIC,
     GROUP_OFFSETS_TOPIC,
@@ -23,6 +22,7 @@ from mirror.model.flow_plan import (
     Absent,
     FlowPlan,
     PlannedPartition,
+    is_canary,
 )
 from mirror.model.slot_ownership import lease_topic_partitions
 from mirror.model.topic_partition import TopicPartition
@@ -52,7 +52,7 @@ class Prepared(NamedTuple):
 
 
 def source_topics(
-    flow: Flow, source: Admin, on_target: Mapping[str, Topic], *, known: Iterable[Topic] = ()
+    flow: Flow, source: Cluster, on_target: Mapping[str, Topic], *, known: Iterable[Topic] = ()
 ) -> dict[str, Topic]:
     """Return the source's topics by name, with the flow's topics that this client may no longer DESCRIBE.
 
@@ -93,7 +93,7 @@ def _is_wanted(flow: Flow, topic: str) -> bool:
 
 
 def ensure_remote(
-    flow: Flow, topics: list[TopicPair], existing: Mapping[str, Topic], source: Admin, target: Admin
+    flow: Flow, topics: list[TopicPair], existing: Mapping[str, Topic], source: Cluster, target: Cluster
 ) -> Prepared:
     """Create missing remote topics and grow short ones.
 
@@ -122,7 +122,7 @@ def ensure_remote(
     return Prepared(partitions, objections)
 
 
-def _create(flow: Flow, topic: TopicPair, source: Admin, target: Admin, known: Collection[str]) -> str:
+def _create(flow: Flow, topic: TopicPair, source: Cluster, target: Cluster, known: Collection[str]) -> str:
     """Create a remote topic with the source's settings; return the objection, also when those cannot be read.
 
     Settings that the target does not know or does not allow are left out, and the topic is created without them: versions of
@@ -169,7 +169,7 @@ def _create(flow: Flow, topic: TopicPair, source: Admin, target: Admin, known: C
     return create({name: value for name, value in settings.items() if name not in refused})
 
 
-def _known_settings(flow: Flow, target: Admin) -> Collection[str]:
+def _known_settings(flow: Flow, target: Cluster) -> Collection[str]:
     """Return the settings that a topic has on the target, as one of our own tells; none where that is not to be had."""
     leases = LEASE_TOPIC.format(source=flow.source.alias)
     try:
@@ -181,8 +181,8 @@ def _known_settings(flow: Flow, target: Admin) -> Collection[str]:
 
 def ensure_internal(
     flow: Flow,
-    source: Admin,
-    target: Admin,
+    source: Cluster,
+    target: Cluster,
     *,
     on_source: Mapping[str, Topic],
     on_target: Mapping[str, Topic],
@@ -214,7 +214,7 @@ def ensure_internal(
         _ensure(flow, cluster, existing, syncs, flow.offset_syncs.replication_factor)
 
 
-def _partitions(cluster: Admin, name: str) -> int:
+def _partitions(cluster: Cluster, name: str) -> int:
     """Return how many partitions a topic has now: another process may have created it meanwhile."""
     found = cluster.described([name]).get(name)
     return found.partitions if found is not None else 0
@@ -239,7 +239,7 @@ def offset_syncs_topic(flow: Flow) -> str | None:
 
 def _ensure(
     flow: Flow,
-    cluster: Admin,
+    cluster: Cluster,
     existing: Mapping[str, Topic],
     name: str,
     factor: int,
@@ -266,7 +266,7 @@ def _ensure(
     return objection
 
 
-def _correct_policy(flow: Flow, cluster: Admin, name: str) -> str:
+def _correct_policy(flow: Flow, cluster: Cluster, name: str) -> str:
     """Have a topic of our own compacted, also where somebody else created it: a broker at anybody's request, with its defaults.
 
     Returns:
@@ -378,7 +378,7 @@ def _why_absent(flow: Flow, topic: TopicPair, have: int, objections: Mapping[str
     return f"{lacks}; the mirror looks for new topics every {flow.refresh_topics.interval_s:.0f} s"
 
 
-def present_plan(flow: Flow, source: Admin, target: Admin) -> FlowPlan:
+def present_plan(flow: Flow, source: Cluster, target: Cluster) -> FlowPlan:
     """Return the flow's topic-partitions as both clusters have them now; prepares nothing."""
     remote = {name: topic.partitions for name, topic in target.topics().items()}
     return flow_plan(flow, matched(flow, source.topics()), remote)

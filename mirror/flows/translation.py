@@ -9,7 +9,7 @@ from mirror.config.settings import Flow
 from mirror.errors import ClusterUnavailable
 from mirror.flows.offset_maps import FlowMaps
 from mirror.flows.topics import TopicPair, brought, flow_plan, matched, source_topics
-from mirror.kafka.admin import Admin, Topic
+from mirror.kafka.cluster import Cluster, Topic
 from mirror.kafka.internal_topics import answered
 from mirror.model.flow_plan import FlowPlan
 from mirror.model.topic_partition import TopicPartition
@@ -44,11 +44,11 @@ def across(plan: FlowPlan, maps: FlowMaps, places: Sequence[Place], *, is_back: 
 
 def plan_and_maps(flow: Flow) -> tuple[FlowPlan, FlowMaps]:
     """Return a flow's plan and offset maps; raises ClusterUnavailable where the target does not answer."""
-    plan = plan_of(flow, Admin(flow.source.alias, flow.source_admin), Admin(flow.target.alias, flow.target_admin))
+    plan = plan_of(flow, Cluster(flow.source.alias, flow.source_admin), Cluster(flow.target.alias, flow.target_admin))
     return plan, maps_of(flow, plan)
 
 
-def plan_of(flow: Flow, source: Admin, target: Admin, *, is_source_lost: bool = False) -> FlowPlan:
+def plan_of(flow: Flow, source: Cluster, target: Cluster, *, is_source_lost: bool = False) -> FlowPlan:
     """Return a flow's topic-partitions, by what it has brought to the target where the source does not answer, or is lost.
 
     Raises:
@@ -67,7 +67,7 @@ def maps_of(flow: Flow, plan: FlowPlan) -> FlowMaps:
     return maps
 
 
-def _matched(flow: Flow, source: Admin, remote: Mapping[str, Topic]) -> list[TopicPair]:
+def _matched(flow: Flow, source: Cluster, remote: Mapping[str, Topic]) -> list[TopicPair]:
     try:
         return matched(flow, source_topics(flow, source, remote))
     except ClusterUnavailable:  # the very time when somebody fails over

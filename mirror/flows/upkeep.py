@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from metrics.recorder import Recorder
@@ -13,7 +13,7 @@ from mirror.errors import ClusterUnavailable, MirrorError
 from mirror.flows.flow import Due, FlowState
 from mirror.flows.gaps import GapLedger, by_effect
 from mirror.flows.sync import sync_acls, sync_configs
-from mirror.kafka.cluster_clock import ClockUnknown, clock_skew
+from mirror.kafka.cluster_clock import ClockUnknown
 from mirror.policy.java_regex import SlowPattern
 
 log = logging.getLogger("mirror")
@@ -35,8 +35,6 @@ class FlowMaintenance:
     on_change: Callable[[], None]  # called when the plan of the flow is another one
     on_failure: Callable[[Exception], None]  # called with what ends the appliance
     ends: threading.Event  # set when nothing is to be kept any more
-    # asks a cluster how far its clock is ahead; raises ClockUnknown
-    clock_skew: Callable[[Mapping[str, str]], float] = clock_skew
 
     def __post_init__(self) -> None:
         self._gaps = GapLedger(self.state.flow)
@@ -146,13 +144,10 @@ class FlowMaintenance:
         state = self.state
         if not self._clocks_due.take(CLOCKS_EVERY_S):
             return
-        for alias, client in (
-            (state.flow.source.alias, state.flow.source_admin),
-            (state.flow.target.alias, state.flow.target_admin),
-        ):
-            skew_s, why = None, ""
+        for cluster in (state.source, state.target):
+            alias, skew_s, why = cluster.alias, None, ""
             try:
-                skew_s = self.clock_skew(client)
+                skew_s = cluster.clock_skew()
             except ClockUnknown as error:
                 why = str(error)
             self.recorder.record_cluster_clock(state.name, alias, skew_s, now_s=time.time())

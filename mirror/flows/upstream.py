@@ -14,8 +14,8 @@ from typing import NamedTuple
 from mirror.config.clients import ClientOptions, client_options
 from mirror.config.settings import Flow
 from mirror.flows.stored_positions import Position, is_served, paused_topics
-from mirror.kafka.admin import Topic
 from mirror.kafka.client import Client
+from mirror.kafka.cluster import Topic
 from mirror.kafka.group_offsets import GroupOffsets, patiently
 from mirror.kafka.groups import listed
 from mirror.kafka.internal_topics import answered

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
@@ -10,7 +9,6 @@ from mirror.kafka.client import Client
 from mirror.kafka.errors import ErrorCode, check
 from mirror.kafka.messages import Request, make
 from mirror.kafka.protocol import ApiKey
-from mirror.kafka.question import asked
 
 WITHIN_S = 10.0
 _ANY, _TOPIC = 1, 2  # codes of Kafka's AclOperation, AclPermissionType, PatternType; and of ResourceType
@@ -20,24 +18,13 @@ class AuthorizerUnknown(Exception):
     """The cluster does not tell; the message says why."""
 
 
-def has_authorizer(client: Mapping[str, str]) -> bool:
-    """Tell whether a cluster has an authorizer.
-
-    Args:
-        client: Java properties of a client that may DESCRIBE the cluster.
-
-    Raises:
-        AuthorizerUnknown: the cluster refuses, or does not answer.
-    """
-
-    async def question(cluster: Client) -> bool:
-        answer = await cluster.ask_any(_describe_acls())
-        if answer.error_code is ErrorCode.security_disabled:
-            return False
-        check(answer.error_code, "its ACLs")
-        return True
-
-    return asked(client, question, within_s=WITHIN_S, unknown=AuthorizerUnknown)
+async def has_authorizer(client: Client) -> bool:
+    """Return whether a cluster has an authorizer; raises KafkaError if it refuses, or does not respond."""
+    answer = await client.ask_any(_describe_acls())
+    if answer.error_code is ErrorCode.security_disabled:
+        return False
+    check(answer.error_code, "its ACLs")
+    return True
 
 
 def _describe_acls() -> Request:

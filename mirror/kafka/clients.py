@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from mirror.config.properties import HIDDEN, is_provided
@@ -18,7 +18,6 @@ from mirror.kafka.login_relay import librdkafka_options
 from mirror.kafka.rights import lacks_right, refused
 
 Client = TypeVar("Client", AdminClient, Consumer)
-Committed = Callable[[KafkaError | None, list[TopicPartition]], None]
 
 LASTS_S = 30.0  # longer than any call: so old are clients at least that are replaced
 _REFUSALS = (KafkaError._SSL, KafkaError._AUTHENTICATION)
@@ -59,7 +58,7 @@ class _Ear(logging.Handler):
 
 
 class Clients:
-    """An admin client, and a consumer for each group whose offsets are asked for or committed."""
+    """An admin client, and the words for what it meets."""
 
     def __init__(self, alias: str, java_options: Mapping[str, str]) -> None:
         self._alias = alias
@@ -68,42 +67,21 @@ class Clients:
         self._options: dict[str, Any] = {**librdkafka_options(java_options)}
         self._refusal = ""  # what TLS or a login met last
         self._trouble = ""  # what a connection met last
-        # A coordinator's refusal, which librdkafka reports only once; `granted` forgets it.
-        self._denied: KafkaError | None = None
         self._logger = logging.Logger("librdkafka")
         self._logger.addHandler(_Ear(self._was_mute))
-        self._readers: dict[str, Consumer] = {}
         self._renewed_s = time.monotonic()
-        self._before: list[AdminClient | Consumer] = []  # replaced last: another thread may still wait for them
+        self._before: AdminClient | None = None  # replaced last: another thread may still wait for it
+
+    @property
+    def where(self) -> str:
+        """Alias and address of the cluster, for messages."""
+        return f"cluster {self._alias} ({self._servers})"
 
     @cached_property
     def admin(self) -> AdminClient:
         """The admin client. With OAuth, librdkafka waits for its first token when it is made."""
         options: dict[str, Any] = {**self._options, "error_cb": self.met}
         return self._opened(lambda: AdminClient(options, logger=self._logger))
-
-    def reader(self, group: str, on_commit: Committed) -> Consumer:
-        """Return a consumer that never joins the group, its answers so far served.
-
-        The admin client has calls for group offsets, but librdkafka's crash the process when the group's
-        coordinator is not ready (docs/adr/0004).
-        """
-        reader = self._readers.get(group)
-        if reader is None:
-            options = {**self._options, "group.id": group, "enable.auto.commit": False, "on_commit": on_commit}
-            reader = self._readers[group] = self._opened(lambda: Consumer(options, logger=quiet_logger()))
-        self._serve(reader)
-        return reader
-
-    def _serve(self, reader: Consumer) -> None:
-        """Serve the client's own events, which would pile up; a coordinator's refusal is one of them, and no call has it."""
-        while (message := reader.poll(0)) is not None:
-            if (error := message.error()) is not None:
-                self.met(error)
-
-    def granted(self) -> None:
-        """Forget a coordinator's refusal: it responds now."""
-        self._denied = None
 
     def close(self) -> None:
         """Let go of the connections now: its callback keeps a client until the collector comes."""
@@ -113,8 +91,6 @@ class Clients:
         """Remember what a connection, TLS or a login met: librdkafka tells a call that fails for it of a time-out."""
         if error.code() in _REFUSALS:
             self._refusal = _NEEDLESS.sub("", error.str())
-        elif lacks_right(error.code()):
-            self._denied = error
         elif error.code() in _TROUBLES:
             self._trouble = _NEEDLESS.sub("", error.str())
 
@@ -130,13 +106,10 @@ class Clients:
             error: What librdkafka reports.
             right: The right that the call needs; by default the one that the error code implies.
         """
-        for reader in list(self._readers.values()):
-            self._serve(reader)
-        code, denied = error.args[0].code(), self._denied
-        met = denied if denied is not None and code in _SILENCE else error.args[0]
+        met = error.args[0]
+        code = met.code()
         if lacks_right(met.code()):
-            where = f"cluster {self._alias} ({self._servers})"
-            return refused(where, met.str(), met.code(), cluster=self._alias, right=right)
+            return refused(self.where, met.str(), met.code(), cluster=self._alias, right=right)
         if "admin" in vars(self):
             self.admin.poll(0)  # serves `met`
         reason, is_refused = error.args[0].str(), bool(self._refusal)
@@ -164,8 +137,7 @@ class Clients:
         """
         self._renewed_s = time.monotonic()
         admin = vars(self).pop("admin", None)
-        self._before = [*self._readers.values(), *([admin] if admin is not None else [])]
-        self._readers = {}
+        self._before = admin
 
     def _opened(self, make: Callable[[], Client]) -> Client:
         try:

@@ -7,7 +7,6 @@ leader itself that is the moment of the answer. Nothing is written for it.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
@@ -15,7 +14,6 @@ from mirror.kafka.client import Client
 from mirror.kafka.errors import ErrorCode, UnsupportedError, name_of
 from mirror.kafka.messages import Request
 from mirror.kafka.protocol import ApiKey
-from mirror.kafka.question import asked
 
 WITHIN_S = 5.0
 ASKED = 3  # times; the quickest answer says most
@@ -27,21 +25,15 @@ class ClockUnknown(Exception):
     """The cluster does not tell its clock; the message says why."""
 
 
-def clock_skew(client: Mapping[str, str]) -> float:
-    """Return by how many seconds at least a cluster's clock is ahead of this machine's.
+async def clock_skew(client: Client) -> float:
+    """Return by how many seconds at least a cluster's clock is ahead of this machine's; the client may DESCRIBE the cluster.
 
     Below 0 it is behind; 0 says that no difference was seen.
 
-    Args:
-        client: Java properties of a client that may DESCRIBE the cluster.
-
     Raises:
-        ClockUnknown: The cluster has no KRaft controller, does not show it to this client, or does not answer.
+        ClockUnknown: The cluster has no KRaft controller, or does not show it to this client.
+        KafkaError: It does not respond.
     """
-    return asked(client, _skew, within_s=WITHIN_S, unknown=ClockUnknown)
-
-
-async def _skew(client: Client) -> float:
     try:
         answers = [await _asked(client) for _ in range(ASKED)]
     except UnsupportedError as error:

@@ -18,13 +18,11 @@ from kio.serial import entity_reader
 from kio.serial.errors import SerialError
 
 from mirror.config.clients import client_options
-from mirror.errors import ClusterRefuses, ClusterUnavailable, SettingsError
 from mirror.kafka.client import Client, CoordinatorType, Purpose
-from mirror.kafka.errors import SILENCES, BrokerError, ErrorCode, KafkaError, check
+from mirror.kafka.errors import BrokerError, ErrorCode, check
 from mirror.kafka.group_offsets import offset_fetch, offsets_in, patiently
 from mirror.kafka.messages import Request, make
 from mirror.kafka.protocol import ApiKey
-from mirror.kafka.rights import refusal_of
 from mirror.model.topic_partition import TopicPartition
 from mirror.runtime.logs import once
 
@@ -72,72 +70,33 @@ def warn_of_left_out(groups: Iterable[Group], cluster: str, logged: set[str]) ->
             log.log(level, "cluster %s: group %s is left out: %s", cluster, group.name, why)
 
 
-class Groups:
-    """Reads one cluster's groups; keeps nothing between calls."""
+async def read_groups(
+    client: Client, wanted: Callable[[str], bool] = lambda _: True, *, kinds: Collection[str] = READERS
+) -> list[Group]:
+    """Return every group that is wanted, with its offsets, or as HIDDEN or UNSUPPORTED; `kinds` are protocol types.
 
-    def __init__(self, alias: str, java_options: Mapping[str, str], *, within_s: float = WITHIN_S) -> None:
-        """`within_s` bounds each call."""
-        self.alias = alias
-        self._java_options = java_options
-        self._within_s = within_s
+    Raises:
+        KafkaError, OSError: the cluster does not respond, or refuses.
+    """
+    found = {name: kind for name, kind in await patiently(lambda: listed(client)) if kind in kinds}
+    turns = asyncio.Semaphore(AT_ONCE)
 
-    def read(self, wanted: Callable[[str], bool] = lambda _: True, *, kinds: Collection[str] = READERS) -> list[Group]:
-        """Return every group that is wanted, with its offsets, or as HIDDEN or UNSUPPORTED; `kinds` are protocol types.
+    async def one(name: str) -> Group:
+        if found[name] in OTHER_TYPES:
+            return Group(name, UNSUPPORTED, kind=found[name])
+        async with turns:
+            return await patiently(lambda: _group(client, name))
 
-        Raises:
-            ClusterUnavailable: the cluster did not respond.
-            ClusterRefuses: this client lacks a right.
-        """
-        try:
-            return asyncio.run(asyncio.wait_for(self.fetched(wanted, kinds=kinds), self._within_s))
-        except (KafkaError, OSError, TimeoutError) as error:
-            where = f"cluster {self.alias}: its consumer groups cannot be read"
-            if (refusal := refusal_of(error, where, cluster=self.alias)) is not None:
-                raise refusal from error
-            is_silent = isinstance(error, (*SILENCES, OSError, TimeoutError))
-            raise ClusterUnavailable(
-                f"{where} ({'no connection' if is_silent else error}). Is it up?",
-                cluster=self.alias,
-            ) from error
+    return list(await asyncio.gather(*(one(name) for name in sorted(filter(wanted, found)))))
 
-    def one(self, name: str, *, kinds: Collection[str] = READERS) -> Group | None:
-        """Return a group, None where there is none.
 
-        Raises:
-            ClusterUnavailable: the cluster did not respond.
-            ClusterRefuses: this client lacks a right.
-            SettingsError: it is a group of another type.
-        """
-        (group,) = self.read(lambda listed: listed == name, kinds=kinds) or (None,)
-        if group is not None and group.state == HIDDEN:
-            raise ClusterRefuses(
-                f"cluster {self.alias}: group {name} cannot be read. Grant this client DESCRIBE on the group.",
-                cluster=self.alias,
-            )
-        if group is not None and group.state == UNSUPPORTED:
-            raise SettingsError(
-                f"cluster {self.alias}: group {name} is a {group.kind} group. Name a consumer group: only their offsets are read."
-            )
-        return group
-
-    async def fetched(
-        self, wanted: Callable[[str], bool] = lambda _: True, *, kinds: Collection[str] = READERS
-    ) -> list[Group]:
-        """Return the groups that are wanted, with their offsets, or as HIDDEN or UNSUPPORTED; raises what the client raises."""
-        client = await Client.opened(client_options(self._java_options))
-        try:
-            found = {name: kind for name, kind in await patiently(lambda: listed(client)) if kind in kinds}
-            turns = asyncio.Semaphore(AT_ONCE)
-
-            async def one(name: str) -> Group:
-                if found[name] in OTHER_TYPES:
-                    return Group(name, UNSUPPORTED, kind=found[name])
-                async with turns:
-                    return await patiently(lambda: _group(client, name))
-
-            return list(await asyncio.gather(*(one(name) for name in sorted(filter(wanted, found)))))
-        finally:
-            await client.close()
+async def read_groups_once(java_options: Mapping[str, str], wanted: Callable[[str], bool]) -> list[Group]:
+    """Return the same by a client that is closed after it."""
+    client = await Client.opened(client_options(java_options))
+    try:
+        return await read_groups(client, wanted)
+    finally:
+        await client.close()
 
 
 async def listed(client: Client) -> list[tuple[str, str]]:

@@ -12,7 +12,6 @@ from mirror.kafka.client import Client
 from mirror.kafka.errors import ErrorCode, check
 from mirror.kafka.messages import Request, make
 from mirror.kafka.protocol import ApiKey
-from mirror.kafka.question import asked
 from mirror.model.topic_partition import TopicPartition
 
 WITHIN_S = 10.0
@@ -34,22 +33,18 @@ class LogDirs(NamedTuple):
     free: int | None
 
 
-def log_dirs(client: Mapping[str, str], places: Iterable[TopicPartition]) -> LogDirs:
+async def log_dirs(client: Client, places: Iterable[TopicPartition]) -> LogDirs:
     """Ask all brokers of a cluster.
 
     Args:
-        client: Java properties of a client that may DESCRIBE the cluster.
+        client: May DESCRIBE the cluster.
         places: Topic-partitions whose sizes are wanted; those that are not there have none.
 
     Raises:
-        LogDirsUnknown: A broker refuses, or does not answer.
+        KafkaError: A broker refuses, or does not respond.
     """
     request = _describe_log_dirs(list(places))
-
-    async def question(cluster: Client) -> LogDirs:
-        return joined(await asyncio.gather(*(cluster.ask(node, request) for node in cluster.metadata.brokers)))
-
-    return asked(client, question, within_s=WITHIN_S, unknown=LogDirsUnknown)
+    return joined(await asyncio.gather(*(client.ask(node, request) for node in client.metadata.brokers)))
 
 
 def joined(answers: Iterable[Any]) -> LogDirs:

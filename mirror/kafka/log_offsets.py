@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import weakref
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from types import ModuleType
 from typing import Any
 
-from mirror.config.clients import client_options
 from mirror.kafka.by_topic import by_topic
 from mirror.kafka.client import Client
 from mirror.kafka.errors import SILENCES, BrokerError, ErrorCode, KafkaError, NoAnswerError
+from mirror.kafka.kept_client import KeptClient
 from mirror.kafka.messages import Request, make
 from mirror.kafka.open_transactions import OpenTransaction, open_transactions
 from mirror.kafka.protocol import CONSUMER, ApiKey
@@ -104,14 +104,12 @@ def _list_offsets(replica: int, isolation_level: int, asked: Mapping[TopicPartit
 
 
 class LogOffsets:
-    """Asks one cluster again and again, for any thread. Its connections stay open until it is closed, or nobody has it."""
+    """Asks one cluster again and again, for any thread."""
 
-    def __init__(self, java_options: Mapping[str, str], *, within_s: float) -> None:
-        """Connect to nothing yet; a question takes no longer than `within_s`."""
-        self._java = java_options
+    def __init__(self, client: KeptClient, *, within_s: float) -> None:
+        """A question takes no longer than `within_s`."""
+        self._client = client
         self._within_s = within_s
-        self._client: Client | None = None
-        self._turn = asyncio.Lock()
 
     def ask(self, places: Iterable[TopicPartition], at: int, *, isolation_level: int = 0) -> Answers:
         """Return the offset of each topic-partition at EARLIEST, LATEST, or a time (epoch ms), or the error that it has instead.
@@ -132,61 +130,38 @@ class LogOffsets:
         return background.run(self._asked_whose(wanted)) if wanted else {}
 
     async def _asked_whose(self, wanted: list[TopicPartition]) -> dict[TopicPartition, OpenTransaction]:
-        until_s = asyncio.get_running_loop().time() + self._within_s
-        async with self._turn:
-            client = await self._following({topic for topic, _ in wanted}, until_s)
+        until_s = time.monotonic() + self._within_s
+        async with self._client.turn:
+            client = await self._client.following({topic for topic, _ in wanted}, until_s)
             try:
-                async with asyncio.timeout_at(until_s):
+                async with asyncio.timeout(max(0.0, until_s - time.monotonic())):
                     return await open_transactions(client, wanted)
             except TimeoutError:
                 return {}
 
-    def close(self) -> None:
-        """End the connections; the next question opens others."""
-        client, self._client = self._client, None
-        if client is not None:
-            _forget(client)
-
     async def _asked(self, wanted: Mapping[TopicPartition, int], isolation_level: int) -> Answers:
-        loop = asyncio.get_running_loop()
-        until_s = loop.time() + self._within_s
-        async with self._turn:  # each question has topics of its own for the client to follow
-            client = await self._following({topic for topic, _ in wanted}, until_s)
-            found = await self._answers(client, wanted, isolation_level, until_s)
+        until_s = time.monotonic() + self._within_s
+        async with self._client.turn:
+            client = await self._client.following({topic for topic, _ in wanted}, until_s)
+            found = await _answers(client, wanted, isolation_level, until_s)
             if any(isinstance(answer, SILENCES) for answer in found.values()):
                 client.abort()  # a connection may be half-open
                 client.refresh_soon()
             moved = {place: wanted[place] for place, answer in found.items() if _has_moved(answer)}
             if moved:
                 with contextlib.suppress(KafkaError, TimeoutError):
-                    async with asyncio.timeout_at(until_s):
+                    async with asyncio.timeout(max(0.0, until_s - time.monotonic())):
                         await client.refresh()
-                    found |= await self._answers(client, moved, isolation_level, until_s)
+                    found |= await _answers(client, moved, isolation_level, until_s)
         return found
 
-    async def _following(self, topics: set[str], until_s: float) -> Client:
-        client = self._client
-        if client is None:
-            client = self._client = Client(client_options(self._java))
-            weakref.finalize(self, _forget, client).atexit = False
-        try:
-            async with asyncio.timeout_at(until_s):
-                await (client.follow(topics) if client.metadata.brokers else client.open(topics))
-        except TimeoutError as error:
-            raise NoAnswerError(f"no answer within {self._within_s:g} s") from error
-        return client
 
-    @staticmethod
-    async def _answers(
-        client: Client, wanted: Mapping[TopicPartition, int], isolation_level: int, until_s: float
-    ) -> Answers:
-        left_s = max(0.0, until_s - asyncio.get_running_loop().time())
-        return await offsets_of(client, wanted, isolation_level=isolation_level, within_s=left_s)
+async def _answers(
+    client: Client, wanted: Mapping[TopicPartition, int], isolation_level: int, until_s: float
+) -> Answers:
+    left_s = max(0.0, until_s - time.monotonic())
+    return await offsets_of(client, wanted, isolation_level=isolation_level, within_s=left_s)
 
 
 def _has_moved(answer: int | KafkaError) -> bool:
     return isinstance(answer, BrokerError) and answer.has_stale_metadata
-
-
-def _forget(client: Client) -> None:
-    background.begin(client.close())

@@ -32,8 +32,8 @@ def refused(where: str, reason: str, code: int, *, cluster: str, right: str = ""
     return ClusterRefuses(f"{where}: not authorized ({reason}). Grant this client {grant}.", cluster=cluster)
 
 
-def refusal_of(error: BaseException, where: str, *, cluster: str) -> ClusterRefuses | None:
+def refusal_of(error: BaseException, where: str, *, cluster: str, right: str = "") -> ClusterRefuses | None:
     """Return the same for an error of our own client, None if the error is about no right."""
     if isinstance(error, BrokerError) and lacks_right(error.code):
-        return refused(where, str(error), error.code, cluster=cluster)
+        return refused(where, str(error), error.code, cluster=cluster, right=right)
     return None

@@ -8,15 +8,13 @@ from metrics.history import History
 from metrics.verdict import Verdict
 from mirror.config.settings import Flow
 from mirror.flows.topics import flow_plan, matched, source_topics
-from mirror.kafka.admin import Admin, Topic
-from mirror.kafka.groups import Groups
+from mirror.kafka.cluster import Cluster, Topic
 from mirror.lag import cluster_offsets
-from mirror.lag.bounded_poll import BoundedFlow, BoundedPoll
+from mirror.lag.cluster_offsets import BoundedFlow, BoundedPoll
 from mirror.lag.flow_lag import FlowLag
 from mirror.lag.judgement import status_in_plan
 from mirror.lag.partition_offsets import FlowOffsets, PartitionOffsets, time_lag_s
-from mirror.lag.row_judge import RowJudge
-from mirror.lag.rows import LagRow
+from mirror.lag.rows import LagRow, RowJudge
 from mirror.model.flow_plan import Absent, FlowPlan, PlannedPartition
 from mirror.model.topic_partition import TopicPartition
 
@@ -26,9 +24,8 @@ class FlowRows:
     """Knows one flow from poll to poll: its topic-partitions and positions, as its clusters described them last."""
 
     flow: Flow
-    source: Admin
-    target: Admin
-    target_groups: Groups
+    source: Cluster
+    target: Cluster
     history: History
     judge: RowJudge
 
@@ -109,7 +106,7 @@ class FlowRows:
         """Return the positions that the target has of the flow, by remote topic and partition."""
         policy, source = self.flow.policy, self.flow.source.alias
         group = flow_plan(self.flow, [], {}).group
-        offsets = poll.ask(self.target.alias, lambda: cluster_offsets.group_offsets(group, self.target_groups)) or {}
+        offsets = poll.ask(self.target.alias, lambda: cluster_offsets.group_offsets(group, self.target)) or {}
         return {
             place: offset
             for place, offset in offsets.items()

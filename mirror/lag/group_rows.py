@@ -6,23 +6,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from metrics.verdict import Status
-from mirror.kafka.admin import Admin
-from mirror.kafka.groups import Group, Groups, warn_of_left_out
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.groups import Group, warn_of_left_out
 from mirror.lag import cluster_offsets
-from mirror.lag.bounded_poll import BoundedPoll
+from mirror.lag.cluster_offsets import BoundedPoll
 from mirror.lag.partition_offsets import PartitionOffsets
-from mirror.lag.row_judge import RowJudge
-from mirror.lag.rows import LagRow
+from mirror.lag.rows import LagRow, RowJudge
 from mirror.model.topic_partition import TopicPartition
 
 
 class GroupRows:
     """Knows one cluster's rows from poll to poll: while it does not answer, the last ones are judged again."""
 
-    def __init__(self, cluster: Admin, groups: Groups, judge: RowJudge, hidden: set[str]) -> None:
+    def __init__(self, cluster: Cluster, judge: RowJudge, hidden: set[str]) -> None:
         """Make rows of one cluster's groups; `hidden` holds those that may not be read, as logged."""
         self._cluster = cluster
-        self._groups = groups
         self._judge = judge
         self._hidden = hidden
         self._rows: list[LagRow] = []
@@ -30,7 +28,7 @@ class GroupRows:
     def read(self, poll: BoundedPoll) -> list[LagRow]:
         """Return a row per group and topic-partition."""
         alias = self._cluster.alias
-        groups = poll.ask(alias, lambda: cluster_offsets.consumer_groups(self._groups))
+        groups = poll.ask(alias, lambda: cluster_offsets.consumer_groups(self._cluster))
         if groups is None:
             return [self._judged_again(row, poll) for row in self._rows]
         warn_of_left_out(groups, alias, self._hidden)

@@ -15,15 +15,13 @@ from collections.abc import Mapping
 from metrics.as_of import MaxAge
 from metrics.history import HISTORY_FILE, History
 from metrics.verdict import KNOWN_POLLS, Sample
-from mirror.config.settings import Cluster, Flow, Settings
-from mirror.kafka.admin import Admin
-from mirror.kafka.groups import Groups
-from mirror.lag.bounded_poll import BoundedPoll
+from mirror.config.settings import ClusterSettings, Flow, Settings
+from mirror.kafka.cluster import Cluster
+from mirror.lag.cluster_offsets import BoundedPoll
 from mirror.lag.flow_rows import FlowRows
 from mirror.lag.group_rows import GroupRows
 from mirror.lag.judgement import HISTORY_AGE_S, Judge
-from mirror.lag.row_judge import RowJudge
-from mirror.lag.rows import LagRow, Snapshot
+from mirror.lag.rows import LagRow, RowJudge, Snapshot
 
 log = logging.getLogger("mirror")
 
@@ -43,21 +41,19 @@ class Inspector:
         rows = RowJudge(judge, self._history)
         clusters = {end.alias: end for flow in settings.flows for end in (flow.source, flow.target)}
         options = {alias: _admin_options(settings.flows, end) for alias, end in clusters.items()}
-        admins = {alias: Admin(alias, own, within_s=CLUSTER_S) for alias, own in options.items()}
-        groups = {alias: Groups(alias, own, within_s=CLUSTER_S) for alias, own in options.items()}
+        admins = {alias: Cluster(alias, own, within_s=CLUSTER_S) for alias, own in options.items()}
         hidden: set[str] = set()
         self._flows = [
             FlowRows(
                 flow=flow,
                 source=admins[flow.source.alias],
                 target=admins[flow.target.alias],
-                target_groups=groups[flow.target.alias],
                 history=self._history,
                 judge=rows,
             )
             for flow in settings.flows
         ]
-        self._clusters = {alias: GroupRows(admins[alias], groups[alias], rows, hidden) for alias in clusters}
+        self._clusters = {alias: GroupRows(admins[alias], rows, hidden) for alias in clusters}
         # The appliance keeps its polls: with them verdicts are there at once.
         self._history.load(settings.mirror.state_dir / HISTORY_FILE, now_s=time.time(), max_age_s=HISTORY_AGE_S)
 
@@ -102,7 +98,7 @@ class Inspector:
         return ""
 
 
-def _admin_options(flows: tuple[Flow, ...], cluster: Cluster) -> Mapping[str, str]:
+def _admin_options(flows: tuple[Flow, ...], cluster: ClusterSettings) -> Mapping[str, str]:
     """Return the control-plane client's settings for a cluster, as the first flow that has it says."""
     return next(
         flow.source_admin if flow.source.alias == cluster.alias else flow.target_admin

@@ -19,19 +19,75 @@ from metrics.headroom import Retention, headroom
 from metrics.history import History
 from metrics.recorder import Recorder
 from metrics.trend import TREND_FILE, Trend
-from metrics.verdict import FLOW_STATUSES, Status
+from metrics.verdict import FLOW_STATUSES, Status, Verdict
 from mirror.errors import ClusterUnavailable
-from mirror.kafka.admin import Admin
+from mirror.flows.flow import FlowState, led
+from mirror.kafka.cluster import Cluster
+from mirror.lag.cluster_offsets import PatientPoll, Questions
 from mirror.lag.first_unreplicated import FirstUnreplicated
 from mirror.lag.flow_lag import FlowLag
-from mirror.lag.flow_point import point_of
+from mirror.lag.flow_summary import point_of
 from mirror.lag.judgement import HISTORY_AGE_S, Judge, status_in_plan
 from mirror.lag.partition_offsets import FlowOffsets
-from mirror.lag.patient_poll import PatientPoll, Questions
-from mirror.lag.source_retention import SourceRetention
-from mirror.lag.verdict_log import VerdictLog
 from mirror.model.flow_plan import FlowPlan
 from mirror.model.topic_partition import TopicPartition
+from mirror.runtime.logs import some
+
+RETENTION_EVERY_S = 300.0
+
+
+class SourceRetention:
+    """The retention of one flow's source topics."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Retention] = {}
+        self._read_s = float("-inf")
+
+    def of(self, plan: FlowPlan, source: Cluster) -> Mapping[str, Retention]:
+        """Return the retention by source topic; asks when topics appear, and when the last answer is old."""
+        topics = {topic for topic, _ in plan.labels}
+        is_due = time.monotonic() - self._read_s > RETENTION_EVERY_S
+        if is_due or not topics <= self._known.keys():
+            # A topic that does not answer keeps what is known of it, and is not asked for at each poll.
+            kept = {topic: self._known.get(topic, Retention()) for topic in topics}
+            self._known = {**kept, **source.retention(topics)}
+            self._read_s = time.monotonic()
+        return self._known
+
+
+class VerdictLog:
+    """Knows the verdict that was logged last of each topic-partition; OK where none was."""
+
+    def __init__(self) -> None:
+        self._logged: dict[Labels, Status] = {}
+
+    def keep_only(self, partitions: Collection[Labels]) -> None:
+        """Forget topic-partitions that left their flow."""
+        wanted = set(partitions)
+        self._logged = {labels: status for labels, status in self._logged.items() if labels in wanted}
+
+    def log_changes(self, flow: Labels, verdicts: Sequence[tuple[Labels, Verdict]]) -> None:
+        """Log what changed since the last time. UNKNOWN for lack of polls is not logged: so every start begins."""
+        changes: dict[Status, list[tuple[Labels, str]]] = {}
+        for labels, verdict in verdicts:
+            is_new = verdict.status is not self._logged.get(labels, Status.OK)
+            if is_new and (verdict.is_complete or verdict.status is not Status.UNKNOWN):
+                self._logged[labels] = verdict.status
+                changes.setdefault(verdict.status, []).append((labels, verdict.reason))
+        for status, changed in changes.items():
+            _log(flow, status, changed)
+
+
+def _log(flow: Labels, status: Status, changed: Sequence[tuple[Labels, str]]) -> None:
+    write = log.info if status is Status.OK else log.warning
+    names = [f"{topic}-{partition}" for (_, _, topic, partition), _ in changed]
+    reason = changed[0][1]
+    if len(changed) == 1:
+        write("%s->%s: %s is %s: %s", *flow, names[0], status.name, reason)
+        return
+    shown = some(names)
+    write("%s->%s: %d topic-partitions are %s (%s); of the first: %s", *flow, len(changed), status.name, shown, reason)
+
 
 log = logging.getLogger("mirror")
 
@@ -98,7 +154,7 @@ class Poller:
         samples = self._history.of(labels)
         return samples[-1].position if samples else None
 
-    def poll(self, plan: FlowPlan, source: Admin, target: Admin, *, since_s: float = 0.0) -> None:
+    def poll(self, plan: FlowPlan, source: Cluster, target: Cluster, *, since_s: float = 0.0) -> None:
         """Poll one flow, which this process serves since `since_s` (epoch).
 
         Verdicts are made also where a cluster does not answer, by what is known (mirror.lag.flow_lag).
@@ -210,7 +266,7 @@ class Poller:
         self._verdict_log.log_changes(flow, verdicts)
         return counts
 
-    def _publish(self, plan: FlowPlan, source: Admin, flow: _Flow, positions: Mapping[TopicPartition, int]) -> None:
+    def _publish(self, plan: FlowPlan, source: Cluster, flow: _Flow, positions: Mapping[TopicPartition, int]) -> None:
         """Commit positions to a group on the source, where every lag tool looks; nothing depends on them."""
         if not positions or source.holds(plan.source_group_id, positions):
             return
@@ -231,3 +287,114 @@ class Poller:
         elif is_whole and flow.had_failure:
             flow.had_failure = False
             log.info("%s: lag is polled again", plan.name)
+
+
+class TrackedSeries:
+    """What this process is to measure of each flow, as far as it is known which slots it serves."""
+
+    def __init__(self, flows: Sequence[FlowState], recorder: Recorder, poller: Poller) -> None:
+        self._flows = flows
+        self._recorder = recorder
+        self._poller = poller
+
+    def share(self) -> None:
+        """Take in which slots this process serves, and how many share them."""
+        for state in self._flows:
+            if (membership := state.membership) is not None and membership.owned is not None:
+                self._recorder.record_share(
+                    state.name,
+                    owned=membership.owned,
+                    slots=membership.layout.slots,
+                    processes=membership.processes,
+                    has_conflict=membership.has_conflict,
+                )
+
+    def keep(self) -> None:
+        """Have the series of what is to be measured, and no others.
+
+        While it is not known yet what of a flow is ours, what the last run has seen of it stays.
+        """
+        plans = [state.served() or state.plan for state in self._flows]
+        present = [labels for plan in plans if plan is not None for labels in plan.labels.values()]
+        self._recorder.keep_only(present)
+        self._poller.keep_only(present)
+        owned = {s.name: s.membership.owned if s.membership is not None else None for s in self._flows}
+        unknown = {name for name, slots in owned.items() if slots is None}
+        served, ours = {name for name, slots in owned.items() if slots} | unknown, led(self._flows) | unknown
+        self._recorder.keep_flows(served=served, led=ours)
+        for state in self._flows:
+            self._recorder.record_flow(state.name, has_begun=state.plan is not None)
+            if state.name in served:
+                emits_heartbeats = state.flow.heartbeats.enabled and state.name in ours
+                self._recorder.record_expected_heartbeats(state.name, heartbeats=emits_heartbeats, now_s=time.time())
+            if state.matching is not None:
+                self._recorder.record_matched_topics(state.name, topics=state.matching)
+            if state.plan is not None:
+                served_plan = state.served()
+                self._recorder.record_served_partitions(
+                    state.name,
+                    served_plan.labels.values() if served_plan is not None else (),
+                    expected=len(state.plan.labels),
+                    slots=owned[state.name] or (),
+                )
+
+
+@dataclass(eq=False, repr=False)
+class Polling:
+    """The threads that poll."""
+
+    flows: Sequence[FlowState]
+    poller: Poller
+    recorder: Recorder
+    every_s: float
+    stop: threading.Event
+
+    def __post_init__(self) -> None:
+        self._threads = [
+            threading.Thread(target=self._keep_on, args=(state,), name=f"poller {state.flow.name}", daemon=True)
+            for state in self.flows
+        ]
+
+    def start(self) -> None:
+        """Begin to poll."""
+        for thread in self._threads:
+            thread.start()
+
+    def end(self, *, within_s: float, once_more: bool) -> list[str]:
+        """Wait for the polls that run, `once_more` poll what answered, and keep what is known for the next start.
+
+        Returns:
+            The flows of which a cluster does not answer.
+        """
+        ends_s = time.monotonic() + within_s
+        for thread in self._threads:
+            if thread.ident is not None:  # a stop asked for while Spark starts comes before the first poll
+                thread.join(max(0.0, ends_s - time.monotonic()))
+        if not any(thread.is_alive() for thread in self._threads):
+            for state in self.flows if once_more else ():
+                if state.plan is not None and self.poller.is_answered(state.plan):
+                    self._poll(state)
+            self.poller.save()
+            self.poller.close()
+        return [
+            state.flow.name
+            for state, thread in zip(self.flows, self._threads, strict=True)
+            if state.plan is not None and (thread.is_alive() or not self.poller.is_answered(state.plan))
+        ]
+
+    def _keep_on(self, state: FlowState) -> None:
+        while not self.stop.is_set():
+            try:
+                self._poll(state)
+            except Exception:
+                log.exception("%s: a poll failed", state.flow.name)
+                self.recorder.count("kafka_mirror_poll_errors_total", state.name)
+            self.stop.wait(self.every_s)
+
+    def _poll(self, state: FlowState) -> None:
+        plan = state.served()
+        if plan is not None and plan.labels:
+            for names in {(labels[2], topic) for (topic, _), labels in plan.labels.items()}:
+                self.recorder.info("kafka_mirror_topic_info", (*state.name, *names))
+            since_s = state.membership.since_s if state.membership is not None else 0.0
+            self.poller.poll(plan, state.source, state.target, since_s=since_s)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from metrics.history import History
+from metrics.trend import MINUTE_S, MINUTES
 from metrics.verdict import Sample, Status
+from mirror.lag.judgement import Judge
 from mirror.lag.partition_offsets import PartitionOffsets
 
 RowKey = tuple[str, ...]
@@ -97,3 +102,63 @@ def selected(
         and (not topics or row.topic in topics or row.remote_topic in topics)
         and (not only_lagging or row.lag != 0)
     ]
+
+
+class RowJudge:
+    """Judges rows by their polls. Only rows whose offset and log end were read now have a rate."""
+
+    def __init__(self, judge: Judge, history: History) -> None:
+        self._judge = judge
+        self._history = history
+
+    def judged(self, row: LagRow, at: PartitionOffsets, *, now_s: float, position_s: float) -> LagRow:
+        """Keep what was read of a row, and return the row with its verdict.
+
+        Args:
+            row: What is known but for the verdict.
+            at: What was read for it.
+            now_s: When the poll began, epoch seconds.
+            position_s: When its offset was read.
+        """
+        self._judge.take_in(row.key, at, time_s=now_s, position_s=position_s)
+        is_read = at.lag is not None
+        # Whether the appliance still reports only its own metrics can tell: here a silent flow is one that stands still.
+        verdict = self._judge.verdict(row.key, now_s=now_s, last_report_s=now_s, is_old_known=is_read)
+        seen = pace(self._history.of(row.key)) if is_read else Pace()
+        return replace(
+            row,
+            status=verdict.status,
+            reason=verdict.reason,
+            records_per_s=seen.records_per_s,
+            written_per_s=seen.written_per_s,
+            level_in_s=seen.level_in_s,
+        )
+
+
+class RowTrends:
+    """Of a minute the largest lag is kept. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._minute = -1
+        self._lags: dict[RowKey, deque[tuple[int, int]]] = {}
+
+    def take_in(self, rows: Iterable[LagRow], time_s: float) -> None:
+        """Take in a poll; rows that are gone are forgotten."""
+        minute = int(time_s // MINUTE_S)
+        with self._lock:
+            before, self._lags = self._lags, {}
+            for row in rows:
+                lags = before.get(row.key) or deque(maxlen=MINUTES)
+                self._lags[row.key] = lags
+                if row.lag is None:
+                    continue
+                if lags and lags[-1][0] == minute:
+                    lags[-1] = (minute, max(lags[-1][1], row.lag))
+                else:
+                    lags.append((minute, row.lag))
+
+    def of(self, row: LagRow) -> list[tuple[float, int]]:
+        """Return (epoch seconds of a minute, lag) of a row, the oldest first; minutes in which it was not known are missing."""
+        with self._lock:
+            return [(minute * MINUTE_S, lag) for minute, lag in self._lags.get(row.key, ())]

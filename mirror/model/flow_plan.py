@@ -9,11 +9,23 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from metrics.cap import Labels
-from mirror.model.canary import is_canary
 from mirror.model.slot_ownership import SlotLayout
 from mirror.model.topic_partition import TopicPartition
 from mirror.model.transforms import Transforms
 from mirror.policy.recreated import OnRecreated
+
+PREFIX = "mirror-drill-"
+
+
+def canary(source: str, target: str) -> str:
+    """Return the name of the canary topic of a flow's drill, on both clusters, and of its consumer group."""
+    return f"{PREFIX}{source}-{target}"
+
+
+def is_canary(name: str) -> bool:
+    """Tell whether a topic, as the cluster that it was written on calls it, or a group is of some drill."""
+    return name.startswith(PREFIX)
+
 
 # MirrorMaker's own rule takes them for internal, so nobody mirrors them.
 LEASE_TOPIC = "mm2-batons.{source}.internal"

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from mirror.kafka.target import Target
     from mirror.model.flow_plan import FlowPlan, Window
     from mirror.model.topic_partition import TopicPartition
-    from mirror.replication.leased_commits import LeasedCommits
     from mirror.replication.pauses import Pauses
+    from mirror.replication.positions import LeasedCommits
     from mirror.replication.read_ahead import ReadAhead
     from mirror.replication.slot_producer import SlotProducer
 

@@ -29,11 +29,10 @@ from mirror.model.flow_plan import FlowPlan, Window
 from mirror.model.slot_lease import GRACE_S
 from mirror.model.topic_partition import TopicPartition
 from mirror.replication.delivery import Acknowledged, Sender, hold_back
-from mirror.replication.leased_commits import LeasedCommits
 from mirror.replication.ledger import Ledger
 from mirror.replication.partition import Partition
 from mirror.replication.pauses import Pauses
-from mirror.replication.positions import PendingCommit, PositionCommits
+from mirror.replication.positions import LeasedCommits, PendingCommit, PositionCommits
 from mirror.replication.read_ahead import ReadAhead
 from mirror.replication.slot_producer import SlotProducer
 from mirror.runtime.clock import now_ms

@@ -16,8 +16,7 @@ from dataclasses import InitVar, dataclass
 
 from mirror.config.clients import FetchOptions
 from mirror.kafka.client import Purpose
-from mirror.kafka.errors import ErrorCode, KafkaError, name_of
-from mirror.kafka.fetch_errors import FetchError, fetch_error
+from mirror.kafka.errors import ErrorCode, FetchError, KafkaError, fetch_error, name_of
 from mirror.kafka.fetch_request import FetchLimits
 from mirror.kafka.fetch_session import FetchPosition
 from mirror.kafka.fetcher import Fetched, Source
@@ -26,12 +25,24 @@ from mirror.model import record_batches
 from mirror.model.gaps import Cause, Effect
 from mirror.model.leader_epochs import LeaderEpochs
 from mirror.model.topic_partition import TopicPartition
-from mirror.replication.fetch_pace import fetch_delay_s
 from mirror.replication.partition import Partition
 from mirror.replication.pauses import Pauses
 from mirror.replication.producer_registry import NOBODY, ProducerRegistry
 from mirror.replication.read_ahead import ReadAhead
 from mirror.runtime.logs import in_words, once
+
+FREE = 20  # topic-partitions that are asked for at once again
+EACH_S = 1e-4  # for each one more
+SMALL_BYTES = 64 << 10  # a fetch that brings more is worth what it costs: that is how one catches up
+
+
+def fetch_delay_s(topic_partitions: int, received_bytes: int) -> float:
+    """Return how long (s) to wait after a fetch of so many topic-partitions that brought so much, before the next one.
+
+    A fetch that brought nothing has waited at the broker.
+    """
+    return max(0, topic_partitions - FREE) * EACH_S if 0 < received_bytes <= SMALL_BYTES else 0.0
+
 
 log = logging.getLogger("mirror")
 

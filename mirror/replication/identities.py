@@ -16,8 +16,8 @@ from mirror.model.offset_map_tail import Tail
 from mirror.model.position_metadata import PositionMetadata
 from mirror.model.reports import ABSENT, FORGOTTEN, HIDDEN, RESTS
 from mirror.policy.recreated import OnRecreated, TopicIds
-from mirror.replication.logged_reasons import LoggedReasons
 from mirror.replication.partition import Identity, Partition
+from mirror.replication.pauses import LoggedReasons
 
 log = logging.getLogger("mirror")
 

@@ -12,8 +12,8 @@ from mirror.kafka.fetcher import Source
 from mirror.model.flow_plan import FlowPlan
 from mirror.model.reports import AWAITS
 from mirror.model.topic_partition import TopicPartition
-from mirror.replication.logged_reasons import LoggedReasons
 from mirror.replication.partition import Partition, Pause, named
+from mirror.replication.pauses import LoggedReasons
 from mirror.replication.producer_registry import ProducerRegistry
 from mirror.replication.recovery import REPLICATED_WITHIN_S, ClusterPair, resume_behind_tails
 from mirror.runtime.clock import now_ms

@@ -7,17 +7,37 @@ import logging
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from mirror.kafka.produce_errors import has_too_few_replicas, is_absent, standstill
+from mirror.kafka.errors import has_too_few_replicas, is_absent, standstill
 from mirror.kafka.producer import NotAppendedError, UncertainError
 from mirror.kafka.target import Target
+from mirror.model.flow_plan import PlannedPartition
 from mirror.model.gaps import Cause, Effect
 from mirror.model.paused_topics import Paused
 from mirror.model.reports import ABSENT, GOES_ROUND
 from mirror.policy.java_regex import JavaPattern, SlowPattern
-from mirror.replication.logged_reasons import LoggedReasons
 from mirror.replication.partition import Partition, Pause
 from mirror.replication.read_ahead import ReadAhead
 from mirror.runtime.logs import some
+
+
+class LoggedReasons:
+    """The last logged reason of each paused topic-partition."""
+
+    def __init__(self) -> None:
+        self._reasons: dict[tuple[str, str, int], str] = {}
+
+    def record(self, flow: str, assigned: PlannedPartition, reason: str) -> bool:
+        """Record a reason as logged; return False if it was recorded before."""
+        key = (flow, assigned.topic, assigned.partition)
+        if self._reasons.get(key) == reason:
+            return False
+        self._reasons[key] = reason
+        return True
+
+    def forget(self, flow: str, assigned: PlannedPartition) -> None:
+        """Forget the reason of a topic-partition that is replicated again."""
+        self._reasons.pop((flow, assigned.topic, assigned.partition), None)
+
 
 log = logging.getLogger("mirror")
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from mirror.kafka.target import Target
@@ -13,6 +14,7 @@ from mirror.model.offset_map_tail import MapRecord
 from mirror.model.position_metadata import PositionMetadata
 from mirror.model.record_batches import of_values
 from mirror.model.sequences import NextSequence
+from mirror.model.slot_lease import LeaseState, WindowOutcome
 from mirror.model.topic_partition import TopicPartition
 from mirror.replication.partition import Partition
 from mirror.runtime.clock import now_ms
@@ -151,3 +153,45 @@ class PositionCommits:
         for partition, last in growing:
             partition.tail.moved(last)
             partition.committed = None  # its tail is shorter now
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class LeasedCommits:
+    """The commits of one window.
+
+    The lease goes with every commit: a reader of positions that a process committed late reads its old lease with them, and
+    looks at what the target has.
+    """
+
+    plan: FlowPlan  # the flow
+    window: Window  # who holds the lease
+    own: TopicPartition  # where the lease is kept
+    positions: PositionCommits  # those of the window
+    pending: Callable[[Target], Awaitable[PendingCommit]]  # returns those that a commit takes along
+    outcome: Callable[[], WindowOutcome]  # how the window ends, as far as that is known
+
+    async def claim(self, target: Target) -> None:
+        """Commit that the lease is held; raises KafkaError."""
+        await self._write(target, await self.pending(target), is_released=False)
+
+    async def commit(self, target: Target) -> None:
+        """Commit what was acknowledged since the last commit, if anything was; raises KafkaError."""
+        pending = await self.pending(target)
+        if pending.offsets:
+            await self._write(target, pending, is_released=False)
+
+    async def release(self, target: Target) -> None:
+        """Commit the last positions and release the lease; raises KafkaError."""
+        await self._write(target, await self.pending(target), is_released=True)
+
+    async def _write(self, target: Target, pending: PendingCommit, *, is_released: bool) -> None:
+        window = self.window
+        lease = LeaseState(
+            window.number,
+            window.run_id,
+            is_released=is_released,
+            outcome=self.outcome(),
+            layout=self.plan.layout(window),
+        )
+        await target.commit(self.plan.group, {**pending.offsets, self.own: lease.encode()})
+        self.positions.completed(pending)

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mirror.handover.lease import LeaseTerm
-from mirror.kafka.errors import KafkaError
-from mirror.kafka.produce_errors import knows_no_such_producer, may_be_of_one_record, refusal
+from mirror.kafka.errors import KafkaError, knows_no_such_producer, may_be_of_one_record, refusal
 from mirror.kafka.producer import NotAppendedError, ProducerClosedError, UncertainError, WithdrawnError
 from mirror.kafka.protocol import NO_OFFSET
 from mirror.kafka.target import Target
@@ -21,8 +20,7 @@ from mirror.replication.delivery import Acknowledged, Delivery, hold_back
 from mirror.replication.partition import Partition
 from mirror.replication.pauses import Pauses
 from mirror.replication.read_ahead import ReadAhead
-from mirror.runtime.clock import now_ms
-from mirror.runtime.stopwatch import Stopwatch
+from mirror.runtime.clock import Stopwatch, now_ms
 
 log = logging.getLogger("mirror")
 

@@ -24,13 +24,11 @@ from mirror.replication.cut_logs import go_back_to_cuts
 from mirror.replication.delivery import AtLeastOnce, Delivery
 from mirror.replication.exactly_once import ExactlyOnce
 from mirror.replication.identities import Identities, placed
-from mirror.replication.leased_commits import LeasedCommits
 from mirror.replication.ledger import Ledger
-from mirror.replication.logged_reasons import LoggedReasons
 from mirror.replication.outcomes import find_outcomes, in_question
 from mirror.replication.partition import Identity, Partition
-from mirror.replication.pauses import Pauses
-from mirror.replication.positions import PositionCommits, is_there, keep_alive
+from mirror.replication.pauses import LoggedReasons, Pauses
+from mirror.replication.positions import LeasedCommits, PositionCommits, is_there, keep_alive
 from mirror.replication.read_ahead import ReadAhead
 from mirror.replication.replicator import Replicator
 from mirror.replication.slot_producer import SlotProducer

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from mirror.replication.connections import ConnectionRegistry
 from mirror.replication.ledger import NewestGaps
-from mirror.replication.logged_reasons import LoggedReasons
+from mirror.replication.pauses import LoggedReasons
 
 
 @dataclass(frozen=True, slots=True)

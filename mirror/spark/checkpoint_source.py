@@ -19,7 +19,7 @@ from mirror.checkpoints.plan import CheckpointPlan
 from mirror.kafka.errors import KafkaError
 from mirror.policy.java_regex import SlowPattern
 from mirror.runtime.logs import hang_up_quietly, in_words, log_to_stderr, once
-from mirror.spark.plan_file import read_plan
+from mirror.spark.plans import read_plan
 
 NAME = "kafka-checkpoints"
 WITHIN_S = 45.0

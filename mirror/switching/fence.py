@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from mirror.errors import MirrorError
-from mirror.kafka.admin import Admin
+from mirror.kafka.cluster import Cluster
 from mirror.lag.cluster_offsets import log_ends
 from mirror.lag.text import counted
 from mirror.model.topic_partition import TopicPartition
@@ -24,14 +24,14 @@ class StillWrittenError(MirrorError):
     """Somebody writes though nobody should."""
 
 
-def lacking(cluster: Admin, topics: Sequence[str], *, keeps_readers: bool) -> list[Acl]:
+def lacking(cluster: Cluster, topics: Sequence[str], *, keeps_readers: bool) -> list[Acl]:
     """Return the ACLs that a fence of topics would add: what is there already is somebody else's."""
     there = cluster.topic_acls()
     opened = cluster.without_acls(topics) if keeps_readers else []
     return [acl for acl in (*allowances(opened), *denials(topics)) if acl not in there]
 
 
-def denied(cluster: Admin, acls: Sequence[Acl]) -> bool:
+def denied(cluster: Cluster, acls: Sequence[Acl]) -> bool:
     """Add the ACLs of a fence; return whether the cluster has an authorizer, without which there are no ACLs.
 
     Raises:
@@ -46,7 +46,7 @@ def denied(cluster: Admin, acls: Sequence[Acl]) -> bool:
     return True
 
 
-def lifted(cluster: Admin, acls: Sequence[Acl]) -> list[str]:
+def lifted(cluster: Cluster, acls: Sequence[Acl]) -> list[str]:
     """Remove the ACLs of a fence; return the topics that they were about.
 
     Raises:
@@ -59,7 +59,7 @@ def lifted(cluster: Admin, acls: Sequence[Acl]) -> list[str]:
     return sorted({acl.topic for acl in acls})
 
 
-def open_again(cluster: Admin, topics: Sequence[str]) -> str:
+def open_again(cluster: Cluster, topics: Sequence[str]) -> str:
     """Return what a person reads of topics whose fence was lifted."""
     return f"{counted(len(topics), 'topic')} of {cluster.alias} may be written again"
 
@@ -76,7 +76,7 @@ def _in_order(acls: Sequence[Acl]) -> list[list[Acl]]:
 
 
 def until_quiet(
-    cluster: Admin, places: Sequence[TopicPartition], *, within_s: float, say: Callable[[str], None]
+    cluster: Cluster, places: Sequence[TopicPartition], *, within_s: float, say: Callable[[str], None]
 ) -> Mapping[TopicPartition, int]:
     """Wait until no log has grown for QUIET_S; return where they end.
 
@@ -101,7 +101,7 @@ def until_quiet(
     return ends
 
 
-def _ends(cluster: Admin, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+def _ends(cluster: Cluster, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
     found = log_ends(cluster, places)
     if silent := [place for place in places if place not in found]:
         raise MirrorError(f"{silent[0][0]}-{silent[0][1]} on {cluster.alias} does not tell where its log ends.")

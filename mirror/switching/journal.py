@@ -19,12 +19,12 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from mirror.config.clients import client_options
 from mirror.config.settings import Flow
 from mirror.errors import MirrorError
-from mirror.kafka.admin import Admin
 from mirror.kafka.clients import quiet_logger
+from mirror.kafka.cluster import Cluster
 from mirror.kafka.internal_topics import answered, read_topic, write, writer
 from mirror.kafka.login_relay import librdkafka_options
 from mirror.lag.cluster_offsets import log_ends
-from mirror.model.canary import PREFIX
+from mirror.model.flow_plan import PREFIX
 from mirror.model.topic_partition import TopicPartition
 from mirror.policy.topic_acls import Acl
 from mirror.switching.moved_groups import Moved
@@ -89,7 +89,7 @@ class Entries:
 class Journal:
     """The runs of one flow; `taken` makes this process the one that writes, a context manager with a beat."""
 
-    def __init__(self, flow: Flow, target: Admin, book: JournalTopic = SWITCHES) -> None:
+    def __init__(self, flow: Flow, target: Cluster, book: JournalTopic = SWITCHES) -> None:
         self._flow = flow
         self._target = target
         self._book = book
@@ -142,7 +142,7 @@ class Journal:
         self._run = run
         return self
 
-    def of(self, flow: Flow, target: Admin) -> Journal:
+    def of(self, flow: Flow, target: Cluster) -> Journal:
         """Return the journal of another flow in the same book."""
         return Journal(flow, target, self._book)
 

@@ -12,8 +12,8 @@ from mirror.errors import ClusterUnavailable
 from mirror.flows.fan_in import read_shared
 from mirror.flows.stored_positions import is_served, read_positions
 from mirror.flows.sync import acl_changes, config_changes
-from mirror.kafka.admin import Admin
-from mirror.kafka.authorizer import AuthorizerUnknown, has_authorizer
+from mirror.kafka.authorizer import AuthorizerUnknown
+from mirror.kafka.cluster import Cluster
 from mirror.kafka.groups import HIDDEN, Group, is_idle
 from mirror.kafka.internal_topics import answered
 from mirror.lag.rows import LagRow
@@ -123,7 +123,7 @@ def looked_ahead_without_source(scope: Scope, seen: Mapping[TopicPartition, Samp
             "no poll of the appliance is kept on this machine (mirror.state.dir): nobody here knows what is missing"
         )
     try:
-        Admin(scope.source.alias, scope.flow.source_admin, within_s=ANSWERS_S).cluster_id()
+        Cluster(scope.source.alias, scope.flow.source_admin, within_s=ANSWERS_S).cluster_id()
     except ClusterUnavailable:
         pass
     else:
@@ -203,7 +203,7 @@ def _of_fence(scope: Scope, topics: Iterable[str], operations: frozenset[str] | 
     if scope.fence is Fencing.NONE:
         return
     try:
-        if not has_authorizer(scope.flow.source_admin):
+        if not scope.source.has_authorizer():
             return
     except AuthorizerUnknown as error:
         yield f"ACLs of {source} cannot be read ({error}), which a fence needs; grant DESCRIBE and ALTER, or say --fence none"

@@ -13,10 +13,9 @@ from mirror.flows.offset_maps import FlowMaps
 from mirror.flows.selection import flow_named
 from mirror.flows.topics import TopicPair, matched, source_topics
 from mirror.flows.translation import maps_of, plan_of
-from mirror.kafka.admin import Admin
-from mirror.kafka.groups import OTHER_TYPES, Group, Groups, is_idle
-from mirror.model.canary import canary, is_canary
-from mirror.model.flow_plan import Absent, FlowPlan, PlannedPartition, is_own_group
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.groups import OTHER_TYPES, Group, is_idle
+from mirror.model.flow_plan import Absent, FlowPlan, PlannedPartition, canary, is_canary, is_own_group
 from mirror.model.topic_partition import TopicPartition
 from mirror.policy.filters import compile_list
 from mirror.policy.java_regex import JavaPattern, RegexError
@@ -47,14 +46,14 @@ class Scope:
     mirrored_from: frozenset[str] = frozenset()  # aliases of clusters that the file's flows bring to the source
     without: frozenset[str] = frozenset()  # topics of the source that an operator leaves out
     canary: str = ""  # of a drill: the topic and the group that it is about; otherwise it is about all but canaries
-    source: Admin = field(init=False)
-    target: Admin = field(init=False)
+    source: Cluster = field(init=False)
+    target: Cluster = field(init=False)
     _topics: JavaPattern | None = field(init=False)
     _groups: JavaPattern | None = field(init=False)
 
     def __post_init__(self) -> None:
-        self.source = Admin(self.flow.source.alias, self.flow.source_admin)
-        self.target = Admin(self.flow.target.alias, self.flow.target_admin)
+        self.source = Cluster(self.flow.source.alias, self.flow.source_admin)
+        self.target = Cluster(self.flow.target.alias, self.flow.target_admin)
         self._topics = _pattern(self.topics, "--topics")
         self._groups = _pattern(self.groups, "--groups")
 
@@ -163,9 +162,7 @@ class Scope:
 
     def has_process(self, plan: FlowPlan) -> bool:
         """Tell whether some process runs a flow, also one that matches no topic; raises ClusterUnavailable."""
-        members = Groups(self.target.alias, self.flow.target_admin, within_s=GROUPS_S).read(
-            lambda name: name.startswith(f"{plan.group}.")
-        )
+        members = self.target.groups(lambda name: name.startswith(f"{plan.group}."), within_s=GROUPS_S)
         return any(not is_idle(group.state) for group in members)
 
     def _is_chosen(self, topic: str) -> bool:
@@ -194,18 +191,17 @@ class Scope:
 
     def groups_on_source(self) -> list[Group]:
         """Return the chosen groups of the source that have offsets."""
-        found = Groups(self.source.alias, self.flow.source_admin, within_s=GROUPS_S).read(self.wants_group)
+        found = self.source.groups(self.wants_group, within_s=GROUPS_S)
         return [group for group in found if group.offsets]
 
     def groups_of_other_types(self) -> list[Group]:
         """Return the chosen groups of the source that are no consumer groups."""
-        groups = Groups(self.source.alias, self.flow.source_admin, within_s=GROUPS_S)
-        return groups.read(self.wants_group, kinds=OTHER_TYPES)  # which reads no offsets
+        return self.source.groups(self.wants_group, kinds=OTHER_TYPES, within_s=GROUPS_S)  # which reads no offsets
 
     def groups_on_target(self, names: Sequence[str]) -> dict[str, Group]:
         """Return groups of the target by name."""
         wanted = set(names)
-        found = Groups(self.target.alias, self.flow.target_admin, within_s=GROUPS_S).read(wanted.__contains__)
+        found = self.target.groups(wanted.__contains__, within_s=GROUPS_S)
         return {group.name: group for group in found}
 
 

@@ -14,7 +14,7 @@ from mirror.config.settings import Flow, Settings
 from mirror.flows.offset_maps import FlowMaps
 from mirror.flows.selection import selected
 from mirror.flows.topics import present_plan
-from mirror.kafka.admin import Admin
+from mirror.kafka.cluster import Cluster
 from mirror.kafka.errors import KafkaError
 from mirror.kafka.fetcher import Source
 from mirror.kafka.internal_topics import answered
@@ -37,7 +37,7 @@ def scope_of(flow: Flow, args: Namespace) -> tuple[FlowPlan, Scope]:
         SettingsError: the flow replicates no such topic.
         ClusterUnavailable: a cluster did not answer.
     """
-    source, target = Admin(flow.source.alias, flow.source_admin), Admin(flow.target.alias, flow.target_admin)
+    source, target = Cluster(flow.source.alias, flow.source_admin), Cluster(flow.target.alias, flow.target_admin)
     plan = present_plan(flow, source, target)
     mapped = (p for p in plan.partitions if not p.spread_over)
     places = tuple(selected(mapped, args.topic, flow=flow.name, command="verify"))
@@ -49,7 +49,7 @@ def scope_of(flow: Flow, args: Namespace) -> tuple[FlowPlan, Scope]:
 
 
 def scope_over(
-    places: Sequence[PlannedPartition], maps: FlowMaps, source: Admin, target: Admin, *, last: int | None
+    places: Sequence[PlannedPartition], maps: FlowMaps, source: Cluster, target: Cluster, *, last: int | None
 ) -> Scope:
     """Return what there is to compare now of some topic-partitions; raises ClusterUnavailable."""
     return Scope(

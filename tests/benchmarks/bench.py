@@ -21,7 +21,7 @@ from confluent_kafka.admin import AdminClient
 from mirror.embedded.broker import LARGE_HEAP, Broker
 from mirror.embedded.latency import LatencyProbe, percentiles
 from mirror.embedded.ports import free_port
-from mirror.kafka.admin import Admin
+from mirror.kafka.cluster import Cluster
 from tests.benchmarks import peers, switching
 from tests.benchmarks.limit import limit
 from tests.benchmarks.options import SWITCH, bench_parser
@@ -340,7 +340,7 @@ class Bench:
         )
         return {"records/s": rate, "brokers' CPU s/M": (before.beside_s() - began) / case.records * 1e6}
 
-    def _arrived(self, admin: Admin, topic: str, case: Case) -> int:
+    def _arrived(self, admin: Cluster, topic: str, case: Case) -> int:
         """Log ends together; under exactly once they count the markers of transactions too."""
         ends = admin.end_offsets([(topic, p) for p in range(case.partitions)], read_committed=case.is_exactly_once)
         return sum(ends.values())
@@ -356,7 +356,7 @@ class Bench:
     def _backlog(self, case: Case, topic: str, meter: Meter, began: float) -> dict[str, float]:
         """Throughput and CPU between the first tenth and the last record: both sides have warmed up by then."""
         self._await_topic(topic)
-        admin = Admin("target", {"bootstrap.servers": self.target.bootstrap})
+        admin = Cluster("target", {"bootstrap.servers": self.target.bootstrap})
         first = tenth = None
         memory_at = 0.0
         # When the last record was seen to arrive, how many were there, CPU by then, and the brokers'.

@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from mirror.embedded.broker import LARGE_HEAP, Broker
 from mirror.embedded.ports import free_port
 from mirror.errors import ClusterUnavailable
-from mirror.kafka.admin import Admin
+from mirror.kafka.cluster import Cluster
 from tests.benchmarks import peers
 from tests.benchmarks.processes import Meter
 from tests.waiting import eventually
@@ -55,7 +55,7 @@ class Many:
 
     def _await_created(self, names: set[str]) -> None:
         """Wait until the source shows all topics: those that come late would be new ones to the appliance."""
-        admin = Admin("source", {"bootstrap.servers": self.source.bootstrap})
+        admin = Cluster("source", {"bootstrap.servers": self.source.bootstrap})
         eventually(
             lambda: names <= admin.topics().keys(), within_s=60, because="the source shows all topics", every_s=0.5
         )
@@ -106,7 +106,7 @@ class Many:
         producer.flush(30)
 
     def _await_records(self, remote: str, records: int) -> None:
-        admin = Admin("target", {"bootstrap.servers": self.target.bootstrap})
+        admin = Cluster("target", {"bootstrap.servers": self.target.bootstrap})
         deadline = time.monotonic() + WITHIN_S
         while remote not in admin.topics() or self._end(admin, remote) < records:
             if time.monotonic() > deadline:
@@ -114,7 +114,7 @@ class Many:
             time.sleep(0.1)
 
     @staticmethod
-    def _end(admin: Admin, topic: str) -> int:
+    def _end(admin: Cluster, topic: str) -> int:
         try:
             return admin.end_offsets([(topic, 0)], read_committed=False).get((topic, 0), 0)
         except ClusterUnavailable:

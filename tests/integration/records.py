@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from mirror.embedded.compare import compare
 from mirror.errors import ClusterUnavailable
-from mirror.kafka.admin import COORDINATOR_MOVES, Admin
+from mirror.kafka.cluster import COORDINATOR_MOVES, Cluster
 from tests.integration.appliance import RunningAppliance
 from tests.waiting import PATIENCE, eventually
 
@@ -99,7 +99,7 @@ def differences(source: Any, target: Any, topic: str, remote: str, *, isolation:
 
 def end_offset(cluster: Any, topic: str, partition: int, *, read_committed: bool = False) -> int:
     """Log-end offset, or the last stable one."""
-    admin = Admin("test", {"bootstrap.servers": cluster.bootstrap})
+    admin = Cluster("test", {"bootstrap.servers": cluster.bootstrap})
 
     def asked() -> tuple[int]:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mirror.embedded.broker import Broker
-from mirror.kafka.admin import Admin
+from mirror.kafka.cluster import Cluster
 from mirror.policy.topic_acls import Acl
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import create
@@ -34,7 +34,7 @@ def test_readers_of_a_topic_may_read_the_remote_one_and_plan_tells_before(tmp_pa
         Broker.start("guarded-b", tmp_path / "b", overrides=GUARDED) as target,
     ):
         create(source, topic)
-        theirs, ours = (Admin("test", {"bootstrap.servers": end.bootstrap}) for end in (source, target))
+        theirs, ours = (Cluster("test", {"bootstrap.servers": end.bootstrap}) for end in (source, target))
         every = [
             acl(topic),
             acl(topic, "ALL", principal="User:all"),
@@ -84,7 +84,7 @@ def test_readers_of_a_topic_may_read_the_remote_one_and_plan_tells_before(tmp_pa
 def test_a_target_without_an_authorizer_costs_one_line(tmp_path, backup, topic):
     with Broker.start("guarded", tmp_path / "a", overrides=GUARDED) as source:
         create(source, topic)
-        Admin("test", {"bootstrap.servers": source.bootstrap}).add_acls([acl(topic)])
+        Cluster("test", {"bootstrap.servers": source.bootstrap}).add_acls([acl(topic)])
         with RunningAppliance(
             tmp_path,
             primary=source.bootstrap,

@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from mirror.config.clients import client_options
-from mirror.kafka.admin import Admin
+from mirror.kafka.cluster import Cluster
 from mirror.kafka.group_offsets import GroupOffsets, patiently
 from mirror.kafka.internal_topics import committed as read_committed
 from mirror.model.mm2_records import Checkpoint, NotThatRecord
@@ -49,7 +49,7 @@ def group() -> str:
 
 def stands(cluster, group: str, topic: str, partition: int = 0) -> int | None:
     return (
-        Admin("test", {"bootstrap.servers": cluster.bootstrap})
+        Cluster("test", {"bootstrap.servers": cluster.bootstrap})
         .committed(group, [(topic, partition)])
         .get((topic, partition))
     )
@@ -217,10 +217,10 @@ def test_nothing_is_said_before_something_is_replicated_and_nothing_foreign_stop
     create(primary, topic)
     commit(primary, group, topic, 0)
     checkpoints = "primary.checkpoints.internal"
-    if not Admin("test", {"bootstrap.servers": backup.bootstrap}).topics().get(checkpoints):
+    if not Cluster("test", {"bootstrap.servers": backup.bootstrap}).topics().get(checkpoints):
         create(backup, checkpoints, cleanup_policy="compact")
     for name in (checkpoints, "mm2-offset-map.primary.internal"):
-        if name in Admin("test", {"bootstrap.servers": backup.bootstrap}).topics():
+        if name in Cluster("test", {"bootstrap.servers": backup.bootstrap}).topics():
             write(
                 backup,
                 name,

@@ -7,7 +7,7 @@ import signal
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from mirror.kafka.admin import Admin
+from mirror.kafka.cluster import Cluster
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import create
 from tests.processes import kafka_mirror
@@ -37,7 +37,7 @@ def put(cluster, topic: str, **changes: str | None) -> None:
 
 def own(cluster, topic: str) -> dict[str, str]:
     """What is set on the topic itself."""
-    found = Admin("test", {"bootstrap.servers": cluster.bootstrap}).configs([topic])[topic]
+    found = Cluster("test", {"bootstrap.servers": cluster.bootstrap}).configs([topic])[topic]
     return {name: setting.value for name, setting in found.items() if setting.is_own}
 
 

@@ -21,7 +21,7 @@ from confluent_kafka.admin import (
 )
 
 from mirror.embedded.broker import Broker
-from mirror.kafka.admin import Admin
+from mirror.kafka.cluster import Cluster
 from mirror.policy.topic_acls import Acl
 from mirror.switching.run import STEPS, Kind
 from tests.integration.appliance import RunningAppliance
@@ -140,7 +140,7 @@ def what_it_cannot_do_is_said_and_kept(clusters: Pair) -> None:
 
 
 def acls(broker: Broker) -> set[Any]:
-    return Admin(broker.name, {"bootstrap.servers": broker.bootstrap}).topic_acls()
+    return Cluster(broker.name, {"bootstrap.servers": broker.bootstrap}).topic_acls()
 
 
 def written(broker: Broker, drill: str) -> int:

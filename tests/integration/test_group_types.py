@@ -14,9 +14,10 @@ from mirror.config.clients import client_options
 from mirror.embedded.broker import Broker
 from mirror.errors import SettingsError
 from mirror.kafka.client import Client, CoordinatorType, Purpose
+from mirror.kafka.cluster import Cluster
 from mirror.kafka.errors import ErrorCode
 from mirror.kafka.group_offsets import patiently
-from mirror.kafka.groups import UNSUPPORTED, Groups
+from mirror.kafka.groups import UNSUPPORTED
 from mirror.kafka.messages import Request
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import commit, create, rows, write
@@ -79,13 +80,13 @@ def test_groups_of_kafka_streams_and_share_groups_are_named_and_have_a_status(tm
             within_s=60,
             because="both groups are there",
         )
-        groups = Groups("newest", {"bootstrap.servers": source.bootstrap})
-        found = {group.name: (group.state, group.kind) for group in groups.read()}
+        groups = Cluster("newest", {"bootstrap.servers": source.bootstrap})
+        found = {group.name: (group.state, group.kind) for group in groups.groups()}
         assert found["of-streams"] == (UNSUPPORTED, "streams")
         assert found["shared"] == (UNSUPPORTED, "share")
         assert found["of-consumers"] == ("Empty", "")
         with pytest.raises(SettingsError, match="group shared is a share group"):
-            groups.one("shared")
+            groups.group("shared")
         extra = "emit.checkpoints.enabled = true\nemit.checkpoints.interval.seconds = 1\n"
         with RunningAppliance(
             tmp_path, primary=source.bootstrap, backup=backup.bootstrap, topics=topic, extra=extra

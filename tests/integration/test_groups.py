@@ -14,10 +14,10 @@ from confluent_kafka.admin import AclOperation, ResourceType
 from mirror.config.clients import client_options
 from mirror.embedded.broker import Broker
 from mirror.errors import ClusterRefuses
-from mirror.kafka.admin import Admin
+from mirror.kafka.cluster import Cluster
 from mirror.kafka.errors import KafkaError
 from mirror.kafka.group_offsets import GroupOffsets, patiently
-from mirror.kafka.groups import HIDDEN, UNKNOWN, Groups, is_idle, warn_of_left_out
+from mirror.kafka.groups import HIDDEN, UNKNOWN, is_idle, warn_of_left_out
 from mirror.kafka.internal_topics import answered, committed
 from mirror.kafka.target import Target
 from mirror.model.record_batches import of_values
@@ -46,8 +46,8 @@ def test_a_group_whose_coordinator_loads_has_the_offsets_it_had(tmp_path, caplog
         client = {"bootstrap.servers": broker.bootstrap}
         create(broker, "t", PARTITIONS)
         asyncio.run(commit(client, "g", times=50))  # 20 MB that a new coordinator reads before it answers
-        groups = Groups("primary", client)
-        assert groups.one("g").offsets == EXPECTED
+        groups = Cluster("primary", client)
+        assert groups.group("g").offsets == EXPECTED
         broker.kill()
         again = threading.Thread(target=broker.restart)
         again.start()
@@ -62,17 +62,17 @@ def test_a_group_whose_coordinator_loads_has_the_offsets_it_had(tmp_path, caplog
             assert eventually(first, within_s=60, because="the broker is there again") == (OFFSETS,)
         finally:
             again.join()
-        assert groups.one("g").offsets == EXPECTED
+        assert groups.group("g").offsets == EXPECTED
 
         grant = deny(broker, "g", AclOperation.DESCRIBE, ResourceType.GROUP)
         (group,) = eventually(
-            lambda: [each for each in groups.read() if each.state == HIDDEN],
+            lambda: [each for each in groups.groups() if each.state == HIDDEN],
             within_s=30,
             because="it is listed, no more",
         )
         assert (group.name, group.offsets) == ("g", {})
         with pytest.raises(ClusterRefuses, match=r"cluster primary: group g cannot be read\. .* DESCRIBE"):
-            groups.one("g")
+            groups.group("g")
         with pytest.raises(
             ClusterRefuses, match=r"no positions: not authorized .* Grant this client READ and DESCRIBE"
         ):
@@ -85,7 +85,7 @@ def test_a_group_whose_coordinator_loads_has_the_offsets_it_had(tmp_path, caplog
             "cluster primary: group g is left out: this client may not DESCRIBE it"
         ]
 
-        with closing(Admin("primary", client)) as admin:
+        with closing(Cluster("primary", client)) as admin:
             for _ in range(2):  # librdkafka reports a time-out, and the refusal once
                 with pytest.raises(ClusterRefuses, match=r"Grant this client DESCRIBE on the group g\."):
                     admin.committed("g", [("t", 7)])
@@ -121,10 +121,10 @@ def reading(cluster, topic: str, group: str, protocol: str) -> Consumer:
 def test_a_group_of_either_protocol_has_its_state_its_owners_and_its_offsets(primary, topic, protocol):
     create(primary, topic, 2)
     write(primary, topic, [ROW])
-    groups, name = Groups("primary", {"bootstrap.servers": primary.bootstrap}), f"{topic}.{protocol}"
+    groups, name = Cluster("primary", {"bootstrap.servers": primary.bootstrap}), f"{topic}.{protocol}"
 
     def shown() -> tuple[object, ...]:
-        group = groups.one(name)
+        group = groups.group(name)
         assert group is not None
         return group.state, dict(group.offsets), dict(group.owners)
 
@@ -145,9 +145,9 @@ def test_a_group_of_the_newer_protocol_whose_topics_may_not_be_seen_counts_as_in
         reader = reading(broker, "t", "g", "consumer")
         try:
             deny(broker, "t", AclOperation.DESCRIBE, ResourceType.TOPIC)
-            groups = Groups("guarded", {"bootstrap.servers": broker.bootstrap})
+            groups = Cluster("guarded", {"bootstrap.servers": broker.bootstrap})
             group = eventually(
-                lambda: (found := groups.one("g")) and found.state == UNKNOWN and found,
+                lambda: (found := groups.group("g")) and found.state == UNKNOWN and found,
                 within_s=30,
                 because="its members are not shown",
             )

@@ -11,8 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from metrics.catalogue import CATALOGUE
 from mirror.config.clients import client_options
+from mirror.kafka.cluster import Cluster
 from mirror.kafka.group_offsets import GroupOffsets, patiently
-from mirror.kafka.groups import Groups
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import await_replicated, create, differences, rows, write
 from tests.integration.test_checkpoints import checkpoints
@@ -82,10 +82,10 @@ def test_an_alias_and_groups_of_any_name_are_served_and_shown_as_they_are(primar
     create(primary, topic)
     write(primary, topic, rows(50))
     asyncio.run(stand(primary, topic, 20))
-    groups = Groups("backup", {"bootstrap.servers": backup.bootstrap})
+    groups = Cluster("backup", {"bootstrap.servers": backup.bootstrap})
 
     def standing() -> dict[str, int | None]:
-        found = {group.name: group for group in groups.read()}
+        found = {group.name: group for group in groups.groups()}
         return {name: found[name].offsets.get((f"primary.{topic}", 0)) for name in GROUPS if name in found}
 
     with a_file(folder, primary, backup, topic) as running:

@@ -13,7 +13,7 @@ import pytest
 from mirror.embedded.broker import Broker
 from mirror.embedded.ports import HOST, free_port
 from mirror.errors import ClusterUnavailable
-from mirror.kafka.admin import Admin
+from mirror.kafka.cluster import Cluster
 from tests.certificates import Identity, identity
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import await_replicated, create, differences, load
@@ -122,7 +122,7 @@ def trust(root, tmp_path_factory) -> dict[str, str]:
 def test_both_clients_get_in_with_a_keytab(primary, keytab, topic):
     java = primary.java(jaas=keytab)
     create(primary, topic)
-    assert topic in Admin("primary", java).topics()
+    assert topic in Cluster("primary", java).topics()
     assert asyncio.run(round_trip(java, topic)) == [b"there"]
 
 
@@ -142,7 +142,7 @@ def test_both_clients_get_in_with_a_ticket_cache_within_tls(backup, kdc, trust, 
     found.store(store={"ccache": f"FILE:{tmp_path / 'cache'}"}, usage="initiate", overwrite=True, set_default=True)
     java = backup.java(jaas=f'useTicketCache=true ticketCache="{tmp_path / "cache"}"') | trust
     create(backup, topic)
-    assert topic in Admin("backup", java).topics()
+    assert topic in Cluster("backup", java).topics()
     assert asyncio.run(round_trip(java, topic)) == [b"there"]
 
 
@@ -194,7 +194,7 @@ def test_who_has_no_ticket_is_told_why_in_one_line(primary, keytab, kind):
     jaas, reason = REFUSALS[kind]
     path = keytab.partition('keyTab="')[2].partition('"')[0]
     with pytest.raises(ClusterUnavailable) as refused:
-        Admin("primary", primary.java(jaas=jaas.format(keytab=path))).topics()
+        Cluster("primary", primary.java(jaas=jaas.format(keytab=path))).topics()
     assert "cluster primary (" in str(refused.value)
     assert reason in str(refused.value)
     assert "\n" not in str(refused.value)
@@ -206,7 +206,7 @@ def test_a_center_that_is_down_is_named(primary, keytab, kdc, topic):
     kdc.stop()
     try:
         with pytest.raises(ClusterUnavailable) as refused:
-            Admin("primary", java).topics()
+            Cluster("primary", java).topics()
     finally:
         kdc.start()
     assert REALM in str(refused.value)

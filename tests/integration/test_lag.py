@@ -203,20 +203,20 @@ def test_an_unknown_alias_is_one_line(tmp_path):
 
 
 def test_groups_of_every_state_are_read(primary, topic):
-    from mirror.kafka.groups import Groups
+    from mirror.kafka.cluster import Cluster
 
     create(primary, topic)
     write(primary, topic, rows(3))
     group = f"group-{topic}"
-    groups = Groups("primary", {"bootstrap.servers": primary.bootstrap})
+    groups = Cluster("primary", {"bootstrap.servers": primary.bootstrap})
     with consuming(primary, group, topic, count=3):
-        (found,) = [each for each in groups.read() if each.name == group]
+        (found,) = [each for each in groups.groups() if each.name == group]
         assert found.state == "Stable"
         assert found.offsets == {(topic, 0): 3}
         assert found.owners == {(topic, 0): "reader/127.0.0.1"}
 
     def empty():
-        (found,) = [each for each in groups.read() if each.name == group]
+        (found,) = [each for each in groups.groups() if each.name == group]
         return (found.state, found.offsets, found.owners) == ("Empty", {(topic, 0): 3}, {})
 
     eventually(empty, within_s=20, because="the group has lost its only member")

@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from mirror.kafka.log_dirs import log_dirs
+from mirror.kafka.cluster import Cluster
 from tests.fault_proxy import proxied
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import await_replicated, beside, commit, create, differences, messages, rows, write
@@ -131,7 +131,9 @@ def test_bytes_and_records_are_those_on_the_targets_disk_and_rates_are_how_fast_
     primary, backup, topic, remote, tmp_path: Path
 ):
     def on_disk() -> int:
-        return log_dirs({"bootstrap.servers": backup.bootstrap}, [(remote, 0)]).sizes.get((remote, 0), 0)
+        return (
+            Cluster("backup", {"bootstrap.servers": backup.bootstrap}).log_dirs([(remote, 0)]).sizes.get((remote, 0), 0)
+        )
 
     names = "mirror.metrics.strimzi.names = true\n"
     with RunningAppliance(

@@ -15,7 +15,7 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from mirror.embedded.broker import Broker
-from mirror.kafka.groups import Groups
+from mirror.kafka.cluster import Cluster
 from tests.integration.appliance import WINDOW_S, RunningAppliance
 from tests.integration.records import await_replicated, create, end_offset, messages, rows, write
 from tests.integration.values import values
@@ -96,7 +96,7 @@ def windows_pass(appliance: RunningAppliance, more: int) -> None:
 
 def position(cluster, group: str, remote: str) -> list[int]:
     """Return the offset that a group has in the first partition of a remote topic, if it has one."""
-    (found,) = Groups("a", {"bootstrap.servers": cluster.bootstrap}).read(lambda one: one == group)
+    (found,) = Cluster("a", {"bootstrap.servers": cluster.bootstrap}).groups(lambda one: one == group)
     return [offset for place, offset in found.offsets.items() if place == (remote, 0)]
 
 
@@ -328,7 +328,7 @@ def test_a_target_that_was_rebuilt_is_filled_or_gone_on_with_as_the_flow_says_an
         topics=topic,
         extra=flows(primary, topic).replace("stop->backup.enabled = true", "stop->backup.enabled = false"),
     )
-    source = Groups("primary", {"bootstrap.servers": primary.bootstrap})
+    source = Cluster("primary", {"bootstrap.servers": primary.bootstrap})
     with running:
         for policy, name in names.items():
             await_replicated(running, primary, name, f"{policy}.{name}")

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from mirror.config.clients import client_options
-from mirror.kafka.admin import Admin
+from mirror.kafka.cluster import Cluster
 from mirror.kafka.fetch_request import FetchLimits
 from mirror.kafka.fetch_session import From
 from mirror.kafka.fetcher import Source
@@ -89,7 +89,7 @@ def test_both_clients_get_in(primary, party, topic, kind):
     listener, properties = GOOD[kind]
     java = {"bootstrap.servers": primary.at(listener), **properties(party)}
     create(primary, topic)
-    assert topic in Admin("primary", java).topics()
+    assert topic in Cluster("primary", java).topics()
     assert asyncio.run(round_trip(java, topic)) == [b"there"]
 
 

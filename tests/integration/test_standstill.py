@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from mirror.embedded.broker import Broker
 from mirror.errors import ClusterUnavailable
-from mirror.kafka.groups import Groups
+from mirror.kafka.cluster import Cluster
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import await_replicated, commit, create, differences, end_offset, load, rows, write
 from tests.waiting import eventually
@@ -40,7 +40,7 @@ def place(cluster: Broker, topic: str, replicas: list[int], **config: str) -> No
 def offsets(cluster: Broker, group: str) -> dict[str, int]:
     """Return where a group stands on the target, by the source's topic."""
     try:
-        found = Groups("target", {"bootstrap.servers": cluster.bootstrap}).one(group)
+        found = Cluster("target", {"bootstrap.servers": cluster.bootstrap}).group(group)
     except ClusterUnavailable as error:  # a broker that has just died is still listed for some seconds
         raise AssertionError(str(error)) from error
     return {topic.removeprefix("primary."): at for (topic, _), at in found.offsets.items()} if found is not None else {}

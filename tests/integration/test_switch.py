@@ -22,7 +22,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from metrics.verdict import Status
 from mirror.config.clients import client_options
 from mirror.embedded.broker import Broker
-from mirror.kafka.admin import Admin
+from mirror.kafka.cluster import Cluster
 from mirror.kafka.internal_topics import read_checkpoints
 from mirror.policy.topic_acls import Acl
 from mirror.switching.run import STEPS, Kind, Step
@@ -509,7 +509,7 @@ def test_a_source_that_is_lost_leaves_a_gap_that_is_told_exactly_and_a_tail_that
             within_s=30,
             because="the appliance sees that the source is gone, and keeps what it saw last",
         )
-        others = Admin("backup", {"bootstrap.servers": clusters.backup.bootstrap})
+        others = Cluster("backup", {"bootstrap.servers": clusters.backup.bootstrap})
         rule = Acl(f"{topic}-closed", "User:*", "*", "WRITE", "DENY")
         create(clusters.backup, rule.topic)
         assert others.add_acls([rule]) == {rule: ""}

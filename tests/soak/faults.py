@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from mirror.embedded.broker import Broker
 from mirror.errors import ClusterUnavailable
-from mirror.kafka.admin import Admin
+from mirror.kafka.cluster import Cluster
 from tests.fault_proxy import FaultProxy
 from tests.integration.appliance import signal_all
 from tests.integration.coordinators import restart_killed
@@ -151,7 +151,7 @@ def _leaderless(side: str) -> Fault:
 
 def has_records(cluster: Trio | Broker, topic: str, count: int) -> bool:
     """Tell whether a topic is there, and its first topic-partition has so many records."""
-    admin = Admin("soak", {"bootstrap.servers": cluster.bootstrap})
+    admin = Cluster("soak", {"bootstrap.servers": cluster.bootstrap})
     try:
         return admin.end_offsets([(topic, 0)], read_committed=False).get((topic, 0), 0) >= count
     except ClusterUnavailable:  # as it says of a topic that is not there yet

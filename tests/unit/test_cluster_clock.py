@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metrics.recorder import Recorder
-from mirror.kafka.cluster_clock import ClockUnknown, clock_skew, leaders_clock_ms, skew_between
+from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_clock import ClockUnknown, leaders_clock_ms, skew_between
 from mirror.kafka.errors import ErrorCode
 from mirror.kafka.messages import make
 from tests.unit.fake_broker import FakeBroker, answer_kinds
@@ -51,13 +53,18 @@ def quorum(*voters, leader=3000, error=ErrorCode.none, of_partition=ErrorCode.no
     return make(module.DescribeQuorumResponse, error_code=error, error_message=None, topics=(topic,), nodes=())
 
 
+def skew_of(servers):
+    with closing(Cluster("A", {"bootstrap.servers": servers})) as cluster:
+        return cluster.clock_skew()
+
+
 def asked_of_a_broker(clock, *, api_versions):
     """Return the skew of a cluster whose controller has `clock`, and how often its broker was connected to."""
 
     async def run():
         async with FakeBroker(api_versions={DESCRIBE_QUORUM: api_versions}) as broker:
             broker.handlers[DESCRIBE_QUORUM] = lambda _, version: quorum((3000, clock()), version=version)
-            skew_s = await asyncio.to_thread(clock_skew, {"bootstrap.servers": broker.address})
+            skew_s = await asyncio.to_thread(skew_of, broker.address)
             assert {version for api, version, _ in broker.asked if api == DESCRIBE_QUORUM} == {min(2, api_versions[1])}
             return skew_s, len(broker.connects_s)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from app.switches import drills_table
 from mirror.errors import MirrorError, SettingsError
 from mirror.flows.topics import matched
-from mirror.kafka.admin import Topic
+from mirror.kafka.cluster import Topic
 from mirror.model.flow_plan import is_own_group
 from mirror.switching.canary import Canary
 from mirror.switching.drill import KEPT, KEPT_RUNS, Drill, outdated

@@ -16,7 +16,7 @@ from mirror.kafka.fetch_session import FetchPosition
 from mirror.kafka.fetcher import Fetched, Source
 from mirror.model.flow_plan import PlannedPartition
 from mirror.model.topic_partition import TopicPartition
-from mirror.replication.fetch_pace import EACH_S, FREE, SMALL_BYTES, fetch_delay_s
+from mirror.replication.fetching import EACH_S, FREE, SMALL_BYTES, fetch_delay_s
 from mirror.replication.partition import Partition
 from tests.unit.test_fetching import fetchers, stamped_batch
 

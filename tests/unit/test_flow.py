@@ -11,7 +11,7 @@ from mirror.config.load import load
 from mirror.flows import flow
 from mirror.flows.flow import Due, FlowState
 from mirror.flows.loops import Loops
-from mirror.kafka.admin import Topic
+from mirror.kafka.cluster import Topic
 
 SETTINGS = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\ntopics = orders, sales\n"
 SOURCE = {name: Topic(name=name, topic_id=f"id of {name}", partitions=1) for name in ("orders", "sales")}

@@ -11,14 +11,14 @@ from metrics.as_of import MaxAge
 from metrics.history import History
 from metrics.verdict import LONG_AGO_S, Sample, Status
 from mirror.config.load import load
-from mirror.kafka.admin import Topic
+from mirror.kafka.cluster import Topic
 from mirror.lag import flow_rows
-from mirror.lag.bounded_poll import BoundedPoll
+from mirror.lag.cluster_offsets import BoundedPoll
 from mirror.lag.flow_lag import FlowLag
 from mirror.lag.flow_rows import FlowRows
 from mirror.lag.judgement import Judge
 from mirror.lag.partition_offsets import LogBounds, PartitionOffsets, Positions, time_lag_s
-from mirror.lag.row_judge import RowJudge
+from mirror.lag.rows import RowJudge
 from mirror.model.flow_plan import FlowPlan, PlannedPartition
 from tests.unit.source_files import ROOT, files, nodes
 from tests.unit.test_poller import Cluster
@@ -197,7 +197,6 @@ def test_a_row_of_a_record_from_the_future_waits_since_it_was_seen_as_in_the_pol
         flow=flow,
         source=source,
         target=target,
-        target_groups=None,
         history=history,
         judge=RowJudge(Judge(history, MaxAge()), history),
     )

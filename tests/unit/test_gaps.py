@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from app.ledger import MOST, ledger_table
 from metrics.recorder import Recorder
 from mirror.flows.gaps import by_effect
-from mirror.lag.gap_text import gap_csv, gap_json, gap_table
+from mirror.lag.text import gap_csv, gap_json, gap_table
 from mirror.model.gaps import Cause, Effect, Gap, set_by_operator, with_gap
 
 LOST = Gap("orders", 3, Effect.LOST, Cause.RETENTION, 40, 74, 1_000_000, "offsets 40 to 74 were deleted", "id")

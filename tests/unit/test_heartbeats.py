@@ -19,7 +19,7 @@ def responds(monkeypatch):
     """Clusters of which "dead" does not respond until this event is set; every other one acknowledges at once."""
     event = threading.Event()
 
-    class Admin:
+    class Cluster:
         def __init__(self, alias, _):
             self._alias = alias
 
@@ -49,7 +49,7 @@ def responds(monkeypatch):
         def purge(self):
             pass
 
-    monkeypatch.setattr(heartbeats, "Admin", Admin)
+    monkeypatch.setattr(heartbeats, "Cluster", Cluster)
     monkeypatch.setattr(heartbeats, "Producer", Producer)
     yield event
     event.set()

@@ -86,9 +86,8 @@ def test_positions():
     assert positions._text(flow, parts, found, Source()) == sample(positions.EXAMPLES)
 
 
-def test_plan(monkeypatch):
-    told = {"a": LogDirs({("orders", 0): int(12.4 * (1 << 30))}, None), "b": LogDirs({}, 310 << 30)}
-    monkeypatch.setattr(plan, "log_dirs", lambda client, _: told[client])
+def test_plan():
+    source_dirs, target_dirs = LogDirs({("orders", 0): int(12.4 * (1 << 30))}, None), LogDirs({}, 310 << 30)
     topic = SimpleNamespace(source=SimpleNamespace(name="orders", partitions=2), remote="a.orders")
     state = SimpleNamespace(
         flow=SimpleNamespace(
@@ -96,8 +95,6 @@ def test_plan(monkeypatch):
             source=SimpleNamespace(alias="a"),
             target=SimpleNamespace(alias="b"),
             consumer={},
-            source_admin="a",
-            target_admin="b",
             replication_factor=3,
             policy=DefaultReplicationPolicy(source_alias="a"),
             transforms=(),
@@ -107,8 +104,12 @@ def test_plan(monkeypatch):
         topics=[topic],
         look_for_loops=lambda: None,
         loops=SimpleNamespace(going_round=set()),
+        source=SimpleNamespace(log_dirs=lambda _: source_dirs),
         target=SimpleNamespace(
-            topics=dict, committed=lambda group, wanted: {("a.orders", 0): 200}, create=lambda *_, **__: ""
+            log_dirs=lambda _: target_dirs,
+            topics=dict,
+            committed=lambda group, wanted: {("a.orders", 0): 200},
+            create=lambda *_, **__: "",
         ),
     )
     assert plan._flow_text(state).strip() == sample(plan.EXAMPLES)

@@ -13,8 +13,8 @@ from mirror.model.offset_map import OffsetMap, OffsetRun
 from mirror.model.position_metadata import PositionMetadata
 from mirror.policy.recreated import OnRecreated, TopicIds
 from mirror.replication.identities import identified, placed
-from mirror.replication.logged_reasons import LoggedReasons
 from mirror.replication.partition import Identity, Partition, Pause
+from mirror.replication.pauses import LoggedReasons
 from mirror.replication.positions import PositionCommits
 
 AT = 500

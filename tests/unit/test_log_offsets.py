@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from mirror.errors import ClusterUnavailable
-from mirror.kafka.admin import Admin
+from mirror.kafka.cluster import Cluster
 from mirror.kafka.errors import BrokerError, ErrorCode, KafkaError, NoAnswerError
+from mirror.kafka.kept_client import KeptClient
 from mirror.kafka.log_offsets import LogOffsets
 from mirror.kafka.messages import answers as answer_kinds
 from mirror.kafka.messages import make
@@ -71,9 +72,9 @@ def logs() -> Iterator[Logs]:
 
 @pytest.fixture
 def offsets(logs) -> Iterator[LogOffsets]:
-    found = LogOffsets({"bootstrap.servers": logs.broker.address}, within_s=PATIENCE_S)
-    yield found
-    found.close()
+    client = KeptClient({"bootstrap.servers": logs.broker.address})
+    yield LogOffsets(client, within_s=PATIENCE_S)
+    client.close()
 
 
 def test_bounds_are_asked_for_in_one_request_over_connections_that_stay_open(logs, offsets):
@@ -140,12 +141,12 @@ def test_threads_that_ask_at_once_for_other_topics_have_their_own_answers(logs, 
 
 def test_it_is_asked_again_after_it_was_closed(logs, offsets):
     offsets.ask(ENDS, LATEST)
-    offsets.close()
+    offsets._client.close()
     assert offsets.ask(ENDS, LATEST) == ENDS
 
 
 def test_a_cluster_that_is_gone_is_unavailable_by_its_alias_and_one_that_comes_back_is_not(logs):
-    admin = Admin(
+    admin = Cluster(
         "primary", {"bootstrap.servers": logs.broker.address, "reconnect.backoff.ms": "10"}, within_s=PATIENCE_S
     )
     logs.broker.refuses = True
@@ -159,7 +160,7 @@ def test_a_cluster_that_is_gone_is_unavailable_by_its_alias_and_one_that_comes_b
 
 
 def test_where_nothing_is_told_but_errors_the_cluster_is_unavailable_and_where_something_is_that_counts(logs):
-    admin = Admin("primary", {"bootstrap.servers": logs.broker.address}, within_s=PATIENCE_S)
+    admin = Cluster("primary", {"bootstrap.servers": logs.broker.address}, within_s=PATIENCE_S)
     with pytest.raises(ClusterUnavailable, match=r"no answer \(gone-0: UNKNOWN_TOPIC_OR_PARTITION\)"):
         admin.end_offsets([("gone", 0)], read_committed=False)
     assert admin.end_offsets([("gone", 0), ("u", 0)], read_committed=False) == {("u", 0): 8}

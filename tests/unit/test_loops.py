@@ -9,7 +9,7 @@ from mirror.errors import ClusterUnavailable
 from mirror.flows import loops as module
 from mirror.flows.loops import FIRST_S, LAST_S, Loops
 from mirror.flows.upstream import Upstream
-from mirror.kafka.admin import Topic
+from mirror.kafka.cluster import Topic
 
 
 def topics(*names: str) -> dict[str, Topic]:

@@ -15,9 +15,8 @@ from mirror.model.flow_plan import PlannedPartition
 from mirror.model.paused_topics import REASON, Paused
 from mirror.model.reports import GOES_ROUND
 from mirror.policy.java_regex import JavaPattern, SlowPattern
-from mirror.replication.logged_reasons import LoggedReasons
 from mirror.replication.partition import Identity, Partition, Pause
-from mirror.replication.pauses import GATHER_S, Pauses
+from mirror.replication.pauses import GATHER_S, LoggedReasons, Pauses
 from mirror.replication.read_ahead import ReadAhead
 
 pytestmark = pytest.mark.usefixtures("virtual_clock")

@@ -26,7 +26,7 @@ SERIES = ("a", "b", "a.t", "0")
 
 
 class Cluster:
-    """Answers as mirror.kafka.admin.Admin does."""
+    """Answers as mirror.kafka.cluster.Cluster does."""
 
     def __init__(self, alias, *, start=0, end=0, position=None):
         self.alias, self.start, self.end, self.position, self.is_up = alias, start, end, position, True
@@ -338,7 +338,7 @@ def test_an_unread_record_leaves_no_time_lag_which_is_not_zero(recorder, tmp_pat
 
 
 def test_retention_that_cannot_be_read_again_stays_what_it_was(recorder, tmp_path, monkeypatch):
-    monkeypatch.setattr("mirror.lag.source_retention.RETENTION_EVERY_S", 0)
+    monkeypatch.setattr("mirror.lag.poller.RETENTION_EVERY_S", 0)
     poller, source, target = Poller(recorder, tmp_path / "h"), Cluster("a", end=10), Cluster("b", position=10)
     source.keeps = Retention(ms=3_600_000)
     poll(poller, source, target)
@@ -368,7 +368,7 @@ def test_a_cluster_that_refuses_is_up_and_its_reason_is_logged(recorder, tmp_pat
 
 
 def test_a_cluster_that_hangs_holds_up_neither_the_other_nor_what_is_known_of_it(recorder, tmp_path, monkeypatch):
-    monkeypatch.setattr("mirror.lag.patient_poll.PATIENCE_S", 0.05)
+    monkeypatch.setattr("mirror.lag.cluster_offsets.PATIENCE_S", 0.05)
     poller, source, target = Poller(recorder, tmp_path / "h"), Cluster("a", end=10), Cluster("b", position=7)
     poll(poller, source, target)
     answers, asked = threading.Event(), []

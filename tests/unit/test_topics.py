@@ -7,7 +7,7 @@ import pytest
 from mirror.config.load import load
 from mirror.errors import ClusterRefuses, ClusterUnavailable
 from mirror.flows.topics import ensure_internal, ensure_remote, flow_plan, matched, offset_syncs_topic
-from mirror.kafka.admin import Topic
+from mirror.kafka.cluster import Topic
 from mirror.policy.topic_configs import TopicSetting
 
 BASE = """\

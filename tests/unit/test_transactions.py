@@ -18,9 +18,8 @@ from mirror.model.topic_partition import TopicPartition
 from mirror.replication.delivery import Acknowledged
 from mirror.replication.exactly_once import BACKLOG_BYTES, BACKLOG_LASTS, ExactlyOnce
 from mirror.replication.ledger import LedgerEntry
-from mirror.replication.logged_reasons import LoggedReasons
 from mirror.replication.partition import Partition, Pause
-from mirror.replication.pauses import Pauses
+from mirror.replication.pauses import LoggedReasons, Pauses
 from mirror.replication.positions import PendingCommit, PendingPosition
 from mirror.replication.read_ahead import ReadAhead
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from functools import partial
 
 import pytest
 
@@ -29,6 +29,9 @@ class Appliance:
         flows = "".join(f"{s}.bootstrap.servers = {s}:1\n{s}->T.enabled = true\n" for s in sources)
         (folder / "f").write_text(f"clusters = {', '.join(sources)}, T\nT.bootstrap.servers = t:1\n{flows}")
         self.states = [state_of(flow) for flow in load(folder / "f").flows]
+        for state in self.states:
+            for cluster in (state.source, state.target):
+                cluster.clock_skew = partial(self.clock_skew, cluster.alias)
         self.hangs: set[str] = set()
         self.raises: dict[str, Exception] = {}
         self.began: list[str] = []
@@ -36,7 +39,7 @@ class Appliance:
         self.failures: list[Exception] = []
         self.ends = threading.Event()
         self.answers = threading.Event()
-        self.clocks: dict[str, float] = {}  # by bootstrap server
+        self.clocks: dict[str, float] = {}  # by alias
         self.recorder = Recorder(horizon_of(poll_interval_s=1, window_s=1))
 
     def begin(self, state: FlowState) -> None:
@@ -51,9 +54,9 @@ class Appliance:
     def discover(self, state: FlowState) -> bool:
         raise self.raises[state.flow.source.alias]
 
-    def clock_skew(self, client: Mapping[str, str]) -> float:
+    def clock_skew(self, alias: str) -> float:
         try:
-            return self.clocks[client["bootstrap.servers"]]
+            return self.clocks[alias]
         except KeyError:
             raise ClockUnknown("it does not say") from None
 
@@ -67,7 +70,6 @@ class Appliance:
                 on_change=self.changed.set,
                 on_failure=self.failures.append,
                 ends=self.ends,
-                clock_skew=self.clock_skew,
             )
             for state in self.states
         ]
@@ -145,7 +147,7 @@ def test_after_the_end_a_cluster_that_is_gone_too_is_no_news(appliance, caplog):
 def test_clocks_are_compared_and_what_does_not_tell_its_own_has_no_skew(appliance):
     clock = "kafka_mirror_cluster_clock_skew_seconds"
     appliance.raises = {"A": ClusterUnavailable("down", cluster="A"), "B": ClusterUnavailable("down", cluster="B")}
-    appliance.clocks = {"A:1": 30.5, "t:1": -2.0}
+    appliance.clocks = {"A": 30.5, "T": -2.0}
     appliance.start()
     eventually(lambda: len(appliance.recorder.snapshot()[clock]) == 3, within_s=PATIENCE_S, because="clocks are read")
     shown = {("A", "T", "A"): 30.5, ("A", "T", "T"): -2.0, ("B", "T", "T"): -2.0}

@@ -9,7 +9,7 @@ import pytest
 
 from mirror.flows.stored_positions import Position
 from mirror.flows.upstream import Upstream, going_round, upstreams_of
-from mirror.kafka.admin import Topic
+from mirror.kafka.cluster import Topic
 from mirror.model.flow_plan import LEASE_TOPIC, OFFSET_MAP_TOPIC
 from mirror.model.position_metadata import PositionMetadata
 from mirror.model.slot_lease import LeaseState

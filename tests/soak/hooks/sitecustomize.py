@@ -51,8 +51,8 @@ POINTS = {
     "when a lease is given back": Point("mirror.replication.window", "FlowWindow.run", is_after=True),
     "when checkpoints are written": Point("mirror.checkpoints.flow", "write", is_after=True),
     "when Spark tells of a window": Point("metrics.listener", "MirrorQueryListener.onQueryProgress"),
-    "before a topic is created": Point("mirror.kafka.admin", "Admin.create"),
-    "when a topic is created": Point("mirror.kafka.admin", "Admin.create", is_after=True),
+    "before a topic is created": Point("mirror.kafka.control_plane", "ControlPlane.create"),
+    "when a topic is created": Point("mirror.kafka.control_plane", "ControlPlane.create", is_after=True),
 }
 _passed: dict[str, int] = {}  # by the content of the file: how often this process came there
 

@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from mirror.errors import ClusterRefuses, ClusterUnavailable
-from mirror.kafka.admin import Admin
 from mirror.kafka.clients import Clients
+from mirror.kafka.cluster import Cluster
 from mirror.kafka.errors import BrokerError, ErrorCode
 from mirror.kafka.internal_topics import answered
 from tests.token_endpoint import TokenEndpoint
@@ -29,8 +29,8 @@ def oauth(url: str, secret: str) -> dict[str, str]:
 
 def test_without_a_token_a_cluster_is_unavailable_at_once_with_the_reason():
     with TokenEndpoint("me", "hunter2") as endpoint:
-        admin = Admin("primary", oauth(endpoint.url, "hunter3"))
-        for call in (admin.topics, lambda: admin.committed("g", [("t", 0)]), admin.cluster_id):
+        admin = Cluster("primary", oauth(endpoint.url, "hunter3"))
+        for call in (admin.topics, admin.cluster_id):
             with pytest.raises(
                 ClusterUnavailable, match=r"^cluster primary \(127\.0\.0\.1:1\): no answer .*status 401"
             ) as refused:
@@ -56,7 +56,7 @@ def test_without_a_token_a_cluster_is_unavailable_at_once_with_the_reason():
     ],
 )
 def test_what_tls_or_a_login_met_is_told_once_without_address_and_time(found, refused):
-    admin = Admin("primary", NOBODY)
+    admin = Cluster("primary", NOBODY)
     timeout = KafkaException(KafkaError(KafkaError._TIMED_OUT, "Timed out"))
     admin._clients.met(KafkaError(KafkaError._TRANSPORT, "h:1: down"))
     admin._clients.met(KafkaError(KafkaError._SSL, found))
@@ -95,26 +95,25 @@ def test_a_cluster_that_was_silent_for_long_is_asked_by_new_clients(monkeypatch)
     """librdkafka's may have lost every broker for good; that of the last time lives on for who still waits for its answer."""
     now_s = [1000.0]
     monkeypatch.setattr("mirror.kafka.clients.time.monotonic", lambda: now_s[0])
-    admin = Admin("primary", NOBODY)
-    first, reader = admin._clients.admin, admin._reader("g")
+    admin = Cluster("primary", NOBODY)
+    first = admin._clients.admin
     silence = KafkaException(KafkaError(KafkaError._TRANSPORT))
     admin._clients.unavailable(silence)
-    assert (admin._clients.admin, admin._reader("g")) == (first, reader), "it is new itself"
+    assert admin._clients.admin is first, "it is new itself"
     now_s[0] += 31.0
     admin._clients.unavailable(KafkaException(KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED)))
-    assert (admin._clients.admin, admin._reader("g")) == (first, reader), "it was answered"
+    assert admin._clients.admin is first, "it was answered"
     admin._clients.unavailable(silence)
     second = admin._clients.admin
     assert second is not first
-    assert admin._reader("g") is not reader
-    assert {*map(id, admin._clients._before)} == {id(first), id(reader)}
+    assert admin._clients._before is first
     admin._clients.unavailable(silence)
     assert admin._clients.admin is second, "not with every answer that fails"
 
 
 def test_what_a_connection_met_is_the_reason_why_nobody_answers():
     """librdkafka tells a call of a time-out only."""
-    clients = Admin("primary", {"bootstrap.servers": "h:1"})._clients
+    clients = Cluster("primary", {"bootstrap.servers": "h:1"})._clients
     timed_out = KafkaException(KafkaError(KafkaError._TIMED_OUT))
     suppressed = "(after 2ms in state CONNECT, 3 identical error(s) suppressed)"
     met = f"h:1/bootstrap: Failed to resolve 'h:1': Name or service not known {suppressed}"

@@ -1,18 +1,16 @@
-"""Ask and change a cluster's control plane: topics, configs, ACLs, offsets. Wraps confluent-kafka's admin client."""
+"""Read and change a cluster's topics, their settings and ACLs, by confluent-kafka's admin client."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeVar
 
 import confluent_kafka
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, Uuid
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, Uuid
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -30,16 +28,10 @@ from confluent_kafka.admin import (
 )
 
 from metrics.headroom import Retention
-from mirror.errors import ClusterUnavailable
-from mirror.kafka import errors
 from mirror.kafka.clients import Clients
-from mirror.kafka.errors import ErrorCode, is_code
-from mirror.kafka.log_offsets import LogOffsets
-from mirror.kafka.protocol import EARLIEST, LATEST
 from mirror.model.topic_partition import TopicPartition
 from mirror.policy.topic_acls import ANY_TOPIC, Acl
 from mirror.policy.topic_configs import Change, TopicSetting
-from mirror.runtime.logs import in_words
 
 log = logging.getLogger("mirror")
 
@@ -48,13 +40,6 @@ Binding = TypeVar("Binding", AclBinding, AclBindingFilter)
 TIMEOUT_S = 10.0
 _NO_ID = str(Uuid(0, 0))
 OFFSETS_S = 5.0  # offsets are polled again and again: a cluster that takes longer counts as down
-COORDINATOR_S = 5.0
-COORDINATOR_MOVES = (
-    KafkaError.NOT_COORDINATOR,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-)
-_DENIED = ErrorCode.topic_authorization_failed
 _NOT_SHOWN = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED)
 
 
@@ -69,24 +54,18 @@ class Topic:
     is_hidden: bool = False
 
 
-class Admin:
-    """One cluster's control plane. Every call raises ClusterUnavailable, by the cluster's alias, when it fails."""
+class ControlPlane:
+    """One cluster's control plane, as part of mirror.kafka.cluster.Cluster, which has the errors."""
 
     def __init__(self, alias: str, java_options: Mapping[str, str], *, within_s: float = float("inf")) -> None:
         """`within_s` bounds each call, where that is less than it would wait otherwise."""
         self.alias = alias
-        self._timeout_s, self._offsets_s, self._coordinator_s = (
-            min(usual_s, within_s) for usual_s in (TIMEOUT_S, OFFSETS_S, COORDINATOR_S)
-        )
+        self._timeout_s, self._offsets_s = min(TIMEOUT_S, within_s), min(OFFSETS_S, within_s)
         self._clients = Clients(alias, java_options)
-        self._logs = LogOffsets(java_options, within_s=self._offsets_s)
-        self._objections: dict[str, KafkaError | None] = {}  # by group: what the last answered commit met
-        self._accepted: dict[str, dict[TopicPartition, int]] = {}  # by group: the last commit that the broker took
 
     def close(self) -> None:
         """Let go of the connections now."""
         self._clients.close()
-        self._logs.close()
 
     def cluster_id(self) -> str:
         """Return the cluster's own id."""
@@ -251,25 +230,6 @@ class Admin:
             ]
         )
 
-    def end_offsets(self, wanted: Iterable[TopicPartition], *, read_committed: bool) -> dict[TopicPartition, int]:
-        """Return the log-end offset (last stable one under read_committed) of each topic-partition that answers."""
-        return self._offsets(wanted, LATEST, isolation_level=int(read_committed))
-
-    def open_transactions(self, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, str]:
-        """Return whose transaction is the first open one in each topic-partition that has one, as far as brokers tell."""
-        try:
-            return {place: str(found) for place, found in self._logs.open_transactions(wanted).items()}
-        except (errors.KafkaError, OSError) as error:
-            raise self._silent(error) from error
-
-    def start_offsets(self, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the log-start offset of each topic-partition that answers."""
-        return self._offsets(wanted, EARLIEST)
-
-    def offsets_at(self, wanted: Iterable[TopicPartition], at_ms: int) -> dict[TopicPartition, int]:
-        """Return the offset of each topic-partition's first record of that time (epoch ms) or later, -1 where there is none."""
-        return self._offsets(wanted, at_ms)
-
     def newest_ms(self, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the largest timestamp (epoch ms) in each topic-partition that answers, -1 where it has no record."""
         request = {confluent_kafka.TopicPartition(*place): OffsetSpec.max_timestamp() for place in wanted}  # type: ignore[no-untyped-call]
@@ -279,71 +239,6 @@ class Admin:
             with contextlib.suppress(KafkaException):
                 found[TopicPartition(place.topic, place.partition)] = int(future.result().timestamp)
         return found
-
-    def _offsets(
-        self, wanted: Iterable[TopicPartition], at: int, *, isolation_level: int = 0
-    ) -> dict[TopicPartition, int]:
-        try:
-            answers = self._logs.ask(wanted, at, isolation_level=isolation_level)
-        except (errors.KafkaError, OSError) as error:
-            raise self._silent(error) from error
-        found = {place: answer for place, answer in answers.items() if isinstance(answer, int)}
-        failures = [answer for answer in answers.values() if not isinstance(answer, int)]
-        if not found and (failure := next((each for each in failures if not is_code(each, _DENIED)), None)) is not None:
-            raise self._silent(failure) from failure
-        return found
-
-    def _silent(self, error: Exception) -> ClusterUnavailable:
-        return self._clients.silent(in_words(error), is_refused=isinstance(error, errors.LoginError))
-
-    def committed(self, group: str, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return a group's committed offset of each topic-partition that has one."""
-        asked = [confluent_kafka.TopicPartition(topic, partition) for topic, partition in wanted]
-        if not asked:
-            return {}
-        deadline = time.monotonic() + self._coordinator_s
-        while True:
-            try:
-                found = self._reader(group).committed(asked, timeout=self._offsets_s)
-                break
-            except KafkaException as error:
-                # A cluster's first group, or one whose coordinator moves, is answered a moment later.
-                if time.monotonic() > deadline or error.args[0].code() not in COORDINATOR_MOVES:
-                    raise self._clients.unavailable(error, right=f"DESCRIBE on the group {group}") from error
-                time.sleep(0.2)
-        self._clients.granted()
-        return {TopicPartition(p.topic, p.partition): p.offset for p in found if p.error is None and p.offset >= 0}
-
-    def publish(self, group: str, offsets: Mapping[TopicPartition, int]) -> str:
-        """Commit offsets without waiting: a dead cluster must not hold up its caller.
-
-        Returns:
-            What the broker objected to the last offsets that it answered, "" when it took them.
-        """
-        reader = self._reader(group)  # serves the answers so far
-        try:
-            reader.commit(
-                offsets=[confluent_kafka.TopicPartition(*where, offset) for where, offset in offsets.items()],
-                asynchronous=True,
-            )
-        except KafkaException as error:
-            self._objections[group] = error.args[0]
-        objection = self._objections.get(group)
-        return objection.str() if objection is not None else ""
-
-    def holds(self, group: str, offsets: Mapping[TopicPartition, int]) -> bool:
-        """Tell whether the broker has taken just these offsets as the last ones published for the group."""
-        self._reader(group)  # serves the answers so far
-        return self._accepted.get(group) == offsets
-
-    def _answered(self, group: str, error: KafkaError | None, partitions: list[confluent_kafka.TopicPartition]) -> None:
-        objection = error or next((p.error for p in partitions if p.error is not None), None)
-        self._objections[group] = objection
-        if objection is None:
-            self._accepted[group] = {TopicPartition(p.topic, p.partition): p.offset for p in partitions}
-
-    def _reader(self, group: str) -> Consumer:
-        return self._clients.reader(group, partial(self._answered, group))
 
     def _objection(self, future: Future[Any]) -> str:
         try:

@@ -1,0 +1,223 @@
+"""The one door to a cluster outside of the windows: topics, settings, ACLs, logs, consumer groups, disks, clock.
+
+For any thread. Questions about logs and groups go through one client of our own that stays open, the control plane through
+confluent-kafka's admin client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
+
+from mirror.config.client_values import ClientError
+from mirror.errors import ClusterRefuses, ClusterUnavailable, SettingsError
+from mirror.kafka import authorizer, cluster_clock, log_dirs
+from mirror.kafka.client import Client
+from mirror.kafka.control_plane import OFFSETS_S, ControlPlane, Topic
+from mirror.kafka.errors import ErrorCode, KafkaError, LoginError, is_code
+from mirror.kafka.group_offsets import GroupOffsets, patiently
+from mirror.kafka.groups import HIDDEN, READERS, UNSUPPORTED, Group, read_groups
+from mirror.kafka.kept_client import KeptClient
+from mirror.kafka.log_offsets import LogOffsets
+from mirror.kafka.protocol import EARLIEST, LATEST
+from mirror.kafka.rights import refusal_of
+from mirror.model.topic_partition import TopicPartition
+from mirror.runtime import background
+from mirror.runtime.logs import in_words
+
+__all__ = ["Cluster", "Topic"]
+
+GROUPS_S = 15.0
+COORDINATOR_S = 5.0  # a cluster's first group, or one whose coordinator moves, is answered a moment later
+COMMIT_S = 10.0
+DESCRIBE_S = 10.0
+_DENIED = ErrorCode.topic_authorization_failed
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(slots=True)
+class _Published:
+    """Offsets that were committed without waiting for the response."""
+
+    objection: str = ""  # what the broker objected last, "" if it took them
+    accepted: dict[TopicPartition, int] = field(default_factory=dict)
+    is_in_flight: bool = False
+
+
+class Cluster(ControlPlane):
+    """One cluster.
+
+    Every call raises ClusterUnavailable by the cluster's alias if the cluster does not respond, or ClusterRefuses if this client
+    lacks a right.
+    """
+
+    def __init__(self, alias: str, java_options: Mapping[str, str], *, within_s: float = float("inf")) -> None:
+        """`within_s` bounds each call, if that is less than it would wait otherwise."""
+        super().__init__(alias, java_options, within_s=within_s)
+        self._within_s = within_s
+        self._client = KeptClient(java_options)
+        self._logs = LogOffsets(self._client, within_s=min(OFFSETS_S, within_s))
+        self._published: dict[str, _Published] = {}  # by group
+
+    def close(self) -> None:
+        """Close the connections; a later call opens others."""
+        super().close()
+        self._client.close()
+
+    # --- logs ---------------------------------------------------------------------------------------------------
+
+    def end_offsets(self, wanted: Iterable[TopicPartition], *, read_committed: bool) -> dict[TopicPartition, int]:
+        """Return the log-end offset (last stable one under read_committed) of each topic-partition that answers."""
+        return self._offsets(wanted, LATEST, isolation_level=int(read_committed))
+
+    def start_offsets(self, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the log-start offset of each topic-partition that answers."""
+        return self._offsets(wanted, EARLIEST)
+
+    def offsets_at(self, wanted: Iterable[TopicPartition], at_ms: int) -> dict[TopicPartition, int]:
+        """Return the offset of each topic-partition's first record of that time (epoch ms) or later, -1 where there is none."""
+        return self._offsets(wanted, at_ms)
+
+    def open_transactions(self, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, str]:
+        """Return whose transaction is the first open one in each topic-partition that has one, as far as brokers tell."""
+        try:
+            return {place: str(found) for place, found in self._logs.open_transactions(wanted).items()}
+        except (KafkaError, OSError) as error:
+            raise self._failure(error) from error
+
+    def _offsets(
+        self, wanted: Iterable[TopicPartition], at: int, *, isolation_level: int = 0
+    ) -> dict[TopicPartition, int]:
+        try:
+            answers = self._logs.ask(wanted, at, isolation_level=isolation_level)
+        except (KafkaError, OSError) as error:
+            raise self._failure(error) from error
+        found = {place: answer for place, answer in answers.items() if isinstance(answer, int)}
+        failures = [answer for answer in answers.values() if not isinstance(answer, int)]
+        if not found and (failure := next((each for each in failures if not is_code(each, _DENIED)), None)) is not None:
+            raise self._failure(failure) from failure
+        return found
+
+    # --- consumer groups ----------------------------------------------------------------------------------------
+
+    def groups(
+        self,
+        wanted: Callable[[str], bool] = lambda _: True,
+        *,
+        kinds: Collection[str] = READERS,
+        within_s: float = GROUPS_S,
+    ) -> list[Group]:
+        """Return every group that is wanted, with its offsets, or as HIDDEN or UNSUPPORTED; `kinds` are protocol types."""
+        return self._ask(partial(read_groups, wanted=wanted, kinds=kinds), within_s=within_s)
+
+    def group(self, name: str, *, kinds: Collection[str] = READERS) -> Group | None:
+        """Return a group, None where there is none.
+
+        Raises:
+            SettingsError: it is a group of another type.
+        """
+        (group,) = self.groups(lambda listed: listed == name, kinds=kinds) or (None,)
+        if group is not None and group.state == HIDDEN:
+            raise ClusterRefuses(
+                f"cluster {self.alias}: group {name} cannot be read. Grant this client DESCRIBE on the group.",
+                cluster=self.alias,
+            )
+        if group is not None and group.state == UNSUPPORTED:
+            raise SettingsError(
+                f"cluster {self.alias}: group {name} is a {group.kind} group. Name a consumer group: only their offsets are read."
+            )
+        return group
+
+    def committed(self, group: str, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return a group's committed offset of each topic-partition that has one."""
+        places = list(wanted)
+        if not places:
+            return {}
+
+        async def question(client: Client) -> dict[TopicPartition, int]:
+            offsets = GroupOffsets(client)
+            found = await patiently(lambda: offsets.committed(group, places), within_s=COORDINATOR_S)
+            return {place: offset for place, (offset, _) in found.items()}
+
+        return self._ask(question, within_s=COORDINATOR_S + OFFSETS_S, right=f"DESCRIBE on the group {group}")
+
+    def publish(self, group: str, offsets: Mapping[TopicPartition, int]) -> str:
+        """Commit offsets without waiting: a dead cluster must not hold up its caller. While a commit is in flight, do nothing.
+
+        Returns:
+            What the broker objected to the last offsets that it answered, "" if it took them.
+        """
+        published = self._published.setdefault(group, _Published())
+        if not published.is_in_flight:
+            published.is_in_flight = True
+            background.begin(self._publish(group, dict(offsets), published))
+        return published.objection
+
+    def holds(self, group: str, offsets: Mapping[TopicPartition, int]) -> bool:
+        """Return whether the broker has taken just these offsets as the last ones published for the group."""
+        return group in self._published and self._published[group].accepted == offsets
+
+    async def _publish(self, group: str, offsets: dict[TopicPartition, int], published: _Published) -> None:
+        async def question(client: Client) -> None:
+            await GroupOffsets(client).commit(group, {place: (offset, "") for place, offset in offsets.items()})
+
+        try:
+            await self._client.asked(question, within_s=min(COMMIT_S, self._within_s))
+        except (KafkaError, OSError, ClientError) as error:
+            published.objection = in_words(error)
+        else:
+            published.objection, published.accepted = "", offsets
+        finally:
+            published.is_in_flight = False
+
+    # --- the cluster itself -------------------------------------------------------------------------------------
+
+    def clock_skew(self) -> float:
+        """Return by how many seconds at least the cluster's clock is ahead of this machine's; below 0 it is behind.
+
+        Raises:
+            ClockUnknown: it has no KRaft controller, does not show it to this client, or does not respond.
+        """
+        return self._told(cluster_clock.clock_skew, cluster_clock.WITHIN_S, cluster_clock.ClockUnknown)
+
+    def log_dirs(self, places: Iterable[TopicPartition]) -> log_dirs.LogDirs:
+        """Return what brokers report of their disks, with the sizes of these topic-partitions.
+
+        Raises:
+            LogDirsUnknown: a broker refuses, or does not respond.
+        """
+        return self._told(partial(log_dirs.log_dirs, places=list(places)), DESCRIBE_S, log_dirs.LogDirsUnknown)
+
+    def has_authorizer(self) -> bool:
+        """Return whether the cluster checks ACLs.
+
+        Raises:
+            AuthorizerUnknown: it refuses, or does not respond.
+        """
+        return self._told(authorizer.has_authorizer, DESCRIBE_S, authorizer.AuthorizerUnknown)
+
+    # --- asking -------------------------------------------------------------------------------------------------
+
+    def _ask(self, question: Callable[[Client], Awaitable[Answer]], *, within_s: float, right: str = "") -> Answer:
+        try:
+            return self._client.ask(question, within_s=min(within_s, self._within_s))
+        except (KafkaError, OSError) as error:
+            raise self._failure(error, right=right) from error
+
+    def _told(
+        self, question: Callable[[Client], Awaitable[Answer]], within_s: float, unknown: type[Exception]
+    ) -> Answer:
+        """Return what a cluster need not tell; raise `unknown` with the reason why it does not."""
+        try:
+            return self._client.ask(question, within_s=min(within_s, self._within_s))
+        except (ClientError, KafkaError, OSError) as error:
+            raise unknown(str(error) or type(error).__name__) from error
+
+    def _failure(self, error: Exception, *, right: str = "") -> ClusterUnavailable:
+        """Return the error in words for a person. Args: `right`: the right that the call needs, if the code does not imply it."""
+        if (refusal := refusal_of(error, self._clients.where, cluster=self.alias, right=right)) is not None:
+            return refusal
+        return self._clients.silent(in_words(error), is_refused=isinstance(error, LoginError))
