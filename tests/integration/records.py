@@ -15,12 +15,18 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from mirror.embedded.compare import compare
 from mirror.errors import ClusterUnavailable
-from mirror.kafka.cluster import COORDINATOR_MOVES, Cluster
+from mirror.kafka.cluster import Cluster
 from tests.integration.appliance import RunningAppliance
 from tests.waiting import PATIENCE, eventually
 
 Row = tuple[bytes | None, bytes | None, Sequence[tuple[str, bytes | None]], int]  # key, value, headers, timestamp ms
 START_MS = 1_700_000_000_000
+
+COORDINATOR_MOVES = (
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+)
 
 
 def rows(count: int, *, start: int = 0) -> list[Row]:

@@ -18,7 +18,7 @@ from mirror.embedded.broker import Broker
 from mirror.errors import ClusterUnavailable
 from mirror.kafka.errors import BrokerError, ErrorCode, KafkaError
 from mirror.kafka.fetch_request import FetchLimits
-from mirror.kafka.fetch_session import From
+from mirror.kafka.fetch_session import FetchPosition
 from mirror.kafka.fetcher import Source
 from mirror.kafka.group_offsets import patiently
 from mirror.kafka.internal_topics import committed, ends, read_topic, starts
@@ -126,7 +126,7 @@ async def everything(source: Source, topic: str, isolation_level: int = 0) -> li
     while offset < end:
         node = source.leader(topic, 0)
         (part,) = await source.read(
-            node, {(topic, 0): From(offset, BATCH)}, LIMITS._replace(isolation_level=isolation_level)
+            node, {(topic, 0): FetchPosition(offset, BATCH)}, LIMITS._replace(isolation_level=isolation_level)
         )
         assert part.error is ErrorCode.none
         fetched = list(batches(part.records))
@@ -149,14 +149,14 @@ def test_batches_of_every_codec_are_read_back_and_a_session_names_only_what_has_
         positions = dict.fromkeys([(topic, n) for n in range(3)], 0)
         seen: dict[int, list[str]] = {n: [] for n in range(3)}
         while any(positions[topic, n] < (7 if n == 0 else 3) for n in range(3)):
-            wanted = {place: From(offset, BATCH, topic_id) for place, offset in positions.items()}
+            wanted = {place: FetchPosition(offset, BATCH, topic_id) for place, offset in positions.items()}
             for part in await source.fetch(node, wanted, LIMITS):
                 assert part.error is ErrorCode.none
                 for one in batches(part.records):
                     seen[part.partition] += [record.value.decode() for record in records(one.data)]
                     positions[topic, part.partition] = one.last_offset + 1
         assert seen == {0: ["none"] * 3 + ["gzip"] * 2 + ["snappy"] * 2, 1: ["lz4"] * 3, 2: ["zstd"] * 3}
-        wanted = {place: From(offset, BATCH, topic_id) for place, offset in positions.items()}
+        wanted = {place: FetchPosition(offset, BATCH, topic_id) for place, offset in positions.items()}
         assert all(not part.records for part in await source.fetch(node, wanted, LIMITS._replace(max_wait_ms=10)))
         fetching = asyncio.create_task(source.fetch(node, wanted, LIMITS._replace(max_wait_ms=20_000)))
         await asyncio.sleep(0.1)
@@ -271,7 +271,7 @@ def test_a_topic_that_was_replaced_is_not_gone_on_with_where_brokers_know_topics
         while not (source.knows(topic, 0) and target.knows(topic, 0) and id_of(target.topic_id(topic)) != before):
             await asyncio.gather(source.refresh(), target.refresh())
             await asyncio.sleep(0.1)
-        (part,) = await source.fetch(node, {(topic, 0): From(0, BATCH, before)}, LIMITS)
+        (part,) = await source.fetch(node, {(topic, 0): FetchPosition(0, BATCH, before)}, LIMITS)
         is_read = part.error is ErrorCode.none
         assert is_read or part.error in (ErrorCode.unknown_topic_id, ErrorCode.inconsistent_topic_id)
         assert is_read == (broker.version < "3.1")

@@ -17,7 +17,7 @@ from mirror.config.clients import client_options
 from mirror.embedded import jars
 from mirror.kafka.errors import ErrorCode
 from mirror.kafka.fetch_request import FetchLimits
-from mirror.kafka.fetch_session import From
+from mirror.kafka.fetch_session import FetchPosition
 from mirror.kafka.fetcher import Source
 from mirror.model.record_batches import CODECS, Batch, batches
 from mirror.runtime.java import java
@@ -75,7 +75,7 @@ def stored(cluster, topic: str, partition: int = 0) -> list[Batch]:
             node, at, found = source.leader(topic, partition), 0, []
             end = end_offset(cluster, topic, partition)
             while at < end:
-                wanted = {(topic, partition): From(at, 1 << 20)}
+                wanted = {(topic, partition): FetchPosition(at, 1 << 20)}
                 (part,) = await source.read(node, wanted, FetchLimits(500, 1, 1 << 22, 0))
                 assert part.error is ErrorCode.none
                 found += list(batches(part.records))

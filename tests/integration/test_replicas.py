@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from mirror.config.clients import client_options
 from mirror.embedded.broker import Broker
 from mirror.kafka.fetch_request import FetchLimits
-from mirror.kafka.fetch_session import From
+from mirror.kafka.fetch_session import FetchPosition
 from mirror.kafka.fetcher import Source
 from mirror.kafka.metadata import id_of
 from mirror.model.record_batches import batches, records
@@ -87,7 +87,7 @@ def test_a_leader_names_the_replica_in_our_rack_which_then_is_read(racks, topic)
         source = Source(client_options({"bootstrap.servers": racks.bootstrap}))
         try:
             await source.open({topic})
-            wanted = {(topic, 0): From(0, 1 << 20, id_of(source.topic_id(topic)))}
+            wanted = {(topic, 0): FetchPosition(0, 1 << 20, id_of(source.topic_id(topic)))}
             (elsewhere,) = await source.fetch(LEADER, wanted, LIMITS._replace(rack="rack-9"))
             assert elsewhere.read_replica is None
             assert elsewhere.records, "no replica is there: the leader is read"

@@ -16,7 +16,7 @@ import pytest
 from mirror.config.clients import client_options
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.fetch_request import FetchLimits
-from mirror.kafka.fetch_session import From
+from mirror.kafka.fetch_session import FetchPosition
 from mirror.kafka.fetcher import Source
 from mirror.kafka.target import Target
 from mirror.model.record_batches import of_values, records
@@ -106,7 +106,7 @@ async def round_trip(java: dict[str, str], topic: str) -> list[bytes]:
         await source.open([topic])
         leader = source.leader(topic, 0)
         assert leader is not None
-        (fetched,) = await source.read(leader, {(topic, 0): From(0, 1 << 20)}, FetchLimits(500, 1, 1 << 20, 0))
+        (fetched,) = await source.read(leader, {(topic, 0): FetchPosition(0, 1 << 20)}, FetchLimits(500, 1, 1 << 20, 0))
         return [record.value for record in records(memoryview(fetched.records))]
     finally:
         await target.close()
