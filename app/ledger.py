@@ -11,7 +11,7 @@ from app.inspection import settings
 from app.session import ROW_HEIGHT, plain
 from mirror.errors import MirrorError
 from mirror.flows.gaps import GapLedger
-from mirror.lag.text import COLUMNS, cells, counted, gap_csv
+from mirror.lag.text import COLUMNS, cells, gap_csv, pluralized
 from mirror.model.gaps import Gap
 
 KEPT_S = 15.0  # how long what was read is shown to all viewers
@@ -33,7 +33,7 @@ def draw_ledgers(*, up: Set[str]) -> None:
         if not found:
             st.caption(f"{plain(flow.name)}: nothing was ever lost, skipped, repeated or refused.")
             continue
-        with st.expander(f"{plain(flow.name)}: {counted(len(found), 'gap')}", expanded=False):
+        with st.expander(f"{plain(flow.name)}: {pluralized(len(found), 'gap')}", expanded=False):
             frame = ledger_table(found)
             st.dataframe(frame, hide_index=True, row_height=ROW_HEIGHT, alt=f"Gaps of {flow.name}, the newest first")
             name = f"gaps-{flow.source.alias}-{flow.target.alias}.csv"

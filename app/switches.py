@@ -12,7 +12,7 @@ from app.inspection import settings
 from app.session import ROW_HEIGHT, plain
 from mirror.errors import MirrorError
 from mirror.kafka.cluster import Cluster
-from mirror.lag.text import counted, duration, utc
+from mirror.lag.text import duration, pluralized, utc
 from mirror.switching.drill import Drill, drills, journal_of
 from mirror.switching.journal import Journal
 from mirror.switching.run import STEPS, RunState, StepRecord, StepState, SwitchRun
@@ -73,7 +73,7 @@ def _drills(flow: str, past: Sequence[Drill]) -> None:
     draw = st.success if last.has_passed else st.error
     said = f"**drill {plain(flow)}: {last.outcome}**, begun {utc(last.began_s)}"
     said += f", RTO {duration(last.rto_s)}" if last.rto_s is not None else ""
-    said += f", RPO {counted(last.rpo_records, 'record')}" if last.rpo_records is not None else ""
+    said += f", RPO {pluralized(last.rpo_records, 'record')}" if last.rpo_records is not None else ""
     draw(said + (f"\n\n{plain(last.failure)}" if last.failure else ""))
     with st.expander(f"Drills of {flow}", expanded=False):
         frame = drills_table(past[::-1])

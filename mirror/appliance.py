@@ -23,7 +23,7 @@ from mirror import __version__
 from mirror.config.digest import digest
 from mirror.config.settings import Mirror, Settings
 from mirror.errors import ClusterRefuses, ClusterUnavailable, SettingsError, StreamTerminated
-from mirror.flows.flow import Due, FlowState, led, refuse_same_cluster, state_of
+from mirror.flows.flow import Due, FlowState, led_flows, refuse_same_cluster, state_of
 from mirror.flows.heartbeats import HeartbeatEmitter
 from mirror.flows.upkeep import BEGIN_AGAIN_S, FlowMaintenance
 from mirror.handover.membership import Membership, Memberships
@@ -272,7 +272,7 @@ class Appliance:
         mirror, now_s = self._mirror, time.time()
         families = self.recorder.snapshot(now_s=now_s)
         served = {state.name for state in self.flows if state.membership is not None and state.membership.owned}
-        answer_failover(families, now_s=now_s, flows=served, telling_groups=led(self.flows))
+        answer_failover(families, now_s=now_s, flows=served, telling_groups=led_flows(self.flows))
         return answer(
             wanted,
             families,

@@ -19,7 +19,7 @@ from mirror.kafka.internal_topics import TopicsById
 from mirror.kafka.internal_topics import ends as log_ends
 from mirror.kafka.target import Target
 from mirror.model.topic_partition import TopicPartition
-from mirror.runtime.logs import some
+from mirror.runtime.logs import first_few
 
 log = logging.getLogger("mirror")
 
@@ -98,8 +98,8 @@ class GroupMoves:
                 "%s: groups are not moved on %s: %s write there too, and an offset of one source would skip unread records of "
                 "the other",
                 flow.name,
-                some(sorted(f"{topic}-{partition}" for topic, partition in new)),
-                some(sorted({found[place] for place in new})),
+                first_few(sorted(f"{topic}-{partition}" for topic, partition in new)),
+                first_few(sorted({found[place] for place in new})),
             )
         self.shared = found
 

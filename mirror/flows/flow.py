@@ -269,7 +269,7 @@ def _with(target: Cluster, created: Set[str]) -> dict[str, Topic]:
     return topics
 
 
-def led(flows: Iterable[FlowState]) -> set[tuple[str, str]]:
+def led_flows(flows: Iterable[FlowState]) -> set[tuple[str, str]]:
     """Return the names of the flows that this process leads."""
     return {state.name for state in flows if state.leads}
 

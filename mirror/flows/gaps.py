@@ -13,7 +13,7 @@ from mirror.kafka.errors import KafkaError
 from mirror.kafka.internal_topics import answered, read_topic, write, writer
 from mirror.model.flow_plan import GAPS_TOPIC
 from mirror.model.gaps import Effect, Gap
-from mirror.runtime.logs import in_words
+from mirror.runtime.logs import describe
 
 log = logging.getLogger("mirror")
 
@@ -65,4 +65,4 @@ def note(flow: Flow, gaps: Iterable[Gap]) -> None:
     try:
         asyncio.run(written())
     except (KafkaError, OSError, TimeoutError) as error:
-        log.warning("%s: the ledger of gaps cannot be written (%s)", flow.name, in_words(error))
+        log.warning("%s: the ledger of gaps cannot be written (%s)", flow.name, describe(error))

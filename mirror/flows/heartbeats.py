@@ -17,7 +17,7 @@ from mirror.kafka.clients import quiet_logger
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.login_relay import librdkafka_options
 from mirror.model.mm2_records import Heartbeat
-from mirror.runtime.logs import once
+from mirror.runtime.logs import level_once
 
 log = logging.getLogger("mirror")
 
@@ -174,7 +174,7 @@ class _TargetHeartbeats(threading.Thread):
             return
         if policy != "compact":
             log.log(
-                once(self._logged, flow.topic),
+                level_once(self._logged, flow.topic),
                 "%s on %s has %s=%s, and stays so, because other mirrors write to it too. To compact it: kafka-configs.sh "
                 "--bootstrap-server %s --alter --entity-type topics --entity-name %s --add-config %s=compact",
                 flow.topic,

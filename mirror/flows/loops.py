@@ -12,7 +12,7 @@ from mirror.flows.stored_positions import read_positions
 from mirror.flows.upstream import Upstreams, going_round, read_upstreams
 from mirror.kafka.cluster import Topic
 from mirror.model.flow_plan import OWN_GROUP
-from mirror.runtime.logs import some
+from mirror.runtime.logs import first_few
 
 log = logging.getLogger("mirror")
 
@@ -82,7 +82,7 @@ class Loops:
                 "loop: %s. Stop that mirror, and say where they are to begin (kafka-mirror positions), if they are to go back.",
                 name,
                 target,
-                some(found),
+                first_few(found),
             )
         if ended := sorted(before - self.going_round):
-            log.info("%s: replicated again, no mirror brings them from %s now: %s", name, target, some(ended))
+            log.info("%s: replicated again, no mirror brings them from %s now: %s", name, target, first_few(ended))

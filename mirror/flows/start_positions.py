@@ -17,7 +17,7 @@ from mirror.kafka.forgotten_positions import recalled
 from mirror.model.flow_plan import FlowPlan
 from mirror.model.topic_partition import TopicPartition
 from mirror.policy.recreated import OnRecreated
-from mirror.runtime.logs import some
+from mirror.runtime.logs import first_few
 
 log = logging.getLogger("mirror")
 
@@ -81,7 +81,7 @@ def _went_on_as_shown(flow: Flow, plan: FlowPlan) -> bool:
         return False
     ranges = [f"{p.topic}-{p.partition} up to offset {offsets[p.on_source]}" for p in places]
     what = (
-        f"{flow.name}: {flow.target.alias} knows nothing of this flow, which had replicated {some(ranges)} (group "
+        f"{flow.name}: {flow.target.alias} knows nothing of this flow, which had replicated {first_few(ranges)} (group "
         f"{plan.source_group_id} on {flow.source.alias}): it was rebuilt, or is another cluster"
     )
     if flow.on_recreated is OnRecreated.STOP:

@@ -29,7 +29,7 @@ from mirror.kafka.login_relay import librdkafka_options
 from mirror.model.flow_plan import SLOTS_TOPIC, FlowPlan
 from mirror.model.slot_ownership import Owner, SlotLayout, is_stopped, layout_key, owner_key, stop_key, with_stop
 from mirror.model.topic_partition import TopicPartition
-from mirror.runtime.logs import in_words
+from mirror.runtime.logs import describe
 
 log = logging.getLogger("mirror")
 
@@ -117,7 +117,7 @@ class Membership:
                 await step(self._target)
             self._logged.discard("target")
         except (*NETWORK, ClusterUnavailable) as error:
-            self._warn_once("target", "the owners of the slots cannot be written: %s", in_words(error))
+            self._warn_once("target", "the owners of the slots cannot be written: %s", describe(error))
             await self._close()
 
     async def _close(self) -> None:

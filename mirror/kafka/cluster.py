@@ -25,7 +25,7 @@ from mirror.kafka.protocol import EARLIEST, LATEST
 from mirror.kafka.rights import refusal_of
 from mirror.model.topic_partition import TopicPartition
 from mirror.runtime import background
-from mirror.runtime.logs import in_words
+from mirror.runtime.logs import describe
 
 __all__ = ["Cluster", "Topic"]
 
@@ -167,7 +167,7 @@ class Cluster(ControlPlane):
         try:
             await self._client.asked(question, within_s=min(COMMIT_S, self._within_s))
         except (KafkaError, OSError, ClientError) as error:
-            published.objection = in_words(error)
+            published.objection = describe(error)
         else:
             published.objection, published.accepted = "", offsets
         finally:
@@ -220,4 +220,4 @@ class Cluster(ControlPlane):
         """Return the error in words for a person. Args: `right`: the right that the call needs, if the code does not imply it."""
         if (refusal := refusal_of(error, self._clients.where, cluster=self.alias, right=right)) is not None:
             return refusal
-        return self._clients.silent(in_words(error), is_refused=isinstance(error, LoginError))
+        return self._clients.silent(describe(error), is_refused=isinstance(error, LoginError))

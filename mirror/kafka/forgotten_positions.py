@@ -21,7 +21,7 @@ from mirror.model.paused_topics import Paused
 from mirror.model.position_metadata import PositionMetadata
 from mirror.model.topic_partition import TopicPartition
 from mirror.policy.recreated import TopicIds
-from mirror.runtime.logs import some
+from mirror.runtime.logs import first_few
 
 log = logging.getLogger("mirror")
 
@@ -58,7 +58,7 @@ async def recalled(
         and (position := _position(assigned, newest[assigned.on_source], ends[assigned.on_source])) is not None
     }
     if not knows_paused and paused.patterns:
-        named = some(list(paused.patterns))
+        named = first_few(list(paused.patterns))
         log.warning("%s: %s had forgotten the paused topics: %s stay paused", plan.name, plan.target, named)
     if found:
         log.warning(
@@ -66,7 +66,7 @@ async def recalled(
             plan.name,
             plan.target,
             len(found),
-            some([f"{topic}-{partition}" for topic, partition in sorted(found)]),
+            first_few([f"{topic}-{partition}" for topic, partition in sorted(found)]),
         )
     return found if knows_paused else {**found, plan.paused_key: (len(paused.patterns), paused.text())}
 

@@ -24,7 +24,7 @@ from mirror.kafka.group_offsets import offset_fetch, offsets_in, patiently
 from mirror.kafka.messages import Request, make
 from mirror.kafka.protocol import ApiKey
 from mirror.model.topic_partition import TopicPartition
-from mirror.runtime.logs import once
+from mirror.runtime.logs import level_once
 
 WITHIN_S = 15.0
 AT_ONCE = 16  # groups asked for at the same time
@@ -66,7 +66,7 @@ def warn_of_left_out(groups: Iterable[Group], cluster: str, logged: set[str]) ->
             UNSUPPORTED: f"it is a {group.kind} group, and only consumer groups are followed",
         }
         if (why := reasons.get(group.state)) is not None:
-            level = once(logged, f"{cluster} {group.name}")
+            level = level_once(logged, f"{cluster} {group.name}")
             log.log(level, "cluster %s: group %s is left out: %s", cluster, group.name, why)
 
 

@@ -24,7 +24,7 @@ from mirror.model.record_batches import of_values
 from mirror.model.records import Record
 from mirror.model.topic_partition import TopicPartition
 from mirror.runtime.clock import now_ms
-from mirror.runtime.logs import in_words
+from mirror.runtime.logs import describe
 
 log = logging.getLogger("mirror")
 
@@ -50,7 +50,7 @@ def answered(question: Coroutine[Any, Any, Answer], *, cluster: str, what: str) 
     except (KafkaError, OSError, TimeoutError) as error:
         if (refusal := refusal_of(error, f"cluster {cluster}: {what}", cluster=cluster)) is not None:
             raise refusal from error
-        raise ClusterUnavailable(f"cluster {cluster}: {what} ({in_words(error)}).", cluster=cluster) from error
+        raise ClusterUnavailable(f"cluster {cluster}: {what} ({describe(error)}).", cluster=cluster) from error
 
 
 async def read_topic(

@@ -35,7 +35,7 @@ from mirror.kafka.produce_request import parts_of, produce_request
 from mirror.kafka.protocol import NO_OFFSET
 from mirror.kafka.transaction_requests import init_producer_id
 from mirror.model.codecs import Bytes
-from mirror.model.record_batches import Outgoing, stamped
+from mirror.model.record_batches import Outgoing, with_producer_state
 from mirror.model.sequences import SEQUENCES, NextSequence
 from mirror.model.topic_partition import TopicPartition
 from mirror.runtime.clock import now_ms
@@ -465,12 +465,12 @@ class Producer:
         """Return a batch as it goes over the wire, in pieces: the very same bytes each time."""
         data = delivery.outgoing.data
         if (numbered := delivery.numbered) is not None:
-            return stamped(data, numbered.producer_id, numbered.epoch, numbered.next, transactional=False)
+            return with_producer_state(data, numbered.producer_id, numbered.epoch, numbered.next, transactional=False)
         if delivery.sequence < 0:
             delivery.sequence = self._sequences[delivery.where]
             self._sequences[delivery.where] = (delivery.sequence + delivery.outgoing.count) % SEQUENCES
         is_transactional = self.transactional_id is not None
-        return stamped(data, self._id, self._epoch, delivery.sequence, transactional=is_transactional)
+        return with_producer_state(data, self._id, self._epoch, delivery.sequence, transactional=is_transactional)
 
     # --- outcomes -------------------------------------------------------------------------------------------------
 

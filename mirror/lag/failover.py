@@ -12,7 +12,7 @@ from enum import IntEnum
 from metrics.verdict import Status
 from mirror.checkpoints.rules import State
 from mirror.lag.rows import Snapshot
-from mirror.runtime.logs import some
+from mirror.runtime.logs import first_few
 
 OLD_S = 60.0  # older numbers say nothing of what a fail-over costs now
 # A group in one of these states has no offset to continue from.
@@ -146,7 +146,8 @@ def _unknowns(facts: Facts) -> Iterable[str]:
 
 
 def _not_there(facts: Facts) -> str:
-    return f"{len(facts.absent):,} of {facts.partitions:,} topic-partitions are not on the target: {some(sorted(facts.absent))}"
+    named = first_few(sorted(facts.absent))
+    return f"{len(facts.absent):,} of {facts.partitions:,} topic-partitions are not on the target: {named}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

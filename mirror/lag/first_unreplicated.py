@@ -20,7 +20,7 @@ from mirror.model import record_batches
 from mirror.model.flow_plan import FlowPlan
 from mirror.model.record_batches import Batch
 from mirror.model.topic_partition import TopicPartition
-from mirror.runtime.logs import in_words
+from mirror.runtime.logs import describe
 
 log = logging.getLogger("mirror")
 
@@ -76,7 +76,7 @@ class FirstUnreplicated:
             self._is_failing = False
         except (KafkaError, OSError, TimeoutError) as error:
             if not self._is_failing:
-                log.warning("%s: the first unreplicated records cannot be read: %s", self._name, in_words(error))
+                log.warning("%s: the first unreplicated records cannot be read: %s", self._name, describe(error))
             self._is_failing = True
             await self._forget()
 

@@ -21,7 +21,7 @@ from metrics.recorder import Recorder
 from metrics.trend import TREND_FILE, Trend
 from metrics.verdict import FLOW_STATUSES, Status, Verdict
 from mirror.errors import ClusterUnavailable
-from mirror.flows.flow import FlowState, led
+from mirror.flows.flow import FlowState, led_flows
 from mirror.kafka.cluster import Cluster
 from mirror.lag.cluster_offsets import PatientPoll, Questions
 from mirror.lag.first_unreplicated import FirstUnreplicated
@@ -31,7 +31,7 @@ from mirror.lag.judgement import HISTORY_AGE_S, Judge, status_in_plan
 from mirror.lag.partition_offsets import FlowOffsets
 from mirror.model.flow_plan import FlowPlan
 from mirror.model.topic_partition import TopicPartition
-from mirror.runtime.logs import some
+from mirror.runtime.logs import first_few
 
 RETENTION_EVERY_S = 300.0
 
@@ -85,7 +85,7 @@ def _log(flow: Labels, status: Status, changed: Sequence[tuple[Labels, str]]) ->
     if len(changed) == 1:
         write("%s->%s: %s is %s: %s", *flow, names[0], status.name, reason)
         return
-    shown = some(names)
+    shown = first_few(names)
     write("%s->%s: %d topic-partitions are %s (%s); of the first: %s", *flow, len(changed), status.name, shown, reason)
 
 
@@ -320,7 +320,7 @@ class TrackedSeries:
         self._poller.keep_only(present)
         owned = {s.name: s.membership.owned if s.membership is not None else None for s in self._flows}
         unknown = {name for name, slots in owned.items() if slots is None}
-        served, ours = {name for name, slots in owned.items() if slots} | unknown, led(self._flows) | unknown
+        served, ours = {name for name, slots in owned.items() if slots} | unknown, led_flows(self._flows) | unknown
         self._recorder.keep_flows(served=served, led=ours)
         for state in self._flows:
             self._recorder.record_flow(state.name, has_begun=state.plan is not None)

@@ -69,7 +69,7 @@ def utc(time_s: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(time_s))
 
 
-def counted(number: int, what: str) -> str:
+def pluralized(number: int, what: str) -> str:
     """Return how many of something there are."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 

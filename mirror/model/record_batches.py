@@ -154,7 +154,7 @@ def _legacy(view: memoryview, base: int, magic: int) -> Batch:
     return Batch(view, magic, first, base, 0, NO_TIMESTAMP, NO_TIMESTAMP, NO_PRODUCER, NO_EPOCH, len(found))
 
 
-def whole(batch: Batch, codec: int | None, level: int | None = None) -> Outgoing:
+def copy_batch(batch: Batch, codec: int | None, level: int | None = None) -> Outgoing:
     """Return the batch as it is, or with its records section in another codec; no record is looked at.
 
     A plain batch that compression would make larger stays plain.
@@ -189,7 +189,7 @@ def _transcoded(batch: Batch, codec: int, level: int | None) -> bytes | memoryvi
     return bytes(header) + packed
 
 
-def stamped(
+def with_producer_state(
     data: bytes | memoryview, producer_id: int, epoch: int, sequence: int, *, transactional: bool
 ) -> tuple[bytes, memoryview]:
     """Return the batch as our producer sends it: a header with its ids, sequence and CRC, and the records as they are."""
@@ -338,7 +338,7 @@ def of_values(pairs: Iterable[tuple[bytes, bytes | None]], *, timestamp_ms: int)
         yield builder.build()
 
 
-def halves(outgoing: Outgoing) -> list[Outgoing]:
+def split_batch(outgoing: Outgoing) -> list[Outgoing]:
     """Split a batch that the target refuses, too large or for one of its records; a single record comes back alone."""
     if outgoing.count < 2:
         return [outgoing]

@@ -29,7 +29,7 @@ from mirror.replication.partition import Partition
 from mirror.replication.pauses import Pauses
 from mirror.replication.producer_registry import NOBODY, ProducerRegistry
 from mirror.replication.read_ahead import ReadAhead
-from mirror.runtime.logs import in_words, once
+from mirror.runtime.logs import describe, level_once
 
 FREE = 20  # topic-partitions that are asked for at once again
 EACH_S = 1e-4  # for each one more
@@ -155,7 +155,7 @@ class Fetching:
 
     def warn(self, what: str, error: BaseException) -> None:
         """Log a failure, once until a fetch succeeds: a dead cluster must not fill the log."""
-        log.log(once(self._logged, what), "%s: %s (%s), retrying", self.name, what, in_words(error))
+        log.log(level_once(self._logged, what), "%s: %s (%s), retrying", self.name, what, describe(error))
 
     async def _fetch(self, node: int, *, is_cold: bool) -> None:
         failures = 0

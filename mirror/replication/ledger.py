@@ -16,7 +16,7 @@ from mirror.model.record_batches import of_values
 from mirror.model.topic_partition import TopicPartition
 from mirror.replication.partition import Partition
 from mirror.runtime.clock import now_ms
-from mirror.runtime.logs import in_words
+from mirror.runtime.logs import describe
 
 log = logging.getLogger("mirror")
 
@@ -59,7 +59,7 @@ class Ledger:
             await self._write(target, new)
         except (KafkaError, TimeoutError) as error:
             self._again_s = time.monotonic() + AGAIN_S
-            log.warning("%s: the ledger of gaps cannot be written (%s), retrying", self._plan.name, in_words(error))
+            log.warning("%s: the ledger of gaps cannot be written (%s), retrying", self._plan.name, describe(error))
             return []
         return new
 

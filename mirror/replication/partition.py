@@ -22,7 +22,7 @@ from mirror.model.reports import Tally
 from mirror.model.sequences import NextSequence
 from mirror.policy.recreated import TopicIds
 from mirror.runtime.clock import now_ms
-from mirror.runtime.logs import some
+from mirror.runtime.logs import first_few
 
 QUEUE_BYTES = 4 << 20  # read-ahead per topic-partition
 FIRST_BACK_OFF_S, LAST_BACK_OFF_S = 1.0, 60.0
@@ -267,4 +267,4 @@ class Partition:
 
 def named(partitions: Iterable[Partition]) -> str:
     """Return the names of the first few of some partitions, for a log line."""
-    return some([f"{p.assigned.topic}-{p.assigned.partition}" for p in partitions])
+    return first_few([f"{p.assigned.topic}-{p.assigned.partition}" for p in partitions])

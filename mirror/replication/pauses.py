@@ -17,7 +17,7 @@ from mirror.model.reports import ABSENT, GOES_ROUND
 from mirror.policy.java_regex import JavaPattern, SlowPattern
 from mirror.replication.partition import Partition, Pause
 from mirror.replication.read_ahead import ReadAhead
-from mirror.runtime.logs import some
+from mirror.runtime.logs import first_few
 
 
 class LoggedReasons:
@@ -158,7 +158,7 @@ class Pauses:
     def _say(self) -> None:
         unsaid, self._unsaid = self._unsaid, {}
         for reason, who in unsaid.items():
-            log.warning("%s: %d topic-partitions paused (%s): %s", self.name, len(who), some(who), reason)
+            log.warning("%s: %d topic-partitions paused (%s): %s", self.name, len(who), first_few(who), reason)
 
 
 def _is_meant(pattern: JavaPattern, topic: str) -> bool:

@@ -16,7 +16,7 @@ from mirror.replication.fetching import Fetching
 from mirror.replication.identities import Identities
 from mirror.replication.partition import Identity, Partition
 from mirror.replication.pauses import Pauses
-from mirror.runtime.logs import in_words
+from mirror.runtime.logs import describe
 
 log = logging.getLogger("mirror")
 
@@ -69,7 +69,7 @@ class Placement:
             unclear = await self.identities.identify(unverified)
         except (KafkaError, TimeoutError) as error:
             say = logging.DEBUG if self._has_failed else logging.WARNING
-            log.log(say, "%s: the ids of some topics cannot be read (%s), retrying", self.name, in_words(error))
+            log.log(say, "%s: the ids of some topics cannot be read (%s), retrying", self.name, describe(error))
             self._has_failed = True
             await asyncio.sleep(IDENTIFY_EVERY_S)
             return

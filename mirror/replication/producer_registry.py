@@ -23,7 +23,7 @@ from mirror.model.flow_plan import FlowPlan
 from mirror.model.record_batches import NO_PRODUCER, Batch
 from mirror.model.topic_partition import TopicPartition
 from mirror.replication.partition import Partition
-from mirror.runtime.logs import in_words
+from mirror.runtime.logs import describe
 
 MOST_OTHERS = 100_000  # ids of other producers that are remembered; of one that is forgotten the topic is read again
 
@@ -103,7 +103,7 @@ class ProducerRegistry:
             return RegisteredProducers(await self.written_by(cluster, producers))
         except KafkaError as error:
             return RegisteredProducers(
-                unknown=f"which of its records the flow back wrote cannot be told: {in_words(error)}"
+                unknown=f"which of its records the flow back wrote cannot be told: {describe(error)}"
             )
 
     async def only(self, cluster: Source, batches: list[Batch]) -> list[Batch]:

@@ -74,7 +74,7 @@ class ReadAhead:
             return self._next_round(partition)
         outgoing = self._next_outgoing(partition)
         while outgoing is not None and self.is_too_large(outgoing) and outgoing.count > 1:
-            outgoing, rest = record_batches.halves(outgoing)
+            outgoing, rest = record_batches.split_batch(outgoing)
             partition.ready.appendleft(rest)
         return None if outgoing is None else {partition.assigned.partition: outgoing}
 
@@ -119,7 +119,7 @@ class ReadAhead:
             transforms = partition.assigned.transforms
             if tiny < TINY_RUN and not transforms and batch.is_copyable(partition.acked):
                 self._drop(partition)
-                return record_batches.whole(batch, self._codec, self._level)
+                return record_batches.copy_batch(batch, self._codec, self._level)
             taken = [self._drop(partition) for _ in range(max(tiny, 1))]
             behind = self._rebatched(partition, taken)
             self._expanded(partition, partition.ready, *taken)

@@ -224,7 +224,7 @@ class Sending:
         elif isinstance(error, NotAppendedError):
             self.pauses.standstill(partition, error)
         elif outgoing.count > 1 and may_be_of_one_record(error):
-            partition.ready.extendleft(reversed(record_batches.halves(outgoing)))
+            partition.ready.extendleft(reversed(record_batches.split_batch(outgoing)))
         else:
             self.pauses.refused(
                 partition, f"the target refuses source offset {partition.acked} and on: {refusal(error)}"

@@ -34,7 +34,7 @@ from mirror.replication.replicator import Replicator
 from mirror.replication.slot_producer import SlotProducer
 from mirror.replication.worker_state import WorkerState
 from mirror.runtime.clock import now_ms
-from mirror.runtime.logs import in_words, once
+from mirror.runtime.logs import describe, level_once
 
 log = logging.getLogger("mirror")
 
@@ -150,8 +150,8 @@ class FlowWindow:
     def _warn(self, what: str, error: BaseException) -> None:
         """Note a failure, and say what cannot be done, once a window: a dead cluster must not fill the log."""
         self._had_failure = True
-        name, slot, level = self._plan.name, self._window.slot, once(self._logged, what)
-        log.log(level, "%s: slot %d cannot %s (%s), retrying", name, slot, what, in_words(error))
+        name, slot, level = self._plan.name, self._window.slot, level_once(self._logged, what)
+        log.log(level, "%s: slot %d cannot %s (%s), retrying", name, slot, what, describe(error))
 
     async def _retried(self, what: str, step):  # type: ignore[no-untyped-def]
         delay = 0.2
@@ -366,7 +366,7 @@ class FlowWindow:
         self._had_failure = True
         self._commits.write_all()
         covered = "%s: slot %d: a process that was suspended has committed old positions over newer ones; they are written again"
-        log.log(once(self._logged, "covered"), covered, self._plan.name, self._window.slot)
+        log.log(level_once(self._logged, "covered"), covered, self._plan.name, self._window.slot)
 
     def _outcome(self) -> WindowOutcome:
         before = WindowOutcome() if self._has_begun else self._lease.predecessor.outcome

@@ -13,14 +13,14 @@ from mirror.runtime.text_columns import one_line
 _NOISY = ("py4j", "mirror.librdkafka")  # we say what matters ourselves, with the cluster's or flow's name
 
 
-def once(logged: set[str], what: str) -> int:
+def level_once(logged: set[str], what: str) -> int:
     """Return WARNING the first time, DEBUG afterwards."""
     level = logging.DEBUG if what in logged else logging.WARNING
     logged.add(what)
     return level
 
 
-def in_words(error: BaseException) -> str:
+def describe(error: BaseException) -> str:
     """Return what an error says; a time-out of asyncio's has no words of its own."""
     return str(error) or ("no answer in time" if isinstance(error, TimeoutError) else repr(error))
 
@@ -28,7 +28,7 @@ def in_words(error: BaseException) -> str:
 NAMED = 5  # of many in a line
 
 
-def some(names: Sequence[str]) -> str:
+def first_few(names: Sequence[str]) -> str:
     """Return the first few of many names, and how many more there are."""
     more = len(names) - NAMED
     return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -18,7 +18,7 @@ from mirror.checkpoints.flow import FlowCheckpoints
 from mirror.checkpoints.plan import CheckpointPlan
 from mirror.kafka.errors import KafkaError
 from mirror.policy.java_regex import SlowPattern
-from mirror.runtime.logs import hang_up_quietly, in_words, log_to_stderr, once
+from mirror.runtime.logs import describe, hang_up_quietly, level_once, log_to_stderr
 from mirror.spark.plans import read_plan
 
 NAME = "kafka-checkpoints"
@@ -94,8 +94,8 @@ class CheckpointReader(SimpleDataSourceStreamReader):
         try:
             reports = await asyncio.wait_for(flow.checkpoint(), WITHIN_S)
         except (KafkaError, OSError, TimeoutError, SlowPattern) as error:
-            failure = in_words(error)
-            log.log(once(self._logged, plan.flow.name), "%s: no checkpoints: %s", plan.flow.name, failure)
+            failure = describe(error)
+            log.log(level_once(self._logged, plan.flow.name), "%s: no checkpoints: %s", plan.flow.name, failure)
             return [CheckpointReport(plan.flow.source, plan.flow.target, failure=failure)]
         if plan.flow.name in self._logged:
             self._logged.discard(plan.flow.name)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mirror.checkpoints.plan import CheckpointPlan
-from mirror.flows.flow import FlowState, led
+from mirror.flows.flow import FlowState, led_flows
 from mirror.flows.topics import offset_syncs_topic
 from mirror.model.flow_plan import FlowPlan
 
@@ -69,14 +69,14 @@ class Plans:
 
     def write(self, *, is_stopping: bool = False) -> None:
         """Write what is to be replicated now; a plan that is stopping ends every window."""
-        self._led = led(self._flows)
+        self._led = led_flows(self._flows)
         plans = tuple(state.plan for state in self._flows if state.plan is not None)
         checkpoints = tuple(self._of_groups(state) for state in self._flows if state.follows_groups and state.leads)
         write_plan(self.path, Plan(plans, checkpoints=checkpoints, is_stopping=is_stopping))
 
     def follow_leads(self) -> None:
         """Write it again where this process leads other flows than it did."""
-        if led(self._flows) != self._led:
+        if led_flows(self._flows) != self._led:
             self.write()
 
     def _of_groups(self, state: FlowState) -> CheckpointPlan:

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from mirror.errors import MirrorError
 from mirror.kafka.clients import quiet_logger
 from mirror.kafka.login_relay import librdkafka_options
-from mirror.lag.text import counted
+from mirror.lag.text import pluralized
 
 PARTITIONS = 2
 LOOK_S = 0.1
@@ -88,9 +88,9 @@ class Canary:
                 if thread is not None:
                     thread.raise_failure()
             if time.monotonic() > deadline:
+                written = pluralized(len(self.acked[cluster]), "record")
                 raise MirrorError(
-                    f"of {counted(len(self.acked[cluster]), 'record')} written on {cluster} the canary group has read {have:,} "
-                    f"after {within_s:.0f} s"
+                    f"of {written} written on {cluster} the canary group has read {have:,} after {within_s:.0f} s"
                 )
             time.sleep(LOOK_S)
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from mirror.errors import MirrorError
 from mirror.kafka.cluster import Cluster
 from mirror.lag.cluster_offsets import log_ends
-from mirror.lag.text import counted
+from mirror.lag.text import pluralized
 from mirror.model.topic_partition import TopicPartition
 from mirror.policy.topic_acls import Acl, allowances, denials
-from mirror.runtime.logs import some
+from mirror.runtime.logs import first_few
 
 QUIET_S = 5.0  # a log that has not grown for so long is written by nobody
 LOOK_S = 0.5
@@ -61,7 +61,7 @@ def lifted(cluster: Cluster, acls: Sequence[Acl]) -> list[str]:
 
 def open_again(cluster: Cluster, topics: Sequence[str]) -> str:
     """Return what a person reads of topics whose fence was lifted."""
-    return f"{counted(len(topics), 'topic')} of {cluster.alias} may be written again"
+    return f"{pluralized(len(topics), 'topic')} of {cluster.alias} may be written again"
 
 
 def _in_order(acls: Sequence[Acl]) -> list[list[Acl]]:
@@ -110,4 +110,4 @@ def _ends(cluster: Cluster, places: Sequence[TopicPartition]) -> Mapping[TopicPa
 
 def named(grown: Mapping[TopicPartition, int]) -> str:
     """Return topic-partitions with a count of records each."""
-    return some([f"{topic}-{partition} (+{count})" for (topic, partition), count in sorted(grown.items())])
+    return first_few([f"{topic}-{partition} (+{count})" for (topic, partition), count in sorted(grown.items())])

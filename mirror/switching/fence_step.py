@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from mirror.errors import MirrorError
-from mirror.lag.text import counted
+from mirror.lag.text import pluralized
 from mirror.model.flow_plan import FlowPlan
 from mirror.model.topic_partition import TopicPartition
 from mirror.policy.topic_acls import Acl
-from mirror.runtime.logs import some
+from mirror.runtime.logs import first_few
 from mirror.switching import fence
 from mirror.switching.readers import LOOK, look
 from mirror.switching.run import Step, SwitchRun
@@ -43,13 +43,13 @@ def fence_writers(work: StepContext) -> StepResult:
         ends = fence.until_quiet(scope.source, [*ends, *places], within_s=work.within_s, say=work.say)
     if has_fence:
         count = len({topic for topic, _ in ends})
-        said = f"writing is denied on {counted(count, 'topic')} of {scope.source.alias}"
+        said = f"writing is denied on {pluralized(count, 'topic')} of {scope.source.alias}"
     elif scope.fence is Fencing.NONE:
         said = "no fence was asked for: the producers are stopped by their operators"
     else:
         said = f"{scope.source.alias} has no authorizer: its producers are stopped by their operators"
     return StepResult(
-        [said, f"{counted(len(ends), 'log')} did not grow for {fence.QUIET_S:.0f} s"],
+        [said, f"{pluralized(len(ends), 'log')} did not grow for {fence.QUIET_S:.0f} s"],
         {ACLS: [list(acl) for acl in sorted(acls)] if has_fence else [], ENDS: listed(ends.items()), LOOK: readers},
     )
 
@@ -82,13 +82,13 @@ def whole_plan(work: StepContext) -> FlowPlan:
     scope, plan, fenced = work.scope, work.scope.plan(), fenced_ends(work)
     if absent := scope.absent(plan):
         raise MirrorError(
-            f"{some([f'{place.topic}-{place.partition}' for place in absent])} would be left behind: {absent[0].reason}. "
+            f"{first_few([f'{place.topic}-{place.partition}' for place in absent])} would be left behind: {absent[0].reason}. "
             "Mend that, or leave the topic out by --without-topic NAME, and run the same command again."
         )
     if new := [assigned.on_source for assigned in scope.partitions(plan) if assigned.on_source not in fenced]:
         raise MirrorError(
-            f"{some([f'{topic}-{partition}' for topic, partition in new])} appeared behind the fence and may be written. Take "
-            "this run back by --abort and begin again, or leave the topic out by --without-topic NAME."
+            f"{first_few([f'{topic}-{partition}' for topic, partition in new])} appeared after the fence and may be written. "
+            "Take this run back by --abort and begin again, or leave the topic out by --without-topic NAME."
         )
     return plan
 
@@ -99,7 +99,9 @@ def await_counterparts(work: StepContext) -> None:
     while absent := work.scope.absent(work.scope.plan()):
         if time.monotonic() > deadline:
             return  # the plan is looked at again, and says what is wrong
-        work.say(f"{counted(len(absent), 'topic-partition')} are not on {work.scope.target.alias}: {absent[0].reason}")
+        work.say(
+            f"{pluralized(len(absent), 'topic-partition')} are not on {work.scope.target.alias}: {absent[0].reason}"
+        )
         time.sleep(COUNTERPARTS_S)
 
 

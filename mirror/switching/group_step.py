@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from mirror.errors import MirrorError
 from mirror.kafka.groups import Group, is_idle
-from mirror.lag.text import counted
+from mirror.lag.text import pluralized
 from mirror.model.topic_partition import TopicPartition
-from mirror.runtime.logs import some
+from mirror.runtime.logs import first_few
 from mirror.switching.fence_step import fenced_ends
 from mirror.switching.moved_groups import Moved, move, set_on_source
 from mirror.switching.readers import LOOK, look, moved_between
@@ -42,12 +42,14 @@ def carry_out(work: StepContext, moves: Sequence[Moved], wanted: Sequence[Moved]
     active = sorted({each.group for each in wanted if each.group in there and not is_idle(there[each.group].state)})
     if active:
         raise MirrorError(
-            f"{some(active)} read on {work.scope.target.alias} before they were moved. Stop them, and run it again."
+            f"{first_few(active)} read on {work.scope.target.alias} before they were moved. Stop them, and run it again."
         )
     work.journal.save(work.run.with_step(Step.GROUPS, facts={MOVING: True}), moves)
     wrong = move(work.scope, wanted, there)
     if wrong:
-        raise MirrorError(f"not moved: {some([f'{group} ({why})' for group, why in wrong.items()])}. Run it again.")
+        raise MirrorError(
+            f"not moved: {first_few([f'{group} ({why})' for group, why in wrong.items()])}. Run it again."
+        )
 
 
 def left(work: StepContext) -> list[Group]:
@@ -70,15 +72,15 @@ def left(work: StepContext) -> list[Group]:
         if not members and not others:
             return groups
         if members:
-            work.say(f"members of {counted(len(members), 'group')} are still on {alias}: {some(members)}")
+            work.say(f"members of {pluralized(len(members), 'group')} are still on {alias}: {first_few(members)}")
         if others:
             work.say(
-                f"{some(others)} read on {alias} without members, as readers do that assign partitions themselves (Flink, Spark, "
-                "sink connectors). Stop them"
+                f"{first_few(others)} read on {alias} without members, as readers do that assign partitions themselves "
+                "(Flink, Spark, sink connectors). Stop them"
             )
         if now_s > deadline_s:
             raise MirrorError(
-                f"{some(members + others)} still read on {alias} after {work.within_s:.0f} s. Stop them, and run the same "
+                f"{first_few(members + others)} still read on {alias} after {work.within_s:.0f} s. Stop them, and run the same "
                 "command again."
             )
         time.sleep(LOOK_S)
@@ -105,6 +107,6 @@ def refuse_if_read_on(work: StepContext, moves: Sequence[Moved]) -> None:
                 later.add(each.group)
     if later:
         raise MirrorError(
-            f"{some(sorted(later))} read on {work.scope.source.alias} while they were moved. Stop their readers there, and run "
-            "the same command again: it moves them to where they have read to."
+            f"{first_few(sorted(later))} read on {work.scope.source.alias} while they were moved. Stop their readers there, and "
+            "run the same command again: it moves them to where they have read to."
         )

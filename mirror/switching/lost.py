@@ -12,12 +12,12 @@ from mirror.flows.gaps import note
 from mirror.flows.stored_positions import read_positions
 from mirror.kafka.groups import Group
 from mirror.kafka.internal_topics import answered, read_checkpoints
-from mirror.lag.text import counted, duration
+from mirror.lag.text import duration, pluralized
 from mirror.model.gaps import Cause, Effect, Gap
 from mirror.model.mm2_records import Checkpoint
 from mirror.model.topic_partition import TopicPartition
 from mirror.policy.topic_acls import denials
-from mirror.runtime.logs import some
+from mirror.runtime.logs import first_few
 from mirror.switching import fence
 from mirror.switching.group_step import carry_out, remembered, stands_there
 from mirror.switching.journal import FENCE
@@ -93,13 +93,15 @@ def gap_sentences(gaps: list[dict[str, Any]], now_s: float) -> list[str]:
         }
         count = sum(waiting.values())
         named = f": {fence.named(waiting)}" if waiting else ""
-        said.append(f"{counted(count, 'record')} seen on the source and not on the target{named}")
+        said.append(f"{pluralized(count, 'record')} seen on the source and not on the target{named}")
         oldest_s = min(each["seen_s"] for each in known)
         said.append(
             f"what was written in the last {duration(max(0.0, now_s - oldest_s))} nobody has seen, and is not counted"
         )
     if len(known) < len(gaps):
-        said.append(f"of {counted(len(gaps) - len(known), 'topic-partition')} nobody here has seen where the log ended")
+        said.append(
+            f"of {pluralized(len(gaps) - len(known), 'topic-partition')} nobody here has seen where the log ended"
+        )
     return said
 
 
@@ -113,12 +115,12 @@ def recover_groups(work: StepContext) -> StepResult:
     wanted = [each for each in moves if each not in ahead]
     carry_out(work, moves, wanted, there)
     names = {each.group for each in moves}
-    moved = f"{counted(len(wanted), 'offset')} moved"
+    moved = f"{pluralized(len(wanted), 'offset')} moved"
     said = [
-        f"{counted(len(names), 'group')} moved to where the last checkpoint leads on {scope.target.alias} ({moved})"
+        f"{pluralized(len(names), 'group')} moved to where the last checkpoint leads on {scope.target.alias} ({moved})"
     ]
     if ahead:
-        said.append(f"{counted(len(ahead), 'offset')} stood there, or further, already")
+        said.append(f"{pluralized(len(ahead), 'offset')} stood there, or further, already")
     return StepResult(said, {"groups": sorted(names), "offsets": len(wanted)})
 
 
@@ -175,7 +177,7 @@ def open_target(work: StepContext) -> StepResult:
     closed = {acl.topic for acl in there - kept.fences() if acl in denials([acl.topic])}
     if others := [name for name in sorted(closed) if scope.back.topics.matches(name)]:
         said.append(
-            f"{counted(len(others), 'topic')} of {scope.target.alias} stay closed to producers: no switch has denied WRITE to "
-            f"everybody there, so somebody else did: {some(others)}"
+            f"{pluralized(len(others), 'topic')} of {scope.target.alias} stay closed to producers: no switch has denied WRITE to "
+            f"everybody there, so somebody else did: {first_few(others)}"
         )
     return StepResult(said, {"opened": opened})

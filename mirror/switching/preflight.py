@@ -17,10 +17,10 @@ from mirror.kafka.cluster import Cluster
 from mirror.kafka.groups import HIDDEN, Group, is_idle
 from mirror.kafka.internal_topics import answered
 from mirror.lag.rows import LagRow
-from mirror.lag.text import counted, duration
+from mirror.lag.text import duration, pluralized
 from mirror.model.flow_plan import Absent, FlowPlan, PlannedPartition
 from mirror.model.topic_partition import TopicPartition
-from mirror.runtime.logs import some
+from mirror.runtime.logs import first_few
 from mirror.switching.lost import last_checkpoints, missing
 from mirror.switching.readers import look, moved_between
 from mirror.switching.scope import Fencing, Scope
@@ -174,7 +174,7 @@ def _of_absent(scope: Scope, absent: Sequence[Absent]) -> Iterable[str]:
     if reasons:
         first = next(iter(reasons))
         yield (
-            f"{counted(len(reasons), 'topic')} of {scope.flow.name} would be left behind: {some(sorted(reasons))}. "
+            f"{pluralized(len(reasons), 'topic')} of {scope.flow.name} would be left behind: {first_few(sorted(reasons))}. "
             f"Of {first}: {reasons[first]}. Mend that, or accept it by --without-topic NAME"
         )
 
@@ -183,8 +183,8 @@ def _of_hidden(scope: Scope, wanted: Iterable[PlannedPartition | Absent]) -> Ite
     hidden = {place.topic for place in wanted if isinstance(place, PlannedPartition) and place.is_hidden}
     if hidden:
         yield (
-            f"{scope.source.alias} hides {counted(len(hidden), 'topic')} of the flow from this client: {some(sorted(hidden))}. "
-            "Grant DESCRIBE, or accept it by --without-topic NAME"
+            f"{scope.source.alias} hides {pluralized(len(hidden), 'topic')} of the flow from this client: "
+            f"{first_few(sorted(hidden))}. Grant DESCRIBE, or accept it by --without-topic NAME"
         )
 
 
@@ -192,10 +192,10 @@ def _of_groups(scope: Scope, groups: Sequence[Group], there: Mapping[str, Group]
     hidden = [group.name for group in groups if group.state == HIDDEN]
     hidden += [name for name, group in there.items() if group.state == HIDDEN]
     if hidden:
-        yield f"this client may not DESCRIBE {counted(len(hidden), 'group')}: {some(sorted(set(hidden)))}"
+        yield f"this client may not DESCRIBE {pluralized(len(hidden), 'group')}: {first_few(sorted(set(hidden)))}"
     active = [name for name, group in sorted(there.items()) if not is_idle(group.state)]
     if active:
-        yield f"{counted(len(active), 'group')} read on {scope.target.alias} already; stop their members: {some(active)}"
+        yield f"{pluralized(len(active), 'group')} read on {scope.target.alias} already; stop their members: {first_few(active)}"
 
 
 def _of_fence(scope: Scope, topics: Iterable[str], operations: frozenset[str] | None) -> Iterable[str]:
@@ -213,8 +213,8 @@ def _of_fence(scope: Scope, topics: Iterable[str], operations: frozenset[str] | 
     bare = scope.source.without_acls(topics)
     if scope.fence is Fencing.ACLS and bare:
         yield (
-            f"no ACL is about {counted(len(bare), 'topic')} ({some(sorted(bare))}); where {source} lets everybody do what no ACL "
-            "forbids, a fence would keep readers out too. Say --fence acls-and-read to let everybody go on reading them, or "
+            f"no ACL is about {pluralized(len(bare), 'topic')} ({first_few(sorted(bare))}); "
+            f"where {source} lets everybody do what no ACL forbids, a fence would keep readers out too. Say --fence acls-and-read to let everybody go on reading them, or "
             "--fence none"
         )
 
@@ -224,13 +224,13 @@ def _warnings(scope: Scope) -> Iterable[str]:
     present = {topic.remote for topic in topics}
     drift = config_changes(scope.flow, topics, scope.source, scope.target, present=present)
     if drift:
-        yield f"settings of {counted(len(drift), 'remote topic')} differ: {some(sorted(drift))}"
+        yield f"settings of {pluralized(len(drift), 'remote topic')} differ: {first_few(sorted(drift))}"
     try:
         _, lacking = acl_changes(topics, scope.source, scope.target)
     except ClusterUnavailable:
         lacking = []
     if lacking:
-        yield f"{counted(len(lacking), 'ACL')} of the source are not on {scope.target.alias} yet"
+        yield f"{pluralized(len(lacking), 'ACL')} of the source are not on {scope.target.alias} yet"
 
 
 def _of_readers(scope: Scope, before: Sequence[Group]) -> Iterable[str]:
@@ -238,8 +238,8 @@ def _of_readers(scope: Scope, before: Sequence[Group]) -> Iterable[str]:
     moved = moved_between(look(before, scope.concerns), look(scope.groups_on_source(), scope.concerns))
     if moved:
         yield (
-            f"{some(sorted(moved))} read on {scope.source.alias} without members: their readers assign partitions themselves. "
-            "Stop them at the step groups; one that commits rarely is not seen to read"
+            f"{first_few(sorted(moved))} read on {scope.source.alias} without members: their readers assign partitions "
+            "themselves. Stop them at the step groups; one that commits rarely is not seen to read"
         )
 
 
@@ -248,8 +248,8 @@ def _of_other_types(scope: Scope) -> Iterable[str]:
     others = scope.groups_of_other_types()
     if others:
         yield (
-            f"{counted(len(others), 'group')} of {scope.source.alias} stay behind, because only consumer groups are moved: "
-            f"{some([f'{group.name} ({group.kind})' for group in others])}"
+            f"{pluralized(len(others), 'group')} of {scope.source.alias} stay behind, because only consumer groups are moved: "
+            f"{first_few([f'{group.name} ({group.kind})' for group in others])}"
         )
 
 
@@ -259,7 +259,7 @@ def _of_shared(scope: Scope, plan: FlowPlan) -> Iterable[str]:
     found = answered(reading, cluster=scope.target.alias, what="which other flows write to it cannot be read")
     if found:
         yield (
-            f"{some(sorted(set(found.values())))} write to {some(sorted({topic for topic, _ in found}))} on "
+            f"{first_few(sorted(set(found.values())))} write to {first_few(sorted({topic for topic, _ in found}))} on "
             f"{scope.target.alias} too: a group that is moved skips what it has not read of their records before its place"
         )
 

@@ -13,11 +13,11 @@ from mirror.flows.sync import sync_acls, sync_configs
 from mirror.flows.translation import maps_of
 from mirror.kafka.groups import is_idle
 from mirror.lag.cluster_offsets import log_ends
-from mirror.lag.text import counted
+from mirror.lag.text import pluralized
 from mirror.model.flow_plan import PlannedPartition
 from mirror.model.paused_topics import Paused
 from mirror.model.topic_partition import TopicPartition
-from mirror.runtime.logs import some
+from mirror.runtime.logs import first_few
 from mirror.switching import fence, lost, tail
 from mirror.switching.fence_step import (
     acls_of,
@@ -62,11 +62,11 @@ def drain(work: StepContext) -> StepResult:
         behind = {place: count for place, count in waiting.items() if count}
         if not behind:
             return StepResult(
-                [*opened, f"{scope.target.alias} has every record of {counted(len(places), 'topic-partition')}"],
+                [*opened, f"{scope.target.alias} has every record of {pluralized(len(places), 'topic-partition')}"],
                 {"positions": listed((assigned.on_source, _position(assigned, found)) for assigned in places)},
             )
         total = sum(behind.values())
-        work.say(f"{counted(total, 'record')} of {counted(len(behind), 'topic-partition')} wait")
+        work.say(f"{pluralized(total, 'record')} of {pluralized(len(behind), 'topic-partition')} wait")
         if total != last:
             last, moved_s = total, time.monotonic()
         if time.monotonic() > moved_s + work.within_s:
@@ -104,7 +104,7 @@ def verify(work: StepContext) -> StepResult:
         )
     count = sum(finding.compared for finding in findings.values())
     return StepResult(
-        [f"{counted(count, 'record')} of {counted(len(findings), 'topic-partition')} are equal on both sides"],
+        [f"{pluralized(count, 'record')} of {pluralized(len(findings), 'topic-partition')} are equal on both sides"],
         {"compared": count, "digests": {f"{topic}-{part}": found.digest for (topic, part), found in findings.items()}},
     )
 
@@ -117,11 +117,11 @@ def carry_settings(work: StepContext) -> StepResult:
     drift = sync_configs(scope.flow, topics, scope.source, scope.target, present=present)
     acls = sync_acls(scope.flow, topics, scope.source, scope.target)
     differing = sorted(topic for topic, count in drift.items() if count)
-    found = StepResult([f"{counted(len(drift), 'topic')} compared"], {"differing": differing, "acls": len(acls)})
+    found = StepResult([f"{pluralized(len(drift), 'topic')} compared"], {"differing": differing, "acls": len(acls)})
     if differing:
-        found.said.append(f"settings still differ on {some(differing)}")
+        found.said.append(f"settings still differ on {first_few(differing)}")
     if acls:
-        found.said.append(f"{counted(len(acls), 'ACL')} of the source are not on {scope.target.alias}")
+        found.said.append(f"{pluralized(len(acls), 'ACL')} of the source are not on {scope.target.alias}")
     return found
 
 
@@ -134,7 +134,7 @@ def move_groups(work: StepContext) -> StepResult:
     moves = remembered(work, wanted_moves(scope, groups, there))
     unknown = [each for each in moves if each.after is None]
     if unknown:
-        named = some([f"{each.group} in {each.topic}-{each.partition}" for each in unknown])
+        named = first_few([f"{each.group} in {each.topic}-{each.partition}" for each in unknown])
         raise MirrorError(
             f"no offset on {scope.target.alias} is known for {named}: what they stand at was never replicated. Leave the groups "
             "out by --groups, or set their offsets yourself."
@@ -147,7 +147,8 @@ def move_groups(work: StepContext) -> StepResult:
     names = {each.group for each in moves}
     return StepResult(
         [
-            f"{counted(len(names), 'group')} moved to the exact place on {scope.target.alias} ({counted(len(moves), 'offset')})"
+            f"{pluralized(len(names), 'group')} moved to the exact place on {scope.target.alias} "
+            f"({pluralized(len(moves), 'offset')})"
         ],
         {"groups": sorted(names), "offsets": len(moves)},
     )
@@ -203,9 +204,9 @@ def start_reverse(work: StepContext) -> StepResult:
         raise MirrorError(
             f"no process replicates {back.flow.name}. Start 'kafka-mirror run', and run the same command again."
         )
-    said = [f"{back.flow.name} replicates {counted(len(plan.partitions), 'topic-partition')}"]
+    said = [f"{back.flow.name} replicates {pluralized(len(plan.partitions), 'topic-partition')}"]
     if left:
-        said.append(f"of it stays paused: {some(left)} (kafka-mirror positions resume)")
+        said.append(f"of it stays paused: {first_few(left)} (kafka-mirror positions resume)")
     return StepResult(said, {"resumed": [pattern for pattern in known.patterns if pattern not in left]})
 
 

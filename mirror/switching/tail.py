@@ -13,10 +13,10 @@ from mirror.flows.stored_positions import read_positions
 from mirror.kafka.errors import KafkaError
 from mirror.kafka.internal_topics import read_topic
 from mirror.lag.cluster_offsets import log_ends
-from mirror.lag.text import counted
+from mirror.lag.text import pluralized
 from mirror.model.records import Record
 from mirror.model.topic_partition import TopicPartition
-from mirror.runtime.logs import in_words
+from mirror.runtime.logs import describe
 from mirror.runtime.state_folder import keep_private
 from mirror.switching import fence
 from mirror.switching.work import StepContext, StepResult
@@ -50,12 +50,12 @@ def write_tail(work: StepContext) -> StepResult:
             }
     except (KafkaError, OSError, TimeoutError) as error:
         raise ClusterUnavailable(
-            f"the tail of {back.source.alias} cannot be read or written ({in_words(error)}).", cluster=back.source.alias
+            f"the tail of {back.source.alias} cannot be read or written ({describe(error)}).", cluster=back.source.alias
         ) from error
     topics = sorted({topic for topic, _ in tails})
     return StepResult(
         [
-            f"{counted(sum(counts.values()), 'record')} of {back.source.alias} never crossed: {fence.named(counts)}",
+            f"{pluralized(sum(counts.values()), 'record')} of {back.source.alias} never crossed: {fence.named(counts)}",
             f"they are in {file}",
             f"their topics stay paused in {back.flow.name}: 'kafka-mirror positions resume' lets them cross",
         ],

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from mirror.lag.text import counted, duration, utc
+from mirror.lag.text import duration, pluralized, utc
 from mirror.runtime.text_columns import aligned, one_line
 from mirror.switching.drill import Drill
 from mirror.switching.moved_groups import Moved
@@ -52,7 +52,7 @@ def ahead_text(run: SwitchRun, ahead: Preflight) -> str:
     lines = [f"{run.kind.value} {run.flow}", *_indented(aligned(rows, right=(2, 3)).splitlines())]
     if more := len(ahead.topics) - SHOWN:
         lines += [f"  and {more:,} more topics"] if more > 0 else []
-    groups = counted(len(ahead.groups), "group") + (
+    groups = pluralized(len(ahead.groups), "group") + (
         f", {len(ahead.active):,} with members on {source}" if ahead.active else ""
     )
     lines += ["", *_indented([groups, *sentences(ahead)]), "", "steps"]
@@ -108,12 +108,12 @@ def moves_lines(moves: Sequence[Moved]) -> list[str]:
 def drill_text(drill: Drill) -> str:
     """Return what came of a drill."""
     began = utc(drill.began_s)
-    rpo = "unknown" if drill.rpo_records is None else counted(drill.rpo_records, "record")
+    rpo = "unknown" if drill.rpo_records is None else pluralized(drill.rpo_records, "record")
     lines = [
         f"drill {drill.flow}: {drill.outcome}",
         f"  {drill.id}, begun {began} by {drill.by}, version {drill.version}",
         *([f"  {one_line(drill.failure)}"] if drill.failure else []),
-        f"  {counted(drill.records, 'record')} written, {drill.lost:,} lost, {drill.repeated:,} read twice",
+        f"  {pluralized(drill.records, 'record')} written, {drill.lost:,} lost, {drill.repeated:,} read twice",
         f"  RPO: {rpo}, had the source been lost under this load",
         f"  RTO: {duration(drill.rto_s) or 'unknown'} over, {duration(drill.back_s) or 'unknown'} back",
     ]

@@ -23,7 +23,7 @@ from mirror.lag.cluster_offsets import log_starts
 from mirror.model.flow_plan import FlowPlan, PlannedPartition
 from mirror.model.record_batches import CorruptBatch
 from mirror.model.topic_partition import TopicPartition
-from mirror.runtime.logs import in_words
+from mirror.runtime.logs import describe
 from mirror.spark.session import Spark, class_archive
 from mirror.verification.pieces import Finding, Piece, Scope, compared
 
@@ -138,5 +138,5 @@ async def _checked(piece: Piece, source: Source, target: Source, isolation: int)
             target, TopicPartition(piece.remote_topic, piece.partition), piece.target, piece.records, 1
         )
     except (KafkaError, OSError, TimeoutError, TooMuchError, CorruptBatch) as error:
-        return Finding(failure=f"{piece.topic}-{piece.partition} from offset {piece.source} on: {in_words(error)}")
+        return Finding(failure=f"{piece.topic}-{piece.partition} from offset {piece.source} on: {describe(error)}")
     return compared(piece, theirs, ours)

@@ -461,7 +461,7 @@ backup->primary.topics = matches-nothing
         assert f"{late}-0 would be left behind: backup has no topic primary.{late}" in behind.stderr
         clusters.appliance.process.send_signal(signal.SIGHUP)
         eventually(
-            lambda: "appeared behind the fence" in clusters.run(*switch, "--yes", *without).stderr,
+            lambda: "appeared after the fence" in clusters.run(*switch, "--yes", *without).stderr,
             within_s=30,
             because="the topic is on the target now, and was never fenced",
         )

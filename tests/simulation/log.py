@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from mirror.kafka.errors import ErrorCode
-from mirror.model.record_batches import HEADER, Packer, records, stamped
+from mirror.model.record_batches import HEADER, Packer, records, with_producer_state
 from mirror.model.records import body_of
 from mirror.model.sequences import SEQUENCES
 
@@ -124,7 +124,7 @@ class PartitionLog:
             return  # of a coordinator that was fenced
         packer = Packer(0, 1 << 30)
         packer.append(0, body_of(_VERSION_TYPE.pack(0, int(is_commit)), struct.pack(">hi", 0, 0)), 0)
-        data = bytearray(b"".join(stamped(packer.build().data, producer_id, epoch, -1, transactional=True)))
+        data = bytearray(b"".join(with_producer_state(packer.build().data, producer_id, epoch, -1, transactional=True)))
         (attributes,) = struct.unpack_from(">h", data, 21)
         struct.pack_into(">h", data, 21, attributes | _CONTROL)
         base = self.end

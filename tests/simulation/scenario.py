@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from mirror.handover import membership
 from mirror.kafka.metadata import id_text
 from mirror.model.flow_plan import GAPS_TOPIC, LEASE_TOPIC, OFFSET_MAP_TOPIC, FlowPlan, PlannedPartition
-from mirror.model.record_batches import of_values, stamped
+from mirror.model.record_batches import of_values, with_producer_state
 from mirror.model.slot_ownership import SlotLayout, lease_topic_partitions
 from tests.simulation import faults
 from tests.simulation.clock import EPOCH_S, World, ticking
@@ -181,11 +181,11 @@ class Stage:
     def _write(self, topic: str, number: int, data: bytes) -> None:
         """Write a batch, now and then in a transaction that is committed or aborted later."""
         if self.dice.random() > IN_TRANSACTIONS:
-            self.source.write(topic, number, b"".join(stamped(data, -1, -1, -1, transactional=False)))
+            self.source.write(topic, number, b"".join(with_producer_state(data, -1, -1, -1, transactional=False)))
             return
         producer_id = self.source.next_producer_id()
         self._open[producer_id] = topic, number
-        self.source.write(topic, number, b"".join(stamped(data, producer_id, 0, 0, transactional=True)))
+        self.source.write(topic, number, b"".join(with_producer_state(data, producer_id, 0, 0, transactional=True)))
         self.world.after(self.dice.uniform(*LASTS_S), lambda: self._end(producer_id))
 
     def _end(self, producer_id: int) -> None:

@@ -13,7 +13,7 @@ import pytest
 from mirror.handover.lease import LeaseTerm
 from mirror.kafka.producer import Producer
 from mirror.kafka.transactional_producer import TransactionalProducer
-from mirror.model.record_batches import stamped
+from mirror.model.record_batches import with_producer_state
 from tests.simulation.playing import MODES, Summary, play_for
 from tests.simulation.scenario import play
 
@@ -54,7 +54,7 @@ def test_a_batch_that_is_sent_again_with_another_number_is_noticed(monkeypatch):
     def numbered(self, delivery):
         number = self._sequences[delivery.where]
         self._sequences[delivery.where] += delivery.outgoing.count
-        return stamped(delivery.outgoing.data, self._id, self._epoch, number, transactional=False)
+        return with_producer_state(delivery.outgoing.data, self._id, self._epoch, number, transactional=False)
 
     monkeypatch.setattr(Producer, "_numbered", numbered)
     assert _is_noticed("disabled")
@@ -64,7 +64,7 @@ def test_a_process_that_wakes_and_writes_without_a_fence_is_noticed(monkeypatch)
     """Batches without producer ids, and a lease that is always valid."""
 
     def unnumbered(self, delivery):
-        return stamped(delivery.outgoing.data, -1, -1, -1, transactional=False)
+        return with_producer_state(delivery.outgoing.data, -1, -1, -1, transactional=False)
 
     monkeypatch.setattr(Producer, "_numbered", unnumbered)
     monkeypatch.setattr(LeaseTerm, "is_valid", property(lambda _: True))
@@ -75,7 +75,7 @@ def test_batches_that_are_outside_of_their_transaction_are_noticed(monkeypatch):
     """An abort does not take them back."""
 
     def outside(self, delivery):
-        return stamped(delivery.outgoing.data, -1, -1, -1, transactional=False)
+        return with_producer_state(delivery.outgoing.data, -1, -1, -1, transactional=False)
 
     monkeypatch.setattr(TransactionalProducer, "_numbered", outside)
     assert _is_noticed("enabled")

@@ -16,7 +16,7 @@ from mirror.model.flow_plan import FlowPlan, PlannedPartition
 from mirror.model.gaps import Cause, Effect
 from mirror.model.offset_map import OffsetMap, OffsetRun
 from mirror.model.offset_map_tail import MapRecord, Tail
-from mirror.model.record_batches import of_values, stamped
+from mirror.model.record_batches import of_values, with_producer_state
 from mirror.model.topic_partition import TopicPartition
 from mirror.replication import cut_logs
 from mirror.replication.cut_logs import go_back_to_cuts
@@ -112,7 +112,7 @@ def test_markers_and_aborted_transactions_are_no_records(monkeypatch, end, may_h
 def packed(base: int, count: int, *, producer_id: int = -1, is_control: bool = False) -> bytes:
     commits = struct.pack(">hh", 0, 1)  # the key of a marker
     (batch,) = of_values([(commits if is_control else b"", b"v")] * count, timestamp_ms=0)
-    data = bytearray(b"".join(stamped(batch.data, producer_id, 0, 0, transactional=producer_id >= 0)))
+    data = bytearray(b"".join(with_producer_state(batch.data, producer_id, 0, 0, transactional=producer_id >= 0)))
     struct.pack_into(">q", data, 0, base)
     if is_control:
         (attributes,) = struct.unpack_from(">h", data, 21)

@@ -16,7 +16,7 @@ from mirror.kafka.fetch_session import FetchPosition
 from mirror.kafka.fetcher import Fetched, Source
 from mirror.model.flow_plan import PlannedPartition
 from mirror.model.leader_epochs import LeaderEpochs
-from mirror.model.record_batches import CODECS, Packer, stamped
+from mirror.model.record_batches import CODECS, Packer, with_producer_state
 from mirror.model.records import body_of
 from mirror.model.topic_partition import TopicPartition
 from mirror.replication.fetching import Fetching
@@ -106,7 +106,7 @@ def stamped_batch() -> bytes:
     """One record at offset 0, as a source tells it."""
     packer = Packer(CODECS["none"], 1 << 20)
     packer.append(0, body_of(b"k", b"v"), 0)
-    return b"".join(stamped(packer.build().data, -1, -1, -1, transactional=False))
+    return b"".join(with_producer_state(packer.build().data, -1, -1, -1, transactional=False))
 
 
 def played(*answers: list[Fetched] | Exception) -> tuple[Asked, Partition]:

@@ -13,7 +13,7 @@ from mirror.kafka.fetch_request import FetchLimits
 from mirror.kafka.fetch_session import FetchPosition
 from mirror.kafka.fetcher import Fetched, Source
 from mirror.kafka.protocol import EARLIEST
-from mirror.model.record_batches import NO_PRODUCER, Packer, batches, producer_ids, stamped
+from mirror.model.record_batches import NO_PRODUCER, Packer, batches, producer_ids, with_producer_state
 from mirror.model.records import body_of
 from mirror.model.topic_partition import TopicPartition
 from mirror.replication import producer_registry
@@ -26,7 +26,7 @@ def batch(producer: int, *keys: bytes, base: int = 0) -> bytes:
     packer = Packer(0, 1 << 30)
     for index, key in enumerate(keys):
         packer.append(0, body_of(key, b"b->a"), index)
-    data = bytearray(b"".join(stamped(packer.build().data, producer, 0, 0, transactional=False)))
+    data = bytearray(b"".join(with_producer_state(packer.build().data, producer, 0, 0, transactional=False)))
     data[:8] = base.to_bytes(8, "big")
     return bytes(data)
 

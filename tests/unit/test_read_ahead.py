@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mirror.config.clients import produce_options
 from mirror.model.flow_plan import PlannedPartition
-from mirror.model.record_batches import CODECS, Batch, Outgoing, Packer, batches, committed, stamped
+from mirror.model.record_batches import CODECS, Batch, Outgoing, Packer, batches, committed, with_producer_state
 from mirror.model.records import body_of, records
 from mirror.model.transforms import MaskFields, Transform, TransformError
 from mirror.replication.partition import Partition
@@ -32,7 +32,7 @@ def fetched(sizes: list[int], *, start: int, value: int = 10, is_control: bool =
         packer = Packer(CODECS["none"], 1 << 30)
         for n in range(size):
             packer.append(0, body_of(b"k%d" % n, b"v" * value), n)
-        data = bytearray(b"".join(stamped(packer.build().data, -1, -1, -1, transactional=False)))
+        data = bytearray(b"".join(with_producer_state(packer.build().data, -1, -1, -1, transactional=False)))
         struct.pack_into(">q", data, 0, start)
         (batch,) = batches(bytes(data))
         found.append(batch._replace(attributes=batch.attributes | (CONTROL if is_control else 0)))

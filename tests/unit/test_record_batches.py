@@ -60,7 +60,9 @@ def test_a_whole_batch_crosses_with_its_records_untouched(records, codec, base):
     (batch,) = record_batches.batches(build(records, codec=codec, base=base))
     assert batch.is_copyable(base)
     assert (batch.base_offset, batch.last_offset, batch.count) == (base, base + len(records) - 1, len(records))
-    sent = b"".join(record_batches.stamped(record_batches.whole(batch, None).data, 7, 3, 11, transactional=False))
+    sent = b"".join(
+        record_batches.with_producer_state(record_batches.copy_batch(batch, None).data, 7, 3, 11, transactional=False)
+    )
     header = record_batches.HEADER.unpack_from(sent)
     assert (header[0], header[2], header[9:12]) == (0, -1, (7, 3, 11))
     assert header[4] == calc_crc32c(sent[21:])
@@ -71,7 +73,9 @@ def test_a_whole_batch_crosses_with_its_records_untouched(records, codec, base):
 @given(RECORDS, st.sampled_from(range(5)), st.sampled_from(range(5)))
 def test_another_codec_changes_no_record(records, before, after):
     (batch,) = record_batches.batches(build(records, codec=before))
-    sent = b"".join(record_batches.stamped(record_batches.whole(batch, after).data, 1, 0, 0, transactional=False))
+    sent = b"".join(
+        record_batches.with_producer_state(record_batches.copy_batch(batch, after).data, 1, 0, 0, transactional=False)
+    )
     assert records_of(sent) == records
     (again,) = record_batches.batches(sent)
     assert again.codec == after or (before == 0 and len(sent) == len(batch.data)), "plain where that is smaller"
@@ -108,11 +112,11 @@ def test_a_compacted_batch_cannot_go_whole_and_is_rebatched_without_its_gap():
 def test_halves_hold_all_records_and_never_claim_more_than_was_sent():
     records = [(n, b"k", bytes([n]), []) for n in range(5)]
     (batch,) = record_batches.batches(build(records, base=100))
-    first, second = record_batches.halves(record_batches.whole(batch, None))
+    first, second = record_batches.split_batch(record_batches.copy_batch(batch, None))
     assert records_of(first.data) + records_of(second.data) == records
     assert (first.next_offset, second.next_offset) == (102, 105)
     assert (first.runs, second.runs) == ((OffsetRun(100, 0, 2),), (OffsetRun(102, 0, 3),))
-    assert record_batches.halves(second)[0].next_offset == 103
+    assert record_batches.split_batch(second)[0].next_offset == 103
 
 
 def test_a_damaged_batch_is_refused_not_sent_on_with_a_new_crc():
@@ -157,9 +161,13 @@ def test_read_committed_drops_aborted_batches_and_keeps_the_producers_later_ones
 
 def test_the_transactional_bit_is_cleared_when_our_producer_is_not_transactional():
     (batch,) = record_batches.batches(build([(1, b"k", b"v", [])], transactional=1, producer=9))
-    (sent,) = record_batches.batches(b"".join(record_batches.stamped(batch.data, 1, 0, 0, transactional=False)))
+    (sent,) = record_batches.batches(
+        b"".join(record_batches.with_producer_state(batch.data, 1, 0, 0, transactional=False))
+    )
     assert not sent.is_transactional
-    (sent,) = record_batches.batches(b"".join(record_batches.stamped(batch.data, 1, 0, 0, transactional=True)))
+    (sent,) = record_batches.batches(
+        b"".join(record_batches.with_producer_state(batch.data, 1, 0, 0, transactional=True))
+    )
     assert sent.is_transactional
 
 
@@ -213,7 +221,7 @@ def test_every_message_of_the_old_formats_is_found_however_small_and_a_cut_one_i
 def test_what_grows_by_compression_stays_plain_and_levels_are_kafkas():
     noise = [(1, b"k", random.Random(1).randbytes(2000), [])]
     (batch,) = record_batches.batches(build(noise))
-    assert record_batches.whole(batch, CODECS["lz4"]).data is batch.data
+    assert record_batches.copy_batch(batch, CODECS["lz4"]).data is batch.data
     text = b"".join(b"%d of the many words, " % (n % 97) for n in range(8000))
     assert codecs.compress(codecs.LZ4, text) == codecs.compress(codecs.LZ4, text, 9), "the default"
     fast, high = (len(codecs.compress(codecs.LZ4, text, level)) for level in (9, 12))

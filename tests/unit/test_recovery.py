@@ -16,7 +16,7 @@ from mirror.kafka.protocol import EARLIEST, LATEST
 from mirror.model.flow_plan import PlannedPartition
 from mirror.model.gaps import Cause, Effect
 from mirror.model.offset_map_tail import Tail
-from mirror.model.record_batches import Batch, Packer, batches, stamped
+from mirror.model.record_batches import Batch, Packer, batches, with_producer_state
 from mirror.model.records import body_of
 from mirror.model.transforms import Drop, IsTombstone, MaskFields, Transform
 from mirror.replication import recovery
@@ -43,7 +43,7 @@ def packed(records: Sequence[Record], sizes: Sequence[int], codec: int = 0) -> l
         packer = Packer(codec, 1 << 30)
         for record in part:
             packer.append(record.timestamp, body_of(record.key, record.value, record.headers), record.offset)
-        data = bytearray(b"".join(stamped(packer.build().data, -1, -1, -1, transactional=False)))
+        data = bytearray(b"".join(with_producer_state(packer.build().data, -1, -1, -1, transactional=False)))
         struct.pack_into(">q", data, 0, part[0].offset)
         found += batches(bytes(data))
         at += size
