@@ -214,7 +214,8 @@ def _of_fence(scope: Scope, topics: Iterable[str], operations: frozenset[str] | 
     if scope.fence is Fencing.ACLS and bare:
         yield (
             f"no ACL is about {pluralized(len(bare), 'topic')} ({first_few(sorted(bare))}); "
-            f"where {source} lets everybody do what no ACL forbids, a fence would keep readers out too. Say --fence acls-and-read to let everybody go on reading them, or "
+            f"where {source} lets everybody do what no ACL forbids, a fence would keep readers out too. "
+            "Say --fence acls-and-read to let everybody go on reading them, or "
             "--fence none"
         )
 
