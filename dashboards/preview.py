@@ -315,18 +315,13 @@ class _Cell(NamedTuple):
 
 
 def _cells(server: Answers, query: Query, now_s: float) -> Iterator[_Cell]:
-    """Return a histogram's cells: of classic buckets, of which each counts those below it too, or of native ones."""
+    """Return a histogram's cells. A classic bucket also counts those below it."""
     found = server.query_range(filled_in(query.expr), start_s=now_s - RANGE_S, end_s=now_s, step_s=RANGE_S / POINTS)
     below: dict[float, float] = {}
-    classic = [series for series in found if "le" in series["metric"]]
-    for series in sorted(classic, key=lambda each: float(each["metric"]["le"])):
+    for series in sorted(found, key=lambda each: float(each["metric"]["le"])):
         for at, value in series["values"]:
             yield _Cell(float(series["metric"]["le"]), at, max(0.0, float(value) - below.get(at, 0.0)))
             below[at] = float(value)
-    for series in found:
-        for at, histogram in series.get("histograms", []):
-            for _, _, right, count in histogram["buckets"]:
-                yield _Cell(float(right), at, float(count))
 
 
 def _statuses(server: Answers, panel: Panel, now_s: float) -> str:

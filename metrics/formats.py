@@ -13,16 +13,10 @@ class Format(Enum):
 
     TEXT = CONTENT_TYPE_PLAIN_0_0_4
     OPENMETRICS = CONTENT_TYPE_LATEST
-    # The only one with native histograms. Prometheus asks for it where it is to take them.
-    PROTOBUF = "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
 
 
 # What a media range must say, or leave open. What Prometheus knows as OpenMetrics 0.0.1 is the same text.
 _WANTED: dict[Format, tuple[str, dict[str, tuple[str, ...]]]] = {
-    Format.PROTOBUF: (
-        "application/vnd.google.protobuf",
-        {"proto": ("io.prometheus.client.metricfamily",), "encoding": ("delimited",)},
-    ),
     Format.OPENMETRICS: ("application/openmetrics-text", {"version": ("1.0.0", "0.0.1")}),
     Format.TEXT: ("text/plain", {"version": ("0.0.4",)}),
 }
@@ -37,7 +31,7 @@ def negotiated(accept: str) -> Format:
     """
     best, best_quality = _WITHOUT_ASKING, 0.0
     ranges = [_range(part) for part in accept.split(",") if part.strip()]
-    for candidate in (Format.TEXT, Format.OPENMETRICS, Format.PROTOBUF):
+    for candidate in Format:
         found = [
             (specificity, quality)
             for media, parameters, quality in ranges
@@ -65,6 +59,4 @@ def _specificity(candidate: Format, media: str, parameters: dict[str, str]) -> i
         return int(media == "text/*")
     if media != wanted or any(parameters.get(name, values[0]) not in values for name, values in allowed.items()):
         return None
-    if candidate is Format.PROTOBUF and not allowed.keys() <= parameters.keys():
-        return None  # other messages and other encodings go by this media type too
     return 2 + len(allowed.keys() & parameters.keys())

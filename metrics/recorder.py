@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Any
 
-from metrics import leaving, native
+from metrics import leaving
 from metrics.as_of import CLOCK, UNTIL, Horizon, as_of
 from metrics.cap import Labels, Value
 from metrics.catalogue import BY_NAME, CATALOGUE, FLOW, PARTITION, SLOT
@@ -148,7 +148,7 @@ class Recorder(WindowRecorder):
             histogram = self._histogram(name, (query, phase))
             counts = [0] * len(histogram.counts)
             counts[bisect_left(BY_NAME[name].bounds, seconds)] = 1
-            histogram.add(counts, seconds, (native.bucket_of(seconds), 1))
+            histogram.add(counts, seconds)
 
     def query(self, name: str, *, is_active: bool) -> None:
         """Take in whether a streaming query runs."""

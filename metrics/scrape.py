@@ -8,7 +8,6 @@ from metrics.cap import Labels, Value
 from metrics.exposition import exposition
 from metrics.formats import Format
 from metrics.openmetrics import Began, openmetrics
-from metrics.protobuf import protobuf
 
 
 def answer(
@@ -20,8 +19,6 @@ def answer(
     strimzi_names: bool = False,
 ) -> bytes:
     """Return the whole answer; arguments as for `openmetrics`."""
-    if wanted is Format.PROTOBUF:
-        return protobuf(snapshot, began, max_series=max_series, strimzi_names=strimzi_names)
     if wanted is Format.OPENMETRICS:
         return openmetrics(snapshot, began, max_series=max_series, strimzi_names=strimzi_names).encode()
     return exposition(snapshot, max_series=max_series, strimzi_names=strimzi_names).encode()

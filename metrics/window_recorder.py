@@ -107,7 +107,7 @@ class WindowRecorder(Store):
 
     def _distribution(self, name: str, labels: Labels, measured: Measured, where: Pairs, now_s: float) -> None:
         histogram = self._histogram(name, labels)
-        histogram.add(measured.counts, measured.sum_ms / 1000, measured.native)
+        histogram.add(measured.counts, measured.sum_ms / 1000)
         if measured.max_ms is not None:
             histogram.exemplify(measured.max_ms / 1000, where, now_s)
 

@@ -40,7 +40,6 @@ def whole(*, partitions: int = 2) -> dict[str, dict[Labels, float | Histogram]]:
             if name.endswith("_info"):
                 series[labels] = 1.0
             if isinstance(value, Histogram):
-                value.native = {-1: 2, 0: 1, 5: len(value.counts) - 4, 6: 1}
                 value.began_s = BEGAN_S
                 if len(labels) == 3:  # of a topic
                     value.exemplar = Exemplar(0.9, (("partition", "1"), ("window", "17")), BEGAN_S + 60)
@@ -207,7 +206,7 @@ def test_the_slowest_record_of_the_newest_reports_is_shown_where_it_counts():
 
 def test_a_window_without_records_leaves_the_example():
     recorder = recorded(report())
-    idle = report(records=0)._replace(age_native=[], latency_native=[], **UNMEASURED)
+    idle = report(records=0)._replace(**UNMEASURED)
     recorder.reports([idle], now_s=120.0)
     assert [float(s.exemplar.timestamp) for s in latency_buckets(recorder).values() if s.exemplar] == [100.0]
 
