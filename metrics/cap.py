@@ -58,6 +58,12 @@ class Histogram:
 Value = float | Histogram
 
 
+def single(value: Value) -> float:
+    """Return a value that is no histogram."""
+    assert not isinstance(value, Histogram)
+    return value
+
+
 @dataclass(frozen=True, slots=True)
 class Family:
     """One family's series in a scrape. `labels` are the catalogue's, or without the partition once folded."""

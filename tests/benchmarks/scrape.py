@@ -16,7 +16,6 @@ from metrics.catalogue import CATALOGUE
 from metrics.exposition import exposition
 from metrics.formats import Format
 from metrics.recorder import Recorder
-from metrics.scrape import answer
 from tests.unit.test_metrics import report
 
 
@@ -63,7 +62,7 @@ def cpu_s(work: Callable[[], object]) -> float:
 
 def whole(recorder: Recorder, wanted: Format) -> bytes:
     """The whole answer in a format."""
-    return answer(wanted, recorder.snapshot(), recorder.began(), max_series=10**9)
+    return exposition(recorder.snapshot(), recorder.began(), wanted=wanted, max_series=10**9).encode()
 
 
 def main() -> None:

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from metrics.exporter import serve
+from metrics.exposition import exposition
 from metrics.formats import Format
 from metrics.recorder import Recorder
-from metrics.scrape import answer
 from mirror.embedded import prometheus_server
 from mirror.model.reports import Spread
 from mirror.runtime.prometheus import Prometheus
@@ -46,7 +46,7 @@ class Mirror:
         columns = {f"latency_{name.removeprefix('last_')}": value for name, value in measured._asdict().items()}
         row = report(partition=7, records=sum(measured.counts))._replace(**columns)
         self.recorder.reports([row], now_s=time.time())
-        return answer(wanted, self.recorder.snapshot(), self.recorder.began(), max_series=10**6)
+        return exposition(self.recorder.snapshot(), self.recorder.began(), wanted=wanted, max_series=10**6).encode()
 
 
 @contextmanager

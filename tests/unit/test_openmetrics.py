@@ -12,8 +12,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from metrics.cap import Exemplar, Histogram, Labels
 from metrics.catalogue import CATALOGUE, PARTITION
-from metrics.exposition import exposition
-from metrics.openmetrics import base_name, openmetrics
+from metrics.exposition import base_name, exposition
+from metrics.formats import Format
 from metrics.recorder import Recorder
 from tests.unit.test_exposition import full, needs_promtool
 from tests.unit.test_exposition import samples as classic_samples
@@ -52,7 +52,7 @@ def read(text: str) -> dict[str, object]:
 
 def written(*, max_series: int = 10**6) -> str:
     snapshot = whole()
-    return openmetrics(snapshot, dated(snapshot), max_series=max_series, strimzi_names=True)
+    return exposition(snapshot, dated(snapshot), wanted=Format.OPENMETRICS, max_series=max_series, strimzi_names=True)
 
 
 def of_ours(text: str) -> str:
@@ -106,7 +106,9 @@ def test_a_series_has_the_same_name_labels_and_value_in_both_texts():
         }
 
     plain = classic_samples(exposition(snapshot, max_series=10**6, strimzi_names=True))
-    open_ones = known(read(openmetrics(snapshot, {}, max_series=10**6, strimzi_names=True)).values())
+    open_ones = known(
+        read(exposition(snapshot, wanted=Format.OPENMETRICS, max_series=10**6, strimzi_names=True)).values()
+    )
     assert open_ones == {key: value for key, value in plain.items() if key[0].startswith(OWN) and key[0] not in own}
 
 
@@ -123,21 +125,21 @@ def test_counters_and_histograms_say_since_when_they_count():
 
 def test_times_of_begin_fill_what_the_cap_leaves_and_are_counted():
     snapshot = whole()
-    bare = openmetrics(snapshot, {}, max_series=10**6)
+    bare = exposition(snapshot, wanted=Format.OPENMETRICS, max_series=10**6)
     lines = sum(line.startswith("kafka_mirror") for line in bare.splitlines()) - 3  # those histograms bring their own
     for room in (3, 20, 10**6):
-        text = openmetrics(snapshot, dated(snapshot), max_series=lines + room)
+        text = exposition(snapshot, dated(snapshot), wanted=Format.OPENMETRICS, max_series=lines + room)
         series = sum(line.startswith("kafka_mirror") for line in text.splitlines())
         assert series <= lines + room
         assert f"\nkafka_mirror_exposed_series {float(series)}\n" in text
         assert "\nkafka_mirror_dropped_series 0.0\n" in text
-    tight = openmetrics(snapshot, dated(snapshot), max_series=lines)
+    tight = exposition(snapshot, dated(snapshot), wanted=Format.OPENMETRICS, max_series=lines)
     assert "_created" not in tight.partition("# HELP python")[0]
 
 
 def test_what_is_folded_has_no_time_of_begin():
     snapshot = whole(partitions=50)
-    text = openmetrics(snapshot, dated(snapshot), max_series=400)
+    text = exposition(snapshot, dated(snapshot), wanted=Format.OPENMETRICS, max_series=400)
     assert "kafka_mirror_record_count_total{" in text
     assert "kafka_mirror_record_count_created{" not in text
 
@@ -169,7 +171,7 @@ def test_what_is_written_is_what_a_parser_reads(topic, value):
     snapshot: Mapping = {spec.name: {} for spec in CATALOGUE} | {
         "kafka_mirror_lag_records": {("a", "b", topic, "0"): value}
     }
-    (sample,) = read(openmetrics(snapshot, {}, max_series=10))["kafka_mirror_lag_records"].samples
+    (sample,) = read(exposition(snapshot, wanted=Format.OPENMETRICS, max_series=10))["kafka_mirror_lag_records"].samples
     assert sample.labels == {"source": "a", "target": "b", "topic": topic, "partition": "0"}
     assert sample.value == value
 
@@ -184,7 +186,7 @@ def recorded(*rows, now_s: float = 100.0) -> Recorder:
 
 
 def text_of(recorder: Recorder) -> str:
-    return openmetrics(recorder.snapshot(), recorder.began(), max_series=10**6)
+    return exposition(recorder.snapshot(), recorder.began(), wanted=Format.OPENMETRICS, max_series=10**6)
 
 
 def latency_buckets(recorder: Recorder):
