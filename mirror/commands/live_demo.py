@@ -13,14 +13,16 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from mirror.appliance import Appliance
+from mirror.commands.verify import verified
 from mirror.config.load import load
 from mirror.embedded import jars, prometheus_server
 from mirror.embedded.broker import Broker
-from mirror.embedded.compare import compare
 from mirror.embedded.demo_settings import SETTINGS
 from mirror.embedded.latency import LatencyProbe, percentiles
 from mirror.embedded.load import Load
 from mirror.embedded.ports import free_port
+from mirror.kafka.admin import Admin
+from mirror.lag.cluster_offsets import log_ends
 from mirror.lag.live_table import lag_table
 from mirror.runtime.prometheus import Prometheus
 
@@ -48,7 +50,7 @@ def demo(*, seconds: float | None, rate: int) -> int:
         producing = Load(primary.bootstrap, records_per_s=rate)
         producing.start()
         appliance = Appliance(load(file))
-        watcher = _Watcher(appliance, primary, backup, producing, seconds)
+        watcher = _Watcher(appliance, backup, producing, seconds)
         print("starting Spark ...", flush=True)
 
         def started(running: Appliance) -> None:
@@ -113,11 +115,8 @@ def _port() -> int:
 class _Watcher:
     """Draws the table beside the running appliance; after the given time drains and stops it."""
 
-    def __init__(
-        self, appliance: Appliance, primary: Broker, backup: Broker, producing: Load, seconds: float | None
-    ) -> None:
+    def __init__(self, appliance: Appliance, backup: Broker, producing: Load, seconds: float | None) -> None:
         self._appliance = appliance
-        self._primary = primary
         self._backup = backup
         self._load = producing
         self._seconds = seconds
@@ -198,13 +197,27 @@ class _Watcher:
         if self._failure or not self._is_drained:
             print(f"NOT EQUAL: {self._failure or f'lag did not reach 0 within {DRAIN_S:.0f} s'}")
             return 1
-        found = compare(self._primary.bootstrap, self._backup.bootstrap, {t: f"primary.{t}" for t in self._load.topics})
-        for difference in found.differences:
+        found, differences = self._compared()
+        for difference in differences:
             print(f"  {difference}")
         shown = ", ".join(f"p{p} {value:.1f}" for p, value in percentiles(self._latencies).items())
         print(f"latency to a reader of backup, ms: {shown or 'not measured'} ({len(self._latencies):,} records)")
+        is_equal = not differences
         print(
-            f"{'EQUAL' if found.equal else 'NOT EQUAL'}: {found.records:,} records of {len(self._load.topics)} topics compared "
-            "(partition, order, key, value, headers, timestamp; of the compacted topic the last record of each key)"
+            f"{'EQUAL' if is_equal else 'NOT EQUAL'}: {found:,} records of {len(self._load.topics)} topics compared "
+            "(partition, order, key, value, headers, timestamp), and backup has no others"
         )
-        return 0 if found.equal and found.records and not self._load.failed else 1
+        return 0 if is_equal and found and not self._load.failed else 1
+
+    def _compared(self) -> tuple[int, list[str]]:
+        """Return how many records were compared, as `kafka-mirror verify` does, and what is wrong. Counts are the load's."""
+        (state,) = self._appliance.flows
+        found = verified(state.flow)
+        places = [(remote, int(partition)) for _, _, remote, partition in self._labels()]
+        ends = log_ends(Admin("backup", {"bootstrap.servers": self._backup.bootstrap}), places, read_committed=True)
+        differences, written = found.differences, self._load.acknowledged
+        if found.mapped != written:
+            differences.append(f"target offsets of {found.mapped:,} records are known, the load wrote {written:,}")
+        if sum(ends.values()) != written:  # new topics without transactions: an end is a count
+            differences.append(f"backup has {sum(ends.values()):,} records, the load wrote {written:,}")
+        return found.compared, differences
