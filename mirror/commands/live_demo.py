@@ -95,8 +95,7 @@ def _inspected(file: Path, folder: Path) -> Iterator[None]:
 
 
 def _show_prometheus(server: Prometheus) -> None:
-    print(f"Prometheus: {server.url}/alerts (the rules), {server.url}/graph (queries: docs/metrics.md)")
-    print(f"boards without a Grafana: kafka-mirror dashboards preview --prometheus {server.url}", flush=True)
+    print(f"Prometheus: {server.url}/alerts (the rules), {server.url}/graph (queries: docs/metrics.md)", flush=True)
 
 
 def _port() -> int:

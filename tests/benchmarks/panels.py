@@ -13,13 +13,13 @@ from pathlib import Path
 
 from dashboards.boards import boards
 from dashboards.panels import Board, Panel
-from dashboards.preview import filled_in
 from metrics.exporter import serve
 from metrics.exposition import exposition
 from metrics.formats import Format
 from metrics.recorder import Recorder
 from mirror.embedded import prometheus_server
 from mirror.runtime.prometheus import Prometheus
+from tests.preview import filled_in
 from tests.unit.test_metrics import report
 
 POINTS = 120  # of a panel a third of a screen wide

@@ -18,9 +18,9 @@ from dashboards.boards import boards
 from dashboards.build import ROOT
 from dashboards.grafana import board_json
 from dashboards.panels import WIDTH
-from dashboards.preview import filled_in
 from dashboards.rules import alerts, recording
 from metrics.catalogue import BY_NAME, CATALOGUE, series_names
+from tests.preview import filled_in
 
 register_default_plugins()
 BOARDS = {board.uid: board for board in boards()}

@@ -1,7 +1,7 @@
 """Draw a page of the boards without a Grafana, from a real Prometheus' answers, and marked as a preview.
 
-For people who want to see a board before they install anything, and for us: an empty panel, a bad legend or a unit that
-does not suit shows here. Colours, thresholds, units and axes are Grafana's; what one can click on there, one cannot here.
+For the pictures in the documents, and to look at a board: an empty panel, a bad legend or an unsuitable unit shows here.
+Colours, thresholds, units and axes are Grafana's.
 """
 
 from __future__ import annotations
