@@ -485,10 +485,3 @@ CATALOGUE: tuple[MetricSpec, ...] = (
 )
 
 BY_NAME = {spec.name: spec for spec in CATALOGUE}
-
-
-def series_names(spec: MetricSpec) -> tuple[str, ...]:
-    """Return the names of the family's series: a classic histogram has three, one that Prometheus converted has its own."""
-    if spec.kind == "histogram":
-        return (spec.name, *(f"{spec.name}_{part}" for part in ("bucket", "count", "sum")))
-    return (spec.name,)

@@ -191,7 +191,7 @@ def _cluster(found: Assigned, alias: str, path: Path) -> Cluster:
         values.broker_addresses(values.text(entry))
     except ValueError as error:
         raise refusal(entry, f'{entry.shown(str(error))} is not host:port. Write "host:port,host:port".') from None
-    return Cluster(alias=alias, bootstrap_servers=values.text(entry), client=effective(client))
+    return Cluster(alias=alias, client=effective(client))
 
 
 def _flow(found: Assigned, pair: Pair, clusters: Mapping[str, Cluster], mirror: Mirror, *, has_back: bool) -> Flow:

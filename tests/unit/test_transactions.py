@@ -34,7 +34,6 @@ LONGEST_S = 0.1
 class Target:
     """A target whose commits fail when they are to."""
 
-    transaction_failure = None
     is_closed = False
 
     def __init__(self, *, fails: bool) -> None:
