@@ -13,8 +13,7 @@ from importlib.metadata import version
 from typing import Any, ClassVar
 
 from metrics.exporter import PortTakenError, serve
-from metrics.exposition import exposition
-from metrics.formats import Format
+from metrics.exposition import Format, exposition
 from metrics.history import HISTORY_FILE
 from metrics.listener import Stream
 from metrics.recorder import Recorder

@@ -14,8 +14,7 @@ from pathlib import Path
 from dashboards.boards import boards
 from dashboards.panels import Board, Panel
 from metrics.exporter import serve
-from metrics.exposition import exposition
-from metrics.formats import Format
+from metrics.exposition import Format, exposition
 from metrics.recorder import Recorder
 from mirror.embedded import prometheus_server
 from mirror.runtime.prometheus import Prometheus

@@ -13,8 +13,7 @@ from prometheus_client.registry import Collector
 
 from metrics.cap import Histogram
 from metrics.catalogue import CATALOGUE
-from metrics.exposition import exposition
-from metrics.formats import Format
+from metrics.exposition import Format, exposition
 from metrics.recorder import Recorder
 from tests.unit.test_metrics import report
 

@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from metrics.exporter import serve
-from metrics.exposition import exposition
-from metrics.formats import Format
+from metrics.exposition import Format, exposition
 from metrics.recorder import Recorder
 from mirror.embedded import prometheus_server
 from mirror.model.reports import Spread

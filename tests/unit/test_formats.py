@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metrics.exporter import serve
-from metrics.formats import Format, negotiated
+from metrics.exposition import Format, negotiated
 
 TEXT, OPENMETRICS = Format.TEXT, Format.OPENMETRICS
 MESSAGES = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"

@@ -12,8 +12,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from metrics.cap import Exemplar, Histogram, Labels
 from metrics.catalogue import CATALOGUE, PARTITION
-from metrics.exposition import base_name, exposition
-from metrics.formats import Format
+from metrics.exposition import Format, base_name, exposition
 from metrics.recorder import Recorder
 from tests.unit.test_exposition import full, needs_promtool
 from tests.unit.test_exposition import samples as classic_samples
