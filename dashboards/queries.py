@@ -340,7 +340,7 @@ def latency_by_flow(short: str, where: str = FLOW) -> str:
 
 
 def heat(short: str, where: str = TOPIC) -> str:
-    """A histogram over time: its classic buckets; its native ones, where Prometheus scrapes these alone."""
+    """A histogram over time: its classic buckets, or the native ones that Prometheus 3 converted them to."""
     classic = f"sum by (le) (rate({metric(short)}_bucket{{{where}}}[{EVERY}]))"
     return f"{classic}\nor (sum(rate({metric(short)}{{{where}}}[{EVERY}])) unless on () {classic})"
 

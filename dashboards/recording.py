@@ -41,7 +41,7 @@ def metric(short: str) -> str:
 
 
 def quantile(share: float, histogram: str, by: str, where: str) -> str:
-    """Return a quantile of a histogram's classic buckets; of its native ones, where Prometheus scrapes these alone.
+    """Return a quantile of a histogram's classic buckets, or of the native ones that Prometheus 3 converted them to.
 
     `where` are the matchers and the range, as they stand behind the name.
     """

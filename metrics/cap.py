@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from metrics import native
 from metrics.catalogue import CATALOGUE, PARTITION, MetricSpec
 
 Labels = tuple[str, ...]
@@ -32,20 +31,18 @@ class Exemplar:
 class Histogram:
     """Counts by bucket (each value counts once), the last one above all bounds, and the sum of the values.
 
-    `native` are the same values by the buckets of metrics.native, `began_s` when it began to count (epoch).
+    `began_s` is when it began to count (epoch).
     """
 
     counts: list[int]
     total: float = 0.0
-    native: dict[int, int] = field(default_factory=dict, compare=False)
     exemplar: Exemplar | None = field(default=None, compare=False)
     began_s: float | None = field(default=None, compare=False)
 
-    def add(self, counts: Sequence[int], total: float, more: Sequence[int]) -> None:
-        """Count more values; `more` are the native buckets and their counts in turn."""
+    def add(self, counts: Sequence[int], total: float) -> None:
+        """Count more values."""
         self.counts = [have + new for have, new in zip(self.counts, counts, strict=True)]
         self.total += total
-        native.add(self.native, more)
 
     def exemplify(self, value: float, labels: Pairs, at_s: float) -> None:
         """Show a value as an example, unless a larger one was reported at the same time."""
@@ -55,10 +52,16 @@ class Histogram:
 
     def copied(self) -> Histogram:
         """Return a histogram with counts of its own."""
-        return replace(self, counts=list(self.counts), native=dict(self.native))
+        return replace(self, counts=list(self.counts))
 
 
 Value = float | Histogram
+
+
+def single(value: Value) -> float:
+    """Return a value that is no histogram."""
+    assert not isinstance(value, Histogram)
+    return value
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from socketserver import ThreadingMixIn
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from metrics.formats import Format, negotiated
+from metrics.exposition import Format, negotiated
 from metrics.http_access import CHALLENGE, REFUSAL, HttpAccess
 from metrics.last_errors import LastErrors
 

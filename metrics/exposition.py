@@ -1,171 +1,240 @@
-"""Write the text that Prometheus reads (format 0.0.4), straight from the series; share what other formats have in common.
+"""Choose the format of a scrape and write it: the classic text of Prometheus (0.0.4), or OpenMetrics 1.0.
 
-Not by prometheus-client, whose writer took 2 s of CPU per scrape at 140,000 series, in the process that also drives
-Spark; a test reads our text with its parser. What concerns our own process (CPU, memory, file handles) is its collectors'.
+prometheus-client's writer took 2 s of CPU per scrape at 140,000 series, in the process that also drives Spark. Its parsers
+read both texts in the tests. Only the series of the process itself (CPU, memory, file handles) are its collectors'.
+
+OpenMetrics also has units, the times since when counters and histograms count (`_created`), and exemplars.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from enum import Enum
 
-from prometheus_client import REGISTRY, generate_latest
+import prometheus_client
+import prometheus_client.openmetrics.exposition as their_openmetrics
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
-from metrics.cap import Family, Histogram, Labels, Value, capped
-from metrics.catalogue import SLOT
+from metrics.cap import Exemplar, Family, Histogram, Labels, Value, capped, single
+from metrics.catalogue import MetricSpec
+from metrics.strimzi import Alias, aliases
 
-STRIMZI = "kafka_connect_mirror_mirrorsourceconnector_"
-STRIMZI_CHECKPOINT = "kafka_connect_mirror_mirrorcheckpointconnector_"
-STRIMZI_LAG = "kafka_consumer_fetch_manager_records_lag"
-STRIMZI_TASK = "kafka_connect_source_task_"
-STRIMZI_STATUS = "kafka_connect_connector_status"
-
-
-Rendered = dict[tuple[tuple[str, ...], Labels], str]  # most label sets occur in some twenty families
-
-
-class Alias(NamedTuple):
-    """A gauge that repeats a family's values under another name."""
-
-    name: str
-    help: str
-    labels: tuple[str, ...]
-    series: Iterable[tuple[Labels, float]]
+Began = Mapping[tuple[str, ...], Mapping[Labels, float]]
+_Created = Mapping[Labels, float]
+_Rendered = dict[tuple[tuple[str, ...], Labels], str]  # most label sets occur in some twenty families
+_NEVER: Began = {}
+_NONE: _Created = {}
 
 
-def exposition(snapshot: Mapping[str, Mapping[Labels, Value]], *, max_series: int, strimzi_names: bool = False) -> str:
+class Format(Enum):
+    """An exposition format, by its content type."""
+
+    TEXT = CONTENT_TYPE_PLAIN_0_0_4
+    OPENMETRICS = their_openmetrics.CONTENT_TYPE_LATEST
+
+
+# What a media range must say, or leave open. What Prometheus knows as OpenMetrics 0.0.1 is the same text.
+_WANTED: dict[Format, tuple[str, dict[str, tuple[str, ...]]]] = {
+    Format.OPENMETRICS: ("application/openmetrics-text", {"version": ("1.0.0", "0.0.1")}),
+    Format.TEXT: ("text/plain", {"version": ("0.0.4",)}),
+}
+_WITHOUT_ASKING = Format.TEXT
+
+
+def exposition(
+    snapshot: Mapping[str, Mapping[Labels, Value]],
+    began: Began = _NEVER,
+    *,
+    wanted: Format = Format.TEXT,
+    max_series: int,
+    strimzi_names: bool = False,
+) -> str:
     """Return the whole answer to a scrape.
 
     Args:
         snapshot: Series of every family of the catalogue, by the family's name.
+        began: When counters began to count (epoch seconds), by the names and values of their labels.
+        wanted: The format. Series have the same names, labels and values in both.
         max_series: Cap on the lines of the catalogue's families (metrics.cap).
         strimzi_names: Also give MirrorMaker's measures the names that Strimzi's exporter rules give them.
     """
+    is_open = wanted is Format.OPENMETRICS
     families, dropped = capped(snapshot, max_series)
-    families = telling(families, exposed=sum(family.size() for family in families), dropped=dropped)
-    rendered: Rendered = {}
-    parts = list(_lines(families, rendered))
+    exposed = sum(family.size() for family in families)
+    created = _created(families, began, max_series - exposed) if is_open else {}
+    exposed += sum(map(len, created.values()))
+    rendered: _Rendered = {}
+    parts: list[str] = []
+    families = [_counting(family, exposed=exposed, dropped=dropped) for family in families]
+    for family in families:
+        parts.append(
+            _open_head(family.spec) if is_open else _head(family.spec.name, family.spec.help, family.spec.kind)
+        )
+        times = created.get(family.spec.name, _NONE)
+        if family.spec.kind == "histogram":
+            parts.extend(_histograms(family, times, is_open=is_open))
+        else:
+            parts.extend(_lines(family, times, rendered))
     if strimzi_names:
-        parts.extend(alias_lines(strimzi(families), rendered))
-    parts.append(generate_latest(REGISTRY).decode())
+        parts.extend(_alias_lines(aliases(families), rendered))
+    of_process = their_openmetrics if is_open else prometheus_client
+    parts.append(of_process.generate_latest(prometheus_client.REGISTRY).decode())  # OpenMetrics' ends with "# EOF"
     return "".join(parts)
 
 
-def telling(families: Iterable[Family], *, exposed: int, dropped: int) -> list[Family]:
-    """Return the families of an answer, which tells how many series it has, and how many it leaves out."""
-    own = {"kafka_mirror_exposed_series": exposed, "kafka_mirror_dropped_series": dropped}
-    return [
-        Family(family.spec, (), {(): float(own[family.spec.name])}) if family.spec.name in own else family
-        for family in families
-    ]
+def _created(families: Iterable[Family], began: Began, room: int) -> dict[str, _Created]:
+    """Return when series began to count, by family.
 
-
-def _lines(families: Iterable[Family], rendered: Rendered) -> Iterator[str]:
+    Prometheus makes a series of each `_created`. They fill the room that the cap leaves, in the catalogue's order.
+    """
+    created: dict[str, _Created] = {}
     for family in families:
-        spec = family.spec
-        yield f"# HELP {spec.name} {_help(spec.help)}\n# TYPE {spec.name} {spec.kind}\n"
-        for labels, value in family.series.items():
-            if isinstance(value, Histogram):
-                yield _histogram(family, labels, value)
-            else:
-                yield f"{spec.name}{braces(family.labels, labels, rendered)} {number(value)}\n"
+        times = _times_of(family, began)
+        if times and len(times) <= room:
+            created[family.spec.name] = times
+            room -= len(times)
+    return created
 
 
-def _histogram(family: Family, labels: Labels, histogram: Histogram) -> str:
-    name, lines, below = family.spec.name, [], 0
-    for bound, below, _ in family.buckets(histogram):
-        lines.append(f"{name}_bucket{render((*family.labels, 'le'), (*labels, number(bound)))} {below}\n")
-    braces = render(family.labels, labels)
-    lines.append(f"{name}_count{braces} {below}\n{name}_sum{braces} {number(histogram.total)}\n")
-    return "".join(lines)
+def _times_of(family: Family, began: Began) -> _Created:
+    if family.labels != family.spec.labels:  # a fold makes sums, which have no such time
+        return _NONE
+    if family.spec.kind == "histogram":
+        found = {key: one.began_s for key, one in family.series.items() if isinstance(one, Histogram)}
+        return {key: began_s for key, began_s in found.items() if began_s is not None}
+    if family.spec.kind == "counter":
+        times = began.get(family.labels, _NONE)
+        return {labels: times[labels] for labels in family.series if labels in times}
+    return _NONE
 
 
-def alias_lines(aliases: Iterable[Alias], rendered: Rendered) -> Iterator[str]:
-    """Write gauges under other names; the same in each text format."""
-    for name, about, names, series in aliases:
-        yield f"# HELP {name} {about}\n# TYPE {name} gauge\n"
+def _counting(family: Family, *, exposed: int, dropped: int) -> Family:
+    """Return a family, with its value if it counts the answer's own series."""
+    own = {"kafka_mirror_exposed_series": exposed, "kafka_mirror_dropped_series": dropped}
+    name = family.spec.name
+    return Family(family.spec, (), {(): float(own[name])}) if name in own else family
+
+
+def _head(name: str, about: str, kind: str) -> str:
+    about = about.replace("\\", r"\\").replace("\n", r"\n")
+    return f"# HELP {name} {about}\n# TYPE {name} {kind}\n"
+
+
+def _open_head(spec: MetricSpec) -> str:
+    name, unit = base_name(spec), spec.unit.split()[-1]
+    kind = "info" if _is_info(spec) else spec.kind
+    has_unit = kind != "info" and name.endswith(f"_{unit}")
+    unit_line = f"# UNIT {name} {unit}\n" if has_unit else ""
+    return f"# HELP {name} {_escaped(spec.help)}\n# TYPE {name} {kind}\n{unit_line}"
+
+
+def base_name(spec: MetricSpec) -> str:
+    """Return the family's name in OpenMetrics, without the suffix that its type gives its series."""
+    return spec.name.removesuffix("_info") if _is_info(spec) else spec.name.removesuffix("_total")
+
+
+def _is_info(spec: MetricSpec) -> bool:
+    return spec.kind == "gauge" and spec.unit == "1" and spec.name.endswith("_info")
+
+
+def _lines(family: Family, created: _Created, rendered: _Rendered) -> Iterator[str]:
+    name, names = family.spec.name, family.labels
+    for labels, value in family.series.items():
+        where = _braces(names, labels, rendered)
+        yield f"{name}{where} {_number(single(value))}\n"
+        if labels in created:
+            yield f"{base_name(family.spec)}_created{where} {_number(created[labels])}\n"
+
+
+def _histograms(family: Family, created: _Created, *, is_open: bool) -> Iterator[str]:
+    name = family.spec.name
+    for labels, histogram in family.series.items():
+        assert isinstance(histogram, Histogram)
+        below = 0
+        for bound, below, exemplar in family.buckets(histogram):
+            where = _render((*family.labels, "le"), (*labels, _number(bound)))
+            yield f"{name}_bucket{where} {below}{_exemplar(exemplar) if is_open and exemplar is not None else ''}\n"
+        where = _render(family.labels, labels)
+        if (
+            histogram.total >= 0 or not is_open
+        ):  # OpenMetrics allows no sum below 0 (most records from the future), and no count then
+            yield f"{name}_count{where} {below}\n{name}_sum{where} {_number(histogram.total)}\n"
+        if labels in created:
+            yield f"{name}_created{where} {_number(created[labels])}\n"
+
+
+def _exemplar(exemplar: Exemplar) -> str:
+    pairs = ",".join(f'{name}="{_escaped(value)}"' for name, value in exemplar.labels)
+    return f" # {{{pairs}}} {_number(exemplar.value)} {_number(exemplar.at_s)}"
+
+
+def _alias_lines(repeated: Iterable[Alias], rendered: _Rendered) -> Iterator[str]:
+    for name, about, names, series in repeated:
+        yield _head(name, about, "gauge")
         for labels, value in series:
-            yield f"{name}{braces(names, labels, rendered)} {number(value)}\n"
+            yield f"{name}{_braces(names, labels, rendered)} {_number(value)}\n"
 
 
-def strimzi(families: Iterable[Family]) -> Iterator[Alias]:
-    """Return the measures of MirrorMaker, and of Connect's tasks, under the names that Strimzi's exporter rules give them."""
-    by_name = {family.spec.name: family for family in families}
-    for family in by_name.values():
-        if not family.spec.mm2 or family.labels != family.spec.labels:
-            continue
-        if family.labels == SLOT:
-            about = f"Connect's {family.spec.mm2}; the same as {family.spec.name}. A task is a slot."
-            tasks = ((_task(labels), single(value)) for labels, value in family.series.items())
-            yield Alias(STRIMZI_TASK + family.spec.mm2.replace("-", "_"), about, ("connector", "task"), tasks)
-            continue
-        connector = STRIMZI_CHECKPOINT if "group" in family.labels else STRIMZI
-        about = f"MirrorMaker's {family.spec.mm2}; the same as {family.spec.name}."
-        series = ((labels, single(value)) for labels, value in family.series.items())
-        yield Alias(connector + family.spec.mm2.replace("-", "_"), about, family.labels, series)
-    yield _strimzi_status(by_name["kafka_mirror_read_ahead_records"], by_name["kafka_mirror_query_active"])
-    lag, topics = by_name["kafka_mirror_lag_records"], by_name["kafka_mirror_topic_info"]
-    if lag.labels == lag.spec.labels:
-        about = f"The same as {lag.spec.name}, by the topic's name on the source."
-        yield Alias(STRIMZI_LAG, about, ("clientid", "topic", "partition"), _strimzi_lag(lag, topics))
-
-
-def _task(slot: Labels) -> Labels:
-    """Return how Strimzi names the connector of a flow, and the task that a slot is."""
-    source, target, number = slot
-    return f"{source}->{target}.MirrorSourceConnector", number
-
-
-def _strimzi_status(slots: Family, queries: Family) -> Alias:
-    """Return a status of each slot that this process serves, as Connect has one of each task. `slots`: a gauge of slots."""
-    is_well = all(single(value) for value in queries.series.values())
-    status = "running" if is_well else "failed"
-    series = (((*_task(slot), status), 1.0) for slot in slots.series)
-    return Alias(STRIMZI_STATUS, "Always 1: whether Spark's queries run.", ("connector", "task", "status"), series)
-
-
-def _strimzi_lag(lag: Family, topics: Family) -> Iterator[tuple[Labels, float]]:
-    """Return lag as boards know it from MirrorMaker's own consumer, whose topic is the one on the source."""
-    source_topics = {labels[:3]: labels[3] for labels in topics.series}
-    for (source, target, topic, partition), value in lag.series.items():
-        on_source = source_topics.get((source, target, topic), topic)
-        yield (f"{source}->{target}", on_source, partition), single(value)
-
-
-def single(value: Value) -> float:
-    """Return a value that is no histogram."""
-    assert not isinstance(value, Histogram)
-    return value
-
-
-def braces(names: tuple[str, ...], labels: Labels, rendered: Rendered) -> str:
-    """Return a series' labels as they stand behind its name, kept in `rendered` for the next family that has them."""
+def _braces(names: tuple[str, ...], labels: Labels, rendered: _Rendered) -> str:
+    """Return a series' labels in braces; `rendered` keeps the text for the next family that has them."""
     found = rendered.get((names, labels))
     if found is None:
-        found = rendered[names, labels] = render(names, labels)
+        found = rendered[names, labels] = _render(names, labels)
     return found
 
 
-def render(names: tuple[str, ...], labels: Labels) -> str:
-    """Return labels as they stand behind a series' name."""
+def _render(names: tuple[str, ...], labels: Labels) -> str:
     if not names:
         return ""
     pairs = sorted(zip(names, labels, strict=True))
-    return "{" + ",".join(f'{name}="{escaped(value)}"' for name, value in pairs) + "}"
+    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in pairs) + "}"
 
 
-def escaped(value: str) -> str:
-    """Return a label's value without what would end it."""
+def _escaped(value: str) -> str:
     return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
 
-def _help(text: str) -> str:
-    return text.replace("\\", r"\\").replace("\n", r"\n")
-
-
-def number(value: float) -> str:
-    """Return a value as Prometheus and OpenMetrics write it."""
+def _number(value: float) -> str:
     if math.isinf(value):
         return "+Inf" if value > 0 else "-Inf"
     return "NaN" if math.isnan(value) else repr(float(value))
+
+
+def negotiated(accept: str) -> Format:
+    """Return the format with the largest quality value in an Accept header; the classic text where none is acceptable.
+
+    A format must be named to be chosen over the text: browsers, curl and other tools that take anything get the text. As
+    RFC 9110 has it, the most specific range that matches a format says its quality, and 0 rules it out.
+    """
+    best, best_quality = _WITHOUT_ASKING, 0.0
+    ranges = [_range(part) for part in accept.split(",") if part.strip()]
+    for candidate in Format:
+        found = [
+            (specificity, quality)
+            for media, parameters, quality in ranges
+            if (specificity := _specificity(candidate, media, parameters)) is not None
+        ]
+        if found and (quality := max(found)[1]) > 0 and quality >= best_quality:
+            best, best_quality = candidate, quality
+    return best
+
+
+def _range(part: str) -> tuple[str, dict[str, str], float]:
+    media, *given = (piece.strip() for piece in part.lower().split(";"))
+    parameters = {name.strip(): value.strip().strip('"') for name, _, value in (each.partition("=") for each in given)}
+    try:
+        quality = float(parameters.pop("q", "1"))
+    except ValueError:
+        quality = 0.0
+    return media, parameters, quality if 0 <= quality <= 1 else 0.0
+
+
+def _specificity(candidate: Format, media: str, parameters: dict[str, str]) -> int | None:
+    """Return how specific a range is that a format matches, None where it does not match."""
+    wanted, allowed = _WANTED[candidate]
+    if candidate is _WITHOUT_ASKING and media in ("*/*", "text/*"):
+        return int(media == "text/*")
+    if media != wanted or any(parameters.get(name, values[0]) not in values for name, values in allowed.items()):
+        return None
+    return 2 + len(allowed.keys() & parameters.keys())

@@ -8,9 +8,9 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence, Set
+from operator import itemgetter
 from typing import Any
 
-from metrics import leaving, native
 from metrics.as_of import CLOCK, UNTIL, MaxAge, as_of
 from metrics.cap import Labels, Value
 from metrics.catalogue import BY_NAME, CATALOGUE, FLOW, PARTITION, SLOT
@@ -30,6 +30,11 @@ _COUNTERS = {
 }
 _BEGINS = ("kafka_mirror_last_progress_timestamp_seconds", "kafka_mirror_last_poll_timestamp_seconds")
 _BEATS = "kafka_mirror_last_heartbeat_timestamp_seconds"
+_FLOW_GAUGES = [s.name for s in CATALOGUE if s.kind == "gauge" and s.labels[:2] == FLOW and s.reported_by != "all"]
+_SLOT_GAUGES = [s.name for s in CATALOGUE if s.kind == "gauge" and s.labels == SLOT]
+
+# Thousands of topic-partitions are looked at every few seconds, so the loops over all series are C's: `map` and sets.
+_flow_of = itemgetter(slice(len(FLOW)))
 
 
 class Recorder(WindowRecorder):
@@ -152,7 +157,7 @@ class Recorder(WindowRecorder):
             histogram = self._histogram(name, (query, phase))
             counts = [0] * len(histogram.counts)
             counts[bisect_left(BY_NAME[name].bounds, seconds)] = 1
-            histogram.add(counts, seconds, (native.bucket_of(seconds), 1))
+            histogram.add(counts, seconds)
 
     def record_query(self, name: str, *, is_active: bool) -> None:
         """Take in whether a streaming query runs."""
@@ -304,14 +309,14 @@ class Recorder(WindowRecorder):
             self._ends_s = {labels: at_s for labels, at_s in self._ends_s.items() if labels in wanted}
             series_of = [(BY_NAME[name].labels, series) for name, series in self._series.items()]
             for names, series in [*series_of, *self._began.items()]:
-                leaving.keep_partitions(series, names, wanted)
+                _keep_partitions(series, names, wanted)
 
     def record_share(
         self, flow: Labels, *, owned: Collection[int], slots: int, processes: int, has_conflict: bool
     ) -> None:
         """Take in this process' part in a flow; what is known of slots that it no longer serves is no longer told."""
         with self._lock:
-            leaving.keep_slots(self._series, flow, owned)
+            _keep_slots(self._series, flow, owned)
             self._set("kafka_mirror_slots_owned", flow, len(owned))
             self._set("kafka_mirror_slots", flow, slots)
             self._set("kafka_mirror_processes", flow, processes)
@@ -320,7 +325,7 @@ class Recorder(WindowRecorder):
     def keep_flows(self, *, served: Set[Labels], led: Set[Labels]) -> None:
         """Remove what is known of flows that another process serves now, or does for once what one of several does."""
         with self._lock:
-            leaving.keep_flows(self._series, served=served, led=led)
+            _keep_flows(self._series, served=served, led=led)
             self._judged_s = {flow: at_s for flow, at_s in self._judged_s.items() if flow in served}
 
 
@@ -331,3 +336,32 @@ def copy(series: Mapping[str, Mapping[Labels, Any]]) -> dict[str, dict[Labels, V
         if spec.kind == "histogram":
             copied[spec.name] = {labels: histogram.copied() for labels, histogram in series[spec.name].items()}
     return copied
+
+
+def _keep_partitions(series: dict[Labels, Any], names: tuple[str, ...], partitions: set[Labels]) -> None:
+    """Remove from series with labels of these names what is of other topic-partitions, or of topics without any."""
+    if "topic" in names:
+        present = partitions if "partition" in names else {labels[:3] for labels in partitions}
+        place_of = itemgetter(*(names.index(label) for label in PARTITION if label in names))
+        # The labels of most families are the place already: no tuple is made again.
+        places = set(series) if names == PARTITION else set(map(place_of, series))
+        if gone := places - present:
+            for labels in [labels for labels in series if place_of(labels) in gone]:
+                del series[labels]
+
+
+def _keep_slots(families: dict[str, dict[Labels, Any]], flow: Labels, owned: Collection[int]) -> None:
+    """Remove gauges of a flow's slots that this process does not serve."""
+    kept = set(map(str, owned))
+    for name in _SLOT_GAUGES:
+        for labels in [labels for labels in families[name] if labels[:2] == flow and labels[2] not in kept]:
+            del families[name][labels]
+
+
+def _keep_flows(families: dict[str, dict[Labels, Any]], *, served: Set[Labels], led: Set[Labels]) -> None:
+    """Remove gauges of flows that this process does not serve, or, where one process tells of a flow, does not lead."""
+    for name in _FLOW_GAUGES:
+        wanted = led if BY_NAME[name].reported_by == "leader" else served
+        if gone := set(map(_flow_of, families[name])) - wanted:
+            for labels in [labels for labels in families[name] if _flow_of(labels) in gone]:
+                del families[name][labels]

@@ -28,7 +28,6 @@ class Measured(NamedTuple):
     max_ms: float | None
     sum_ms: float
     counts: list[int]  # records by the bounds of metrics.catalogue.RECORD_SECONDS
-    native: list[int]  # the same records, by the buckets of metrics.native: these and their counts in turn
 
 
 class SlotReport(NamedTuple):
@@ -71,13 +70,11 @@ class WindowReport(NamedTuple):
     age_max_ms: float | None
     age_sum_ms: float
     age_counts: list[int]
-    age_native: list[int]
     latency_ms: float | None  # the last one; from a record's timestamp until the target has acknowledged it
     latency_min_ms: float | None
     latency_max_ms: float | None
     latency_sum_ms: float
     latency_counts: list[int]
-    latency_native: list[int]
     lost: int  # source offsets that were deleted before they were replicated
     rewinds: int
     reason: str  # why the topic-partition is paused; "" where it is not
@@ -106,9 +103,7 @@ class WindowReport(NamedTuple):
     @property
     def age(self) -> Measured:
         """Return the record ages."""
-        return Measured(
-            self.age_ms, self.age_min_ms, self.age_max_ms, self.age_sum_ms, self.age_counts, self.age_native
-        )
+        return Measured(self.age_ms, self.age_min_ms, self.age_max_ms, self.age_sum_ms, self.age_counts)
 
     @property
     def latency(self) -> Measured:
@@ -119,7 +114,6 @@ class WindowReport(NamedTuple):
             self.latency_max_ms,
             self.latency_sum_ms,
             self.latency_counts,
-            self.latency_native,
         )
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Sequence
+from typing import Any
 
-from metrics.cap import Labels, Pairs
+from metrics.cap import Histogram, Labels, Pairs
+from metrics.catalogue import BY_NAME, CATALOGUE
 from metrics.last_errors import LastErrors
 from metrics.reports import Measured, SlotReport, WindowReport
-from metrics.store import Store
 
 SPENT_ON = ("lease", "source", "target", "packing")
 HISTOGRAMS = {"age": "kafka_mirror_record_age_seconds", "latency": "kafka_mirror_replication_latency_seconds"}
@@ -15,6 +18,65 @@ LATE_S = 1.0  # a lease acquired this long after a window's start is a late hand
 _SPREADS = {"age": "kafka_mirror_record_age_ms", "latency": "kafka_mirror_replication_latency_ms"}
 _RATES = ("kafka_mirror_record_rate", "kafka_mirror_byte_rate")
 _PAUSES = ("kafka_mirror_partition_paused", "kafka_mirror_partition_paused_by_operator")
+
+
+class Store:
+    """Series by family and labels, and since when counters count. Thread-safe.
+
+    Hold the lock to call a method whose name begins with an underscore.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._series: dict[str, dict[Labels, Any]] = {spec.name: {} for spec in CATALOGUE}
+        # When counters began, by the names and values of their labels: those that have both alike are made and removed together.
+        self._began: dict[tuple[str, ...], dict[Labels, float]] = {}
+        for spec in CATALOGUE:
+            if not spec.labels:
+                self._add(spec.name, (), 0.0)
+
+    def began(self) -> dict[tuple[str, ...], dict[Labels, float]]:
+        """Return when counters began to count (epoch seconds), by the names and values of their labels."""
+        with self._lock:
+            return {names: dict(began) for names, began in self._began.items()}
+
+    def value(self, name: str, labels: Labels) -> float | None:
+        """Return one series' value (not of a histogram), None when it does not exist."""
+        with self._lock:
+            found: float | None = self._series[name].get(labels)
+            return found
+
+    def info(self, name: str, labels: Labels) -> None:
+        """Take in a fact that the labels of a constant 1 tell."""
+        with self._lock:
+            self._set(name, labels, 1.0)
+
+    def count(self, name: str, labels: Labels = ()) -> None:
+        """Add one to a counter."""
+        with self._lock:
+            self._add(name, labels, 1)
+
+    def _begin(self, name: str, labels: Labels) -> None:
+        """Have a counter, at 0 where it is new."""
+        if labels not in self._series[name]:
+            self._series[name][labels] = 0.0
+            self._began.setdefault(BY_NAME[name].labels, {}).setdefault(labels, time.time())
+
+    def _add(self, name: str, labels: Labels, amount: float) -> None:
+        """Add to a counter, or to a gauge that is a sum."""
+        if BY_NAME[name].kind == "counter":
+            self._begin(name, labels)
+        self._series[name][labels] = self._series[name].get(labels, 0.0) + amount
+
+    def _set(self, name: str, labels: Labels, value: float) -> None:
+        self._series[name][labels] = value
+
+    def _histogram(self, name: str, labels: Labels) -> Histogram:
+        found: Histogram | None = self._series[name].get(labels)
+        if found is None:
+            found = Histogram([0] * (len(BY_NAME[name].bounds) + 1), began_s=time.time())
+            self._series[name][labels] = found
+        return found
 
 
 class WindowRecorder(Store):
@@ -107,7 +169,7 @@ class WindowRecorder(Store):
 
     def _distribution(self, name: str, labels: Labels, measured: Measured, where: Pairs, now_s: float) -> None:
         histogram = self._histogram(name, labels)
-        histogram.add(measured.counts, measured.sum_ms / 1000, measured.native)
+        histogram.add(measured.counts, measured.sum_ms / 1000)
         if measured.max_ms is not None:
             histogram.exemplify(measured.max_ms / 1000, where, now_s)
 

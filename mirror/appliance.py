@@ -13,12 +13,11 @@ from importlib.metadata import version
 from typing import Any, ClassVar
 
 from metrics.exporter import PortTakenError, serve
-from metrics.formats import Format
+from metrics.exposition import Format, exposition
 from metrics.history import HISTORY_FILE
 from metrics.listener import Stream
 from metrics.recorder import Recorder
 from metrics.reports import CheckpointReport, WindowReport
-from metrics.scrape import answer
 from mirror import __version__
 from mirror.config.digest import digest
 from mirror.config.settings import Mirror, Settings
@@ -273,13 +272,13 @@ class Appliance:
         families = self.recorder.snapshot(now_s=now_s)
         served = {state.name for state in self.flows if state.membership is not None and state.membership.owned}
         answer_failover(families, now_s=now_s, flows=served, telling_groups=led_flows(self.flows))
-        return answer(
-            wanted,
+        return exposition(
             families,
             self.recorder.began(),
+            wanted=wanted,
             max_series=mirror.metrics_max_series,
             strimzi_names=mirror.metrics_strimzi_names,
-        )
+        ).encode()
 
     @property
     def is_stopping(self) -> bool:

@@ -15,11 +15,11 @@ from typing import Any
 from playwright.sync_api import Browser, ViewportSize
 
 from dashboards.boards import boards
-from dashboards.preview import preview
 from tests.benchmarks.inspector import made_up_pages
 from tests.integration.incident import BACK, TOPICS, Watched, watched
 from tests.integration.inspector import launched, serving
 from tests.integration.test_boards_live import store
+from tests.preview import preview
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 SCREEN = ViewportSize(width=1440, height=900)

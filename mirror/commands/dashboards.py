@@ -1,4 +1,4 @@
-"""`kafka-mirror dashboards`: write the generated boards, rules and docs/metrics.md, check them, or draw a preview."""
+"""`kafka-mirror dashboards`: write the generated boards, rules and docs/metrics.md, or check them."""
 
 from __future__ import annotations
 
@@ -8,17 +8,14 @@ from pathlib import Path
 
 from dashboards.build import ROOT, build, stale
 from dashboards.monitoring import Monitoring
-from dashboards.preview import preview
 from mirror.commands.options import describe
-from mirror.runtime.prometheus import Prometheus
 
 DESCRIPTION = """\
-Write Grafana's boards, Prometheus' rules and docs/metrics.md (build); tell which of them are not
-what would be written (check); or draw the boards without a Grafana, from a Prometheus, into preview.html (preview)."""
+Write Grafana's boards, Prometheus' rules and docs/metrics.md (build), or list which of them are not
+what would be written (check)."""
 EXAMPLES = """\
 examples:
   kafka-mirror dashboards build --out monitoring --runbook-url https://wiki/mirror --selector 'job="mirror-eu"'
-  kafka-mirror dashboards preview --prometheus http://127.0.0.1:9090
 exit codes: 0 done, 1 something is not what would be written"""
 SETTINGS = ("runbook", "grafana", "inspector", "selector", "rpo_warning_s", "rpo_critical_s")
 
@@ -26,7 +23,7 @@ SETTINGS = ("runbook", "grafana", "inspector", "selector", "rpo_warning_s", "rpo
 def declare(parser: ArgumentParser) -> None:
     """Add the command's options."""
     describe(parser, DESCRIPTION, EXAMPLES)
-    parser.add_argument("action", choices=("build", "check", "preview"))
+    parser.add_argument("action", choices=("build", "check"))
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder to write below (default: the project's)")
     parser.add_argument(
         "--runbook-url",
@@ -57,14 +54,11 @@ def declare(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--rpo-critical-s", type=int, metavar="N", help="a topic that waits longer wakes somebody (default: 1800)"
     )
-    parser.add_argument(
-        "--prometheus", metavar="URL", default="http://127.0.0.1:9090", help="preview asks it (default %(default)s)"
-    )
 
 
 def run(parsed: Namespace) -> int:
     """Do what is asked; return the exit code."""
-    return {"build": _build, "check": _check, "preview": _preview}[parsed.action](parsed)
+    return {"build": _build, "check": _check}[parsed.action](parsed)
 
 
 def _build(parsed: Namespace) -> int:
@@ -80,11 +74,3 @@ def _check(parsed: Namespace) -> int:
     for name in changed:
         print(f"{name} is not what would be generated; run: kafka-mirror dashboards build", file=sys.stderr)
     return 1 if changed else 0
-
-
-def _preview(parsed: Namespace) -> int:
-    page: Path = (parsed.out or Path()) / "preview.html"
-    page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(preview(Prometheus(parsed.prometheus)))
-    print(page)
-    return 0

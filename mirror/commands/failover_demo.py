@@ -15,9 +15,10 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, TopicPartition
 
+from mirror.commands.verify import verified
+from mirror.config.load import load
 from mirror.embedded import jars
 from mirror.embedded.broker import Broker
-from mirror.embedded.compare import compare
 from mirror.embedded.demo_settings import BOTH_WAYS, SETTINGS
 from mirror.embedded.load import TOPICS, Load
 from mirror.embedded.ports import free_port
@@ -49,16 +50,16 @@ def failover_demo(*, seconds: float, rate: int) -> int:
         print("starting the mirror, in both directions ...", flush=True)
         stack.enter_context(_mirroring(file, folder / "mirror.log"))
         group = _Group()
-        with Load(primary.bootstrap, records_per_s=rate, late_after_s=0) as load:
+        with Load(primary.bootstrap, records_per_s=rate, late_after_s=0) as producing:
             _await_served(file)
             _serve("primary", group, primary, {"primary": "", "backup": "backup."}, seconds)
-            _conduct("switch", file, load, group)
-        with Load(backup.bootstrap, records_per_s=rate, late_after_s=0) as load:
+            _conduct("switch", file, producing, group)
+        with Load(backup.bootstrap, records_per_s=rate, late_after_s=0) as producing:
             _serve("backup", group, backup, {"backup": "", "primary": "primary."}, seconds)
-            _conduct("switch-back", file, load, group)
-        with Load(primary.bootstrap, records_per_s=rate, late_after_s=0) as load:
+            _conduct("switch-back", file, producing, group)
+        with Load(primary.bootstrap, records_per_s=rate, late_after_s=0) as producing:
             _serve("primary", group, primary, {"primary": "", "backup": "backup."}, seconds)
-        return _verdict(folder / "state" / "switches", primary, backup, group)
+        return _verdict(file, folder / "state" / "switches", _written(primary) + _written(backup), group)
 
 
 @contextmanager
@@ -151,24 +152,18 @@ class _Group:
         consumer.close()
 
 
-def _verdict(reports: Path, primary: Broker, backup: Broker, group: _Group) -> int:
-    """Compare both sides, and what the group has read with what was written."""
-    everything = [topic.name for topic in TOPICS]
+def _verdict(file: Path, reports: Path, written: int, group: _Group) -> int:
+    """Compare both flows, and what the group has read with what was written."""
     time.sleep(CROSSES_S)
-    there = compare(
-        primary.bootstrap, backup.bootstrap, {topic: f"primary.{topic}" for topic in everything}, is_live=True
-    )
-    back = compare(
-        backup.bootstrap, primary.bootstrap, {topic: f"backup.{topic}" for topic in everything}, is_live=True
-    )
-    written = _written(primary) + _written(backup)
+    flows = [verified(flow) for flow in load(file).flows]
     deadline = time.monotonic() + READS_S
     while group.count < written and time.monotonic() < deadline:
         time.sleep(0.2)
     group.leave()
     twice = group.count - len(group.found)
     lost = written - len(group.found)
-    for difference in (*there.differences, *back.differences):
+    differences = [difference for flow in flows for difference in flow.differences]
+    for difference in differences:
         print(f"  {difference}")
     for report in sorted(reports.glob("*.json")):
         run = json.loads(report.read_text())
@@ -178,8 +173,8 @@ def _verdict(reports: Path, primary: Broker, backup: Broker, group: _Group) -> i
         positions = {(topic, part): at for topic, part, at in run["steps"]["drain"]["facts"]["positions"]}
         missing = sum(max(0, end - positions.get(place, 0)) for place, end in ends.items())
         print(f"{run['kind']}: RTO {duration(took_s)}, RPO {missing:,} records")
-    is_equal = there.equal and back.equal and not lost and not twice
-    compared = f"{there.records + back.records:,} records compared on both sides"
+    is_equal = not differences and not lost and not twice
+    compared = f"{sum(flow.compared for flow in flows):,} records compared on both sides"
     read = f"group {GROUP} read {len(group.found):,} of {written:,} records, {twice} of them twice"
     print(f"{'EQUAL' if is_equal else 'NOT EQUAL'}: {compared}; {read}")
     return 0 if is_equal and written else 1

@@ -10,19 +10,21 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import InitVar, dataclass
 from pathlib import Path
 
 from mirror.appliance import Appliance
+from mirror.commands.verify import verified
 from mirror.config.load import load
 from mirror.embedded import jars, prometheus_server
 from mirror.embedded.broker import Broker
-from mirror.embedded.compare import compare
 from mirror.embedded.demo_settings import SETTINGS
 from mirror.embedded.latency import LatencyProbe, percentiles
 from mirror.embedded.load import Load
 from mirror.embedded.ports import free_port
+from mirror.kafka.cluster import Cluster
+from mirror.lag.cluster_offsets import log_ends
 from mirror.lag.live_table import lag_table
+from mirror.model.topic_partition import TopicPartition
 from mirror.runtime.prometheus import Prometheus
 
 log = logging.getLogger("mirror")
@@ -49,7 +51,7 @@ def demo(*, seconds: float | None, rate: int) -> int:
         producing = Load(primary.bootstrap, records_per_s=rate)
         producing.start()
         appliance = Appliance(load(file))
-        watcher = _Watcher(appliance=appliance, primary=primary, backup=backup, producing=producing, seconds=seconds)
+        watcher = _Watcher(appliance, backup, producing, seconds)
         print("starting Spark ...", flush=True)
 
         def started(running: Appliance) -> None:
@@ -94,8 +96,7 @@ def _inspected(file: Path, folder: Path) -> Iterator[None]:
 
 
 def _show_prometheus(server: Prometheus) -> None:
-    print(f"Prometheus: {server.url}/alerts (the rules), {server.url}/graph (queries: docs/metrics.md)")
-    print(f"boards without a Grafana: kafka-mirror dashboards preview --prometheus {server.url}", flush=True)
+    print(f"Prometheus: {server.url}/alerts (the rules), {server.url}/graph (queries: docs/metrics.md)", flush=True)
 
 
 def _port() -> int:
@@ -111,18 +112,14 @@ def _port() -> int:
     return DEFAULT_PORT
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class _Watcher:
     """Draws the table beside the running appliance; after the given time drains and stops it."""
 
-    appliance: Appliance
-    primary: Broker
-    backup: Broker
-    producing: InitVar[Load]
-    seconds: float | None
-
-    def __post_init__(self, producing: Load) -> None:
+    def __init__(self, appliance: Appliance, backup: Broker, producing: Load, seconds: float | None) -> None:
+        self._appliance = appliance
+        self._backup = backup
         self._load = producing
+        self._seconds = seconds
         self._thread = threading.Thread(target=self._run, name="demo", daemon=True)
         self._latencies: list[float] = []
         self._is_drained = False
@@ -142,35 +139,35 @@ class _Watcher:
             self._failure = str(error)
             log.exception("the demo ended early")
         finally:
-            self.appliance.stop()
+            self._appliance.stop()
 
     def _watch(self) -> None:
-        print(f"metrics: http://127.0.0.1:{self.appliance.port}/metrics", flush=True)
-        deadline = time.monotonic() + self.seconds if self.seconds is not None else None
-        with LatencyProbe(self.backup.bootstrap) as probe:
-            while not self.appliance.is_stopping and (deadline is None or time.monotonic() < deadline):
+        print(f"metrics: http://127.0.0.1:{self._appliance.port}/metrics", flush=True)
+        deadline = time.monotonic() + self._seconds if self._seconds is not None else None
+        with LatencyProbe(self._backup.bootstrap) as probe:
+            while not self._appliance.is_stopping and (deadline is None or time.monotonic() < deadline):
                 labels = self._labels()
                 probe.watch({(remote, int(partition)) for _, _, remote, partition in labels})
-                if any(self.appliance.recorder.value("kafka_mirror_record_age_ms", each) for each in labels):
+                if any(self._appliance.recorder.value("kafka_mirror_record_age_ms", each) for each in labels):
                     probe.begin()
                 self._draw(labels)
                 time.sleep(REDRAW_S)
             self._load.stop()
-            if self.seconds is not None and not self.appliance.is_stopping:
+            if self._seconds is not None and not self._appliance.is_stopping:
                 self._drain()
             self._latencies = probe.latencies_ms
             if probe.failure:
                 log.warning("latency was not measured to the end: %s", probe.failure)
 
     def _labels(self) -> list[tuple[str, ...]]:
-        return [labels for state in self.appliance.flows if state.plan for labels in state.plan.labels.values()]
+        return [labels for state in self._appliance.flows if state.plan for labels in state.plan.labels.values()]
 
     def _draw(self, labels: list[tuple[str, ...]]) -> None:
         clear = "\x1b[2J\x1b[H" if sys.stdout.isatty() else "\n"
-        left = f", {self.seconds:.0f} s in all" if self.seconds is not None else ", Ctrl-C ends it"
+        left = f", {self._seconds:.0f} s in all" if self._seconds is not None else ", Ctrl-C ends it"
         print(
             f"{clear}{self._load.acknowledged:,} records produced{left}",
-            lag_table(self.appliance.recorder, labels),
+            lag_table(self._appliance.recorder, labels),
             sep="\n",
             flush=True,
         )
@@ -179,12 +176,12 @@ class _Watcher:
         """Wait until every position has reached its log end."""
         print("\nproduction ended; waiting until everything is replicated ...", flush=True)
         deadline = time.monotonic() + DRAIN_S
-        polled = self.appliance.poller.polls
+        polled = self._appliance.poller.polls
         while time.monotonic() < deadline:
-            lags = [self.appliance.recorder.value("kafka_mirror_lag_records", labels) for labels in self._labels()]
+            lags = [self._appliance.recorder.value("kafka_mirror_lag_records", labels) for labels in self._labels()]
             # Two whole polls after the end of production, so that the log ends are final.
             if (
-                self.appliance.poller.polls >= polled + 2
+                self._appliance.poller.polls >= polled + 2
                 and len(self._load.topics)
                 and lags
                 and all(lag == 0 for lag in lags)
@@ -195,18 +192,32 @@ class _Watcher:
             time.sleep(0.2)
 
     def verdict(self) -> int:
-        if self.seconds is None:
+        if self._seconds is None:
             return 1 if self._failure else 0
         if self._failure or not self._is_drained:
             print(f"NOT EQUAL: {self._failure or f'lag did not reach 0 within {DRAIN_S:.0f} s'}")
             return 1
-        found = compare(self.primary.bootstrap, self.backup.bootstrap, {t: f"primary.{t}" for t in self._load.topics})
-        for difference in found.differences:
+        found, differences = self._compared()
+        for difference in differences:
             print(f"  {difference}")
         shown = ", ".join(f"p{p} {value:.1f}" for p, value in percentiles(self._latencies).items())
         print(f"latency to a reader of backup, ms: {shown or 'not measured'} ({len(self._latencies):,} records)")
+        is_equal = not differences
         print(
-            f"{'EQUAL' if found.equal else 'NOT EQUAL'}: {found.records:,} records of {len(self._load.topics)} topics compared "
-            "(partition, order, key, value, headers, timestamp; of the compacted topic the last record of each key)"
+            f"{'EQUAL' if is_equal else 'NOT EQUAL'}: {found:,} records of {len(self._load.topics)} topics compared "
+            "(partition, order, key, value, headers, timestamp), and backup has no others"
         )
-        return 0 if found.equal and found.records and not self._load.failed else 1
+        return 0 if is_equal and found and not self._load.failed else 1
+
+    def _compared(self) -> tuple[int, list[str]]:
+        """Return how many records were compared, as `kafka-mirror verify` does, and what is wrong. Counts are the load's."""
+        (state,) = self._appliance.flows
+        found = verified(state.flow)
+        places = [TopicPartition(remote, int(partition)) for _, _, remote, partition in self._labels()]
+        ends = log_ends(Cluster("backup", {"bootstrap.servers": self._backup.bootstrap}), places, read_committed=True)
+        differences, written = found.differences, self._load.acknowledged
+        if found.mapped != written:
+            differences.append(f"target offsets of {found.mapped:,} records are known, the load wrote {written:,}")
+        if sum(ends.values()) != written:  # new topics without transactions: an end is a count
+            differences.append(f"backup has {sum(ends.values()):,} records, the load wrote {written:,}")
+        return found.compared, differences

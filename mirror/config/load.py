@@ -191,7 +191,7 @@ def _cluster(found: KeysByOwner, alias: str, path: Path) -> ClusterSettings:
         values.broker_addresses(values.text(entry))
     except ValueError as error:
         raise refusal(entry, f'{entry.shown(str(error))} is not host:port. Write "host:port,host:port".') from None
-    return ClusterSettings(alias=alias, bootstrap_servers=values.text(entry), client=effective(client))
+    return ClusterSettings(alias=alias, client=effective(client))
 
 
 def _flow(

@@ -24,7 +24,6 @@ class ClusterSettings:
     """One end of a flow."""
 
     alias: str
-    bootstrap_servers: str  # comma list of host:port
     client: Mapping[str, str]  # Java keys common to all of its clients, bootstrap.servers included
 
     def __post_init__(self) -> None:

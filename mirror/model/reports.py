@@ -6,7 +6,6 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 
 from metrics.catalogue import RECORD_SECONDS
-from metrics.native import Counts
 from metrics.reports import Measured
 
 BOUNDS_MS = tuple(bound * 1000 for bound in RECORD_SECONDS)
@@ -22,7 +21,7 @@ FORGOTTEN = "the position went with it, and it is paused until that is put back"
 class Spread:
     """Last, smallest, largest and summed value of a measure in ms; `last` is None before the first one.
 
-    `counts` are the values between BOUNDS_MS, the last count those above all of them; `native` the same by metrics.native.
+    `counts` are the values between BOUNDS_MS, the last count those above all of them.
     """
 
     last: float | None = None
@@ -30,7 +29,6 @@ class Spread:
     high: float = field(default=float("-inf"))
     total: float = 0.0
     counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS_MS) + 1))
-    native: Counts = field(default_factory=Counts)
 
     def add(self, low: float, high: float, total: float, count: int) -> None:
         """Take in one batch: its smallest, largest and summed value; the smallest belongs to the newest record."""
@@ -38,7 +36,6 @@ class Spread:
         self.low = min(self.low, low)
         self.high = max(self.high, high)
         self.total += total
-        self.native.add(low / 1000, high / 1000, count)
         first, last = bisect_left(BOUNDS_MS, low), bisect_left(BOUNDS_MS, high)
         if first == last:
             self.counts[first] += count
@@ -53,8 +50,8 @@ class Spread:
     def columns(self) -> Measured:
         """Return what a report tells of the measure."""
         if self.last is None:
-            return Measured(None, None, None, 0.0, self.counts, [])
-        return Measured(self.last, self.low, self.high, self.total, self.counts, self.native.flat())
+            return Measured(None, None, None, 0.0, self.counts)
+        return Measured(self.last, self.low, self.high, self.total, self.counts)
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Ask a Prometheus: what the lag inspector's past and the boards' preview are drawn from."""
+"""Ask a Prometheus: what the lag inspector draws the past from."""
 
 from __future__ import annotations
 

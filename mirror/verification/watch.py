@@ -12,8 +12,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from metrics.exporter import PortTakenError, serve
+from metrics.exposition import exposition
 from metrics.recorder import Recorder
-from metrics.scrape import answer
 from mirror.config.properties import Entry
 from mirror.config.settings import Flow, Settings
 from mirror.config.values import host_port
@@ -92,7 +92,7 @@ def _listening(stack: ExitStack, settings: Settings, recorder: Recorder, listen:
     access, most = settings.mirror.http, settings.mirror.metrics_max_series
     host, port = host_port(Entry(key="--metrics-listen", value=listen, where="option"))
     serving = serve(
-        lambda wanted: answer(wanted, recorder.snapshot(), recorder.began(), max_series=most),
+        lambda wanted: exposition(recorder.snapshot(), recorder.began(), wanted=wanted, max_series=most).encode(),
         host,
         port,
         is_ready=lambda: True,

@@ -13,13 +13,12 @@ from pathlib import Path
 
 from dashboards.boards import boards
 from dashboards.panels import Board, Panel
-from dashboards.preview import filled_in
 from metrics.exporter import serve
-from metrics.formats import Format
+from metrics.exposition import Format, exposition
 from metrics.recorder import Recorder
-from metrics.scrape import answer
 from mirror.embedded import prometheus_server
 from mirror.runtime.prometheus import Prometheus
+from tests.preview import filled_in
 from tests.unit.test_metrics import report
 
 POINTS = 120  # of a panel a third of a screen wide
@@ -62,7 +61,7 @@ class Mirror:
 
     def scrape(self, wanted: Format) -> bytes:
         """Return what is scraped."""
-        return answer(wanted, self.recorder.snapshot(), self.recorder.began(), max_series=10**9, strimzi_names=False)
+        return exposition(self.recorder.snapshot(), self.recorder.began(), wanted=wanted, max_series=10**9).encode()
 
 
 def took_ms(server: Prometheus, board: Board, panel: Panel, *, range_s: float) -> float:

@@ -13,9 +13,9 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from mirror.embedded.compare import compare
 from mirror.errors import ClusterUnavailable
 from mirror.kafka.cluster import Cluster
+from tests.compare import compare
 from tests.integration.appliance import RunningAppliance
 from tests.waiting import PATIENCE, eventually
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from mirror.embedded.compare import compare
 from mirror.runtime.java import cache_folder
+from tests.compare import compare
 from tests.integration.appliance import RunningAppliance, descendants
 from tests.integration.records import Row, create, rows, write
 from tests.processes import kafka_mirror

@@ -16,12 +16,12 @@ import pytest
 
 from dashboards.boards import boards
 from dashboards.panels import Panel
-from dashboards.preview import filled_in, preview
 from dashboards.recording import FLOW_LAG, FLOW_PRODUCED, LAG, PRODUCED, recording
 from mirror.embedded import prometheus_server
 from mirror.lag.failover import Answer
 from mirror.runtime.prometheus import Prometheus
 from tests.integration.seeds import BROKEN_FOR_S, GROUPS, PLACES, RATE, STEP_S, Scenario, record_the_past, seed
+from tests.preview import filled_in, preview
 from tests.unit.test_app import HEALTHY, opened
 from tests.waiting import eventually
 

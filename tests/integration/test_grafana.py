@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from dashboards.preview import filled_in
 from mirror.runtime.prometheus import Prometheus
 from tests.integration.seeds import BROKEN_FOR_S
 from tests.integration.test_boards_live import store
+from tests.preview import filled_in
 from tests.unit.test_boards import MADE
 
 pytestmark = [

@@ -17,9 +17,9 @@ pytestmark = (
 # --hypothesis-seed and this at thousands, as after each change of the grammar.
 EXAMPLES = 500
 
-characters = st.sampled_from([*"abAB1_.-&k", r"\.", r"\-", r"\Q.-\E", r"\x61", r"\t", "é"])
+characters = st.sampled_from([*"abAB1_.-&k", r"\.", r"\-", r"\x61", r"\t", "é"])
 escapes = st.sampled_from(
-    [r"\d", r"\D", r"\w", r"\W", r"\s", r"\h", r"\v", r"\p{Alpha}", r"\p{L}", r"\P{Lu}", r"\p{Punct}"]
+    [r"\d", r"\D", r"\w", r"\W", r"\s", r"\S", r"\p{Alpha}", r"\p{L}", r"\P{Lu}", r"\p{IsLatin}", r"\p{IsAlphabetic}"]
 )
 items = st.one_of(
     characters, escapes, st.sampled_from(["a-c", "A-Z", "0-9", "-", "^", "|", "||", "~~", "#", ".", "$", "*", "]a"])
@@ -30,8 +30,8 @@ sets = st.recursive(
         st.builds("[{}{}]".format, items, inner),
         st.builds("[^{}]".format, inner),
         st.builds("[{}&&{}]".format, items, inner),
-        st.builds("[{}&&{}{}]".format, inner, inner, items),
-        st.builds("[{}&&{}&&{}]".format, items, items, inner),
+        st.builds("[{}{}&&{}]".format, inner, items, inner),
+        st.builds("[^{}&&{}&&{}]".format, items, inner, inner),
     ),
     max_leaves=4,
 )
@@ -40,12 +40,8 @@ quantifiers = st.builds(
     st.sampled_from(["", "", "?", "*", "+", "{2}", "{1,}", "{0,2}", "{0}"]),
     st.sampled_from(["", "", "?", "+"]),
 )
-groups = st.sampled_from(
-    ["(", "(", "(?:", "(?>", "(?=", "(?!", "(?<=", "(?<!", "(?i:", "(?iu:", "(?s:", "(?m:", "(?d:", "(?x:", "(?U:"]
-)
-assertions = st.sampled_from(
-    ["^", "$", r"\b", r"\B", r"\A", r"\z", r"\Z", "(?i)", "(?s)", "(?m)", "(?d)", "(?x)", "(?-i)", r"\1", r"\R"]
-)
+groups = st.sampled_from(["(", "(", "(?:", "(?>", "(?=", "(?!", "(?<=", "(?<!", "(?i:", "(?s:", "(?-i:", "(?i-s:"])
+assertions = st.sampled_from(["^", "$", r"\b", r"\B", r"\A", r"\z", r"\Z", "(?i)", "(?s)", "(?-i)", r"\Q.a*\E"])
 expressions = st.recursive(
     st.one_of(characters, escapes, sets, st.just("."), assertions),
     lambda inner: st.one_of(

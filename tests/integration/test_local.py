@@ -13,9 +13,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from mirror.embedded import clusters
 from mirror.embedded.broker import Broker
-from mirror.embedded.compare import Verdict, compare
 from mirror.embedded.load import TOPICS, Load, demo_record
 from mirror.errors import ClusterUnavailable
+from tests.compare import Verdict, compare
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.kafka

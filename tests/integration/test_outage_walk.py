@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 
 from dashboards import queries
-from dashboards.preview import filled_in
 from metrics.verdict import Status
 from mirror.config.load import load
 from mirror.embedded import prometheus_server
@@ -29,6 +28,7 @@ from tests.alerting import scraped
 from tests.fault_proxy import FaultProxy, proxied
 from tests.integration.appliance import RunningAppliance, descendants, signal_all
 from tests.integration.records import await_replicated, create, rows, write
+from tests.preview import filled_in
 from tests.waiting import eventually
 
 pytestmark = [

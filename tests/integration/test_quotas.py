@@ -12,9 +12,9 @@ import pytest
 
 from mirror.config.clients import client_options
 from mirror.embedded.broker import Broker
-from mirror.embedded.compare import compare
 from mirror.kafka.client import Client
 from mirror.kafka.messages import Request, make
+from tests.compare import compare
 from tests.integration.appliance import RunningAppliance
 from tests.integration.records import create, write
 from tests.waiting import eventually

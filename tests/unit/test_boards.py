@@ -18,9 +18,10 @@ from dashboards.boards import boards
 from dashboards.build import ROOT
 from dashboards.grafana import board_json
 from dashboards.panels import WIDTH
-from dashboards.preview import filled_in
 from dashboards.rules import alerts, recording
-from metrics.catalogue import BY_NAME, CATALOGUE, series_names
+from metrics.catalogue import BY_NAME, CATALOGUE
+from tests.preview import filled_in
+from tests.series import series_names
 
 register_default_plugins()
 BOARDS = {board.uid: board for board in boards()}

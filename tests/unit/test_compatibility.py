@@ -18,7 +18,7 @@ from mirror.errors import SettingsError
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "compatibility.md"
 KEPT = ("honoured", "differently", "refused")  # words that need a test
-WORDS = (*KEPT, "without effect", "not yet", "TODO-CLASSIC")
+WORDS = (*KEPT, "without effect", "not yet")
 FLOW, CLIENTS, WORKER = "Keys of a flow", "Keys of clients", "Keys of Connect's worker"
 EXACTLY_ONCE, REMOVED = "Exactly once", "Keys that Kafka 4.0 removed"
 BASE = """\

@@ -14,9 +14,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from metrics.cap import Histogram, capped
 from metrics.catalogue import CATALOGUE, PARTITION, SLOT, TOPIC
-from metrics.exposition import STRIMZI, STRIMZI_CHECKPOINT, STRIMZI_LAG, exposition
+from metrics.exposition import exposition
 from metrics.recorder import Recorder
 from metrics.reports import CheckpointReport, SlotReport
+from metrics.strimzi import STRIMZI, STRIMZI_CHECKPOINT, STRIMZI_LAG
 from mirror.checkpoints.rules import State
 from tests.benchmarks.scrape import filled
 from tests.unit.test_metrics import counts, report, text

@@ -60,7 +60,6 @@ def test_a_group_over_a_comma_means_alternatives_as_in_java():
         (r"(?>a|ab)c", "ac", "abc"),
         (r"[a-c&]x", "&x", "dx"),
         (r"[^.]+", "ab", "a.b"),
-        (r"(a)\1", "aa", "ab"),
         (r"\x61\u0062", "ab", "bb"),
         (r"a{2,}", "aaa", "a"),
         (r"[\]\[]", "]", "a"),

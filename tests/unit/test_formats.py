@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metrics.exporter import serve
-from metrics.formats import Format, negotiated
+from metrics.exposition import Format, negotiated
 
-TEXT, OPENMETRICS, PROTOBUF = Format.TEXT, Format.OPENMETRICS, Format.PROTOBUF
+TEXT, OPENMETRICS = Format.TEXT, Format.OPENMETRICS
 MESSAGES = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"
 OPEN = "application/openmetrics-text"
 
@@ -24,11 +24,11 @@ OPEN = "application/openmetrics-text"
         ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", TEXT),  # a browser
         ("text/plain", TEXT),
         ("application/json", TEXT),  # nothing that we have: the text, as every exporter does
-        # Prometheus 2.42, without and with native histograms
+        # Prometheus 2.42, without and with native histograms, which come in protocol buffers
         (f"{OPEN};version=1.0.0,{OPEN};version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1", OPENMETRICS),
         (
             f"{MESSAGES},{OPEN};version=1.0.0;q=0.8,{OPEN};version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
-            PROTOBUF,
+            OPENMETRICS,
         ),
         # Prometheus 3
         (
@@ -45,8 +45,7 @@ OPEN = "application/openmetrics-text"
         (f"{OPEN};version=2.0.0", TEXT),  # a version that we do not write
         (f"{OPEN.upper()} ; Version = 1.0.0 ; Q=1", OPENMETRICS),
         (f'{OPEN};version="1.0.0"', OPENMETRICS),
-        ("application/vnd.google.protobuf", TEXT),  # of what message, in which encoding?
-        (MESSAGES.replace("delimited", "text"), TEXT),
+        (MESSAGES, TEXT),
         (f"{OPEN};q=much", TEXT),
         (f"{OPEN};q=7", TEXT),
         (",;,=", TEXT),
@@ -61,9 +60,7 @@ def test_no_header_is_refused(accept):
     assert negotiated(accept) in Format
 
 
-@pytest.mark.parametrize(
-    ("accept", "wanted"), [("*/*", TEXT), (f"{OPEN};version=1.0.0", OPENMETRICS), (MESSAGES, PROTOBUF)]
-)
+@pytest.mark.parametrize(("accept", "wanted"), [("*/*", TEXT), (f"{OPEN};version=1.0.0", OPENMETRICS)])
 def test_the_answer_says_which_format_it_has(accept, wanted):
     with serve(lambda asked: asked.name.encode(), "127.0.0.1", 0, is_ready=lambda: True) as port:
         asked = urllib.request.Request(f"http://127.0.0.1:{port}/metrics", headers={"Accept": accept})

@@ -13,7 +13,6 @@ from metrics.catalogue import CATALOGUE, RECORD_SECONDS
 from metrics.exporter import PortTakenError, serve
 from metrics.exposition import exposition
 from metrics.listener import MirrorQueryListener, Stream, reports
-from metrics.native import bucket_of
 from metrics.recorder import Recorder
 from metrics.reports import CheckpointReport, WindowReport, schema_of
 from mirror.lag.live_table import lag_table
@@ -46,13 +45,11 @@ def report(topic="a.t", partition=0, *, records=4, reason="", is_paused_by_opera
         age_max_ms=3.0,
         age_sum_ms=8.0,
         age_counts=counts(b0=records),
-        age_native=[bucket_of(0.002), records],
         latency_ms=2.0,
         latency_min_ms=2.0,
         latency_max_ms=4.0,
         latency_sum_ms=12.0,
         latency_counts=counts(b0=records),
-        latency_native=[bucket_of(0.003), records],
         lost=0,
         rewinds=0,
         reason=reason,
@@ -134,7 +131,7 @@ def test_a_row_of_spark_is_the_report_that_the_worker_sent():
     columns = [column.split() for column in schema_of(WindowReport).split(", ")]
     assert [name for name, _ in columns] == list(WindowReport._fields)
     assert dict(columns) | {"source": "string", "records": "bigint", "age_ms": "double"} == dict(columns)
-    arrays = {f"{measure}_{kind}" for measure in ("age", "latency") for kind in ("counts", "native")}
+    arrays = {f"{measure}_counts" for measure in ("age", "latency")}
     assert {name for name, kind in columns if kind == "array<bigint>"} == arrays
     assert [column.split()[0] for column in schema_of(CheckpointReport).split(", ")] == list(CheckpointReport._fields)
     sent = [report(), report(partition=1)._replace(**UNMEASURED)]
@@ -146,8 +143,8 @@ def test_a_row_of_spark_is_the_report_that_the_worker_sent():
         SimpleNamespace(progress=progress)
     )
     assert taken == sent
-    assert taken[0].age == (1.0, 1.0, 3.0, 8.0, counts(b0=4), [bucket_of(0.002), 4])
-    assert taken[0].latency == (2.0, 2.0, 4.0, 12.0, counts(b0=4), [bucket_of(0.003), 4])
+    assert taken[0].age == (1.0, 1.0, 3.0, 8.0, counts(b0=4))
+    assert taken[0].latency == (2.0, 2.0, 4.0, 12.0, counts(b0=4))
 
 
 def test_series_of_partitions_that_left_go_away():
@@ -203,7 +200,7 @@ def test_the_listener_takes_in_the_phases_of_a_batch_and_counts_its_events():
 
 def test_spread_keeps_last_lowest_highest_and_sum():
     spread = Spread()
-    assert spread.columns() == (None, None, None, 0.0, counts(), [])
+    assert spread.columns() == (None, None, None, 0.0, counts())
     spread.add(5, 9, 14, 2)
     spread.add(-2, 3, 1, 2)
     assert spread.columns()[:4] == (-2, -2, 9, 15)

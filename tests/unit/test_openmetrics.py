@@ -12,8 +12,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from metrics.cap import Exemplar, Histogram, Labels
 from metrics.catalogue import CATALOGUE, PARTITION
-from metrics.exposition import exposition
-from metrics.openmetrics import base_name, openmetrics
+from metrics.exposition import Format, base_name, exposition
 from metrics.recorder import Recorder
 from tests.unit.test_exposition import full, needs_promtool
 from tests.unit.test_exposition import samples as classic_samples
@@ -40,7 +39,6 @@ def whole(*, partitions: int = 2) -> dict[str, dict[Labels, float | Histogram]]:
             if name.endswith("_info"):
                 series[labels] = 1.0
             if isinstance(value, Histogram):
-                value.native = {-1: 2, 0: 1, 5: len(value.counts) - 4, 6: 1}
                 value.began_s = BEGAN_S
                 if len(labels) == 3:  # of a topic
                     value.exemplar = Exemplar(0.9, (("partition", "1"), ("window", "17")), BEGAN_S + 60)
@@ -53,7 +51,7 @@ def read(text: str) -> dict[str, object]:
 
 def written(*, max_series: int = 10**6) -> str:
     snapshot = whole()
-    return openmetrics(snapshot, dated(snapshot), max_series=max_series, strimzi_names=True)
+    return exposition(snapshot, dated(snapshot), wanted=Format.OPENMETRICS, max_series=max_series, strimzi_names=True)
 
 
 def of_ours(text: str) -> str:
@@ -107,7 +105,9 @@ def test_a_series_has_the_same_name_labels_and_value_in_both_texts():
         }
 
     plain = classic_samples(exposition(snapshot, max_series=10**6, strimzi_names=True))
-    open_ones = known(read(openmetrics(snapshot, {}, max_series=10**6, strimzi_names=True)).values())
+    open_ones = known(
+        read(exposition(snapshot, wanted=Format.OPENMETRICS, max_series=10**6, strimzi_names=True)).values()
+    )
     assert open_ones == {key: value for key, value in plain.items() if key[0].startswith(OWN) and key[0] not in own}
 
 
@@ -124,21 +124,21 @@ def test_counters_and_histograms_say_since_when_they_count():
 
 def test_times_of_begin_fill_what_the_cap_leaves_and_are_counted():
     snapshot = whole()
-    bare = openmetrics(snapshot, {}, max_series=10**6)
+    bare = exposition(snapshot, wanted=Format.OPENMETRICS, max_series=10**6)
     lines = sum(line.startswith("kafka_mirror") for line in bare.splitlines()) - 3  # those histograms bring their own
     for room in (3, 20, 10**6):
-        text = openmetrics(snapshot, dated(snapshot), max_series=lines + room)
+        text = exposition(snapshot, dated(snapshot), wanted=Format.OPENMETRICS, max_series=lines + room)
         series = sum(line.startswith("kafka_mirror") for line in text.splitlines())
         assert series <= lines + room
         assert f"\nkafka_mirror_exposed_series {float(series)}\n" in text
         assert "\nkafka_mirror_dropped_series 0.0\n" in text
-    tight = openmetrics(snapshot, dated(snapshot), max_series=lines)
+    tight = exposition(snapshot, dated(snapshot), wanted=Format.OPENMETRICS, max_series=lines)
     assert "_created" not in tight.partition("# HELP python")[0]
 
 
 def test_what_is_folded_has_no_time_of_begin():
     snapshot = whole(partitions=50)
-    text = openmetrics(snapshot, dated(snapshot), max_series=400)
+    text = exposition(snapshot, dated(snapshot), wanted=Format.OPENMETRICS, max_series=400)
     assert "kafka_mirror_record_count_total{" in text
     assert "kafka_mirror_record_count_created{" not in text
 
@@ -170,7 +170,7 @@ def test_what_is_written_is_what_a_parser_reads(topic, value):
     snapshot: Mapping = {spec.name: {} for spec in CATALOGUE} | {
         "kafka_mirror_lag_records": {("a", "b", topic, "0"): value}
     }
-    (sample,) = read(openmetrics(snapshot, {}, max_series=10))["kafka_mirror_lag_records"].samples
+    (sample,) = read(exposition(snapshot, wanted=Format.OPENMETRICS, max_series=10))["kafka_mirror_lag_records"].samples
     assert sample.labels == {"source": "a", "target": "b", "topic": topic, "partition": "0"}
     assert sample.value == value
 
@@ -185,7 +185,7 @@ def recorded(*rows, now_s: float = 100.0) -> Recorder:
 
 
 def text_of(recorder: Recorder) -> str:
-    return openmetrics(recorder.snapshot(), recorder.began(), max_series=10**6)
+    return exposition(recorder.snapshot(), recorder.began(), wanted=Format.OPENMETRICS, max_series=10**6)
 
 
 def latency_buckets(recorder: Recorder):
@@ -207,7 +207,7 @@ def test_the_slowest_record_of_the_newest_reports_is_shown_where_it_counts():
 
 def test_a_window_without_records_leaves_the_example():
     recorder = recorded(report())
-    idle = report(records=0)._replace(age_native=[], latency_native=[], **UNMEASURED)
+    idle = report(records=0)._replace(**UNMEASURED)
     recorder.record_windows([idle], now_s=120.0)
     assert [float(s.exemplar.timestamp) for s in latency_buckets(recorder).values() if s.exemplar] == [100.0]
 

@@ -19,8 +19,9 @@ from dashboards.monitoring import Monitoring
 from dashboards.queries import WELL
 from dashboards.recording import recording
 from dashboards.rules import rules
-from metrics.catalogue import BY_NAME, CATALOGUE, series_names
+from metrics.catalogue import BY_NAME, CATALOGUE
 from mirror.checkpoints.rules import State
+from tests.series import series_names
 
 # One worker runs promtool for all scenes.
 pytestmark = pytest.mark.xdist_group("rules")

@@ -18,7 +18,7 @@ def test_defaults(settings):
     loaded = settings()
     [flow] = loaded.flows
     assert flow.name == "primary->backup"
-    assert (flow.source.alias, flow.source.bootstrap_servers) == ("primary", "p1:9092,p2:9092")
+    assert (flow.source.alias, flow.source.client["bootstrap.servers"]) == ("primary", "p1:9092,p2:9092")
     assert flow.target.client == {"bootstrap.servers": "b1:9092"}
     assert flow.policy == DefaultReplicationPolicy(source_alias="primary", separator=".")
     assert (flow.replication_factor, flow.tasks_max) == (2, 1)
@@ -231,8 +231,8 @@ def test_odd_characters_in_aliases(settings):
     base = BASE.replace("primary", r"a_1-\u00e9\ x").replace("backup", "B->2")
     base = base.replace(r"clusters = a_1-\u00e9\ x", r"clusters = a_1-\u00e9 x")
     [flow] = settings("replication.policy.class = IdentityReplicationPolicy", base=base).flows
-    assert (flow.source.alias, flow.source.bootstrap_servers) == ("a_1-\u00e9 x", "p1:9092,p2:9092")
-    assert (flow.target.alias, flow.target.bootstrap_servers) == ("B->2", "b1:9092")
+    assert (flow.source.alias, flow.source.client["bootstrap.servers"]) == ("a_1-\u00e9 x", "p1:9092,p2:9092")
+    assert (flow.target.alias, flow.target.client["bootstrap.servers"]) == ("B->2", "b1:9092")
 
 
 def test_targets_keep_only_flows_that_write_to_them(settings, refusal):

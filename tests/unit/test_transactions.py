@@ -37,7 +37,6 @@ PLAN = FlowPlan(
 class Target:
     """A target whose commits fail when they are to."""
 
-    transaction_failure = None
     is_closed = False
 
     def __init__(self, *, fails: bool) -> None:

@@ -1,7 +1,7 @@
 """Draw a page of the boards without a Grafana, from a real Prometheus' answers, and marked as a preview.
 
-For people who want to see a board before they install anything, and for us: an empty panel, a bad legend or a unit that
-does not suit shows here. Colours, thresholds, units and axes are Grafana's; what one can click on there, one cannot here.
+For the pictures in the documents, and to look at a board: an empty panel, a bad legend or an unsuitable unit shows here.
+Colours, thresholds, units and axes are Grafana's.
 """
 
 from __future__ import annotations
@@ -315,18 +315,13 @@ class _Cell(NamedTuple):
 
 
 def _cells(server: Answers, query: Query, now_s: float) -> Iterator[_Cell]:
-    """Return a histogram's cells: of classic buckets, of which each counts those below it too, or of native ones."""
+    """Return a histogram's cells. A classic bucket also counts those below it."""
     found = server.query_range(filled_in(query.expr), start_s=now_s - RANGE_S, end_s=now_s, step_s=RANGE_S / POINTS)
     below: dict[float, float] = {}
-    classic = [series for series in found if "le" in series["metric"]]
-    for series in sorted(classic, key=lambda each: float(each["metric"]["le"])):
+    for series in sorted(found, key=lambda each: float(each["metric"]["le"])):
         for at, value in series["values"]:
             yield _Cell(float(series["metric"]["le"]), at, max(0.0, float(value) - below.get(at, 0.0)))
             below[at] = float(value)
-    for series in found:
-        for at, histogram in series.get("histograms", []):
-            for _, _, right, count in histogram["buckets"]:
-                yield _Cell(float(right), at, float(count))
 
 
 def _statuses(server: Answers, panel: Panel, now_s: float) -> str:

@@ -1,4 +1,7 @@
-"""Compare topics on two clusters record by record, and say in sentences where they differ."""
+"""Compare topics on two clusters record by record, and say in sentences where they differ.
+
+The tests' oracle: it reads both sides with librdkafka, and knows nothing of offset maps or of `mirror.verification`.
+"""
 
 from __future__ import annotations
 
