@@ -112,7 +112,7 @@ async def _end_of_records(target: Source, place: Key, end: int) -> int | None:
 async def _maps(target: Source, plan: FlowPlan, wanted: Collection[Key]) -> Mapping[Key, OffsetMap]:
     """Return the offset maps of some partitions from the map's topic; raises KafkaError."""
     found = {key: OffsetMap() for key in wanted}
-    if target.knows(plan.offset_map_topic, 0):
+    if target.shows(plan.offset_map_topic, 0):
         async for _, record in read_followed(target, (plan.offset_map_topic, 0), 0):
             decoded = MapRecord.decode(record.key, record.value)
             if decoded is not None and (decoded.topic, decoded.partition) in found:
