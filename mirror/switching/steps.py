@@ -102,9 +102,21 @@ def verify(work: Work) -> Found:
             "'kafka-mirror verify' compares all; --abort takes the fence away."
         )
     count = sum(finding.compared for finding in findings.values())
+    said = [f"{counted(count, 'record')} of {counted(len(findings), 'topic-partition')} are equal on both sides"]
+    ends = log_ends(scope.target, [(each.remote_topic, each.partition) for each in wanted.unmapped])
+    left = [each.key for each in wanted.unmapped if ends.get((each.remote_topic, each.partition)) != 0]
+    if left:
+        named = some([f"{topic}-{partition}" for topic, partition in left])
+        said.append(
+            f"{counted(len(left), 'topic-partition')} not compared, because no offset map has its records: {named}"
+        )
     return Found(
-        [f"{counted(count, 'record')} of {counted(len(findings), 'topic-partition')} are equal on both sides"],
-        {"compared": count, "digests": {f"{topic}-{part}": found.digest for (topic, part), found in findings.items()}},
+        said,
+        {
+            "compared": count,
+            "not_compared": [list(key) for key in left],
+            "digests": {f"{topic}-{part}": found.digest for (topic, part), found in findings.items()},
+        },
     )
 
 
@@ -113,10 +125,13 @@ def carry_settings(work: Work) -> Found:
     scope = work.scope
     topics = scope.matched()
     present = scope.target.topics()
+    work.journal.confirm()
     drift = sync_configs(scope.flow, topics, scope.source, scope.target, present=present)
     acls = sync_acls(scope.flow, topics, scope.source, scope.target)
     differing = sorted(topic for topic, count in drift.items() if count)
     found = Found([f"{counted(len(drift), 'topic')} compared"], {"differing": differing, "acls": len(acls)})
+    if unread := sorted({topic.remote for topic in topics if topic.remote in present} - drift.keys()):
+        found.said.append(f"settings of {some(unread)} cannot be read")
     if differing:
         found.said.append(f"settings still differ on {some(differing)}")
     if acls:

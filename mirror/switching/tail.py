@@ -32,6 +32,7 @@ def write_tail(work: Work) -> Found:
     tails = _tails(back)
     if not tails:
         return Found([f"{back.source.alias} has nothing that did not cross"])
+    work.journal.confirm()  # an operator may have resumed the topics since: the file would lack what crossed
     keep_private()
     file = work.folder / f"{work.run.id}-tail.jsonl"
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -89,7 +89,7 @@ def test_positions():
 def test_plan(monkeypatch):
     told = {"a": LogDirs({("orders", 0): int(12.4 * (1 << 30))}, None), "b": LogDirs({}, 310 << 30)}
     monkeypatch.setattr(plan, "log_dirs", lambda client, _: told[client])
-    topic = SimpleNamespace(source=SimpleNamespace(name="orders", partitions=2), remote="a.orders")
+    topic = SimpleNamespace(source=SimpleNamespace(name="orders", partitions=2, is_hidden=False), remote="a.orders")
     state = SimpleNamespace(
         flow=SimpleNamespace(
             name="a->b",
