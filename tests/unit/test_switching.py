@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metrics.verdict import Sample
-from mirror.errors import MirrorError, SettingsError
+from mirror.errors import ClusterUnavailable, MirrorError, SettingsError
 from mirror.flows.set_offsets import GroupPlace, SetOffsets
 from mirror.kafka.groups import Group
 from mirror.lag.rows import LagRow
@@ -562,6 +562,17 @@ def test_the_plan_warns_of_groups_that_are_not_moved_or_lose_records(monkeypatch
         "rarely is not seen to read",
     ]
     assert list(_of_readers(scope, at(4))) == []
+
+
+def test_acls_that_cannot_be_read_are_not_said_to_be_complete(monkeypatch):
+    def refuse(*_: Any) -> Any:
+        raise ClusterUnavailable("cluster a: not authorized", cluster="a")
+
+    monkeypatch.setattr(preflight, "config_changes", lambda *_, **__: {})
+    monkeypatch.setattr(preflight, "acl_changes", refuse)
+    scope: Any = SimpleNamespace(flow=None, matched=list, source=None, target=SimpleNamespace(alias="b"))
+    warnings = list(preflight._warnings(scope))
+    assert warnings == ["whether ACLs of the source are missing on b is unknown: cluster a: not authorized"]
 
 
 def test_a_rows_lag_is_what_a_topic_would_lose():
