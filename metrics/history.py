@@ -50,13 +50,19 @@ class History:
             rows = [[list(key), [list(sample) for sample in samples]] for key, samples in self._samples.items()]
         whole_file.write(path, json.dumps(rows, separators=(",", ":")))
 
-    def load(self, path: Path, *, now_s: float, max_age_s: float) -> None:
-        """Read what `save` wrote; polls older than `max_age_s` say nothing about now. A damaged file counts as none."""
+    def load(self, path: Path, *, within_s: tuple[float, float] | None = None) -> None:
+        """Read what `save` wrote. A damaged file counts as none.
+
+        Args:
+            path: The file.
+            within_s: First and last time (epoch seconds) of the polls to keep. Older polls say nothing of now, and the clock
+                was ahead when a later one was made. None: all polls.
+        """
         try:
             rows = json.loads(path.read_text())
             for key, samples in rows:
                 for time_s, position, end, lost, start, position_s in samples:
-                    if now_s - time_s <= max_age_s:
+                    if within_s is None or within_s[0] <= time_s <= within_s[1]:
                         sample = Sample(
                             float(time_s), int(position), int(end), int(lost), int(start), float(position_s)
                         )

@@ -216,10 +216,11 @@ class Recorder(WindowRecorder):
             self._set("kafka_mirror_poll_duration_seconds", flow, took_s)
 
     def record_config_drift(self, flow: Labels, settings: Mapping[str, int]) -> None:
-        """Take in how many settings of each remote topic are not as they should be."""
+        """Record how many settings of each remote topic are not as they should be. That of other topics is unknown."""
+        name = "kafka_mirror_config_drift_settings"
         with self._lock:
-            for topic, count in settings.items():
-                self._set("kafka_mirror_config_drift_settings", (*flow, topic), count)
+            others = {labels: value for labels, value in self._series[name].items() if labels[:2] != flow}
+            self._series[name] = others | {(*flow, topic): count for topic, count in settings.items()}
 
     def record_acl_drift(self, flow: Labels, missing: int) -> None:
         """Take in how many ACLs the target's topics lack."""

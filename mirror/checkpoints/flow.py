@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from metrics.reports import CheckpointReport
@@ -16,10 +16,10 @@ from mirror.config.clients import client_options
 from mirror.flows.offset_maps import FlowMaps
 from mirror.flows.set_offsets import SetOffsets
 from mirror.kafka.errors import KafkaError
-from mirror.kafka.groups import UNSUPPORTED, Group, read_groups_once, warn_of_left_out
+from mirror.kafka.groups import HIDDEN, UNSUPPORTED, Group, read_groups_once, warn_of_left_out
 from mirror.kafka.internal_topics import TopicsById, read_checkpoints, starts, write, writer
 from mirror.kafka.target import Target
-from mirror.model.flow_plan import is_own_group
+from mirror.model.flow_plan import FlowPlan, is_own_group
 from mirror.model.mm2_records import Checkpoint, OffsetSync
 from mirror.model.offset_map import OffsetMap
 from mirror.model.topic_partition import TopicPartition
@@ -115,12 +115,7 @@ class FlowCheckpoints:
         changed = {(c.group, TopicPartition(c.topic, c.partition)) for c in fresh}
         own = CheckpointReport(plan.flow.source, plan.flow.target, foreign=self.foreign + self.maps.foreign)
         self.foreign = self.maps.foreign = 0
-        others = [
-            CheckpointReport(plan.flow.source, plan.flow.target, group=group.name, state=State.UNSUPPORTED)
-            for group in groups
-            if group.state == UNSUPPORTED
-        ]
-        return [own, *others] + [
+        return [own, *not_followed(plan.flow, groups)] + [
             CheckpointReport(
                 source=plan.flow.source,
                 target=plan.flow.target,
@@ -232,6 +227,16 @@ class FlowCheckpoints:
             return
         self.refused_syncs = ""
         self.synced = latest
+
+
+def not_followed(flow: FlowPlan, groups: Iterable[Group]) -> list[CheckpointReport]:
+    """Return a report of each group whose offsets cannot be read: it has no offset to go on from."""
+    states = {UNSUPPORTED: State.UNSUPPORTED, HIDDEN: State.REFUSED}
+    return [
+        CheckpointReport(flow.source, flow.target, group=group.name, state=states[group.state])
+        for group in groups
+        if group.state in states
+    ]
 
 
 def offset_syncs(topic: str, partition: int, offsets: OffsetMap, last: int | None) -> list[OffsetSync]:

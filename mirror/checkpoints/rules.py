@@ -22,7 +22,7 @@ class State(StrEnum):
     NOTHING_YET = "nothing_yet"  # no record of the topic-partition was replicated yet
     NO_MAP = "no_map"  # the offset is older than what is known: it was replicated by somebody else, or never
     UNSUPPORTED = "unsupported"  # a group of Kafka Streams' own protocol, or a share group: its offsets are not read
-    REFUSED = "refused"  # the target's broker refused the group's offset, or hides the group
+    REFUSED = "refused"  # the target's broker refused the group's offset, or a cluster hides the group
 
 
 class Translated(NamedTuple):

@@ -79,6 +79,8 @@ def _flow_text(state: FlowState) -> str:
             lines.append(f"  {'':<{width}}    transforms: {', '.join(transform.name for transform in transforms)}")
         if topic.source.name in state.loops.going_round:
             lines.append(f"  {'':<{width}}    paused: {GOES_ROUND}")
+        if topic.source.is_hidden:
+            lines.append(f"  {'':<{width}}    UNKNOWN: {flow.source.alias} hides it from this client. Grant DESCRIBE")
         if topic.remote in changes:
             lines.append(f"  {'':<{width}}    settings that change: {described(changes[topic.remote])}")
     lines += _acl_lines(state)

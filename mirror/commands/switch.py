@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 
@@ -174,7 +173,7 @@ def switch(settings: Settings, flow: str, kind: Kind, args: Namespace) -> int:
 def last_seen(settings: Settings, scope: Scope) -> dict[TopicPartition, Sample]:
     """Return the appliance's last poll of each topic-partition of the flow, by remote topic and partition, that is kept here."""
     history = History()
-    history.load(settings.mirror.state_dir / HISTORY_FILE, now_s=time.time(), max_age_s=float("inf"))
+    history.load(settings.mirror.state_dir / HISTORY_FILE)
     ends = (scope.flow.source.alias, scope.flow.target.alias)
     return {TopicPartition(key[2], int(key[3])): history.of(key)[-1] for key in history.known() if key[:2] == ends}
 

@@ -172,11 +172,6 @@ def _enabled(found: KeysByOwner, aliases: Sequence[str], path: Path) -> tuple[Pa
             enabled.append(pair)
     if not enabled:
         advice = f'Write "{aliases[0]}->{aliases[1]}.enabled = true"' if len(aliases) > 1 else "Name a second cluster"
-        spaced = [entry for key, entry in found.top.items() if key in aliases and entry.value.startswith("->")]
-        if spaced:
-            raise refusal(
-                spaced[0], 'a blank ends the key, so this enables no flow. Write "A->B.enabled" without blanks.'
-            )
         raise SettingsError(f"{path}: no flow is enabled; expected at least one. {advice}.")
     return tuple(enabled)
 

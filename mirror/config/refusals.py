@@ -33,6 +33,7 @@ _FILTERS = re.compile(
 )
 _KEEPS_OUT = re.compile(r"exclu|black|deny|ignore|reject")
 _QUOTES = "\"'"
+_BRACKETS = re.compile(r"\[[^]\[]*,[^]\[]*\]")  # as lists have in YAML and JSON
 _GLOB = re.compile(r"(?<!\\)[\w-]\*")  # a name and a star
 _NOT_IN_TOPICS = re.compile(r"[^a-zA-Z0-9._-]")
 _OPERATORS = re.compile(r"[][\\^$.|?*+(){}]")
@@ -61,6 +62,7 @@ def refuse_what_would_differ(found: KeysByOwner) -> None:
             if is_of_transforms(sub):
                 raise refusal(entry, f"is a flow's key, and this one is a cluster's. Write A->B.{sub}.")
     for sub, entry in _each(found):
+        _refuse_blanks_around_arrow(entry)
         name = _ROLES.sub("", sub)
         if text(entry):
             _refuse_converters(sub, entry)
@@ -103,6 +105,13 @@ def refuse_mode_of_no_target(found: KeysByOwner, enabled: Collection[Pair]) -> N
             )
 
 
+def _refuse_blanks_around_arrow(entry: Entry) -> None:
+    """Refuse "A -> B.topics = x": its key is "A", and the flow has the default, which mirrors every topic."""
+    if not entry.is_provided and "." not in entry.key and entry.value.startswith("->"):
+        meant = entry.key + re.sub(r"^->\s*", "->", entry.value)
+        raise refusal(entry, f'a key ends at its first blank. Write "->" without blanks: {meant}.')
+
+
 def _refuse_converters(sub: str, entry: Entry) -> None:
     if sub in _CONVERTERS and text(entry) not in _BYTES:
         raise refusal(
@@ -126,11 +135,14 @@ def _refuse_security(name: str, entry: Entry) -> None:
 
 
 def _refuse_lists_that_match_nothing(sub: str, entry: Entry) -> None:
-    """Refuse what can be no name: quotes, a comment behind the value, globs, blanks or semicolons instead of commas."""
+    """Refuse what can be no name: quotes, brackets, a comment behind the value, globs, blanks or semicolons instead of commas."""
     whole = text(entry)
     if not entry.is_provided and len(whole) > 1 and whole[0] in _QUOTES and whole[-1] == whole[0]:
         bare = ", ".join(item.strip(_QUOTES) for item in text_list(entry))
         raise refusal(entry, f"is in quotes, which a properties file takes for a part of the names. Write {bare}.")
+    if not entry.is_provided and _BRACKETS.fullmatch(whole):
+        bare = ", ".join(text_list(entry)).strip("[]")
+        raise refusal(entry, f"is in brackets, which a regular expression takes for a set of characters. Write {bare}.")
     for item in () if entry.is_provided else text_list(entry):
         if ";" in item:
             raise refusal(

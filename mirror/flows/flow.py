@@ -295,5 +295,5 @@ def check(settings: Settings) -> list[FlowState]:
     states = [state_of(flow) for flow in settings.flows]
     refuse_same_cluster(states)
     for state in states:
-        state.topics = matched(state.flow, state.source.topics())
+        state.topics = matched(state.flow, source_topics(state.flow, state.source, state.target.topics()))
     return states

@@ -44,7 +44,7 @@ def begin(flow: Flow, plan: FlowPlan) -> frozenset[TopicPartition]:
     has_paused = plan.paused_key in placed
     known = {}
     if unplaced or not has_paused:
-        known = answer_of_target(flow, recalled(plan, unplaced.values(), knows_paused=has_paused))
+        known = answer_of_target(flow, recalled(plan, unplaced.values(), knows_paused=has_paused)).positions
     if known:
         write_positions(flow, plan.group, {place: Position(*at) for place, at in known.items()})
     missing = {key for key, p in unplaced.items() if p.on_target not in known}

@@ -11,6 +11,7 @@ from mirror.flows.topics import TopicPair
 from mirror.kafka.cluster import Cluster
 from mirror.policy.topic_acls import Acl, AclDecision, judged, missing
 from mirror.policy.topic_configs import Change, described
+from mirror.runtime.logs import first_few
 
 log = logging.getLogger("mirror")
 SETTLE_S = 1.0
@@ -26,11 +27,20 @@ def sync_configs(
 
     Returns:
         How many settings of each remote topic are still different: refused (logged, and tried again next time) or not asked
-        to be carried over.
+        to be carried over. Topics whose settings cannot be read are left out, and logged.
     """
-    drift = dict.fromkeys((topic.remote for topic in topics if topic.remote in present), 0)
-    for topic, changes in config_changes(flow, topics, source, target, present=present).items():
-        drift[topic] = len(_alter(flow, target, topic, changes) if flow.sync_configs.enabled else changes)
+    drift = {}
+    for topic, changes in _compared(flow, topics, source, target, present=present).items():
+        is_altered = bool(changes) and flow.sync_configs.enabled
+        drift[topic] = len(_alter(flow, target, topic, changes) if is_altered else changes)
+    if unread := sorted({topic.remote for topic in topics if topic.remote in present} - drift.keys()):
+        level = logging.WARNING if flow.sync_configs.enabled else logging.DEBUG
+        log.log(
+            level,
+            "%s: settings cannot be read, and are not carried over: %s. Grant DESCRIBE_CONFIGS",
+            flow.name,
+            first_few(unread),
+        )
     return drift
 
 
@@ -61,14 +71,21 @@ def config_changes(
     flow: Flow, topics: list[TopicPair], source: Cluster, target: Cluster, *, present: Collection[str]
 ) -> dict[str, list[Change]]:
     """Return what `sync_configs` would write, by remote topic; only of those that are `present` on the target."""
+    found = _compared(flow, topics, source, target, present=present)
+    return {topic: changes for topic, changes in found.items() if changes}
+
+
+def _compared(
+    flow: Flow, topics: list[TopicPair], source: Cluster, target: Cluster, *, present: Collection[str]
+) -> dict[str, list[Change]]:
+    """Return the changes of each remote topic whose settings both clusters report, none if they are equal."""
     theirs = source.configs(topic.source.name for topic in topics)
     ours = target.configs(topic.remote for topic in topics if topic.remote in present)
-    found = {
+    return {
         topic.remote: flow.configs.changes(theirs[topic.source.name], ours[topic.remote])
         for topic in topics
         if topic.source.name in theirs and topic.remote in ours
     }
-    return {topic: changes for topic, changes in found.items() if changes}
 
 
 def acl_changes(topics: list[TopicPair], source: Cluster, target: Cluster) -> tuple[list[AclDecision], list[Acl]]:

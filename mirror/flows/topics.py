@@ -380,8 +380,9 @@ def _why_absent(flow: Flow, topic: TopicPair, have: int, objections: Mapping[str
 
 def present_plan(flow: Flow, source: Cluster, target: Cluster) -> FlowPlan:
     """Return the flow's topic-partitions as both clusters have them now; prepares nothing."""
-    remote = {name: topic.partitions for name, topic in target.topics().items()}
-    return flow_plan(flow, matched(flow, source.topics()), remote)
+    on_target = target.topics()
+    topics = matched(flow, source_topics(flow, source, on_target))
+    return flow_plan(flow, topics, {name: topic.partitions for name, topic in on_target.items()})
 
 
 def _replicated(topic: TopicPair, remote_partitions: Mapping[str, int], *, is_spread: bool) -> int:

@@ -43,19 +43,27 @@ def across(plan: FlowPlan, maps: FlowMaps, places: Sequence[Place], *, is_back: 
 
 
 def plan_and_maps(flow: Flow) -> tuple[FlowPlan, FlowMaps]:
-    """Return a flow's plan and offset maps; raises ClusterUnavailable where the target does not answer."""
-    plan = plan_of(flow, Cluster(flow.source.alias, flow.source_admin), Cluster(flow.target.alias, flow.target_admin))
+    """Return a flow's plan and offset maps, by what it has brought to the target if the source does not respond.
+
+    Raises:
+        ClusterUnavailable: the target does not respond.
+    """
+    source, target = Cluster(flow.source.alias, flow.source_admin), Cluster(flow.target.alias, flow.target_admin)
+    try:
+        plan = plan_of(flow, source, target)
+    except ClusterUnavailable:  # the very time when somebody fails over
+        plan = plan_of(flow, source, target, is_source_lost=True)
     return plan, maps_of(flow, plan)
 
 
 def plan_of(flow: Flow, source: Cluster, target: Cluster, *, is_source_lost: bool = False) -> FlowPlan:
-    """Return a flow's topic-partitions, by what it has brought to the target where the source does not answer, or is lost.
+    """Return a flow's topic-partitions, by what it has brought to the target if the source is lost.
 
     Raises:
-        ClusterUnavailable: the target does not answer.
+        ClusterUnavailable: a cluster that is needed does not respond. What the target lacks is unknown without the source.
     """
     remote = target.topics()
-    topics = _brought(flow, remote) if is_source_lost else _matched(flow, source, remote)
+    topics = _brought(flow, remote) if is_source_lost else matched(flow, source_topics(flow, source, remote))
     return flow_plan(flow, topics, {name: topic.partitions for name, topic in remote.items()})
 
 
@@ -65,13 +73,6 @@ def maps_of(flow: Flow, plan: FlowPlan) -> FlowMaps:
     what = f"what the mirror keeps there of {flow.name} cannot be read"
     answered(maps.refresh(flow.target_admin), cluster=flow.target.alias, what=what)
     return maps
-
-
-def _matched(flow: Flow, source: Cluster, remote: Mapping[str, Topic]) -> list[TopicPair]:
-    try:
-        return matched(flow, source_topics(flow, source, remote))
-    except ClusterUnavailable:  # the very time when somebody fails over
-        return _brought(flow, remote)
 
 
 def _brought(flow: Flow, remote: Mapping[str, Topic]) -> list[TopicPair]:

@@ -71,6 +71,7 @@ class Membership:
         self._lease_topic = plan.lease_topic
         self._topic = SLOTS_TOPIC.format(source=self.flow.source.alias, slots=self.layout.slots)
         self._assigned: set[int] = set()
+        self._renewals: dict[int, tuple[int, float]] = {}  # by run: the last one, and when this process saw it first
         self._logged: set[str] = set()
         self._target: GroupOffsets | None = None
 
@@ -196,7 +197,9 @@ class Membership:
     async def _owners(self, target: GroupOffsets, *also: TopicPartition) -> tuple[dict[int, Owner], Offsets]:
         owners = [self._owner(slot) for slot in range(self.layout.slots)]
         found = await target.committed(self._group, [*also, *owners])
-        return {slot: Owner.parse(found[place]) for slot, place in enumerate(owners) if place in found}, found
+        known = {slot: Owner.parse(found[place]) for slot, place in enumerate(owners) if place in found}
+        self._register_renewals(known.values())
+        return known, found
 
     async def _claim(self, target: GroupOffsets, known: Mapping[int, Owner], layout: tuple[int, str] | None) -> None:
         """Commit the owner of each slot that is ours; at the start also of those that earlier runs of this folder had.
@@ -249,8 +252,9 @@ class Membership:
             self._logged.discard("layout")
             return True
         places = [TopicPartition(self._lease_topic, owner_key(slot)) for slot in range(other.slots)]
-        found = await target.committed(self._group, places)
-        if any(self._works(Owner.parse(at)) for at in found.values()):
+        owners = [Owner.parse(at) for at in (await target.committed(self._group, places)).values()]
+        self._register_renewals(owners)
+        if any(map(self._works, owners)):
             self.has_conflict = True
             self._warn_once(
                 "layout",
@@ -264,9 +268,20 @@ class Membership:
         return True
 
     def _works(self, owner: Owner) -> bool:
-        """Tell whether another process serves a slot: its owner was renewed lately."""
-        is_other = owner.run_id not in {0, self.run_id, *self.gone}
-        return is_other and time.time() * 1000 < owner.renewed_ms + SILENT_MS
+        """Return whether another process serves a slot: its owner was renewed lately.
+
+        A renewal that this process saw long ago is old, even if the other process' clock was ahead.
+        """
+        if owner.run_id in {0, self.run_id, *self.gone}:
+            return False
+        seen_s = self._renewals[owner.run_id][1]
+        is_silent = (time.monotonic() - seen_s) * 1000 >= SILENT_MS
+        return not is_silent and time.time() * 1000 < owner.renewed_ms + SILENT_MS
+
+    def _register_renewals(self, owners: Iterable[Owner]) -> None:
+        for owner in owners:
+            if owner.run_id not in self._renewals or owner.renewed_ms > self._renewals[owner.run_id][0]:
+                self._renewals[owner.run_id] = owner.renewed_ms, time.monotonic()
 
     def _compare(self, known: Mapping[int, Owner]) -> None:
         others = {owner.run_id: owner.settings for owner in known.values() if owner.run_id not in (0, self.run_id)}

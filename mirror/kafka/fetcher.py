@@ -79,6 +79,10 @@ class Source:
         """Tell whether a topic-partition exists, as far as the metadata says."""
         return self._client.metadata.has(topic, partition)
 
+    def shows(self, topic: str, partition: int) -> bool:
+        """Return whether a topic-partition exists; raise BrokerError if the cluster hides it from this client."""
+        return self._client.metadata.shows(topic, partition)
+
     def topic_id(self, topic: str) -> str:
         """Return a topic's id as librdkafka prints it, "" where none is known."""
         return id_text(self._client.metadata.topic_id(topic))

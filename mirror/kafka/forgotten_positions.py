@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Mapping
+from typing import NamedTuple
 
 from mirror.config.clients import client_options
 from mirror.kafka.fetcher import Source
@@ -28,10 +29,20 @@ log = logging.getLogger("mirror")
 WITHIN_S = 10.0
 
 
-async def recalled(
-    plan: FlowPlan, lacking: Collection[PlannedPartition], *, knows_paused: bool
-) -> dict[TopicPartition, tuple[int, str]]:
-    """Return positions as a group keeps them, by remote topic and partition, of those that the offset map knows.
+class Recalled(NamedTuple):
+    """What the offset map's topic knows of a flow.
+
+    Attributes:
+        positions: As a group keeps them, by remote topic and partition.
+        has_run: The topic has a record of some partition: the flow is not new, although its positions and leases may be expired.
+    """
+
+    positions: dict[TopicPartition, tuple[int, str]]
+    has_run: bool = False
+
+
+async def recalled(plan: FlowPlan, lacking: Collection[PlannedPartition], *, knows_paused: bool) -> Recalled:
+    """Return the positions that the offset map knows, and whether it knows any partition.
 
     Args:
         plan: The flow.
@@ -48,7 +59,10 @@ async def recalled(
             await target.open({topic for topic, _ in remote.values()} | {plan.offset_map_topic})
             answers = await target.offsets(dict.fromkeys(remote.values(), LATEST))
             ends = {key: end for key, place in remote.items() if isinstance(end := answers.get(place), int) and end}
-            newest, paused = await _newest(target, plan, ends) if ends or not knows_paused else ({}, Paused())
+            newest: dict[TopicPartition, MapRecord] = {}
+            paused, has_run = Paused(), False
+            if ends or not knows_paused:
+                newest, paused, has_run = await _newest(target, plan, ends)
     finally:
         await target.close()
     found = {
@@ -68,28 +82,28 @@ async def recalled(
             len(found),
             first_few([f"{topic}-{partition}" for topic, partition in sorted(found)]),
         )
-    return found if knows_paused else {**found, plan.paused_key: (len(paused.patterns), paused.text())}
+    if not knows_paused:
+        found[plan.paused_key] = (len(paused.patterns), paused.text())
+    return Recalled(found, has_run)
 
 
 async def _newest(
     target: Source, plan: FlowPlan, wanted: Mapping[TopicPartition, int]
-) -> tuple[dict[TopicPartition, MapRecord], Paused]:
-    """Return the record with the newest run of each topic-partition, and the paused topics."""
+) -> tuple[dict[TopicPartition, MapRecord], Paused, bool]:
+    """Return the record with the newest run of each topic-partition, the paused topics, and whether there is any run."""
     newest: dict[TopicPartition, MapRecord] = {}
-    paused = Paused()
+    paused, has_run = Paused(), False
     place = TopicPartition(plan.offset_map_topic, 0)
-    if target.knows(*place):
+    if target.shows(*place):
         async for _, record in read_followed(target, place, 0):
             if record.key == PAUSED and record.value is not None:
                 paused = Paused.parse(record.value.decode())
             decoded = MapRecord.decode(record.key, record.value)
-            if (
-                decoded is not None
-                and decoded.runs.last is not None
-                and TopicPartition(decoded.topic, decoded.partition) in wanted
-            ):
-                newest[TopicPartition(decoded.topic, decoded.partition)] = decoded
-    return newest, paused
+            if decoded is not None and decoded.runs.last is not None:
+                has_run = True
+                if TopicPartition(decoded.topic, decoded.partition) in wanted:
+                    newest[TopicPartition(decoded.topic, decoded.partition)] = decoded
+    return newest, paused, has_run
 
 
 def _position(assigned: PlannedPartition, record: MapRecord, end: int) -> tuple[int, str] | None:

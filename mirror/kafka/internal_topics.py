@@ -59,11 +59,14 @@ async def read_topic(
     """Yield (offset, record) of a partition of a topic from `start` to its present end; nothing where there is no topic.
 
     It begins at the log's start where `start` is not in the log.
+
+    Raises:
+        KafkaError: the cluster does not respond, or hides the topic from this client.
     """
     cluster, place = Source(options), TopicPartition(topic, partition)
     try:
         await cluster.open([topic])
-        if cluster.knows(*place):
+        if cluster.shows(*place):
             async for found in read_followed(cluster, place, start):
                 yield found
     finally:
@@ -113,6 +116,7 @@ async def partitions_of(options: ClientOptions, topic: str) -> list[int]:
     """Return a topic's partitions; none where there is no topic."""
     client = await Client.opened(options, [topic])
     try:
+        client.metadata.shows(topic, 0)
         return sorted(client.metadata.partitions(topic))
     finally:
         await client.close()

@@ -10,9 +10,11 @@ from functools import lru_cache
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from mirror.kafka.errors import ErrorCode
+from mirror.kafka.errors import ErrorCode, check
 from mirror.kafka.messages import Request, make
 from mirror.kafka.protocol import NO_NODE, ApiKey
+
+_NO_SUCH_TOPIC = (ErrorCode.unknown_topic_or_partition, ErrorCode.invalid_topic_exception)
 
 
 class Broker(NamedTuple):
@@ -90,6 +92,17 @@ class Metadata:
     def has(self, topic: str, partition: int) -> bool:
         """Tell whether a topic-partition is known."""
         return partition in self.partitions(topic)
+
+    def shows(self, topic: str, partition: int) -> bool:
+        """Return whether a topic-partition exists.
+
+        Raises:
+            BrokerError: the cluster refuses to show the topic to this client.
+        """
+        refusal = self.errors.get(topic, ErrorCode.none)
+        if refusal not in _NO_SUCH_TOPIC:
+            check(refusal, topic)
+        return self.has(topic, partition)
 
     def topic_id(self, topic: str) -> uuid.UUID | None:
         """Return a topic's id, None where it is not known."""

@@ -55,7 +55,8 @@ class Inspector:
         ]
         self._clusters = {alias: GroupRows(admins[alias], rows, hidden) for alias in clusters}
         # The appliance keeps its polls: with them verdicts are there at once.
-        self._history.load(settings.mirror.state_dir / HISTORY_FILE, now_s=time.time(), max_age_s=HISTORY_AGE_S)
+        now_s = time.time()
+        self._history.load(settings.mirror.state_dir / HISTORY_FILE, within_s=(now_s - HISTORY_AGE_S, now_s))
 
     def poll(self) -> Snapshot:
         """Return what is known now, and a sentence on each cluster that does not answer."""

@@ -137,8 +137,9 @@ class Poller:
 
     def load(self) -> None:
         """Read the polls of the last run, and its flows' last hour."""
-        self._history.load(self._file, now_s=time.time(), max_age_s=HISTORY_AGE_S)
-        self._trend.load(self._trend_file, now_s=time.time())
+        now_s = time.time()
+        self._history.load(self._file, within_s=(now_s - HISTORY_AGE_S, now_s))
+        self._trend.load(self._trend_file, now_s=now_s)
 
     def keep_only(self, partitions: Collection[Labels]) -> None:
         """Forget topic-partitions that left their flow."""

@@ -115,7 +115,7 @@ async def _maps(
 ) -> Mapping[TopicPartition, OffsetMap]:
     """Return the offset maps of some partitions from the map's topic; raises KafkaError."""
     found = {key: OffsetMap() for key in wanted}
-    if target.knows(plan.offset_map_topic, 0):
+    if target.shows(plan.offset_map_topic, 0):
         async for _, record in read_followed(target, TopicPartition(plan.offset_map_topic, 0), 0):
             decoded = MapRecord.decode(record.key, record.value)
             if decoded is not None and TopicPartition(decoded.topic, decoded.partition) in found:

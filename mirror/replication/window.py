@@ -415,10 +415,10 @@ async def _with_forgotten(
     lacking = [p for place, p in places.items() if place not in found]
     if not lacking and plan.paused_key in found:
         return found, set()
-    known = await recalled(plan, lacking, knows_paused=plan.paused_key in found)
+    known, has_run = await recalled(plan, lacking, knows_paused=plan.paused_key in found)
     if plan.paused_key in known:  # the next window need not look for it
         await target.commit(plan.group, {plan.paused_key: known[plan.paused_key]})
-    is_new = plan.name not in state.served and lease.is_of_new_flow
+    is_new = plan.name not in state.served and lease.is_of_new_flow and not has_run
     return {**found, **known}, set() if is_new else {p.on_source for p in lacking}
 
 

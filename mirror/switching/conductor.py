@@ -128,6 +128,7 @@ def _done(scope: Scope, journal: Journal, run: SwitchRun, step: Step, how: Switc
     try:
         found = does(run.kind, step)(_work(scope, journal, run, how))
         if step in how.hooks:
+            journal.confirm()
             found.said.append(_hooked(how.hooks[step], run, step))
     except MirrorError as error:
         # Behind what the step itself has kept: an abort needs it.

@@ -99,9 +99,8 @@ def gap_sentences(gaps: list[dict[str, Any]], now_s: float) -> list[str]:
             f"what was written in the last {duration(max(0.0, now_s - oldest_s))} nobody has seen, and is not counted"
         )
     if len(known) < len(gaps):
-        said.append(
-            f"of {pluralized(len(gaps) - len(known), 'topic-partition')} nobody here has seen where the log ended"
-        )
+        unknown = pluralized(len(gaps) - len(known), "partition")
+        said.append(f"unknown of {unknown}: the position, or the end of the log was never seen")
     return said
 
 

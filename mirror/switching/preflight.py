@@ -228,8 +228,9 @@ def _warnings(scope: Scope) -> Iterable[str]:
         yield f"settings of {pluralized(len(drift), 'remote topic')} differ: {first_few(sorted(drift))}"
     try:
         _, lacking = acl_changes(topics, scope.source, scope.target)
-    except ClusterUnavailable:
+    except ClusterUnavailable as error:
         lacking = []
+        yield f"whether ACLs of the source are missing on {scope.target.alias} is unknown: {error}"
     if lacking:
         yield f"{pluralized(len(lacking), 'ACL')} of the source are not on {scope.target.alias} yet"
 

@@ -103,9 +103,21 @@ def verify(work: StepContext) -> StepResult:
             "'kafka-mirror verify' compares all; --abort takes the fence away."
         )
     count = sum(finding.compared for finding in findings.values())
+    said = [f"{pluralized(count, 'record')} of {pluralized(len(findings), 'topic-partition')} are equal on both sides"]
+    ends = log_ends(scope.target, [each.on_target for each in wanted.unmapped])
+    left = [each.on_source for each in wanted.unmapped if ends.get(each.on_target) != 0]
+    if left:
+        named = first_few([f"{topic}-{partition}" for topic, partition in left])
+        said.append(
+            f"{pluralized(len(left), 'topic-partition')} not compared, because no offset map has its records: {named}"
+        )
     return StepResult(
-        [f"{pluralized(count, 'record')} of {pluralized(len(findings), 'topic-partition')} are equal on both sides"],
-        {"compared": count, "digests": {f"{topic}-{part}": found.digest for (topic, part), found in findings.items()}},
+        said,
+        {
+            "compared": count,
+            "not_compared": [list(key) for key in left],
+            "digests": {f"{topic}-{part}": found.digest for (topic, part), found in findings.items()},
+        },
     )
 
 
@@ -114,10 +126,13 @@ def carry_settings(work: StepContext) -> StepResult:
     scope = work.scope
     topics = scope.matched()
     present = scope.target.topics()
+    work.journal.confirm()
     drift = sync_configs(scope.flow, topics, scope.source, scope.target, present=present)
     acls = sync_acls(scope.flow, topics, scope.source, scope.target)
     differing = sorted(topic for topic, count in drift.items() if count)
     found = StepResult([f"{pluralized(len(drift), 'topic')} compared"], {"differing": differing, "acls": len(acls)})
+    if unread := sorted({topic.remote for topic in topics if topic.remote in present} - drift.keys()):
+        found.said.append(f"settings of {first_few(unread)} cannot be read")
     if differing:
         found.said.append(f"settings still differ on {first_few(differing)}")
     if acls:

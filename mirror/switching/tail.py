@@ -5,20 +5,23 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+from collections.abc import Sequence
 from typing import Any, TextIO
 
 from mirror.config.clients import ClientOptions, client_options
-from mirror.errors import ClusterUnavailable
+from mirror.errors import ClusterUnavailable, MirrorError
 from mirror.flows.stored_positions import read_positions
 from mirror.kafka.errors import KafkaError
 from mirror.kafka.internal_topics import read_topic
-from mirror.lag.cluster_offsets import log_ends
+from mirror.lag.cluster_offsets import log_ends, log_starts
 from mirror.lag.text import pluralized
+from mirror.model.flow_plan import Absent, PlannedPartition
 from mirror.model.records import Record
 from mirror.model.topic_partition import TopicPartition
-from mirror.runtime.logs import describe
+from mirror.runtime.logs import describe, first_few
 from mirror.runtime.state_folder import keep_private
 from mirror.switching import fence
+from mirror.switching.scope import Scope
 from mirror.switching.work import StepContext, StepResult
 
 TOPICS, TAILS = "topics", "tails"  # facts of the step TAIL
@@ -27,18 +30,10 @@ TOPICS, TAILS = "topics", "tails"  # facts of the step TAIL
 def write_tail(work: StepContext) -> StepResult:
     """Write the records that never crossed into a file, a line of JSON each; their topics stay paused until somebody decides."""
     back = work.scope.reversed()  # the flow whose source was lost
-    plan = back.plan()
-    places = back.partitions(plan)
-    positions = read_positions(back.flow, plan.group)
-    ends = log_ends(back.source, [assigned.on_source for assigned in places])
-    tails: dict[TopicPartition, tuple[int, int]] = {}
-    for assigned in places:
-        at = positions.get(assigned.on_target)
-        position, end = at.offset if at is not None else 0, ends.get(assigned.on_source, 0)
-        if end > position:
-            tails[assigned.on_source] = (position, end)
+    tails = _tails(back)
     if not tails:
         return StepResult([f"{back.source.alias} has nothing that did not cross"])
+    work.journal.confirm()  # an operator may have resumed the topics since: the file would lack what crossed
     keep_private()
     file = work.folder / f"{work.run.id}-tail.jsonl"
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -61,6 +56,43 @@ def write_tail(work: StepContext) -> StepResult:
         ],
         {TOPICS: topics, TAILS: [[*place, *bounds] for place, bounds in sorted(tails.items())], "file": str(file)},
     )
+
+
+def _tails(back: Scope) -> dict[TopicPartition, tuple[int, int]]:
+    """Return, for each partition with records that never crossed, their first offset and the end of the log.
+
+    Nothing of a partition has crossed if it is not on the target, or is empty there. An unknown offset is never taken for 0.
+
+    Raises:
+        MirrorError: the position of a partition, or a bound of its log, is unknown.
+    """
+    plan = back.plan()
+    places: list[PlannedPartition | Absent] = [*back.partitions(plan), *back.absent(plan)]
+    remote = {place.on_source: place.on_target for place in places}
+    positions = read_positions(back.flow, plan.group)
+    new = [place for place in remote if remote[place] not in positions]
+    on_target = log_ends(
+        back.target, [remote[each.on_source] for each in back.partitions(plan) if each.on_source in new]
+    )
+    absent = {place.on_source for place in back.absent(plan)}
+    if lost := [place for place in new if place not in absent and on_target.get(remote[place]) != 0]:
+        raise MirrorError(
+            f"replication progress of {_named(lost)} is unknown: {back.target.alias} has records and no position. 'kafka-mirror "
+            "run' restores positions from the offset map. If it does not, stop it and use 'kafka-mirror positions set'. Then run "
+            "the same command again."
+        )
+    starts, ends = log_starts(back.source, new), log_ends(back.source, remote)
+    if silent := [place for place in remote if place not in ends or (place in new and place not in starts)]:
+        raise MirrorError(
+            f"{back.source.alias} does not report the bounds of {_named(silent)}, so what never crossed is unknown. Wait until "
+            "each partition has a leader, and run the same command again."
+        )
+    first = {place: starts[place] if place in new else positions[remote[place]].offset for place in remote}
+    return {place: (first[place], ends[place]) for place in remote if ends[place] > first[place]}
+
+
+def _named(places: Sequence[TopicPartition]) -> str:
+    return first_few([f"{topic}-{partition}" for topic, partition in places])
 
 
 async def _written(options: ClientOptions, place: TopicPartition, start: int, end: int, out: TextIO) -> int:

@@ -68,3 +68,23 @@ def test_a_killed_process_is_followed_by_one_with_other_slots_and_another_mode(b
         stage.world.run_for(20)
         outcome = calm(stage, seed, "changing")
         assert outcome.is_good, outcome
+
+
+@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+def test_a_flow_whose_positions_and_leases_are_all_expired_copies_no_record_again(mode):
+    """The offset map is written once a minute: it has some partitions, and shows that the flow is not new."""
+    stage = Stage(1, mode)
+    with staged(stage):
+        partitions, stage.written = stage.written, stage.written[:2]
+        first = stage.start("folder1", slots=1)
+        stage.is_writing = True
+        stage.write((0.02, 0.1))
+        stage.world.run_for(65)
+        stage.written = partitions
+        stage.world.run_for(5)
+        first.kill()
+        stage.target.group(stage.plan.group).offsets.clear()
+        stage.start("folder1", slots=1)
+        stage.world.run_for(10)
+        outcome = calm(stage, 1, mode)
+        assert outcome.is_good, outcome

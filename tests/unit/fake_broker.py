@@ -35,6 +35,7 @@ class FakeBroker:
         self.asked: list[tuple[int, int, Any]] = []  # API, version, request
         self.connects_s: list[float] = []
         self.topics: dict[str, int] = {}
+        self.refusals: dict[str, ErrorCode] = {}  # by topic: what metadata responses have instead
         self.refuses = False  # closes each connection at once
         self.held: asyncio.Event | None = None  # nothing is answered until then
         self._writers: list[asyncio.StreamWriter] = []
@@ -129,7 +130,8 @@ class FakeBroker:
             )
             for number in range(count or 0)
         )
-        code = ErrorCode.none if count is not None else ErrorCode.unknown_topic_or_partition
+        absent = self.refusals.get(name, ErrorCode.unknown_topic_or_partition)
+        code = ErrorCode.none if count is not None else absent
         return make(module.MetadataResponseTopic, error_code=code, name=name, topic_id=None, partitions=parts)
 
     def _coordinator(self, request: Any, version: int) -> Any:

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.checkpoints.flow import SYNCED_RUNS, FlowCheckpoints, offset_syncs
+from mirror.checkpoints.flow import SYNCED_RUNS, FlowCheckpoints, not_followed, offset_syncs
 from mirror.checkpoints.moves import _wanted
 from mirror.checkpoints.plan import CheckpointPlan
 from mirror.checkpoints.rules import State, Translated, moved, translated, translated_of_two
 from mirror.config.keys import CheckpointSettings
 from mirror.flows.set_offsets import GroupPlace
-from mirror.kafka.groups import HIDDEN, Group, is_idle
+from mirror.kafka.groups import HIDDEN, UNSUPPORTED, Group, is_idle
 from mirror.model.flow_plan import FlowPlan, PlannedPartition
 from mirror.model.offset_map import OffsetMap, OffsetRun
 from mirror.policy.filters import NameFilter
@@ -224,3 +224,11 @@ def test_where_the_other_cluster_writes_nothing_a_group_reads_nothing_again(step
         (two.write if what == "write" else two.cross)(where)
     for offset in range(two.positions["a"] + 1):
         assert two.there(offset) == offset
+
+
+def test_a_group_that_the_source_hides_has_a_state_like_one_of_another_type():
+    """The failover check answered GO although the group has no offset to go on from."""
+    flow = FlowPlan(source="a", target="b", tasks_max=1, consumer={}, producer={}, partitions=())
+    groups = [Group("reads", "Stable"), Group("secret", HIDDEN), Group("streams", UNSUPPORTED, kind="streams")]
+    found = {report.group: report.state for report in not_followed(flow, groups)}
+    assert found == {"secret": State.REFUSED, "streams": State.UNSUPPORTED}

@@ -63,7 +63,7 @@ def gone_back(
         def topic_id(self, _):
             return topic_id
 
-        def knows(self, *_):
+        def shows(self, *_):
             return True
 
     async def read_followed(*_):

@@ -88,7 +88,7 @@ def test_positions():
 
 def test_plan():
     source_dirs, target_dirs = LogDirs({("orders", 0): int(12.4 * (1 << 30))}, None), LogDirs({}, 310 << 30)
-    topic = SimpleNamespace(source=SimpleNamespace(name="orders", partitions=2), remote="a.orders")
+    topic = SimpleNamespace(source=SimpleNamespace(name="orders", partitions=2, is_hidden=False), remote="a.orders")
     state = SimpleNamespace(
         flow=SimpleNamespace(
             name="a->b",

@@ -5,7 +5,13 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from mirror.kafka.internal_topics import TopicsById
+import pytest
+from kio.schema.errors import ErrorCode
+
+from mirror.config.clients import client_options
+from mirror.errors import ClusterRefuses
+from mirror.kafka.internal_topics import TopicsById, answered, partitions_of, read_checkpoints
+from tests.unit.fake_broker import FakeBroker
 
 
 def test_a_topic_is_another_one_until_it_is_registered_and_never_while_no_id_is_known(caplog):
@@ -25,3 +31,18 @@ def test_a_topic_is_another_one_until_it_is_registered_and_never_while_no_id_is_
     topics.register(cluster, "t")
     assert not topics.is_another(cluster, "t")
     assert not topics.is_another(cluster, "u")
+
+
+@pytest.mark.parametrize("read", [read_checkpoints, partitions_of])
+def test_a_topic_that_is_hidden_from_this_client_is_not_taken_for_one_that_does_not_exist(read):
+    async def ask() -> Any:
+        async with FakeBroker() as broker:
+            broker.topics["other"] = 1
+            options = client_options({"bootstrap.servers": broker.address})
+            nothing = await read(options, "nowhere")
+            broker.refusals["t"] = ErrorCode.topic_authorization_failed
+            assert nothing in ([], ([], []))
+            return await read(options, "t")
+
+    with pytest.raises(ClusterRefuses, match="Grant this client DESCRIBE on the topic"):
+        answered(ask(), cluster="b", what="checkpoints cannot be read")

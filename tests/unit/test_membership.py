@@ -8,6 +8,7 @@ import shutil
 import threading
 import time
 from collections.abc import Mapping
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -116,6 +117,21 @@ def test_a_process_that_cannot_replicate_yet_takes_what_nobody_serves_and_leaves
     first.looks(target)
     second.is_ready = True
     assert second.looks(target) == {1, 2}
+
+
+def test_a_dead_process_whose_clock_was_ahead_is_not_waited_for_longer_than_any_other(flow, monkeypatch):
+    target, steady_s = Offsets(), [0.0]
+    monkeypatch.setattr(
+        "mirror.handover.membership.time", SimpleNamespace(time=time.time, monotonic=lambda: steady_s[0])
+    )
+    Process(flow, 1).is_given(0, 1, 2, 3).looks(target)
+    target.was_silent_for(1, -600)
+    other = Process(flow, 2, layout=LAYOUT._replace(slots=2)).is_given(0, 1)
+    assert other.looks(target) == frozenset()
+    steady_s[0] = 19.0
+    assert other.looks(target) == frozenset(), "it may work"
+    steady_s[0] = 21.0
+    assert other.looks(target) == {0, 1}, "it has renewed nothing for 20 s"
 
 
 def test_the_next_run_of_a_folder_goes_on_with_what_the_last_had_before_its_group_knows(flow):

@@ -336,3 +336,12 @@ def test_what_a_slot_leaves_out_of_its_report_is_idle_and_what_it_never_told_of_
     recorder.keep_only([("a", "b", "a.t", "0")])
     recorder.record_windows([report(turn=(0.0, 0))], now_s=5.0)
     assert values(idle) == [None] * 5, "it has left the flow"
+
+
+def test_the_drift_of_a_topic_whose_settings_are_not_read_any_more_is_unknown():
+    recorder, name = Recorder(), "kafka_mirror_config_drift_settings"
+    recorder.record_config_drift(("a", "b"), {"a.t": 2, "a.u": 1})
+    recorder.record_config_drift(("c", "b"), {"c.t": 3})
+    recorder.record_config_drift(("a", "b"), {"a.t": 0})
+    found = [recorder.value(name, labels) for labels in (("a", "b", "a.t"), ("a", "b", "a.u"), ("c", "b", "c.t"))]
+    assert found == [0, None, 3]

@@ -44,6 +44,15 @@ from mirror.config.keys import FLOW_DEFAULTS
             "topics = 'a, b'",
             "5: topics: is in quotes, which a properties file takes for a part of the names. Write a, b.",
         ),
+        (
+            "primary->backup.topics.exclude = [secret, private.*]",
+            "5: primary->backup.topics.exclude: is in brackets, which a regular expression takes for a set of characters. "
+            "Write secret, private.*.",
+        ),
+        (
+            "primary -> backup.topics = orders",
+            '5: primary: a key ends at its first blank. Write "->" without blanks: primary->backup.topics = orders.',
+        ),
         ("groups = a;b", '5: groups: "a;b" holds a ";". Separate names by commas'),
         (
             "topics = orders*",

@@ -400,7 +400,7 @@ def test_a_file_without_clusters_is_refused(refusal):
 
 def test_blanks_in_a_flow_key_are_explained(refusal):
     base = BASE.replace("primary->backup.enabled", "primary -> backup.enabled")
-    assert refusal(base=base).startswith("4: primary: a blank ends the key")
+    assert refusal(base=base).startswith("4: primary: a key ends at its first blank")
 
 
 def test_localhost_and_its_address_are_one_broker(refusal):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from mirror.handover.lease import LeaseStatus, LeaseTerm
 from mirror.kafka.errors import KafkaError
+from mirror.kafka.forgotten_positions import Recalled
 from mirror.model.flow_plan import FlowPlan, PlannedPartition, Window
 from mirror.model.slot_lease import LeaseState, Predecessor, WindowOutcome, predecessor_of
 from mirror.model.slot_ownership import (
@@ -77,7 +78,7 @@ def nothing_behind(monkeypatch):
     """Neither the offset map nor a log has anything behind the positions: there is no cluster to ask."""
 
     async def recalled(*_, **__):
-        return {}
+        return Recalled({})
 
     async def find_outcomes(*_, **__):
         return True

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metrics.verdict import Sample
-from mirror.errors import MirrorError, SettingsError
+from mirror.errors import ClusterUnavailable, MirrorError, SettingsError
 from mirror.flows.set_offsets import GroupPlace, SetOffsets
 from mirror.kafka.groups import Group
 from mirror.lag.rows import LagRow
@@ -23,7 +23,7 @@ from mirror.model.flow_plan import PlannedPartition
 from mirror.model.mm2_records import Checkpoint
 from mirror.model.offset_map import OffsetMap, OffsetRun
 from mirror.policy.topic_acls import Acl, allowances, denials, judged
-from mirror.switching import conductor, fence, fence_step, group_step, lost, moved_groups, preflight, steps
+from mirror.switching import conductor, fence, fence_step, group_step, lost, moved_groups, preflight, steps, tail
 from mirror.switching.conductor import SwitchOptions, abort, conduct, unfinished
 from mirror.switching.group_step import stands_there
 from mirror.switching.journal import Entries, TakenOverError
@@ -33,6 +33,7 @@ from mirror.switching.readers import LOOK, look
 from mirror.switching.run import MOVING, STEPS, Kind, RunState, Step, StepRecord, StepState, SwitchRun
 from mirror.switching.text import ahead_text, run_text, took_s
 from mirror.switching.work import StepResult
+from mirror.verification import pieces as verified
 
 RUN = SwitchRun(
     id="20260102T030405Z-abc",
@@ -201,17 +202,70 @@ def test_all_is_taken_back_until_a_group_may_have_been_moved(monkeypatch):
             abort(scope, Kept(), begun.with_step(Step.GROUPS, **moved), how())  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("act", [fence_step.undo_fence, fence_step.open_left_out, steps.pause, lost.open_target])
+def test_partitions_that_no_offset_map_knows_are_not_said_to_be_equal(monkeypatch):
+    places = tuple(PlannedPartition("t", "a.t", number, "") for number in range(3))
+    compared = verified.Scope(places, {("t", 0): OffsetMap([OffsetRun(0, 0, 10)])}, {}, {})
+
+    async def equal(*_: Any) -> Any:
+        return {("t", 0): verified.Finding(compared=10)}
+
+    monkeypatch.setattr(steps, "whole_plan", lambda _: None)
+    monkeypatch.setattr(steps, "maps_of", lambda *_: None)
+    monkeypatch.setattr(steps, "scope_over", lambda *_, **__: compared)
+    monkeypatch.setattr(steps, "check_pieces", equal)
+    ends = {("a.t", 0): 10, ("a.t", 1): 7, ("a.t", 2): 0}
+    target = SimpleNamespace(alias="b", end_offsets=lambda places, **_: {place: ends[place] for place in places})
+    scope = SimpleNamespace(flow=None, source=None, target=target, partitions=lambda _: places)
+    found = steps.verify(SimpleNamespace(scope=scope, run=RUN))  # type: ignore[arg-type]
+    assert found.said == [
+        "10 records of 1 topic-partition are equal on both sides",
+        "1 topic-partition not compared, because no offset map has its records: t-1",
+    ]
+    assert found.facts["not_compared"] == [["t", 1]]
+
+
+def test_a_conductor_that_wakes_up_late_runs_no_hook(monkeypatch, tmp_path):
+    """It was suspended behind its step; another one has ended the run since, and has run the hook."""
+    journal: Any = Kept()
+
+    def last(_: Any) -> StepResult:
+        journal._left = 0
+        return StepResult([])
+
+    monkeypatch.setattr(conductor, "does", lambda *_: last)
+    mark = tmp_path / "ran"
+    with pytest.raises(TakenOverError):
+        conduct(SCOPE, journal, RUN, how(hooks={Step.FENCE: f"touch {mark}"}))
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        fence_step.undo_fence,
+        fence_step.open_left_out,
+        steps.carry_settings,
+        steps.pause,
+        tail.write_tail,
+        lost.open_target,
+    ],
+)
 def test_a_conductor_that_wakes_up_late_changes_nothing(monkeypatch, act):
     """It was suspended behind its last look at the journal; another one has ended the run since."""
     changed: list[str] = []
     monkeypatch.setattr(fence, "lifted", lambda *_: changed.append("fence"))
     monkeypatch.setattr(steps, "write_paused", lambda *_: changed.append("paused"))
     monkeypatch.setattr(steps, "read_positions", lambda *_: {})
+    monkeypatch.setattr(steps, "sync_configs", lambda *_, **__: changed.append("settings") or {})
+    monkeypatch.setattr(steps, "sync_acls", lambda *_: changed.append("ACLs") or {})
+    monkeypatch.setattr(tail, "_tails", lambda _: {("t", 0): (1, 2)})
+    monkeypatch.setattr(tail, "keep_private", lambda: changed.append("tail"))
     acl = Acl("t", "User:*", "*", "WRITE", "DENY")
     flow = SimpleNamespace(topics=SimpleNamespace(include=("t",)))
-    cluster = SimpleNamespace(alias="a", topic_acls=lambda: {acl})
+    cluster = SimpleNamespace(alias="a", topic_acls=lambda: {acl}, topics=dict)
     scope = SimpleNamespace(
+        reversed=lambda: scope,
+        matched=list,
         source=cluster,
         target=cluster,
         back=flow,
@@ -509,6 +563,17 @@ def test_the_plan_warns_of_groups_that_are_not_moved_or_lose_records(monkeypatch
     assert list(_of_readers(scope, at(4))) == []
 
 
+def test_acls_that_cannot_be_read_are_not_said_to_be_complete(monkeypatch):
+    def refuse(*_: Any) -> Any:
+        raise ClusterUnavailable("cluster a: not authorized", cluster="a")
+
+    monkeypatch.setattr(preflight, "config_changes", lambda *_, **__: {})
+    monkeypatch.setattr(preflight, "acl_changes", refuse)
+    scope: Any = SimpleNamespace(flow=None, matched=list, source=None, target=SimpleNamespace(alias="b"))
+    warnings = list(preflight._warnings(scope))
+    assert warnings == ["whether ACLs of the source are missing on b is unknown: cluster a: not authorized"]
+
+
 def test_a_rows_lag_is_what_a_topic_would_lose():
     row = LagRow(
         group="a->b", cluster="a", topic="t", partition=0, offset=5, log_end=9, lag_seconds=2.0, records_per_s=3.0
@@ -534,7 +599,7 @@ def test_a_gap_counts_what_was_seen_and_says_what_nobody_saw():
     assert said == [
         "4 records seen on the source and not on the target: t-0 (+4)",
         "what was written in the last 10.0 s nobody has seen, and is not counted",
-        "of 1 topic-partition nobody here has seen where the log ended",
+        "unknown of 1 partition: the position, or the end of the log was never seen",
     ]
 
 

@@ -6,7 +6,9 @@ import pytest
 
 from mirror.config.load import load
 from mirror.errors import ClusterRefuses, ClusterUnavailable
-from mirror.flows.topics import ensure_internal, ensure_remote, flow_plan, matched, offset_syncs_topic
+from mirror.flows.sync import sync_configs
+from mirror.flows.topics import ensure_internal, ensure_remote, flow_plan, matched, offset_syncs_topic, present_plan
+from mirror.flows.translation import plan_of
 from mirror.kafka.cluster import Topic
 from mirror.policy.topic_configs import TopicSetting
 
@@ -36,6 +38,47 @@ def topics(**partitions):
 
 def named(*names):
     return topics(**dict.fromkeys(names, 1))
+
+
+class Shown:
+    """Shows some topics to this client, and hides others."""
+
+    def __init__(self, *names, hides=(), fails=False):
+        self._names, self._hides, self._fails = names, hides, fails
+
+    def topics(self):
+        if self._fails:
+            raise ClusterUnavailable("no answer", cluster="A")
+        return named(*self._names)
+
+    def hidden(self, names):
+        return [name for name in names if name in self._hides]
+
+
+def test_a_hidden_topic_is_part_of_what_verify_compares_and_plan_prints(flow):
+    found = present_plan(flow("A->B.topics = .*"), Shown("orders", hides={"gone"}), Shown("A.orders", "A.gone"))
+    assert {(p.topic, p.is_hidden) for p in found.partitions} == {("orders", False), ("gone", True)}
+
+
+def test_a_source_that_does_not_respond_is_not_taken_for_one_without_further_topics(flow):
+    """A switch would leave behind what the target lacks."""
+    source, target = Shown(fails=True), Shown("A.orders")
+    with pytest.raises(ClusterUnavailable):
+        plan_of(flow(), source, target)
+    assert [p.topic for p in plan_of(flow("A->B.topics = .*"), source, target, is_source_lost=True).partitions] == [
+        "orders"
+    ]
+
+
+def test_the_drift_of_settings_that_cannot_be_read_is_unknown(flow):
+    class Unreadable(Cluster):
+        def configs(self, names):
+            return {name: found for name, found in super().configs(names).items() if "secret" not in name}
+
+    wanted = matched(flow("A->B.topics = .*"), named("orders", "secret"))
+    present = {topic.remote for topic in wanted}
+    assert sync_configs(flow(), wanted, Unreadable("A"), Cluster("B"), present=present) == {"A.orders": 0}
+    assert sync_configs(flow(), wanted, Cluster("A"), Unreadable("B"), present=present) == {"A.orders": 0}
 
 
 class Cluster:

@@ -133,13 +133,26 @@ def test_a_restart_keeps_the_window(tmp_path):
     for sample in history([40] * 12, [100] * 12):
         before.add(key, sample)
     before.save(path)
-    after.load(path, now_s=NOW, max_age_s=600)
+    after.load(path, within_s=(NOW - 600, NOW))
     assert after.of(key) == before.of(key)
     assert len(after.of(key)) == WINDOW
     assert judge(after.of(key), last_report_s=NOW, now_s=NOW, silence_s=40).status == Status.STALL
     old = History()
-    old.load(path, now_s=NOW + 10_000, max_age_s=600)
+    old.load(path, within_s=(NOW + 9_400, NOW + 10_000))
     assert old.of(key) == []
+
+
+def test_polls_of_a_clock_that_was_ahead_say_nothing_of_now(tmp_path):
+    """They would count as fresh for as long as the clock was ahead, and a partition would stand for less than 0 s."""
+    path = tmp_path / "history.json"
+    before, after, everything = History(), History(), History()
+    for time_s in (NOW - 1, NOW + 300):
+        before.add(("a",), Sample(time_s, 5, 9))
+    before.save(path)
+    after.load(path, within_s=(NOW - 600, NOW))
+    assert after.of(("a",)) == [Sample(NOW - 1, 5, 9)]
+    everything.load(path)
+    assert everything.of(("a",)) == before.of(("a",)), "a switch asks how far the source was ever seen to reach"
 
 
 @pytest.mark.parametrize("damaged", ["", "[", '[[["a"],[[1]]]]', '[[["a"],[[1.0,2,3,0,0]]]]', "null", '{"a":1}'])
@@ -147,8 +160,8 @@ def test_a_damaged_file_counts_as_none(tmp_path, damaged):
     path = tmp_path / "history.json"
     path.write_text(damaged)
     found = History()
-    found.load(path, now_s=NOW, max_age_s=600)
-    found.load(tmp_path / "absent.json", now_s=NOW, max_age_s=600)
+    found.load(path, within_s=(NOW - 600, NOW))
+    found.load(tmp_path / "absent.json")
     assert found.of(("a",)) == []
 
 

@@ -3,6 +3,9 @@
 Python imports this by itself where this folder is on its path, which a stage arranges for its processes alone: what is in
 production has no such hooks. While the file SOAK_DIE_AT is there, it names a point and how often it is passed by before. Who
 comes there that time takes the file away, so that nobody else dies, leaves its process id, and is gone.
+
+A process whose environment has SOAK_CLOCK_AHEAD_S reads a wall clock that is ahead by so many seconds. All wall clocks of
+kafka-mirror are Python's.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from importlib.abc import MetaPathFinder
 from pathlib import Path
@@ -24,6 +28,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 DIE_AT = "SOAK_DIE_AT"
+CLOCK_AHEAD_S = "SOAK_CLOCK_AHEAD_S"
 DEAD = ".dead"  # the suffix of the file with the id of the process that died
 MAP_EVERY_MS = 4_000  # instead of once a minute, so that nobody has to wait for it
 
@@ -148,5 +153,13 @@ class _Finder(MetaPathFinder):
         return spec
 
 
+def _set_clock_ahead(seconds: float) -> None:
+    wall, wall_ns = time.time, time.time_ns
+    time.time = lambda: wall() + seconds
+    time.time_ns = lambda: wall_ns() + int(seconds * 1e9)
+
+
+if ahead_s := float(os.environ.get(CLOCK_AHEAD_S, 0)):
+    _set_clock_ahead(ahead_s)
 if DIE_AT in os.environ:
     sys.meta_path.insert(0, _Finder())

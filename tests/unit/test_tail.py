@@ -1,0 +1,70 @@
+"""The tail of a lost source: which records never crossed, and what must be known to tell."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mirror.errors import MirrorError
+from mirror.flows.stored_positions import Position
+from mirror.model.flow_plan import Absent, PlannedPartition
+from mirror.switching import tail
+
+COPIED, NEW = PlannedPartition("t", "a.t", 0, ""), PlannedPartition("t", "a.t", 1, "")
+ABSENT = Absent("u", "a.u", 0, "not created yet")
+
+
+class Logs:
+    """A cluster that reports the bounds of its logs."""
+
+    def __init__(self, alias: str, **bounds: tuple[int, int]) -> None:
+        self.alias = alias
+        self._bounds = {(name.rpartition("_")[0], int(name[-1])): at for name, at in bounds.items()}
+
+    def start_offsets(self, places):
+        return {place: self._bounds[place][0] for place in places if place in self._bounds}
+
+    def end_offsets(self, places, *, read_committed):
+        return {place: self._bounds[place][1] for place in places if place in self._bounds}
+
+
+@pytest.fixture
+def tails(monkeypatch):
+    def found(source: Logs, on_target: int | None, *, is_known: bool = False) -> Any:
+        positions = {("a.t", 0): Position(5, ""), **({("a.t", 1): Position(8, "")} if is_known else {})}
+        monkeypatch.setattr(tail, "read_positions", lambda *_: positions)
+        target = Logs("b", **({} if on_target is None else {"a.t_1": (0, on_target)}))
+        back: Any = SimpleNamespace(
+            flow=None,
+            source=source,
+            target=target,
+            plan=lambda: SimpleNamespace(group="g"),
+            partitions=lambda _: [COPIED, NEW],
+            absent=lambda _: [ABSENT],
+        )
+        return tail._tails(back)
+
+    return found
+
+
+SOURCE = Logs("a", t_0=(0, 7), t_1=(3, 9), u_0=(2, 4))
+
+
+def test_what_never_crossed_begins_at_the_position_or_at_the_start_of_a_log_of_which_nothing_has_crossed(tails):
+    assert tails(SOURCE, 0) == {("t", 0): (5, 7), ("t", 1): (3, 9), ("u", 0): (2, 4)}
+    assert tails(SOURCE, 6, is_known=True)["t", 1] == (8, 9)
+
+
+@pytest.mark.parametrize("on_target", [6, None])
+def test_a_position_that_is_missing_is_not_taken_for_the_start_if_the_target_has_records_or_does_not_report(
+    tails, on_target
+):
+    with pytest.raises(MirrorError, match=r"progress of t-1 is unknown"):
+        tails(SOURCE, on_target)
+
+
+def test_a_log_whose_end_is_unknown_is_not_taken_for_one_without_a_tail(tails):
+    with pytest.raises(MirrorError, match=r"a does not report the bounds of t-0"):
+        tails(Logs("a", t_1=(3, 9), u_0=(2, 4)), 0)
