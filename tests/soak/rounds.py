@@ -7,9 +7,9 @@ import time
 from dataclasses import dataclass, field
 
 from confluent_kafka.admin import AdminClient
-from mirror.embedded.compare import compare
 
 from mirror.embedded.broker import Broker
+from tests.compare import compare
 from tests.integration.records import create, end_offset, load
 from tests.integration.values import values
 from tests.soak.oracle import Fate, fate
