@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from app.inspection import exposition
-from mirror.lag.failover import FailOver, ServedFacts, facts_of, judged
+from app.inspection import process_status
+from metrics.process_status import ProcessStatus
+from mirror.lag.failover import FailOver, facts_of, judged, served_facts
 from mirror.lag.flow_summary import FlowSummary
 from mirror.lag.rows import Snapshot
-from mirror.lag.served_metrics import NOTHING, served_by_flow
 
 
 def answers(snapshot: Snapshot, flows: list[FlowSummary]) -> list[FailOver]:
     """Return the answers for flows, in their order."""
     try:
-        served = served_by_flow(exposition())
+        status = process_status()
     except OSError:
-        served = None
-    return [_answer(snapshot, flow, served) for flow in flows]
+        status = None
+    return [_answer(snapshot, flow, status) for flow in flows]
 
 
-def _answer(snapshot: Snapshot, flow: FlowSummary, served: Mapping[tuple[str, str], ServedFacts] | None) -> FailOver:
-    own = None if served is None else served.get((flow.source, flow.target), NOTHING)
+def _answer(snapshot: Snapshot, flow: FlowSummary, status: ProcessStatus | None) -> FailOver:
+    own = None if status is None else served_facts(status, flow.name)
     return judged(facts_of(flow.name, snapshot, source=flow.source, target=flow.target, served=own))

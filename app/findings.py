@@ -1,4 +1,4 @@
-"""Read in sentences what an appliance says of itself on /metrics: what is well, what is not. No Streamlit, no clock."""
+"""Read in sentences what an appliance says of itself in its status: what is well, what is not. No Streamlit, no clock."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from metrics.last_errors import LastError
 from metrics.objective import FRESH_S
+from metrics.process_status import ProcessStatus, flow_of
 from metrics.verdict import Status
-from mirror.lag.served_metrics import flow_of, samples
 from mirror.lag.text import duration
 
 _PAUSED = "kafka_mirror_partition_paused"
@@ -22,18 +22,18 @@ class Finding(NamedTuple):
     sentence: str
 
 
-def findings(exposition: str, now_s: float, errors: Iterable[LastError] = ()) -> list[Finding]:
+def findings(status: ProcessStatus, now_s: float, errors: Iterable[LastError] = ()) -> list[Finding]:
     """Return what there is to say, the worst first; `errors` say why topic-partitions are paused."""
     found = [_paused(error) for error in errors if error.until_s is None]
     explained = {(error.source, error.target, error.topic, str(error.partition)) for error in errors}
     found += [
         finding
-        for sample in samples(exposition, _TOLD)
+        for sample in status.samples(_TOLD)
         for finding in (_TOLD[sample.name](sample.labels, sample.value, now_s),)
         if finding is not None and not (sample.name == _PAUSED and _place(sample.labels) in explained)
     ]
-    found += _slots(exposition)
-    found += _spent(exposition)
+    found += _slots(status)
+    found += _spent(status)
     return sorted(found, key=lambda finding: -finding.status)
 
 
@@ -46,10 +46,10 @@ def _place(labels: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(labels[name] for name in ("source", "target", "topic", "partition"))
 
 
-def spent_on(exposition: str) -> dict[str, dict[str, float]]:
+def spent_on(status: ProcessStatus) -> dict[str, dict[str, float]]:
     """Return, by flow, the shares of its time by what its slots spent it on, since the appliance started."""
     flows: dict[str, dict[str, float]] = {}
-    for sample in samples(exposition, ("kafka_mirror_slot_seconds_total",)):
+    for sample in status.samples(("kafka_mirror_slot_seconds_total",)):
         spent, what = flows.setdefault(flow_of(sample.labels), {}), sample.labels["spent_on"]
         spent[what] = spent.get(what, 0.0) + sample.value
     return {
@@ -157,11 +157,11 @@ _TOLD: dict[str, _Told] = {
 }
 
 
-def _slots(exposition: str) -> Iterator[Finding]:
+def _slots(status: ProcessStatus) -> Iterator[Finding]:
     """Say how many slots of each flow this process serves, and how many processes there are."""
     names = {f"kafka_mirror_{name}": name for name in ("slots", "slots_owned", "processes")}
     flows: dict[str, dict[str, int]] = {}
-    for sample in samples(exposition, names):
+    for sample in status.samples(names):
         flows.setdefault(flow_of(sample.labels), {})[names[sample.name]] = int(sample.value)
     for flow, own in flows.items():
         if len(own) < len(names):
@@ -172,6 +172,6 @@ def _slots(exposition: str) -> Iterator[Finding]:
         yield Finding(Status.STOP if is_short else Status.OK, said)
 
 
-def _spent(exposition: str) -> Iterator[Finding]:
-    for flow, shares in sorted(spent_on(exposition).items()):
+def _spent(status: ProcessStatus) -> Iterator[Finding]:
+    for flow, shares in sorted(spent_on(status).items()):
         yield Finding(Status.OK, f"{flow}: {limit(shares)}.")

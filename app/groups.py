@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from app.failovers import answers
-from app.inspection import exposition, settings
+from app.inspection import process_status, settings
 from app.ledger import draw_ledgers
 from app.session import live, plain
 from app.switches import draw_switches
@@ -79,7 +79,7 @@ def _readiness() -> None:
     st.subheader("Where they would go on", anchor=False)
     address = settings().mirror.metrics_address
     try:
-        frame = readiness_table(exposition(), time.time())
+        frame = readiness_table(process_status(), time.time())
     except OSError as error:
         st.info(f"The appliance does not answer at {plain(address)} ({plain(str(error))}); it would say so here.")
         return

@@ -7,7 +7,7 @@ import time
 import streamlit as st
 
 from app.findings import findings
-from app.inspection import exposition, last_errors, settings, unread
+from app.inspection import last_errors, process_status, settings, unread
 from app.session import ROW_HEIGHT, live, plain
 from app.tables import health_table
 from app.verdicts import coloured
@@ -24,7 +24,7 @@ def page() -> None:
 def _draw(_: Snapshot) -> None:
     address = settings().mirror.metrics_address
     try:
-        text = exposition()
+        status = process_status()
     except OSError as error:
         st.warning(f"The appliance does not answer at {plain(address)} ({plain(str(error))}). Lag is read without it.")
         return
@@ -33,7 +33,7 @@ def _draw(_: Snapshot) -> None:
     except (OSError, ValueError) as error:
         errors = []
         st.warning(f"Why topic-partitions were paused is not known: {plain(unread('/errors', error))}.")
-    found = findings(text, time.time(), errors)
+    found = findings(status, time.time(), errors)
     ill = [finding for finding in found if finding.status is not Status.OK]
     if not ill:
         st.success(f"The appliance at {plain(address)} is well.", icon=":material/check_circle:")
@@ -43,7 +43,7 @@ def _draw(_: Snapshot) -> None:
         st.markdown(f"{coloured(finding.status)} {plain(finding.sentence)}")
     with st.expander("The numbers", expanded=False):
         st.dataframe(
-            health_table(text),
+            health_table(status),
             hide_index=True,
             row_height=ROW_HEIGHT,
             alt="What the appliance says of itself, with the meaning of each number",

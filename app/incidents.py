@@ -14,8 +14,8 @@ from app.inspection import settings
 from app.past import Span, spans
 from app.session import ROW_HEIGHT, plain
 from dashboards.recording import FLOW_LAG_SECONDS
+from metrics.process_status import flow_of
 from mirror.errors import MirrorError
-from mirror.lag.served_metrics import flow_of
 from mirror.lag.text import duration
 from mirror.runtime.prometheus import Prometheus
 

@@ -8,7 +8,9 @@ import time
 from functools import cache, lru_cache
 
 from app.watch import Watch
+from metrics.exporter import STATUS_PATH
 from metrics.last_errors import LastError, parsed
+from metrics.process_status import ProcessStatus
 from metrics.trend import TREND_FILE, Trend
 from mirror.config.given import settings_of
 from mirror.config.settings import Settings
@@ -31,13 +33,13 @@ def watch() -> Watch:
         return _watch()
 
 
-def exposition() -> str:
-    """Return what the appliance says on /metrics.
+def process_status() -> ProcessStatus:
+    """Return what the process that replicates reports of itself.
 
     Raises:
-        OSError: it does not answer.
+        OSError: it does not respond, or is of an older version.
     """
-    return _exposition(int(time.monotonic() // SERVED_S))
+    return _status(int(time.monotonic() // SERVED_S))
 
 
 def last_errors() -> list[LastError]:
@@ -62,9 +64,12 @@ def _errors(_: int) -> str:
 
 
 @lru_cache(maxsize=1)
-def _exposition(_: int) -> str:
+def _status(_: int) -> ProcessStatus:
     mirror = settings().mirror
-    return mirror.http.read(mirror.metrics_address, "/metrics", timeout_s=TIMEOUT_S)
+    try:
+        return ProcessStatus.parse(mirror.http.read(mirror.metrics_address, STATUS_PATH, timeout_s=TIMEOUT_S))
+    except ValueError as error:
+        raise OSError(str(error)) from error
 
 
 @cache

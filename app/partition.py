@@ -8,7 +8,7 @@ import streamlit as st
 from app.charts import lag_over_time
 from app.findings import limit, spent_on
 from app.firing import concerns, draw_alerts
-from app.inspection import exposition, last_errors, settings, unread, watch
+from app.inspection import last_errors, process_status, settings, unread, watch
 from app.session import field, fields, live, plain
 from app.tables import board_link, narrowed, window_table
 from app.verdicts import MEANING, coloured
@@ -118,9 +118,9 @@ def _last_error(row: LagRow) -> None:
 def _limits(row: LagRow) -> None:
     """Say what limits the flow, as the appliance tells."""
     try:
-        said = limit(spent_on(exposition()).get(row.group, {}))
+        said = limit(spent_on(process_status()).get(row.group, {}))
     except OSError as failed:
-        st.write(f"**What limits {plain(row.group)}** is not known: {plain(unread('/metrics', failed))}.")
+        st.write(f"**What limits {plain(row.group)}** is not known: {plain(unread('/api/v1/status', failed))}.")
         return
     if said:
         st.write(f"**What limits {plain(row.group)}:** {plain(said)}.")

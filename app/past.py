@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from app.verdicts import tone
 from dashboards.recording import FLOW_LAG, FLOW_LAG_SECONDS, WORST
+from metrics.process_status import flow_of
 from metrics.trend import MINUTE_S, MINUTES, Point
 from metrics.verdict import Status
-from mirror.lag.served_metrics import flow_of
 from mirror.runtime.prometheus import Prometheus
 
 OURS = 'alertname=~"KafkaMirror.*"'

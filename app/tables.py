@@ -11,10 +11,10 @@ import pandas as pd
 
 from app.verdicts import shown
 from metrics.catalogue import CATALOGUE
+from metrics.process_status import ProcessStatus, flow_of
 from metrics.verdict import Sample, Status
 from mirror.lag.flow_summary import at_least, worst_first
 from mirror.lag.rows import LagRow, Snapshot, selected
-from mirror.lag.served_metrics import flow_of, samples
 from mirror.lag.text import duration, level_in, utc
 
 COLUMNS = (
@@ -165,12 +165,12 @@ def failovers(snapshot: Snapshot) -> list[FailOver]:
     return sorted(found, key=lambda each: (-each.unknown, -each.missing, each.group))
 
 
-def readiness_table(exposition: str, now_s: float) -> pd.DataFrame:
+def readiness_table(status: ProcessStatus, now_s: float) -> pd.DataFrame:
     """Return what an appliance's checkpoints say of each group that it follows: may it fail over, and what would it cost."""
     about = "kafka_mirror_group_partitions"
     checkpointed, reread = "kafka_mirror_last_checkpoint_timestamp_seconds", "kafka_mirror_failover_reread_records"
     groups: dict[tuple[str, str], dict[str, Any]] = {}
-    for sample in samples(exposition, (about, checkpointed, reread)):
+    for sample in status.samples((about, checkpointed, reread)):
         labels = sample.labels
         group = groups.setdefault((labels["group"], flow_of(labels)), {"states": []})
         if sample.name == about:
@@ -189,17 +189,17 @@ def readiness_table(exposition: str, now_s: float) -> pd.DataFrame:
     return pd.DataFrame(content, columns=["Group", "Flow", "Topic-partitions", "Checkpoint's age", "Read again"])
 
 
-def differing_settings(exposition: str, flow: str, remote_topic: str) -> int | None:
+def differing_settings(status: ProcessStatus, flow: str, remote_topic: str) -> int | None:
     """Return how many settings of a remote topic are not as they should be, as an appliance says; None when it does not."""
-    for sample in samples(exposition, ("kafka_mirror_config_drift_settings",)):
+    for sample in status.samples(("kafka_mirror_config_drift_settings",)):
         labels = sample.labels
         if (flow_of(labels), labels["topic"]) == (flow, remote_topic):
             return int(sample.value)
     return None
 
 
-def health_table(exposition: str) -> pd.DataFrame:
-    """Return what an appliance says of itself on /metrics: the catalogue's families that are not of topics or groups."""
+def health_table(status: ProcessStatus) -> pd.DataFrame:
+    """Return what an appliance says of itself in its status: the catalogue's families that are not of topics or groups."""
     own = {
         spec.name: spec for spec in CATALOGUE if not {"topic", "group"} & set(spec.labels) and spec.kind != "histogram"
     }
@@ -210,7 +210,7 @@ def health_table(exposition: str) -> pd.DataFrame:
             _readable(sample.value, own[name].unit),
             own[name].help,
         )
-        for sample in samples(exposition, own)
+        for sample in status.samples(own)
         for name in (sample.name,)
     ]
     return pd.DataFrame(content, columns=["What", "Of", "Value", "Meaning"])

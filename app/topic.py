@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from app.charts import bars
-from app.inspection import exposition
+from app.inspection import process_status
 from app.session import explained, field, fields, live, plain
 from app.tables import differing_settings, narrowed
 from app.verdicts import coloured
@@ -66,6 +66,6 @@ def _one(rows: list[LagRow]) -> None:
 def _differing(row: LagRow) -> int | None:
     """Return how many settings of the remote topic differ; None while the appliance, which compares them, does not answer."""
     try:
-        return differing_settings(exposition(), row.group, row.remote_topic)
+        return differing_settings(process_status(), row.group, row.remote_topic)
     except OSError:
         return None

@@ -1,4 +1,4 @@
-"""Serve HTTP: `/metrics` for Prometheus, `/errors` for the lag inspector, `/ready` for a supervisor. On loopback by default."""
+"""Serve HTTP: `/metrics` for Prometheus, `/api/v1/status` and `/errors` for the lag inspector, `/ready` for a supervisor."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from socketserver import ThreadingMixIn
 from typing import Any
@@ -16,7 +16,9 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 from metrics.exposition import Format, negotiated
 from metrics.http_access import CHALLENGE, REFUSAL, HttpAccess
 from metrics.last_errors import LastErrors
+from metrics.process_status import ProcessStatus
 
+STATUS_PATH = "/api/v1/status"
 log = logging.getLogger("mirror")
 
 OPEN = HttpAccess()
@@ -92,13 +94,18 @@ def serve(
     host: str,
     port: int,
     *,
+    tries: int = 1,
     is_ready: Callable[[], bool],
     errors: Callable[[], str] = lambda: NO_ERRORS,
+    status: Callable[[], str] = lambda: ProcessStatus({}).text(),
     access: HttpAccess = OPEN,
 ) -> Iterator[int]:
     """Serve until the context ends; yields the port (a given 0 picks a free one). `/ready` asks for no login.
 
-    `answer` answers a scrape in the format that its Accept header asks for, `errors` returns what `/errors` says.
+    If a port is taken, the next one is tried, `tries` of them in all.
+
+    `answer` answers a scrape in the format that its Accept header asks for, `errors` and `status` return what `/errors`
+    and `/api/v1/status` respond.
 
     Raises:
         PortTakenError: when the address is in use or cannot be bound.
@@ -106,18 +113,8 @@ def serve(
     """
     tls = access.server_context()
 
-    try:
-        server = make_server(
-            host,
-            port,
-            _application(answer, is_ready, errors, access),
-            server_class=_Server,
-            handler_class=_Handler,
-        )
-    except OSError as error:
-        raise PortTakenError(
-            f"cannot listen on {host}:{port} ({error.strerror}); set mirror.metrics.listen to another"
-        ) from error
+    application = _application(answer, is_ready, {"/errors": errors, STATUS_PATH: status}, access)
+    server = _listening(host, range(port, port + tries), application)
     if tls is not None:  # the handshake is the request's thread's: a client that says nothing holds up nobody
         server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     thread = threading.Thread(
@@ -132,8 +129,21 @@ def serve(
         thread.join(5)
 
 
+def _listening(host: str, ports: Sequence[int], application: Any) -> _Server:
+    for port in ports:
+        try:
+            return make_server(host, port, application, server_class=_Server, handler_class=_Handler)
+        except OSError as error:
+            taken = f"cannot listen on {host}:{port} ({error.strerror}); set mirror.metrics.listen to another"
+            failure = error
+    raise PortTakenError(taken) from failure
+
+
 def _application(
-    answer: Callable[[Format], bytes], is_ready: Callable[[], bool], errors: Callable[[], str], access: HttpAccess
+    answer: Callable[[Format], bytes],
+    is_ready: Callable[[], bool],
+    documents: Mapping[str, Callable[[], str]],
+    access: HttpAccess,
 ) -> Callable[[dict[str, object], _Start], Iterable[bytes]]:
     """Return what answers the requests, as WSGI has it."""
 
@@ -146,12 +156,12 @@ def _application(
         if not access.authorizes(str(environ.get("HTTP_AUTHORIZATION", ""))):
             start("401 Unauthorized", [("Content-Type", _PLAIN), ("WWW-Authenticate", CHALLENGE)])
             return [REFUSAL]
-        if path == "/errors":
+        if (document := documents.get(str(path))) is not None:
             start("200 OK", [("Content-Type", "application/json")])
-            return [errors().encode()]
+            return [document().encode()]
         if path not in ("/metrics", "/"):
             start("404 Not Found", [("Content-Type", _PLAIN)])
-            return [b"try /metrics, /errors or /ready\n"]
+            return [b"try /metrics, /api/v1/status, /errors or /ready\n"]
         try:
             wanted = negotiated(str(environ.get("HTTP_ACCEPT", "")))
             body = answer(wanted)

@@ -16,6 +16,7 @@ from metrics.exporter import PortTakenError, serve
 from metrics.exposition import Format, exposition
 from metrics.history import HISTORY_FILE
 from metrics.listener import Stream
+from metrics.process_status import ProcessStatus
 from metrics.recorder import Recorder
 from metrics.reports import CheckpointReport, WindowReport
 from mirror import __version__
@@ -103,7 +104,6 @@ class Appliance:
             stack.enter_context(self._folder.written())
             self._folder.take()
             stack.callback(self._folder.leave)
-            host, _ = mirror.metrics_listen
             self.port = self._serve(stack)
             self.recorder.info("kafka_mirror_build_info", (__version__, platform.python_version(), version("pyspark")))
             self.poller.load()
@@ -130,13 +130,8 @@ class Appliance:
                 heartbeats.start()
                 Drills(self._settings, self.flows, self.recorder, ends=self._stop).start()
                 self._is_ready = True
-                log.info(
-                    "replicating %s; metrics on %s://%s:%d/metrics",
-                    self._summary(),
-                    mirror.http.scheme,
-                    host,
-                    self.port,
-                )
+                address = f"{mirror.http.scheme}://{mirror.metrics_listen[0]}:{self.port}"
+                log.info("replicating %s; metrics on %s/metrics", self._summary(), address)
                 if on_started is not None:
                     on_started(self)
                 self._watch(queries)
@@ -172,26 +167,30 @@ class Appliance:
         )
 
     def _serve(self, stack: ExitStack) -> int:
-        """Serve metrics; return the port, which is the next free one where nobody asked for another and that is taken.
+        """Serve metrics and status; return the port: the next free one if no operator asked for another and that is taken.
 
         Raises:
             SettingsError: the address is taken.
         """
         mirror = self._mirror
-        (host, port), ready, errors = mirror.metrics_listen, lambda: self._is_ready, self.recorder.last_errors.text
-        last = port + MOST_HERE - 1 if mirror.is_listen_default else port
-        for candidate in range(port, last + 1):
-            try:
-                served = serve(self._scrape, host, candidate, is_ready=ready, errors=errors, access=mirror.http)
-                found = stack.enter_context(served)
-            except PortTakenError as error:
-                if candidate == last:
-                    raise SettingsError(str(error)) from error
-            else:
-                if candidate != port:
-                    log.info("mirror.metrics.listen: port %d is taken; metrics are on port %d", port, found)
-                return found
-        raise AssertionError
+        host, port = mirror.metrics_listen
+        served = serve(
+            self._scrape,
+            host,
+            port,
+            tries=MOST_HERE if mirror.is_listen_default else 1,
+            is_ready=lambda: self._is_ready,
+            errors=self.recorder.last_errors.text,
+            status=lambda: ProcessStatus.of(self.recorder.snapshot()).text(),
+            access=mirror.http,
+        )
+        try:
+            found = stack.enter_context(served)
+        except PortTakenError as error:
+            raise SettingsError(str(error)) from error
+        if found != port:
+            log.info("mirror.metrics.listen: port %d is taken; metrics are on port %d", port, found)
+        return found
 
     def _begin(self) -> None:
         """Begin every flow whose clusters answer; those of the others are tried again later.

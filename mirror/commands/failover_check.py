@@ -8,13 +8,14 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from dataclasses import asdict
 
+from metrics.exporter import STATUS_PATH
+from metrics.process_status import ProcessStatus
 from mirror.commands.options import add_file, describe
 from mirror.config.given import settings_given
 from mirror.config.settings import Settings
 from mirror.errors import SettingsError
-from mirror.lag.failover import Answer, FailOver, ServedFacts, facts_of, judged, worst
+from mirror.lag.failover import Answer, FailOver, ServedFacts, facts_of, judged, served_facts, worst
 from mirror.lag.inspector import Inspector
-from mirror.lag.served_metrics import served_facts
 from mirror.lag.text import duration
 
 EXIT = {Answer.GO: 0, Answer.GO_WITH_LOSS: 1, Answer.NO: 5}
@@ -104,10 +105,10 @@ def text(answers: Sequence[FailOver], *, coloured: bool = False) -> str:
 
 def _served(settings: Settings, source: str, target: str) -> ServedFacts | None:
     try:
-        exposition = settings.mirror.http.read(settings.mirror.metrics_address, "/metrics", timeout_s=TOLD_S)
-    except OSError:
+        status = settings.mirror.http.read(settings.mirror.metrics_address, STATUS_PATH, timeout_s=TOLD_S)
+        return served_facts(ProcessStatus.parse(status), f"{source}->{target}")
+    except (OSError, ValueError):
         return None
-    return served_facts(exposition, source, target)
 
 
 def _plain(each: FailOver) -> dict[str, object]:

@@ -9,11 +9,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from metrics.process_status import ProcessStatus
 from metrics.verdict import Status
 from mirror.checkpoints.rules import State
 from mirror.lag.rows import Snapshot
 from mirror.runtime.logs import first_few
 
+_STATES, _REREAD, _CHECKPOINTS, _DIFFERENCES, _SLOTS, _OWNED, _PROCESSES = (
+    f"kafka_mirror_{name}"
+    for name in (
+        "group_partitions",
+        "failover_reread_records",
+        "checkpoints_total",
+        "verify_differences_total",
+        "slots",
+        "slots_owned",
+        "processes",
+    )
+)
 OLD_S = 60.0  # older numbers say nothing of what a fail-over costs now
 # A group in one of these states has no offset to continue from.
 NO_WAY = (State.NO_MAP, State.REFUSED, State.PAST_END, State.SHARED, State.UNSUPPORTED)
@@ -182,6 +195,29 @@ def facts_of(flow: str, snapshot: Snapshot, *, source: str, target: str, served:
         reread=served.reread if served is not None else {},
         differences=served.differences if served is not None else None,
         unserved=served.unserved if served is not None else None,
+    )
+
+
+def served_facts(status: ProcessStatus, flow: str) -> ServedFacts:
+    """Return what a process reports of one flow; the fields of what it does not report are unknown."""
+    groups: dict[str, dict[str, int]] = {}
+    reread: dict[str, int] = {}
+    sums: dict[str, float] = {}
+    for sample in status.samples((_STATES, _REREAD, _CHECKPOINTS, _DIFFERENCES, _SLOTS, _OWNED, _PROCESSES)):
+        if sample.flow != flow:
+            continue
+        if sample.name == _STATES:
+            groups.setdefault(sample.labels["group"], {})[sample.labels["state"]] = int(sample.value)
+        elif sample.name == _REREAD:
+            reread[sample.labels["group"]] = int(sample.value)
+        else:
+            sums[sample.name] = sums.get(sample.name, 0.0) + sample.value
+    is_alone = sums.get(_PROCESSES) == 1  # else others may serve what this one does not
+    return ServedFacts(
+        groups=groups if groups or _CHECKPOINTS in sums else None,  # counted, if only 0, since the first round
+        reread=reread,
+        differences=int(sums[_DIFFERENCES]) if _DIFFERENCES in sums else None,
+        unserved=int(sums[_SLOTS] - sums[_OWNED]) if is_alone and {_SLOTS, _OWNED} <= sums.keys() else None,
     )
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
+from dataclasses import replace
 from typing import Any
 
 from metrics.cap import Labels
+from metrics.process_status import ProcessStatus
 from metrics.verdict import Status
-from mirror.lag.failover import Facts, judged
+from mirror.lag.failover import Facts, ServedFacts, judged, served_facts
 
 ANSWER = "kafka_mirror_failover_answer"
 
@@ -27,8 +29,12 @@ def answer_failover(
     for labels in families["kafka_mirror_partition_status"]:
         if labels[:2] in served:
             served[labels[:2]].append(labels)
+    status = ProcessStatus.of(families)
     for flow, partitions in served.items():
-        families[ANSWER][flow] = float(judged(_facts(families, flow, partitions, now_s, telling_groups)).answer)
+        found = served_facts(status, "->".join(flow))
+        if found.groups is None and flow not in telling_groups:  # another process reports them
+            found = replace(found, groups={})
+        families[ANSWER][flow] = float(judged(_facts(families, flow, partitions, now_s, found)).answer)
 
 
 def _facts(
@@ -36,18 +42,12 @@ def _facts(
     flow: Labels,
     partitions: list[Labels],
     now_s: float,
-    telling_groups: Set[Labels],
+    served: ServedFacts,
 ) -> Facts:
     lag, status = families["kafka_mirror_lag_records"], families["kafka_mirror_partition_status"]
     known = [labels for labels in partitions if labels in lag and status[labels] != Status.UNKNOWN]
     waits = [families["kafka_mirror_lag_seconds"].get(labels) for labels in known if lag[labels]]
     up = families["kafka_mirror_cluster_up"]
-    groups: dict[str, dict[str, int]] = {}
-    for (*of_flow, group, state), count in families["kafka_mirror_group_partitions"].items():
-        if tuple(of_flow) == flow:
-            groups.setdefault(group, {})[state] = int(count)
-    has_checkpoints = flow in families["kafka_mirror_checkpoints_total"]  # since the first round, if only as 0
-    reread = families["kafka_mirror_failover_reread_records"]
     read_s = families["kafka_mirror_last_poll_timestamp_seconds"].get(flow, 0.0)
     return Facts(
         flow="->".join(flow),
@@ -59,6 +59,8 @@ def _facts(
         missing=int(sum(lag[labels] for labels in known)),
         waits_s=None if None in waits else max((wait for wait in waits if wait is not None), default=0.0),
         age_s=now_s - read_s,
-        groups=groups if groups or has_checkpoints or flow not in telling_groups else None,
-        reread={labels[2]: int(count) for labels, count in reread.items() if labels[:2] == flow},
+        groups=served.groups,
+        reread=served.reread,
+        differences=served.differences,
+        unserved=served.unserved,
     )

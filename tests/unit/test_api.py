@@ -28,7 +28,7 @@ def get(monkeypatch):
     )
     monkeypatch.setattr(inspection, "_watch", lambda: watch)
     monkeypatch.setattr(inspection, "_settings", lambda: settings)
-    inspection._exposition.cache_clear()
+    inspection._status.cache_clear()
 
     def asked(address):
         path, _, query = address.partition("?")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import time
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -26,6 +28,7 @@ from app.watch import Watch
 from dashboards.recording import recording
 from metrics.exporter import serve
 from metrics.last_errors import LastErrors
+from metrics.process_status import ProcessStatus
 from metrics.recorder import Recorder
 from metrics.reports import CheckpointReport
 from metrics.verdict import Sample, Status
@@ -35,7 +38,8 @@ from mirror.lag.flow_summary import summaries, worst_first
 from mirror.lag.rows import LagRow, Snapshot
 from mirror.switching.journal import Entries, Journal
 from mirror.switching.run import STEPS, Kind, Step, StepState
-from tests.unit.test_metrics import report, text
+from tests.status_text import status_of
+from tests.unit.test_metrics import report
 from tests.unit.test_switching import RUN
 
 MAIN = str(Path(__file__).resolve().parents[2] / "app" / "main.py")
@@ -101,7 +105,7 @@ def opened(monkeypatch, snapshot: Snapshot, page: str = "", *, flows: tuple[Flow
     settings = Settings(flows=flows, heartbeat_flows=(), mirror=Mirror(**own), ignored=(), ignored_why={})
     monkeypatch.setattr(inspection, "_watch", lambda: watch)
     monkeypatch.setattr(inspection, "_settings", lambda: settings)
-    inspection._exposition.cache_clear()
+    inspection._status.cache_clear()
     inspection._errors.cache_clear()
     test = (
         AppTest.from_function(one_page, default_timeout=PATIENCE_S, args=(page,))
@@ -111,6 +115,15 @@ def opened(monkeypatch, snapshot: Snapshot, page: str = "", *, flows: tuple[Flow
     test.run()
     assert not test.exception
     return test
+
+
+def serving(recorder: Recorder, **own: Any) -> AbstractContextManager[int]:
+    """Serve the status of a recorder on a free port."""
+
+    def status() -> str:
+        return ProcessStatus.of(recorder.snapshot()).text()
+
+    return serve(lambda _: b"", "127.0.0.1", 0, is_ready=lambda: True, status=status, **own)
 
 
 def everything(test: AppTest) -> str:
@@ -211,17 +224,17 @@ def test_the_partition_page_tells_the_last_error_or_that_nobody_tells_it(monkeyp
     errors = LastErrors()
     errors.take_in(("a", "b", "a.payments", "3"), "the target refuses source offset 5", now_s=1_700_000_000.0)
     stalled = Snapshot(time_s=0.0, rows=(STALLED,))
-    metrics = text(Recorder()).encode()
-    with serve(lambda _: metrics, "127.0.0.1", 0, is_ready=lambda: True, errors=errors.text) as port:
+    recorder = Recorder()
+    with serving(recorder, errors=errors.text) as port:
         told = everything(opened(monkeypatch, stalled, "partition", metrics_listen=("127.0.0.1", port)))
     assert "**Its last error**, from 2023-11-14 22:13:20 UTC: the target refuses source offset 5" in told
-    with serve(lambda _: metrics, "127.0.0.1", 0, is_ready=lambda: True) as port:
+    with serving(recorder) as port:
         assert "last error" not in everything(
             opened(monkeypatch, stalled, "partition", metrics_listen=("127.0.0.1", port))
         )
     untold = everything(opened(monkeypatch, stalled, "partition", metrics_listen=("127.0.0.1", 1)))
     assert f"**Its last error** is not known: {plain('the appliance does not tell it on 127.0.0.1:1/errors')}" in untold
-    assert f"is not known: {plain('the appliance does not tell it on 127.0.0.1:1/metrics')}" in untold
+    assert f"is not known: {plain('the appliance does not tell it on 127.0.0.1:1/api/v1/status')}" in untold
 
 
 def test_the_topic_page_shows_every_partition_of_a_topic(monkeypatch):
@@ -257,7 +270,7 @@ def test_the_groups_page_shows_what_the_checkpoints_say(monkeypatch):
     ]
     recorder.record_checkpoints([row, *rows], now_s=time.time() - 30)
     snapshot = Snapshot(time_s=0.0, rows=(consumer("shop", "payments", 3, offset=35, end=50), flow("payments", 3)))
-    with serve(lambda _: text(recorder).encode(), "127.0.0.1", 0, is_ready=lambda: True) as port:
+    with serving(recorder) as port:
         test = opened(monkeypatch, snapshot, "groups", metrics_listen=("127.0.0.1", port))
     bill, shop = test.dataframe[-1].value.to_dict("records")
     assert (bill["Group"], bill["Flow"], bill["Topic-partitions"], bill["Read again"]) == (
@@ -276,7 +289,7 @@ def test_the_health_page_shows_what_the_appliance_says_of_itself(monkeypatch):
     recorder = Recorder()
     recorder.record_windows([report(turn=(30.0, 0))], now_s=1_700_000_000.0)
     recorder.record_query("lane-0", is_active=True)
-    with serve(lambda _: text(recorder).encode(), "127.0.0.1", 0, is_ready=lambda: True) as port:
+    with serving(recorder) as port:
         test = opened(monkeypatch, HEALTHY, "health", metrics_listen=("127.0.0.1", port))
     shown = {(what, of): value for what, of, value, _ in test.dataframe[0].value.itertuples(index=False)}
     assert shown["query_active", "query=lane-0"] == "1"
@@ -404,9 +417,9 @@ def test_settings_that_differ_are_those_of_the_flow_and_topic():
         f'kafka_mirror_config_drift_settings{{source="a",target="{target}",topic="a.t"}} {count}\n'
         for target, count in (("b", 2.0), ("c", 0.0))
     )
-    assert differing_settings(text, "a->b", "a.t") == 2
-    assert differing_settings(text, "a->c", "a.t") == 0
-    assert differing_settings(text, "a->b", "a.other") is None
+    assert differing_settings(status_of(text), "a->b", "a.t") == 2
+    assert differing_settings(status_of(text), "a->c", "a.t") == 0
+    assert differing_settings(status_of(text), "a->b", "a.other") is None
 
 
 def test_the_fail_over_page_shows_a_switch_as_it_goes(monkeypatch, tmp_path):

@@ -12,11 +12,11 @@ from metrics.recorder import Recorder
 from metrics.reports import CheckpointReport
 from metrics.verdict import Status
 from mirror.commands.failover_check import text
-from mirror.lag.failover import Answer, Facts, ServedFacts, facts_of, judged, worst
+from mirror.lag.failover import Answer, Facts, ServedFacts, facts_of, judged, served_facts, worst
 from mirror.lag.failover_metric import answer_failover
 from mirror.lag.judgement import horizon_of
 from mirror.lag.rows import LagRow, Snapshot
-from mirror.lag.served_metrics import served_facts
+from tests.status_text import status_of
 
 pytestmark = pytest.mark.usefixtures("standing_clock")
 
@@ -145,12 +145,12 @@ def test_facts_come_from_rows_and_from_what_the_appliance_tells():
             'processes{source="a",target="b"} 1.0',
         )
     )
-    served = served_facts(exposition, "a", "b")
+    served = served_facts(status_of(exposition), "a->b")
     assert served == ServedFacts(groups={"g": {"no_map": 2}}, reread={"g": 5}, differences=None, unserved=1)
-    assert served_facts("", "a", "b") == ServedFacts(groups=None, reread={}, differences=None, unserved=None)
-    assert served_facts(exposition.replace("processes", "x"), "a", "b").unserved is None
+    assert served_facts(status_of(""), "a->b") == ServedFacts(groups=None, reread={}, differences=None, unserved=None)
+    assert served_facts(status_of(exposition.replace("processes", "x")), "a->b").unserved is None
     round_without_groups = 'kafka_mirror_checkpoints_total{source="a",target="b"} 0.0\n'
-    assert served_facts(round_without_groups, "a", "b").groups == {}
+    assert served_facts(status_of(round_without_groups), "a->b").groups == {}
     rows = (
         row(0, 5, 9, lag_seconds=4.0, level_in_s=2.0),
         row(1, 5, None, Status.UNKNOWN),

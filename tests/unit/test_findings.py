@@ -9,6 +9,7 @@ import pytest
 from app.findings import findings, limit, spent_on
 from metrics.last_errors import LastError
 from metrics.verdict import Status
+from tests.status_text import status_of
 
 FLOW = 'source="a",target="b"'
 
@@ -33,7 +34,7 @@ FLOW = 'source="a",target="b"'
     ],
 )
 def test_each_state_has_its_sentence(line, status, said):
-    (found,) = findings(f"{line}\n", 1000.0)
+    (found,) = findings(status_of(f"{line}\n"), 1000.0)
     assert found.status is status
     assert said in found.sentence
 
@@ -50,7 +51,7 @@ def test_each_state_has_its_sentence(line, status, said):
     ],
 )
 def test_what_is_well_and_small_needs_none(line):
-    assert findings(f"{line}\n", 1000.0) == []
+    assert findings(status_of(f"{line}\n"), 1000.0) == []
 
 
 def slots(owned, processes):
@@ -59,14 +60,14 @@ def slots(owned, processes):
 
 
 def test_slots_that_nobody_serves_are_ill_only_where_this_process_is_alone():
-    assert [finding.status for finding in findings(slots(4, 1), 0)] == [Status.OK]
-    assert [finding.status for finding in findings(slots(2, 1), 0)] == [Status.STOP]
-    assert [finding.status for finding in findings(slots(2, 2), 0)] == [Status.OK]
+    assert [finding.status for finding in findings(status_of(slots(4, 1)), 0)] == [Status.OK]
+    assert [finding.status for finding in findings(status_of(slots(2, 1)), 0)] == [Status.STOP]
+    assert [finding.status for finding in findings(status_of(slots(2, 2)), 0)] == [Status.OK]
 
 
 def test_the_worst_is_first():
     text = f'{slots(4, 1)}kafka_mirror_records_lost_total{{{FLOW},topic="a.t"}} 7\n'
-    assert [finding.status for finding in findings(text, 0)] == [Status.LOST, Status.OK]
+    assert [finding.status for finding in findings(status_of(text), 0)] == [Status.LOST, Status.OK]
 
 
 def test_what_limits_is_what_most_time_is_spent_on():
@@ -75,17 +76,19 @@ def test_what_limits_is_what_most_time_is_spent_on():
         for slot in (0, 1)
         for what, seconds in (("source", 10), ("target", 30))
     )
-    assert spent_on(text)["a->b"] == {"source": 0.25, "target": 0.75}
-    assert limit(spent_on(text)["a->b"]).startswith("75% of its time it waits for acknowledgements of the target")
-    assert spent_on(text).keys() == {"a->b"}
+    assert spent_on(status_of(text))["a->b"] == {"source": 0.25, "target": 0.75}
+    assert limit(spent_on(status_of(text))["a->b"]).startswith(
+        "75% of its time it waits for acknowledgements of the target"
+    )
+    assert spent_on(status_of(text)).keys() == {"a->b"}
     assert limit({}) == ""
 
 
 def test_a_paused_topic_partition_says_its_error_once():
     line = f'kafka_mirror_partition_paused{{{FLOW},topic="a.t",partition="4"}} 1\n'
     error = LastError("a", "b", "a.t", 4, "the target refuses it", 1.0)
-    (found,) = findings(line, 2.0, [error])
+    (found,) = findings(status_of(line), 2.0, [error])
     assert found == (Status.STALL, "a->b: a.t-4 is paused: the target refuses it")
-    (older,) = findings(line, 2.0)
+    (older,) = findings(status_of(line), 2.0)
     assert older.sentence.endswith("the log has the reason.")
-    assert findings("", 2.0, [replace(error, until_s=1.5)]) == []
+    assert findings(status_of(""), 2.0, [replace(error, until_s=1.5)]) == []
