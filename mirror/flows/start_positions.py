@@ -12,7 +12,7 @@ from mirror.config.settings import Flow
 from mirror.errors import ClusterUnavailable, SettingsError
 from mirror.flows.stored_positions import Position, answer_of_target, read_positions, write_positions
 from mirror.flows.takeover import refuse_running, take_over, take_over_group
-from mirror.kafka.forgotten_positions import recalled
+from mirror.kafka.forgotten_positions import Recalled, recalled
 from mirror.kafka.groups import Groups
 from mirror.model.flow_plan import FlowPlan, Key
 from mirror.policy.recreated import OnRecreated
@@ -41,15 +41,15 @@ def begin(flow: Flow, plan: FlowPlan) -> frozenset[Key]:
     placed = read_positions(flow, plan.group)
     unplaced = {key: p for key, p in present.items() if (p.remote_topic, p.partition) not in placed}
     has_paused = plan.paused_key in placed
-    known = {}
+    known, has_run = Recalled({})
     if unplaced or not has_paused:
-        known = answer_of_target(flow, recalled(plan, unplaced.values(), knows_paused=has_paused)).positions
+        known, has_run = answer_of_target(flow, recalled(plan, unplaced.values(), knows_paused=has_paused))
     if known:
         write_positions(flow, plan.group, {place: Position(*at) for place, at in known.items()})
     missing = {key for key, p in unplaced.items() if (p.remote_topic, p.partition) not in known}
     if flow.source_group and missing and (count := take_over_group(flow, plan, missing)):
         log.info("%s: %d topic-partitions go on where group %s stands", flow.name, count, flow.source_group)
-    if known.keys() - {plan.paused_key} or any(topic == plan.lease_topic for topic, _ in placed):
+    if has_run or any(topic == plan.lease_topic for topic, _ in placed):
         return frozenset()
     if not flow.source_group and (count := take_over(flow, plan, missing)):
         log.info("%s: %d topic-partitions go on where MirrorMaker 2 stopped", flow.name, count)
