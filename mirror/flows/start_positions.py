@@ -13,7 +13,7 @@ from mirror.errors import ClusterUnavailable, SettingsError
 from mirror.flows.stored_positions import Position, answer_of_target, read_positions, write_positions
 from mirror.flows.takeover import refuse_running, take_over, take_over_group
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.forgotten_positions import recalled
+from mirror.kafka.forgotten_positions import Recalled, recalled
 from mirror.model.flow_plan import FlowPlan
 from mirror.model.topic_partition import TopicPartition
 from mirror.policy.recreated import OnRecreated
@@ -42,15 +42,15 @@ def begin(flow: Flow, plan: FlowPlan) -> frozenset[TopicPartition]:
     placed = read_positions(flow, plan.group)
     unplaced = {key: p for key, p in present.items() if p.on_target not in placed}
     has_paused = plan.paused_key in placed
-    known = {}
+    known, has_run = Recalled({})
     if unplaced or not has_paused:
-        known = answer_of_target(flow, recalled(plan, unplaced.values(), knows_paused=has_paused)).positions
+        known, has_run = answer_of_target(flow, recalled(plan, unplaced.values(), knows_paused=has_paused))
     if known:
         write_positions(flow, plan.group, {place: Position(*at) for place, at in known.items()})
     missing = {key for key, p in unplaced.items() if p.on_target not in known}
     if flow.source_group and missing and (count := take_over_group(flow, plan, missing)):
         log.info("%s: %d topic-partitions go on where group %s stands", flow.name, count, flow.source_group)
-    if known.keys() - {plan.paused_key} or any(topic == plan.lease_topic for topic, _ in placed):
+    if has_run or any(topic == plan.lease_topic for topic, _ in placed):
         return frozenset()
     if not flow.source_group and (count := take_over(flow, plan, missing)):
         log.info("%s: %d topic-partitions go on where MirrorMaker 2 stopped", flow.name, count)
