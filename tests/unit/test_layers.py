@@ -1,4 +1,4 @@
-"""Who may import whom: the rooms of docs/architecture.md, from the top floor to the ground."""
+"""Who may import whom: the packages of docs/architecture.md, from the top layer to the ground."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 
 from tests.unit.source_files import PACKAGES, ROOT, files, imported
 
-# A room may import rooms of lower floors, and none beside it.
-FLOORS = (
+# A package may import packages of lower layers, and none of its own.
+LAYERS = (
     ("cli",),
     ("commands",),
     ("appliance", "app"),
@@ -26,41 +26,41 @@ FLOORS = (
     ("metrics", "policy"),
     ("errors", "version"),
 )
-FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+LAYER = {package: number for number, packages in enumerate(LAYERS) for package in packages}
 LOOSE_FILES = {"__init__.py", "appliance.py", "cli.py", "errors.py"}
 OF_EMBEDDED = {"commands", "embedded"}  # production code needs no embedded clusters
 
 
-def room_of(module: str) -> str:
-    """Return the room of a module; of `mirror` itself only the version is of interest."""
+def package_of(module: str) -> str:
+    """Return the package of a module; of `mirror` itself only the version is of interest."""
     package, _, rest = module.partition(".")
     if package != "mirror":
         return package
     return rest.partition(".")[0] or "version"
 
 
-def room_at(path: Path) -> str:
-    return room_of(".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"))
+def package_at(path: Path) -> str:
+    return package_of(".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"))
 
 
-def test_every_room_has_a_floor():
-    assert {room_at(path) for path in files()} == set(FLOOR)
+def test_every_package_has_a_layer():
+    assert {package_at(path) for path in files()} == set(LAYER)
     assert {path.name for path in (ROOT / "mirror").glob("*.py")} == LOOSE_FILES
 
 
-@pytest.mark.parametrize("room", FLOOR)
-def test_rooms_import_downwards_only(room):
+@pytest.mark.parametrize("package", LAYER)
+def test_packages_import_lower_layers_only(package):
     for path in files():
-        if room_at(path) == room:
+        if package_at(path) == package:
             for module in imported(path):
-                other = room_of(module)
-                if module.partition(".")[0] in PACKAGES and other != room:
-                    assert FLOOR[other] > FLOOR[room], f"{path.relative_to(ROOT)} imports {module}"
+                other = package_of(module)
+                if module.partition(".")[0] in PACKAGES and other != package:
+                    assert LAYER[other] > LAYER[package], f"{path.relative_to(ROOT)} imports {module}"
 
 
 def test_production_code_does_not_import_the_embedded_clusters():
     assert {
-        room_at(path) for path in files() if any(room_of(each) == "embedded" for each in imported(path))
+        package_at(path) for path in files() if any(package_of(each) == "embedded" for each in imported(path))
     } <= OF_EMBEDDED
 
 
