@@ -136,11 +136,10 @@ def _go_back(name: str, partition: Partition, end: int, runs: OffsetMap) -> None
         said = f"{what}: it was cut; what it lost is not known, for the offset map does not reach back so far"
         log.error("%s: %s", where, said)
         partition.record_gap(Effect.LOST, Cause.TARGET_CUT, None, acked - 1, said)
-        partition.tail, partition.next_target_offset, partition.committed = Tail(), end, None
+        partition.map_again(Tail(), end)
         return
     position = last.source + last.records
     log.error("%s: %s: it was cut; offsets %d to %d of the source are copied again", where, what, position, acked - 1)
     partition.moved(position)
-    partition.tail = Tail(OffsetMap([last]).text())
-    partition.next_target_offset, partition.committed = end, None
+    partition.map_again(Tail(OffsetMap([last]).text()), end)
     partition.tally.rewinds += 1

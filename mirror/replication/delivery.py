@@ -40,8 +40,7 @@ def hold_back(partition: Partition) -> None:
 
     The next window reads this with the position.
     """
-    partition.outcome_unknown_until_ms = int(now_ms() + ARRIVES_S * 1000)
-    partition.committed = None
+    partition.hold_back(int(now_ms() + ARRIVES_S * 1000))
 
 
 class Acknowledged(NamedTuple):
@@ -235,8 +234,8 @@ class AtLeastOnce:
         if assigned.spread_over or partition.has_announced_numbers or not is_there(target, assigned):
             return True
         if partition.sequence is None:
-            partition.sequence = target.numbers(assigned.remote_topic, assigned.partition)
-        partition.committed = None
+            partition.number(target.numbers(assigned.remote_topic, assigned.partition))
+        partition.rewrite_position()
         self._unannounced[partition] = None
         self.commit_soon()
         return False

@@ -94,7 +94,7 @@ class ExactlyOnce:
         self._sender, self._read_ahead, self._pauses, self._target = sender, read_ahead, pauses, sender.target
         for partition in self.partitions:
             if not partition.outcome_unknown_until_ms:  # else the numbers show that its last batch is in no transaction
-                partition.sequence = None  # of the default mode, whose numbers end here
+                partition.number(None)  # of the default mode, whose numbers end here
         self._committed = {partition: partition.acked for partition in self.partitions}
         self._target.begin_transaction()
         self._ends = asyncio.get_running_loop().create_task(self._end_in_time(stop))
@@ -279,7 +279,7 @@ class ExactlyOnce:
         self._uncommitted.clear()
         for partition, acked in self._committed.items():
             self._read_ahead.clear(partition)
-            partition.position = partition.acked = acked
+            partition.rewind(acked)
 
     def _abort_soon(self) -> None:
         self._must_abort = True

@@ -23,7 +23,6 @@ from mirror.kafka.fetcher import Fetched, Source
 from mirror.kafka.protocol import EARLIEST, LATEST
 from mirror.model import record_batches
 from mirror.model.gaps import Cause, Effect
-from mirror.model.leader_epochs import LeaderEpochs
 from mirror.model.topic_partition import TopicPartition
 from mirror.replication.partition import Partition
 from mirror.replication.pauses import Pauses
@@ -106,13 +105,14 @@ class Fetching:
         self._is_stopping = False
         self.polled = Polled()
         for key, partition in self.partitions.items():
-            partition.is_hot = key in busy_before
-            partition.last_data_s = self._loop.time()
+            partition.fetch.warm(self._loop.time())
+            if key not in busy_before:
+                partition.fetch.cool()
 
     @property
     def busy(self) -> frozenset[TopicPartition]:
         """What has had data lately."""
-        return frozenset(key for key, partition in self.partitions.items() if partition.is_hot)
+        return frozenset(key for key, partition in self.partitions.items() if partition.fetch.is_hot)
 
     def follow_leaders(self) -> None:
         """Have each broker asked for what is to be read from it, as the metadata say now; raises what ended a fetcher."""
@@ -120,11 +120,13 @@ class Fetching:
         for (topic, number), partition in self.partitions.items():
             leader = self.source.leader(topic, number)
             if leader is not None:
-                by_node[leader if partition.read_replica is None else partition.read_replica].append(partition)
+                by_node[leader if partition.fetch.read_replica is None else partition.fetch.read_replica].append(
+                    partition
+                )
             elif self.source.knows(topic, number):
                 self.source.learn()  # no fetch fails for a topic-partition without a leader
         self._by_node = by_node
-        self._busy = {node: dict.fromkeys(p for p in everyone if p.is_hot) for node, everyone in by_node.items()}
+        self._busy = {node: dict.fromkeys(p for p in everyone if p.fetch.is_hot) for node, everyone in by_node.items()}
         for node in by_node:
             for is_cold in (False, True):
                 task = self._fetchers.get((node, is_cold))
@@ -199,8 +201,8 @@ class Fetching:
     def _read_from_leaders(self, node: int) -> None:
         """Read from leaders what was read from a replica that fails, and for this window ask for no other one."""
         for partition in self._by_node.get(node, ()):
-            if partition.read_replica is not None:
-                partition.read_replica = None
+            if partition.fetch.read_replica is not None:
+                partition.fetch.follow_replica(None)
                 self._limits = self._limits._replace(rack="")
 
     def _wanted(self, node: int, *, is_cold: bool) -> dict[TopicPartition, FetchPosition]:
@@ -214,7 +216,7 @@ class Fetching:
         return {
             partition.assigned.on_source: partition.fetched_from(most)
             for partition in everyone
-            if (partition.is_hot != is_cold or partition in missed) and partition.has_room(now)
+            if (partition.fetch.is_hot != is_cold or partition in missed) and partition.has_room(now)
         }
 
     def _missed(self, node: int) -> frozenset[Partition]:
@@ -229,14 +231,12 @@ class Fetching:
     def _cool(self, node: int, now: float) -> None:
         """Let topic-partitions that have been quiet join the fetch of the idle ones."""
         busy = self._busy.get(node, {})
-        for partition in [p for p in busy if now - p.last_data_s > HOT_S and not p.held_bytes]:
-            partition.is_hot = False
+        for partition in [p for p in busy if now - p.fetch.last_data_s > HOT_S and not p.backlog.held_bytes]:
+            partition.fetch.cool()
             del busy[partition]
 
     def _on_data(self, node: int, partition: Partition, now: float) -> None:
-        partition.last_data_s = now
-        if not partition.is_hot:
-            partition.is_hot = True
+        if partition.fetch.warm(now):
             self._busy.setdefault(node, {})[partition] = None
             self._has_work.set()
 
@@ -255,14 +255,14 @@ class Fetching:
             if part.error is not ErrorCode.none:
                 await self._refused(node, partition, part.error)
             elif part.read_replica is not None:
-                partition.read_replica, partition.high_watermark = part.read_replica, -1  # a replica's may be lower
+                partition.fetch.follow_replica(part.read_replica)
                 has_moved = True
             elif part.diverged_at is not None:
                 self._diverged(partition, part.diverged_at)
-            elif part.high_watermark < partition.high_watermark:
+            elif part.high_watermark < partition.fetch.high_watermark:
                 self.on_doubt(partition)  # a log that has grown shorter, if it is not a new leader's first answer
             else:
-                partition.high_watermark = part.high_watermark
+                partition.fetch.see(part.high_watermark)
                 if part.records and told.unknown:
                     self.pauses.back_off(partition, told.unknown)
                 elif part.records:
@@ -288,7 +288,7 @@ class Fetching:
 
     async def _refused(self, node: int, partition: Partition, code: ErrorCode) -> None:
         error = fetch_error(code)
-        if partition.read_replica is not None:
+        if partition.fetch.read_replica is not None:
             self._read_from_leaders(node)
             self.follow_leaders()
         elif error is FetchError.OUT_OF_RANGE:
@@ -298,7 +298,7 @@ class Fetching:
         elif error is FetchError.PASSING and self._has_moved(node, partition):
             self.follow_leaders()
         elif error is FetchError.PASSING:
-            partition.retried(self._loop.time() + RETRY_S)
+            partition.pause.retry(self._loop.time() + RETRY_S)
             await self.refresh()
         else:
             self.pauses.back_off(partition, f"the source refuses the fetch: {name_of(code)}")
@@ -310,15 +310,15 @@ class Fetching:
     def _diverged(self, partition: Partition, offset: int) -> None:
         """Go back to where the log has what was read: behind that, a leader that lacked records has appended others."""
         if partition.has_arrived_whole:
-            partition.truncated_to = min(offset, partition.position)
+            partition.fetch.truncate(min(offset, partition.position))
             self.on_doubt(partition)
         else:
-            partition.retried(self._loop.time() + RETRY_S)  # first let what was read arrive
+            partition.pause.retry(self._loop.time() + RETRY_S)  # first let what was read arrive
 
     async def _out_of_range(self, partition: Partition) -> None:
         """Go on where the log begins, where retention deleted the position; doubt the topic, where the log ends before it."""
         if not partition.has_arrived_whole:
-            partition.retried(self._loop.time() + RETRY_S)  # first let what was read arrive
+            partition.pause.retry(self._loop.time() + RETRY_S)  # first let what was read arrive
             return
         key, asked = partition.assigned.on_source, partition.position
         try:
@@ -335,7 +335,7 @@ class Fetching:
             return  # another fetch has moved it meanwhile, or had the same answer
         if earliest <= asked <= latest:
             # The log has grown, or retention has deleted all records of the epoch that the fetch named.
-            partition.epochs = LeaderEpochs()
+            partition.forget_epochs()
             return
         if asked < earliest:
             partition.tally.lost += earliest - asked
@@ -347,7 +347,7 @@ class Fetching:
             partition.record_gap(Effect.LOST, Cause.RETENTION, asked, earliest - 1, said)
             partition.moved(earliest)
             return
-        partition.truncated_to = latest
+        partition.fetch.truncate(latest)
         self.on_doubt(partition)
 
 

@@ -83,26 +83,27 @@ def placed(
         )
     offset, metadata = committed
     ids, tail, until_ms, in_sync, sequence, epoch, upstream, registered = PositionMetadata.parse(metadata)
-    known = TopicIds.parse(ids)
+    known, kept = TopicIds.parse(ids), Tail(tail)
+    last, is_same_topic = kept.runs.last, not known.other_than(now)
+    own_ids = str(known.updated(now)) if is_same_topic else ids
+    own_registered = registered if plan.is_bidirectional else None
+    is_unchanged = is_same_topic and (own_ids, assigned.upstream, own_registered) == (ids, upstream, registered)
     partition = Partition(
         assigned,
         offset,
         offset,
-        ids=ids,
+        ids=own_ids,
+        committed=offset if is_unchanged else None,
         epochs=LeaderEpochs.before_position(offset, epoch),
-        tail=Tail(tail),
+        tail=kept,
+        next_target_offset=last.target + last.records if last is not None else 0,
         outcome_unknown_until_ms=until_ms,
         in_sync=in_sync,
         sequence=sequence,
         announced=sequence,
-        registered=registered if plan.is_bidirectional else None,
+        registered=own_registered,
     )
-    if (last := partition.tail.runs.last) is not None:
-        partition.next_target_offset = last.target + last.records
-    if not known.other_than(now):
-        partition.ids = str(known.updated(now))
-        is_same = (partition.ids, assigned.upstream, partition.registered) == (ids, upstream, registered)
-        partition.committed = offset if is_same else None
+    if is_same_topic:
         if is_uncertain:
             partition.doubt()
     elif plan.on_recreated is OnRecreated.STOP:
@@ -130,13 +131,12 @@ def identified(
     side = known.other_than(now)
     has_position = partition.start is None or partition.acked >= 0
     if not side or (side == "source" and not has_position):
-        partition.ids = str(ids)
+        partition.identify(str(ids))
         return
-    partition.truncated_to, partition.high_watermark, partition.next_target_offset = None, -1, 0
-    partition.hole = None
-    partition.sequence, partition.epochs = None, LeaderEpochs()
+    partition.start_over()
     if side == "target" and partition.registered is not None:
-        partition.registered, partition.target_end = 0, 0
+        partition.register(0)
+        partition.begin_after(0)
     assigned, offset = partition.assigned, partition.acked
     topic = assigned.topic if side == "source" else assigned.remote_topic
     what = f"{topic} was deleted and created again on the {side} (topic id {getattr(now, side)}, was {getattr(known, side)})"
@@ -144,14 +144,14 @@ def identified(
     waits = plan.on_recreated is not OnRecreated.RESTART and not has_position
     if waits or plan.on_recreated is OnRecreated.STOP:
         partition.replaced(f"{what}; {FORGOTTEN if waits else RESTS}", before=before)
-        if logged_reasons.record(plan.name, assigned, partition.reason):
-            log.error("%s: %s", where, partition.reason)
+        if logged_reasons.record(plan.name, assigned, partition.pause.reason):
+            log.error("%s: %s", where, partition.pause.reason)
         return
     cause = Cause.SOURCE_REPLACED if side == "source" else Cause.TARGET_REPLACED
     if plan.on_recreated is OnRecreated.CONTINUE:
         said = f"{what}; going on at offset {offset}"
         partition.record_gap(Effect.SKIPPED, cause, None, offset - 1, said)
-        partition.tail = Tail(begins_at=offset)
+        partition.map_from(offset)
     else:
         last = f"the last position was {offset}" if has_position else "its position went with it"
         said = f"{what}; replicating it from its start, {last}"
@@ -159,8 +159,8 @@ def identified(
             partition.record_gap(Effect.LOST, cause, offset, None, said)  # what the one before had behind the position
         else:
             partition.record_gap(Effect.REPEATED, cause, None, offset - 1 if has_position else None, said)
-        partition.start = EARLIEST
+        partition.restart()
     log.error("%s: %s", where, said)
-    partition.ids = str(ids)
-    partition.committed = None
+    partition.identify(str(ids))
+    partition.rewrite_position()
     partition.tally.rewinds += 1

@@ -73,7 +73,7 @@ class Ledger:
     def told(self, written: Sequence[LedgerEntry]) -> None:
         """Forget what the ledger has."""
         for partition, gap in written:
-            partition.gaps = [each for each in partition.gaps if each != gap]
+            partition.forget_gap(gap)
             self._newest[self._plan.name, partition.assigned.on_source] = gap
 
     def _is_known(self, told: LedgerEntry) -> bool:

@@ -36,11 +36,11 @@ def in_question(
     """
     for partition in partitions:
         if partition.outcome_unknown_until_ms > now_ms():
-            partition.paused(Pause.OUTCOME_UNKNOWN, AWAITS)
+            partition.pause.begin(Pause.OUTCOME_UNKNOWN, AWAITS)
     return [
         p
         for p in partitions
-        if p.pause is Pause.NONE
+        if p.pause.kind is Pause.NONE
         and (
             p.outcome_unknown_until_ms
             or is_unclean
@@ -103,10 +103,9 @@ async def find_outcomes(
     finally:
         await target.close()
     for partition in set(partitions) - unsettled:
-        if partition.outcome_unknown_until_ms:
-            partition.outcome_unknown_until_ms, partition.committed = 0, None
+        partition.record_outcome()
         if partition.sequence is not None and partition.sequence.is_doubted:
-            partition.sequence = None  # the target has nothing behind the position: its numbers are no longer these
+            partition.number(None)  # the target has nothing behind the position: its numbers are no longer these
     _await_outcomes(plan, unsettled, logged_reasons)
     # Those without a position have no metadata that would tell the next window.
     return all(p.start is None for p in unsettled)
@@ -122,6 +121,6 @@ def _await_outcomes(plan: FlowPlan, unsettled: Collection[Partition], logged_rea
             named(news),
         )
     for partition in unsettled:
-        partition.paused(Pause.OUTCOME_UNKNOWN, AWAITS)
+        partition.pause.begin(Pause.OUTCOME_UNKNOWN, AWAITS)
         if not partition.outcome_unknown_until_ms:  # the next window is to look again
-            partition.outcome_unknown_until_ms, partition.committed = int(now_ms()), None
+            partition.hold_back(int(now_ms()))

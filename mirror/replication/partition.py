@@ -26,7 +26,6 @@ from mirror.runtime.logs import first_few
 
 QUEUE_BYTES = 4 << 20  # read-ahead per topic-partition
 FIRST_BACK_OFF_S, LAST_BACK_OFF_S = 1.0, 60.0
-NEVER = float("inf")
 
 
 class Identity(Enum):
@@ -74,6 +73,108 @@ class Pause(Enum):
 
 
 @dataclass(slots=True, eq=False)
+class PauseState:
+    """Whether a partition is paused, why, and when it is tried again."""
+
+    kind: Pause = Pause.NONE
+    is_by_operator: bool = False
+    lacks_topic: bool = False  # a cluster does not show its topic
+    _reason: str = ""
+    _due_s: float | None = 0.0  # when it is tried again, by the loop's clock; None: its kind says what ends the pause
+    _back_off_s: float = FIRST_BACK_OFF_S
+
+    @property
+    def reason(self) -> str:
+        """Why it is paused, "" if it is not."""
+        return BY_OPERATOR if self.is_by_operator else self._reason
+
+    @property
+    def is_topic_in_question(self) -> bool:
+        """True if one of its topics is another one, or hidden: the flow looks for them soon."""
+        return self.kind is Pause.REPLACED or self.lacks_topic
+
+    def begin(self, kind: Pause, reason: str, due_s: float | None = None, *, lacks_topic: bool = False) -> None:
+        """Pause the partition, up to a time of the loop's clock if one is given."""
+        self.kind, self._reason, self._due_s, self.lacks_topic = kind, reason, due_s, lacks_topic
+
+    def set_by_operator(self, *, is_paused: bool) -> None:
+        """Pause or resume the partition as an operator wants."""
+        self.is_by_operator = is_paused
+
+    def retry(self, due_s: float = 0.0) -> None:
+        """Try it from a time on; its reason stays until a batch is acknowledged."""
+        self._due_s = due_s
+
+    def next_back_off_s(self) -> float:
+        """Return for how many seconds to pause now; double what comes after."""
+        pause_s, self._back_off_s = self._back_off_s, min(2 * self._back_off_s, LAST_BACK_OFF_S)
+        return pause_s
+
+    def end(self) -> None:
+        """End the pause, not an operator's."""
+        self.kind, self._reason, self._due_s, self.lacks_topic = Pause.NONE, "", 0.0, False
+        self._back_off_s = FIRST_BACK_OFF_S
+
+    def is_due(self, now_s: float) -> bool:
+        """Return whether something may be tried with the partition now."""
+        return not self.is_by_operator and self._due_s is not None and now_s >= self._due_s
+
+
+@dataclass(slots=True, eq=False)
+class Backlog:
+    """What was read of a partition and is not acknowledged. mirror.replication.read_ahead.ReadAhead changes it."""
+
+    queue: deque[Batch] = field(default_factory=deque)
+    ready: deque[Outgoing] = field(default_factory=deque)
+    rounds: deque[Round] = field(default_factory=deque)  # instead of `ready`, of a topic that is repartitioned
+    rounds_end: int = 0  # offset after the last of them
+    turns: int = 0  # rounds begun, which places records without a key
+    held_bytes: int = 0  # read, and not acknowledged
+    taken_bytes: int = 0  # of these: taken out of the queue
+
+    @property
+    def is_empty(self) -> bool:
+        """True if nothing waits to be sent."""
+        return not (self.queue or self.ready or self.rounds)
+
+
+@dataclass(slots=True, eq=False)
+class FetchState:
+    """What fetches have shown of a partition's log."""
+
+    high_watermark: int = -1  # the last that was fetched, -1: unknown
+    read_replica: int | None = None  # node id of the one that its leader wants asked instead
+    truncated_to: int | None = None  # up to where the log has what was read, if that is before the position
+    is_hot: bool = True  # it had data lately
+    last_data_s: float = 0.0
+
+    def follow_replica(self, node: int | None) -> None:
+        """Read from a replica, or from the leader; the high watermark of another one may be lower."""
+        self.read_replica, self.high_watermark = node, -1
+
+    def see(self, high_watermark: int) -> None:
+        """Record the high watermark of a fetch."""
+        self.high_watermark = high_watermark
+
+    def truncate(self, offset: int) -> None:
+        """Record that the log has what was read only up to an offset."""
+        self.truncated_to = offset
+
+    def warm(self, now_s: float) -> bool:
+        """Record that the partition has data; return whether it had none lately."""
+        was_cold, self.is_hot, self.last_data_s = not self.is_hot, True, now_s
+        return was_cold
+
+    def cool(self) -> None:
+        """Record that the partition has been quiet."""
+        self.is_hot = False
+
+    def start_over(self) -> None:
+        """Forget what fetches have shown: the topic is another one, or was placed anew."""
+        self.high_watermark, self.truncated_to = -1, None
+
+
+@dataclass(slots=True, eq=False)
 class Partition:
     """State of one topic-partition inside a window.
 
@@ -85,9 +186,6 @@ class Partition:
     position: int = -1  # next offset to fetch
     acked: int = -1  # next offset that the target has not acknowledged
     start: int | None = None  # EARLIEST or LATEST while it has no position
-    truncated_to: int | None = None  # up to where the log has what was read, where that is before the position
-    high_watermark: int = -1  # the last that was fetched
-    read_replica: int | None = None  # node id of the one that its leader wants asked instead
     # First and last source offset of what the target lost with the end of its log; None for a first one that is not known.
     hole: tuple[int | None, int] | None = None
     next_target_offset: int = 0  # a batch with a lower one means that the target's log was cut, or is another topic's
@@ -99,32 +197,19 @@ class Partition:
     sequence: NextSequence | None = None  # of the record behind `acked`; None: not numbered yet, or in transactions
     announced: NextSequence | None = None  # the one that the target's group has with its position
     registered: int | None = None  # as PositionMetadata.registered, where the flow is bidirectional
-    target_end: int | None = (
-        None  # of a remote topic-partition that others write to: where it ended before the first record
-    )
+    # of a remote topic-partition that others write to: where it ended before the first record
+    target_end: int | None = None
     epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
     tail: Tail = field(default_factory=Tail)
-    queue: deque[Batch] = field(default_factory=deque)
-    ready: deque[Outgoing] = field(default_factory=deque)
-    rounds: deque[Round] = field(default_factory=deque)  # instead of `ready`, of a topic that is repartitioned
-    rounds_end: int = 0  # offset behind the last of them
-    turns: int = 0  # rounds begun, which places records without a key
-    held_bytes: int = 0  # read, and not acknowledged
-    taken_bytes: int = 0  # of these: taken out of the queue
+    pause: PauseState = field(default_factory=PauseState)
+    backlog: Backlog = field(default_factory=Backlog)
+    fetch: FetchState = field(default_factory=FetchState)
     in_flight: bool = False
     has_arrived: bool = False  # something of it, in this window
-    is_hot: bool = True
-    last_data_s: float = 0.0
-    pause: Pause = Pause.NONE
-    is_paused_by_operator: bool = False
-    lacks_topic: bool = False  # it is paused because a cluster does not show its topic
-    back_off_s: float = FIRST_BACK_OFF_S
     tally: Tally = field(default_factory=Tally)
     gaps: list[Gap] = field(default_factory=list)  # that the ledger does not have yet
     _from: FetchPosition | None = None  # of the last fetch, and the ids that it is of
     _from_ids: str = ""
-    _reason: str = ""
-    _due_s: float = 0.0  # when it is tried again, by the loop's clock
 
     # --- where it stands ----------------------------------------------------------------------------------------
 
@@ -143,9 +228,13 @@ class Partition:
         self.sequence = None
         self.epochs = LeaderEpochs()
 
+    def forget_epochs(self) -> None:
+        """Forget of which leaders what was read is: the log has grown, or has nothing of them any more."""
+        self.epochs = LeaderEpochs()
+
     def read(self, batch: Batch) -> None:
         """Take in the next batch: go on behind it."""
-        self.queue.append(batch)
+        self.backlog.queue.append(batch)
         self.position = batch.last_offset + 1
         self.epochs.read(batch.base_offset, batch.leader_epoch)
 
@@ -157,6 +246,51 @@ class Partition:
             self.tail.acknowledged(outgoing.runs, base)
             self.next_target_offset = base + 1
 
+    def rewind(self, to: int | None = None) -> None:
+        """Read again what is not acknowledged; after `to`, if that is given: the position of a commit."""
+        if to is not None:
+            self.acked = to
+        self.position = self.acked
+
+    def send(self) -> None:
+        """Record that a batch is in flight."""
+        self.in_flight = True
+
+    def settle(self, *, has_arrived: bool) -> None:
+        """Record that no batch is in flight any more, and whether the target has appended something."""
+        self.in_flight = False
+        self.has_arrived |= has_arrived
+
+    def find_hole(self) -> None:
+        """Record what the target lost with the end of its log, as a batch that was appended after the cut shows."""
+        self.hole = self.tail.last_hole()
+
+    def map_from(self, offset: int) -> None:
+        """Start another tail of the offset map at a source offset."""
+        self.tail = Tail(begins_at=offset)
+
+    def restart(self) -> None:
+        """Replicate the topic from its start, once that is known."""
+        self.start = EARLIEST
+
+    def map_again(self, tail: Tail, target_end: int) -> None:
+        """Continue with another tail of the offset map, at the end that the target's log has now."""
+        self.tail, self.next_target_offset, self.committed = tail, target_end, None
+
+    def expect(self, target_offset: int) -> None:
+        """Expect the next batch at an offset of the target."""
+        self.next_target_offset = target_offset
+
+    def place_again(self) -> None:
+        """Forget what was found about the log before: the partition is where it should be."""
+        self.fetch.start_over()
+        self.hole = None
+
+    def start_over(self) -> None:
+        """Forget all that is about the topic before, which another one replaced."""
+        self.place_again()
+        self.next_target_offset, self.sequence, self.epochs = 0, None, LeaderEpochs()
+
     def passed(self, offset: int) -> None:
         """Note that the target has, or is not to have, all before an offset; that never goes back."""
         self.acked = max(self.acked, offset)
@@ -167,6 +301,10 @@ class Partition:
         gap = Gap(where.topic, where.partition, effect, cause, first, last, int(now_ms()), said, topic_id)
         self.gaps = with_gap(self.gaps, gap)
 
+    def forget_gap(self, gap: Gap) -> None:
+        """Forget a gap that is in the ledger."""
+        self.gaps = [each for each in self.gaps if each != gap]
+
     @property
     def has_announced_numbers(self) -> bool:
         """True when the target's group has its numbers: the next window goes on with them, or is refused."""
@@ -176,12 +314,55 @@ class Partition:
     @property
     def has_arrived_whole(self) -> bool:
         """True when nothing that was read of it is still on its way to the target."""
-        return not (self.queue or self.ready or self.rounds or self.in_flight)
+        return self.backlog.is_empty and not self.in_flight
 
     @property
     def is_idle(self) -> bool:
         """True where this window has nothing to tell of it: nothing was replicated, lost or rewound, and it is not paused."""
-        return not (self.tally.records or self.tally.lost or self.tally.rewinds or self.reason)
+        return not (self.tally.records or self.tally.lost or self.tally.rewinds or self.pause.reason)
+
+    # --- its position in the target's group ----------------------------------------------------------------------
+
+    def rewrite_position(self) -> None:
+        """Have the next commit write the position, although its offset may be the same."""
+        self.committed = None
+
+    def record_commit(self, acked: int, before: int | None, sequence: NextSequence | None) -> None:
+        """Record that the group has a position; `before` is what `committed` was when it was sent."""
+        self.announced = sequence
+        if self.committed == before:  # else its metadata have changed since, and are written again
+            self.committed = acked
+
+    def hold_back(self, until_ms: int) -> None:
+        """Write nothing until its last batch is in the target's log or can no longer arrive. The next window reads it."""
+        self.outcome_unknown_until_ms, self.committed = until_ms, None
+
+    def record_outcome(self) -> None:
+        """Record that it is known what the target has."""
+        if self.outcome_unknown_until_ms:
+            self.outcome_unknown_until_ms, self.committed = 0, None
+
+    def record_in_sync(self, replicas: int | None) -> None:
+        """Record how many replicas were in sync when the target appended nothing, for the next window; None: it does."""
+        if replicas is not None or self.in_sync is not None:
+            self.in_sync, self.committed = replicas, None
+
+    def register(self, target_end: int) -> None:
+        """Record where the remote log ended when the flow's producers were registered."""
+        self.registered, self.committed = target_end, None
+
+    def begin_after(self, target_end: int) -> None:
+        """Record where the remote log ended before the first record."""
+        self.target_end = target_end
+
+    def number(self, sequence: NextSequence | None) -> None:
+        """Continue with other sequence numbers; None: not numbered yet, or in transactions."""
+        self.sequence = sequence
+
+    def doubt_numbers(self) -> None:
+        """Record that the target may not know the numbers any more."""
+        if self.sequence is not None:
+            self.sequence, self.committed = self.sequence.doubted(), None
 
     # --- its identity -------------------------------------------------------------------------------------------
 
@@ -190,6 +371,10 @@ class Partition:
         if self.identity is Identity.VERIFIED:
             self.identity = Identity.UNVERIFIED
 
+    def identify(self, ids: str) -> None:
+        """Record the ids of its topics, which are committed with the position."""
+        self.ids = ids
+
     def verified(self) -> None:
         """Note that its topics are those of its position, or are to be taken for them."""
         self.identity = Identity.VERIFIED
@@ -197,7 +382,7 @@ class Partition:
     def replaced(self, reason: str, *, before: bool) -> None:
         """Pause it until an operator sets its position; `before` the window, where the plan says so too."""
         self.identity = Identity.REPLACED_BEFORE if before else Identity.REPLACED
-        self.paused(Pause.REPLACED, reason)
+        self.pause.begin(Pause.REPLACED, reason)
 
     def fetched_from(self, max_bytes: int) -> FetchPosition:
         """Return where to fetch it from: of the topic that its position is of, where that one's id is known.
@@ -226,43 +411,9 @@ class Partition:
         """True when it is known what is to be fetched of it."""
         return self.start is None and self.identity is Identity.VERIFIED
 
-    # --- its pause ----------------------------------------------------------------------------------------------
-
-    @property
-    def reason(self) -> str:
-        """Why it is paused, "" where it is not."""
-        return BY_OPERATOR if self.is_paused_by_operator else self._reason
-
-    @property
-    def is_topic_in_question(self) -> bool:
-        """True where it is paused because one of its topics is another one, or not to be seen: the flow looks for them soon."""
-        return self.pause is Pause.REPLACED or self.lacks_topic
-
-    def paused(self, pause: Pause, reason: str, due_s: float = NEVER, *, lacks_topic: bool = False) -> None:
-        """Pause it, for good or up to a time of the loop's clock."""
-        self.pause, self._reason, self._due_s, self.lacks_topic = pause, reason, due_s, lacks_topic
-
-    def retried(self, due_s: float = 0.0) -> None:
-        """Try it from a time on; its reason stays until a batch is acknowledged."""
-        self._due_s = due_s
-
-    def backed_off(self) -> float:
-        """Return for how many seconds it pauses now, and double what comes after."""
-        pause_s, self.back_off_s = self.back_off_s, min(2 * self.back_off_s, LAST_BACK_OFF_S)
-        return pause_s
-
-    def resumed(self) -> None:
-        """End its own pause, not an operator's."""
-        self.pause, self._reason, self._due_s, self.lacks_topic = Pause.NONE, "", 0.0, False
-        self.back_off_s = FIRST_BACK_OFF_S
-
-    def is_due(self, now_s: float) -> bool:
-        """Tell whether something may be tried with it now."""
-        return not self.is_paused_by_operator and now_s >= self._due_s
-
     def has_room(self, now_s: float) -> bool:
-        """Tell whether more of it is to be fetched now."""
-        return self.is_placed and self.held_bytes < QUEUE_BYTES and self.is_due(now_s)
+        """Return whether more of it should be fetched now."""
+        return self.is_placed and self.backlog.held_bytes < QUEUE_BYTES and self.pause.is_due(now_s)
 
 
 def named(partitions: Iterable[Partition]) -> str:

@@ -61,9 +61,9 @@ class Pauses:
         self._loop = asyncio.get_running_loop()
         self._learns_s = 0.0
         self._unsaid: dict[str, list[str]] = {}  # by reason: partitions that the next line of the log is about
-        self._at_standstill = {p for p in self.partitions if p.in_sync is not None and p.pause is Pause.NONE}
+        self._at_standstill = {p for p in self.partitions if p.in_sync is not None and p.pause.kind is Pause.NONE}
         for partition in self._at_standstill:
-            partition.paused(Pause.STANDSTILL, STANDS_STILL)
+            partition.pause.begin(Pause.STANDSTILL, STANDS_STILL)
         for partition in self.partitions:
             if partition.assigned.is_loop:
                 self.until_next_window(partition, GOES_ROUND)
@@ -73,11 +73,11 @@ class Pauses:
         pattern = paused.pattern()
         for partition in self.partitions:
             topic = partition.assigned.topic
-            partition.is_paused_by_operator = pattern is not None and _is_meant(pattern, topic)
+            partition.pause.set_by_operator(is_paused=pattern is not None and _is_meant(pattern, topic))
 
     def back_off(self, partition: Partition, reason: str, *, lacks_topic: bool = False) -> None:
         """Try a topic-partition again after a while, from the last acknowledged offset on."""
-        due_s = self._loop.time() + partition.backed_off()
+        due_s = self._loop.time() + partition.pause.next_back_off_s()
         self._pause(partition, Pause.BACK_OFF, reason, due_s, lacks_topic=lacks_topic)
 
     def refused(self, partition: Partition, reason: str) -> None:
@@ -106,8 +106,7 @@ class Pauses:
             self.absent(partition)
             return
         place = partition.assigned.on_target
-        partition.in_sync = self.target.in_sync(*place) if has_too_few_replicas(error.why) else 0
-        partition.committed = None  # the next window is to know
+        partition.record_in_sync(self.target.in_sync(*place) if has_too_few_replicas(error.why) else 0)
         reason = f"{STANDS_STILL}: {standstill(error.why)}"
         if self.logged_reasons.record(self.name, partition.assigned, reason):
             self._say_soon(partition, reason)
@@ -124,14 +123,13 @@ class Pauses:
             in_sync = self.target.in_sync(*place) if self.target.leader(*place) is not None else 0
             if partition.in_sync is None or in_sync > partition.in_sync or (in_sync and self.tries_all):
                 self._at_standstill.discard(partition)
-                if partition.pause is Pause.STANDSTILL and not partition.outcome_unknown_until_ms:
-                    partition.retried()
+                if partition.pause.kind is Pause.STANDSTILL and not partition.outcome_unknown_until_ms:
+                    partition.pause.retry()
 
     def end(self, partition: Partition) -> None:
         """Resume a topic-partition of which something was placed or acknowledged."""
-        if partition.in_sync is not None:
-            partition.in_sync = partition.committed = None
-        partition.resumed()
+        partition.record_in_sync(None)
+        partition.pause.end()
         self.logged_reasons.forget(self.name, partition.assigned)
 
     def _pause(
@@ -139,13 +137,13 @@ class Pauses:
         partition: Partition,
         pause: Pause,
         reason: str,
-        due_s: float = float("inf"),
+        due_s: float | None = None,
         *,
         lacks_topic: bool = False,
     ) -> None:
         self.read_ahead.clear(partition)
-        partition.position = partition.acked
-        partition.paused(pause, reason, due_s, lacks_topic=lacks_topic)
+        partition.rewind()
+        partition.pause.begin(pause, reason, due_s, lacks_topic=lacks_topic)
         if self.logged_reasons.record(self.name, partition.assigned, reason):
             assigned = partition.assigned
             log.error("%s: %s-%d paused: %s", self.name, assigned.topic, assigned.partition, reason)

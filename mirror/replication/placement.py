@@ -61,7 +61,7 @@ class Placement:
         unverified = [
             p
             for p in self.partitions.values()
-            if p.identity is Identity.UNVERIFIED and p.is_due(now) and self.delivery.has_settled(p)
+            if p.identity is Identity.UNVERIFIED and p.pause.is_due(now) and self.delivery.has_settled(p)
         ]
         if not unverified:
             return
@@ -83,9 +83,9 @@ class Placement:
 
     def _identified(self, partition: Partition) -> None:
         """Go on with a topic-partition whose topic is the same, or was treated as the flow's policy says."""
-        if partition.truncated_to is not None:
+        if partition.fetch.truncated_to is not None:
             partition.tally.rewinds += 1
-            assigned, end = partition.assigned, partition.truncated_to
+            assigned, end = partition.assigned, partition.fetch.truncated_to
             said = (
                 f"the source's log was truncated: its records from offset {end} on are not those that were read up to offset "
                 f"{partition.position - 1}, which the target keeps; going on at {end}"
@@ -93,11 +93,9 @@ class Placement:
             log.error("%s: %s-%d: %s", self.name, assigned.topic, assigned.partition, said)
             partition.record_gap(Effect.KEPT, Cause.TRUNCATION, end, partition.position - 1, said)
             partition.moved(end)
-            partition.truncated_to = None
         if partition.hole is not None:
             self._tell_hole(partition, *partition.hole)
-            partition.hole = None
-        partition.high_watermark = -1
+        partition.place_again()
         self.delivery.placed(partition)
 
     def _tell_hole(self, partition: Partition, first: int | None, last: int) -> None:
@@ -114,7 +112,7 @@ class Placement:
         wanted = {
             key: p.start
             for key, p in self.partitions.items()
-            if p.start is not None and p.identity is Identity.VERIFIED and p.is_due(now)
+            if p.start is not None and p.identity is Identity.VERIFIED and p.pause.is_due(now)
         }
         if not wanted:
             return

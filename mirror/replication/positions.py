@@ -114,14 +114,12 @@ class PositionCommits:
     def completed(self, pending: PendingCommit) -> None:
         """Take in that the target has a pending commit."""
         for partition, acked, before, sequence in pending.written:
-            partition.announced = sequence
-            if partition.committed == before:  # else its metadata have changed since, and is to be written again
-                partition.committed = acked
+            partition.record_commit(acked, before, sequence)
 
     def write_all(self) -> None:
         """Put every position into the next commit. Offsets of a group expire, and a sleeper may have committed older ones."""
         for partition in self._partitions:
-            partition.committed = None
+            partition.rewrite_position()
 
     async def move_tails(self, target: Target) -> None:
         """Write the tails to the map's topic that have grown long, and once a minute all that have grown.
@@ -152,7 +150,7 @@ class PositionCommits:
         self._map_again_s = 0.0
         for partition, last in growing:
             partition.tail.moved(last)
-            partition.committed = None  # its tail is shorter now
+            partition.rewrite_position()  # its tail is shorter now
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

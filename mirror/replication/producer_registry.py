@@ -158,5 +158,5 @@ class BidirectionalState:
         for place, end in found.items():
             partition = new[place]
             if partition.registered is None:
-                partition.registered, partition.committed = end, None
-            partition.target_end = end
+                partition.register(end)
+            partition.begin_after(end)

@@ -75,7 +75,7 @@ class ReadAhead:
         outgoing = self._next_outgoing(partition)
         while outgoing is not None and self.is_too_large(outgoing) and outgoing.count > 1:
             outgoing, rest = record_batches.split_batch(outgoing)
-            partition.ready.appendleft(rest)
+            partition.backlog.ready.appendleft(rest)
         return None if outgoing is None else {partition.assigned.partition: outgoing}
 
     def is_too_large(self, outgoing: Outgoing) -> bool:
@@ -83,32 +83,32 @@ class ReadAhead:
         return self._largest is not None and len(outgoing.data) > self._largest
 
     def _next_round(self, partition: Partition) -> Round | None:
-        queue = partition.queue
-        while not partition.rounds and queue:
+        queue = partition.backlog.queue
+        while not partition.backlog.rounds and queue:
             batch = self._drop(partition)
-            partition.rounds_end = batch.last_offset + 1
+            partition.backlog.rounds_end = batch.last_offset + 1
             if not batch.is_control:
-                partition.turns += 1
-                partition.rounds.extend(
+                partition.backlog.turns += 1
+                partition.backlog.rounds.extend(
                     rounds(
                         [batch],
                         partition.acked,
                         partitions=partition.assigned.spread_over,
-                        unkeyed=partition.turns,
+                        unkeyed=partition.backlog.turns,
                         codec=self._codec,
                         level=self._level,
                         max_bytes=self._batch_size,
                     )
                 )
-                self._expanded(partition, (one for part in partition.rounds for one in part.values()), batch)
-            if not partition.rounds:
-                self._nothing_of(partition, partition.rounds_end)
-        return partition.rounds.popleft() if partition.rounds else None
+                self._expanded(partition, (one for part in partition.backlog.rounds for one in part.values()), batch)
+            if not partition.backlog.rounds:
+                self._nothing_of(partition, partition.backlog.rounds_end)
+        return partition.backlog.rounds.popleft() if partition.backlog.rounds else None
 
     def _next_outgoing(self, partition: Partition) -> Outgoing | None:
-        if partition.ready:
-            return partition.ready.popleft()
-        queue = partition.queue
+        if partition.backlog.ready:
+            return partition.backlog.ready.popleft()
+        queue = partition.backlog.queue
         while queue:
             batch = queue[0]
             if batch.is_control:
@@ -122,9 +122,9 @@ class ReadAhead:
                 return record_batches.copy_batch(batch, self._codec, self._level)
             taken = [self._drop(partition) for _ in range(max(tiny, 1))]
             behind = self._rebatched(partition, taken)
-            self._expanded(partition, partition.ready, *taken)
-            if partition.ready:
-                return partition.ready.popleft()
+            self._expanded(partition, partition.backlog.ready, *taken)
+            if partition.backlog.ready:
+                return partition.backlog.ready.popleft()
             self._nothing_of(partition, behind)  # compaction, or a transform, has left nothing of them
         return None
 
@@ -153,15 +153,15 @@ class ReadAhead:
                 if not taken:
                     return until
             else:
-                partition.ready.extend(packed)
+                partition.backlog.ready.extend(packed)
                 return taken[-1].last_offset + 1 if until is None else until
 
     def _put_back(self, partition: Partition, taken: list[Batch], start: int) -> None:
         """Queue again what has records from an offset on; batches that begin before stay in `taken`, too."""
         while taken and taken[-1].last_offset >= start:
             last = taken[-1]
-            partition.queue.appendleft(last)
-            partition.taken_bytes -= len(last.data)
+            partition.backlog.queue.appendleft(last)
+            partition.backlog.taken_bytes -= len(last.data)
             if last.base_offset < start:
                 break
             taken.pop()
@@ -171,7 +171,7 @@ class ReadAhead:
         more = sum(len(one.data) for one in packed) - sum(len(batch.data) for batch in taken)
         if more > 0:
             self._hold(partition, more)
-            partition.taken_bytes += more
+            partition.backlog.taken_bytes += more
 
     def _nothing_of(self, partition: Partition, offset: int) -> None:
         partition.passed(offset)
@@ -195,25 +195,25 @@ class ReadAhead:
 
     def let_go(self, partition: Partition) -> None:
         """Let go of what was taken out of a queue and has its outcome; nothing while more of it is to be sent."""
-        if not (partition.ready or partition.rounds or partition.in_flight):
-            self._hold(partition, -partition.taken_bytes)
-            partition.taken_bytes = 0
+        if not (partition.backlog.ready or partition.backlog.rounds or partition.in_flight):
+            self._hold(partition, -partition.backlog.taken_bytes)
+            partition.backlog.taken_bytes = 0
 
     def clear(self, partition: Partition) -> None:
         """Forget what was read of a topic-partition and not sent."""
-        while partition.queue:
+        while partition.backlog.queue:
             self._drop(partition)
-        partition.ready.clear()
-        partition.rounds.clear()
+        partition.backlog.ready.clear()
+        partition.backlog.rounds.clear()
         self.let_go(partition)
 
     def _drop(self, partition: Partition) -> Batch:
-        batch = partition.queue.popleft()
-        partition.taken_bytes += len(batch.data)
+        batch = partition.backlog.queue.popleft()
+        partition.backlog.taken_bytes += len(batch.data)
         return batch
 
     def _hold(self, partition: Partition, more: int) -> None:
-        partition.held_bytes += more
+        partition.backlog.held_bytes += more
         self.held_bytes += more
         if more < 0:
             self.room.set()

@@ -178,12 +178,12 @@ async def resume_behind_tails(
             else:
                 unsettled.discard(behind.partition)
                 if was_transactional:
-                    behind.partition.sequence = None  # markers are among what it was counted by
+                    behind.partition.number(None)  # markers are among what it was counted by
 
     spread = {p for p in unsettled if p.assigned.spread_over}
     if not (is_transactional or was_transactional):
         _note_uncompared(name, spread)
-    unsettled -= spread | {p for p in unsettled if p.pause is not Pause.NONE}
+    unsettled -= spread | {p for p in unsettled if p.pause.kind is not Pause.NONE}
     if sides.own is not None:
         # Numbers, or transactions, are committed with a position before anything is written.
         unsettled -= {p for p in unsettled if p.start is not None}
@@ -346,7 +346,7 @@ def _record_possible_repeats(where: str, behind: ExpectedTail, why: str) -> None
     log.warning("%s: %s", where, said)
     last = behind.source_from + behind.records - 1
     behind.partition.record_gap(Effect.REPEATED, Cause.TARGET_DIFFERS, behind.source_from, last, said)
-    behind.partition.sequence = None
+    behind.partition.number(None)
 
 
 async def _compared(
@@ -406,8 +406,8 @@ def _moved(partition: Partition, behind: ExpectedTail, runs: OffsetMap, *, is_sh
     if partition.start is not None:
         partition.place(behind.source_from)
     partition.tail.acknowledged(runs, 0)
-    partition.position = partition.acked = position
+    partition.rewind(position)
     # A broker counts what it appended, also what compaction has taken since.
     appended = sum(run.records for run in runs) if is_shared else last.target + last.records - behind.target_from
-    partition.sequence = sequence.behind(appended) if sequence is not None else None
+    partition.number(sequence.behind(appended) if sequence is not None else None)
     return True

@@ -101,7 +101,7 @@ class Replicator:
             sending_s=self._sending.spent_s,
             packing_s=read_ahead.spent_s,
             read_ahead_bytes=read_ahead.most_held_bytes,
-            read_ahead_records=sum(p.position - p.acked for p in partitions if p.held_bytes),
+            read_ahead_records=sum(p.position - p.acked for p in partitions if p.backlog.held_bytes),
             polls=polled.fetches,
             polled_records=read_ahead.read_records,
             polling_s=polled.spent_s,

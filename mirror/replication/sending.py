@@ -121,7 +121,7 @@ class Sending:
         except KafkaError as error:
             self._producer_failed(partition, error)
             return
-        partition.in_flight = True
+        partition.send()
         self._under_way.start()
         self._in_flight += 1
         self._quiet.clear()
@@ -138,7 +138,6 @@ class Sending:
 
     def _answered(self, partition: Partition, sent: Sent, read_ms: float) -> None:
         """Take in the answers to what was on its way of a topic-partition; then send what is next."""
-        partition.in_flight = False
         self._in_flight -= 1
         if self._in_flight == 0:
             self._quiet.set()
@@ -150,7 +149,7 @@ class Sending:
             # A repartitioned topic has no offset map.
             base = NO_OFFSET if partition.assigned.spread_over else done.result()
             self.delivery.acknowledged(Acknowledged(partition, batch, read_ms, base))
-        partition.has_arrived |= bool(taken)
+        partition.settle(has_arrived=bool(taken))
         if failed and not self._failed(partition, sent, failed):
             return
         if not failed:
@@ -160,8 +159,8 @@ class Sending:
 
     def _passed(self, partition: Partition, sent: Sent) -> None:
         if partition.assigned.spread_over:
-            if not partition.rounds:
-                partition.passed(partition.rounds_end)
+            if not partition.backlog.rounds:
+                partition.passed(partition.backlog.rounds_end)
         else:
             (outgoing,) = sent.values()
             partition.passed(outgoing.next_offset)
@@ -181,14 +180,14 @@ class Sending:
             expected,
             base,
         )
-        partition.next_target_offset = base
+        partition.expect(base)
         self.read_ahead.clear(partition)
-        partition.position = partition.acked
+        partition.rewind()
         if self.delivery.unexpected_offset():
             self.needs_new_producer = True
             self.pauses.until_next_window(partition, f"{assigned.remote_topic} was cut: the next window fills it again")
         else:
-            partition.hole = partition.tail.last_hole()
+            partition.find_hole()
         self.on_doubt(partition)
 
     def _failed(self, partition: Partition, sent: Sent, failed: list[asyncio.Future[int]]) -> bool:
@@ -218,13 +217,13 @@ class Sending:
             self.needs_new_producer = True
             if isinstance(error, UncertainError):
                 hold_back(partition)  # an earlier attempt may still be under way
-            if partition.sequence is not None and knows_no_such_producer(error):
-                partition.sequence, partition.committed = partition.sequence.doubted(), None
+            if knows_no_such_producer(error):
+                partition.doubt_numbers()
             self.pauses.until_next_window(partition, f"the target may no longer know our producer ({error})")
         elif isinstance(error, NotAppendedError):
             self.pauses.standstill(partition, error)
         elif outgoing.count > 1 and may_be_of_one_record(error):
-            partition.ready.extendleft(reversed(record_batches.split_batch(outgoing)))
+            partition.backlog.ready.extendleft(reversed(record_batches.split_batch(outgoing)))
         else:
             self.pauses.refused(
                 partition, f"the target refuses source offset {partition.acked} and on: {refusal(error)}"

@@ -227,7 +227,7 @@ class FlowWindow:
             at, reasons = found.get(assigned.on_target), self._state.logged_reasons
             partition = placed(self._plan, assigned, at, reasons, from_earliest=is_early, is_uncertain=in_doubt)
             if assigned.on_source in forgotten:
-                partition.committed = None  # to be written again, where the map knew it
+                partition.rewrite_position()  # to be written again, where the map knew it
             self._served.partitions.append(partition)
 
     # --- replicating and handing over -------------------------------------------------------------------------

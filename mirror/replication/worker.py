@@ -101,8 +101,8 @@ def _report(
         latency_counts=latency.counts,
         lost=tally.lost,
         rewinds=tally.rewinds,
-        reason=partition.reason,
-        is_paused_by_operator=partition.is_paused_by_operator,
-        is_topic_in_question=partition.is_topic_in_question,
+        reason=partition.pause.reason,
+        is_paused_by_operator=partition.pause.is_by_operator,
+        is_topic_in_question=partition.pause.is_topic_in_question,
         **of_slot,
     )

@@ -133,14 +133,14 @@ def test_what_a_replica_refuses_is_read_from_the_leader():
             (LEADER, ""),
             (LEADER, ""),
         ]
-        assert (one.position, one.truncated_to) == (50, None)
+        assert (one.position, one.fetch.truncated_to) == (50, None)
 
 
 def test_a_fetch_names_the_epoch_and_goes_back_to_where_the_log_differs():
     for end, back in ((30, 30), (70, 50)):
         asked, one = played([part(diverged_at=end, high_watermark=90)])
         assert asked.fetches[0][2].last_epoch == 3
-        assert (asked.doubted, one.truncated_to) == ([one], back)
+        assert (asked.doubted, one.fetch.truncated_to) == ([one], back)
 
 
 def test_where_retention_has_deleted_an_epoch_the_offset_is_asked_for_without_it():
@@ -152,7 +152,7 @@ def test_where_retention_has_deleted_an_epoch_the_offset_is_asked_for_without_it
 
     asked, one = asyncio.run(run())
     assert [at.last_epoch for _, _, at in asked.fetches] == [3, -1]
-    assert (one.position, one.truncated_to, asked.doubted) == (50, None, [])
+    assert (one.position, one.fetch.truncated_to, asked.doubted) == (50, None, [])
 
 
 def test_what_has_data_again_is_asked_for_all_the_time():

@@ -84,17 +84,17 @@ def test_continue_goes_on_at_its_offset_and_what_was_known_of_where_records_went
 def test_stop_rests_at_once_by_the_plans_word_and_keeps_the_position_as_it_is():
     partition = begun(OnRecreated.STOP, "old:there", source_id="new")
     assert partition.identity is Identity.REPLACED_BEFORE
-    assert partition.reason.startswith(
+    assert partition.pause.reason.startswith(
         "t was deleted and created again on the source (topic id new, was old); it is paused"
     )
-    assert (partition.position, partition.ids, partition.pause) == (AT, "old:there", Pause.REPLACED)
+    assert (partition.position, partition.ids, partition.pause.kind) == (AT, "old:there", Pause.REPLACED)
 
 
 def test_stop_rests_and_lets_the_successor_ask_where_the_plan_does_not_know_yet():
     partition = begun(OnRecreated.STOP, "old:there", is_uncertain=True)
     identified(plan(OnRecreated.STOP), partition, TopicIds("new", "there"), LoggedReasons())
     assert (partition.position, partition.ids, partition.identity) == (AT, "old:there", Identity.REPLACED)
-    assert partition.reason
+    assert partition.pause.reason
 
 
 @pytest.mark.parametrize("is_known_by", ["the plan", "the clusters"])
@@ -119,7 +119,7 @@ def test_what_was_never_replicated_is_of_the_topic_that_is_there():
     made = plan(OnRecreated.STOP)
     partition = placed(made, made.partitions[0], None, LoggedReasons(), from_earliest=True, is_uncertain=True)
     identified(made, partition, TopicIds("new", "there"), LoggedReasons())
-    assert (partition.start, partition.ids, partition.reason) == (EARLIEST, "new:there", "")
+    assert (partition.start, partition.ids, partition.pause.reason) == (EARLIEST, "new:there", "")
 
 
 def without_position(policy: OnRecreated, now: TopicIds) -> Partition:
@@ -136,7 +136,12 @@ def without_position(policy: OnRecreated, now: TopicIds) -> Partition:
 @pytest.mark.parametrize("policy", list(OnRecreated))
 def test_without_a_position_it_begins_as_a_new_one_does_where_the_topics_are_those_of_the_plan(policy):
     partition = without_position(policy, TopicIds("old", "there"))
-    assert (partition.start, partition.ids, partition.reason, partition.tally.rewinds) == (LATEST, "old:there", "", 0)
+    assert (partition.start, partition.ids, partition.pause.reason, partition.tally.rewinds) == (
+        LATEST,
+        "old:there",
+        "",
+        0,
+    )
 
 
 def test_without_a_position_one_whose_remote_topic_was_replaced_is_filled_from_the_start(caplog):
@@ -149,6 +154,6 @@ def test_without_a_position_one_whose_remote_topic_was_replaced_is_filled_from_t
 @pytest.mark.parametrize("policy", [OnRecreated.STOP, OnRecreated.CONTINUE])
 def test_without_a_position_one_whose_remote_topic_was_replaced_waits_for_that_position_where_it_matters(policy):
     partition = without_position(policy, TopicIds("old", "another"))
-    assert partition.reason.endswith("the position went with it, and it is paused until that is put back")
-    assert (partition.ids, partition.pause, partition.identity) == ("old:there", Pause.REPLACED, Identity.REPLACED)
+    assert partition.pause.reason.endswith("the position went with it, and it is paused until that is put back")
+    assert (partition.ids, partition.pause.kind, partition.identity) == ("old:there", Pause.REPLACED, Identity.REPLACED)
     assert partition.start is not None, "so no position is written for it"

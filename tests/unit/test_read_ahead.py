@@ -67,8 +67,8 @@ def test_whatever_comes_what_is_held_is_what_has_no_outcome_and_acknowledged_off
             one.in_flight = False
             if not spread_over:
                 one.passed(next(iter(under_way.values())).next_offset)
-            elif not one.rounds:
-                one.passed(one.rounds_end)
+            elif not one.backlog.rounds:
+                one.passed(one.backlog.rounds_end)
             read_ahead.let_go(one)
         elif step in ("refusal", "pause") and (step == "pause" or one.in_flight):
             if step == "refusal":
@@ -78,16 +78,16 @@ def test_whatever_comes_what_is_held_is_what_has_no_outcome_and_acknowledged_off
                 one.position = one.acked
         assert one.acked >= acked
         acked = one.acked
-        assert read_ahead.held_bytes == one.held_bytes >= sum(len(batch.data) for batch in one.queue)
-    while one.in_flight or one.queue or one.ready or one.rounds:
+        assert read_ahead.held_bytes == one.backlog.held_bytes >= sum(len(batch.data) for batch in one.backlog.queue)
+    while one.in_flight or one.backlog.queue or one.backlog.ready or one.backlog.rounds:
         if one.in_flight:
             one.in_flight = False
-            if not one.rounds and not one.ready:
-                one.passed(one.rounds_end if spread_over else one.position)
+            if not one.backlog.rounds and not one.backlog.ready:
+                one.passed(one.backlog.rounds_end if spread_over else one.position)
             read_ahead.let_go(one)
         under_way = read_ahead.next_batches(one) or {}
         one.in_flight = bool(under_way)
-    assert read_ahead.held_bytes == one.held_bytes == one.taken_bytes == 0
+    assert read_ahead.held_bytes == one.backlog.held_bytes == one.backlog.taken_bytes == 0
 
 
 @given(fetchers=st.integers(1, 300), held=st.integers(0, BUDGET_BYTES))

@@ -235,7 +235,7 @@ def test_a_batch_without_an_outcome_aborts_its_transaction_and_its_topic_partiti
         made.uncertain(partition, UncertainError(BrokerError(ErrorCode.request_timed_out)))
         assert not made.admit(partition)
         made.stop()
-        return await made.drained(1), partition.acked, partition.pause
+        return await made.drained(1), partition.acked, partition.pause.kind
 
     assert asyncio.run(run()) == (True, 100, Pause.STANDSTILL)
 

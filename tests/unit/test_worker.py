@@ -46,7 +46,7 @@ def test_idle_topic_partitions_are_told_of_at_first_and_once_a_minute(partitions
     assert told(31) == [0, 1, 2], "the first window of this process"
     assert told(32) == [0], "nothing to tell, but how the slot did"
     partitions[2].tally.records = 1
-    partitions[1].paused(Pause.BACK_OFF, "too large")
+    partitions[1].pause.begin(Pause.BACK_OFF, "too large")
     assert told(33) == [0, 1, 2]
     partitions[2].tally.records, partitions[2].tally.lost = 0, 4
     partitions[1].resumed()
