@@ -49,7 +49,7 @@ def test_idle_topic_partitions_are_told_of_at_first_and_once_a_minute(partitions
     partitions[1].pause.begin(Pause.BACK_OFF, "too large")
     assert told(33) == [0, 1, 2]
     partitions[2].tally.records, partitions[2].tally.lost = 0, 4
-    partitions[1].resumed()
+    partitions[1].pause.end()
     assert told(34) == [0, 2]
     partitions[2].tally.lost, partitions[2].tally.rewinds = 0, 1
     assert told(35) == [0, 2]
