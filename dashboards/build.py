@@ -4,14 +4,30 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import yaml
 
+from dashboards.alerts import alerts
 from dashboards.boards import boards
 from dashboards.grafana import board_json
 from dashboards.metrics_page import metrics_page
 from dashboards.monitoring import DEFAULT, PLACEHOLDERS, Monitoring
-from dashboards.rules import rules
+from dashboards.recording import recording
+
+
+def rules(monitoring: Monitoring = DEFAULT) -> dict[str, Any]:
+    """Return the content of the rules file."""
+    return {
+        "groups": [
+            {
+                "name": "kafka-mirror-recording",
+                "rules": [{"record": name, "expr": expr} for name, expr in recording().items()],
+            },
+            {"name": "kafka-mirror-alerts", "rules": [alert.rule(monitoring) for alert in alerts(monitoring)]},
+        ]
+    }
+
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = "dashboards/chart/generated"

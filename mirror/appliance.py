@@ -27,15 +27,14 @@ from mirror.flows.flow import Due, FlowState, led_flows, refuse_same_cluster, st
 from mirror.flows.heartbeats import HeartbeatEmitter
 from mirror.flows.upkeep import BEGIN_AGAIN_S, FlowMaintenance
 from mirror.handover.membership import Membership, Memberships
-from mirror.lag.failover_metric import answer_failover
+from mirror.lag.failover import answer_failover
 from mirror.lag.judgement import horizon_of
 from mirror.lag.poller import Poller, Polling, TrackedSeries
 from mirror.model.slot_lease import lane_takes_s
 from mirror.model.slot_ownership import SlotLayout
 from mirror.runtime.clock import Clock
 from mirror.runtime.engine import Engine, Query, WindowQueries
-from mirror.runtime.lane_progress import LaneProgress
-from mirror.runtime.restarts import Restarts
+from mirror.runtime.lanes import LaneProgress, Restarts
 from mirror.runtime.signals import on_signals
 from mirror.runtime.state_folder import MOST_HERE, StateFolder
 from mirror.spark.engine import SparkEngine

@@ -10,7 +10,7 @@ from mirror.config.settings import Settings
 from mirror.flows.flow import FlowState, check
 from mirror.flows.sync import acl_changes, config_changes
 from mirror.flows.topics import TopicPair, transforms_of
-from mirror.kafka.log_dirs import LogDirsUnknown
+from mirror.kafka.cluster_facts import LogDirsUnknown
 from mirror.lag.cluster_offsets import positions_by_remote
 from mirror.model.flow_plan import FlowPlan
 from mirror.model.reports import GOES_ROUND

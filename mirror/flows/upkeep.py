@@ -13,7 +13,7 @@ from mirror.errors import ClusterUnavailable, MirrorError
 from mirror.flows.flow import Due, FlowState
 from mirror.flows.gaps import GapLedger, by_effect
 from mirror.flows.sync import sync_acls, sync_configs
-from mirror.kafka.cluster_clock import ClockUnknown
+from mirror.kafka.cluster_facts import ClockUnknown
 from mirror.policy.java_regex import SlowPattern
 
 log = logging.getLogger("mirror")

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from mirror.config.client_values import ClientError
 from mirror.errors import ClusterRefuses, ClusterUnavailable, SettingsError
-from mirror.kafka import authorizer, cluster_clock, log_dirs
+from mirror.kafka import cluster_facts
 from mirror.kafka.client import Client
 from mirror.kafka.control_plane import OFFSETS_S, ControlPlane, Topic
 from mirror.kafka.errors import ErrorCode, KafkaError, LoginError, is_code
@@ -181,15 +181,17 @@ class Cluster(ControlPlane):
         Raises:
             ClockUnknown: it has no KRaft controller, does not show it to this client, or does not respond.
         """
-        return self._told(cluster_clock.clock_skew, cluster_clock.WITHIN_S, cluster_clock.ClockUnknown)
+        return self._told(cluster_facts.clock_skew, cluster_facts.WITHIN_S, cluster_facts.ClockUnknown)
 
-    def log_dirs(self, places: Iterable[TopicPartition]) -> log_dirs.LogDirs:
+    def log_dirs(self, places: Iterable[TopicPartition]) -> cluster_facts.LogDirs:
         """Return what brokers report of their disks, with the sizes of these topic-partitions.
 
         Raises:
             LogDirsUnknown: a broker refuses, or does not respond.
         """
-        return self._told(partial(log_dirs.log_dirs, places=list(places)), DESCRIBE_S, log_dirs.LogDirsUnknown)
+        return self._told(
+            partial(cluster_facts.log_dirs, places=list(places)), DESCRIBE_S, cluster_facts.LogDirsUnknown
+        )
 
     def has_authorizer(self) -> bool:
         """Return whether the cluster checks ACLs.
@@ -197,7 +199,7 @@ class Cluster(ControlPlane):
         Raises:
             AuthorizerUnknown: it refuses, or does not respond.
         """
-        return self._told(authorizer.has_authorizer, DESCRIBE_S, authorizer.AuthorizerUnknown)
+        return self._told(cluster_facts.has_authorizer, DESCRIBE_S, cluster_facts.AuthorizerUnknown)
 
     # --- asking -------------------------------------------------------------------------------------------------
 

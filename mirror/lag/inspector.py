@@ -18,8 +18,7 @@ from metrics.verdict import KNOWN_POLLS, Sample
 from mirror.config.settings import ClusterSettings, Flow, Settings
 from mirror.kafka.cluster import Cluster
 from mirror.lag.cluster_offsets import BoundedPoll
-from mirror.lag.flow_rows import FlowRows
-from mirror.lag.group_rows import GroupRows
+from mirror.lag.inspector_rows import FlowRows, GroupRows
 from mirror.lag.judgement import HISTORY_AGE_S, Judge
 from mirror.lag.rows import LagRow, RowJudge, Snapshot
 

@@ -12,8 +12,8 @@ from mirror.errors import ClusterUnavailable
 from mirror.flows.fan_in import read_shared
 from mirror.flows.stored_positions import is_served, read_positions
 from mirror.flows.sync import acl_changes, config_changes
-from mirror.kafka.authorizer import AuthorizerUnknown
 from mirror.kafka.cluster import Cluster
+from mirror.kafka.cluster_facts import AuthorizerUnknown
 from mirror.kafka.groups import HIDDEN, Group, is_idle
 from mirror.kafka.internal_topics import answered
 from mirror.lag.rows import LagRow

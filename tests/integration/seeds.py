@@ -22,7 +22,7 @@ from metrics.verdict import KNOWN_POLLS, Status
 from mirror.checkpoints.rules import State
 from mirror.embedded import prometheus_server
 from mirror.flows.gaps import by_effect
-from mirror.lag.failover_metric import answer_failover
+from mirror.lag.failover import answer_failover
 from mirror.lag.judgement import horizon_of
 from mirror.model.gaps import Cause, Effect, Gap
 from tests.unit.test_metrics import UNMEASURED, counts, report

@@ -7,9 +7,9 @@ from contextlib import closing
 
 import pytest
 
-from mirror.kafka import cluster_clock
+from mirror.kafka import cluster_facts
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_clock import ClockUnknown
+from mirror.kafka.cluster_facts import ClockUnknown
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -28,7 +28,7 @@ def test_on_one_machine_no_difference_is_seen(primary):
 def test_a_difference_is_measured_to_some_milliseconds(primary, monkeypatch, ahead_s):
     """Both run on this machine, so it is our clock that is shifted."""
     real = time.time
-    monkeypatch.setattr(cluster_clock.time, "time", lambda: real() - ahead_s)
+    monkeypatch.setattr(cluster_facts.time, "time", lambda: real() - ahead_s)
     eventually(
         lambda: skew_of(primary.bootstrap) == pytest.approx(ahead_s, abs=0.2),
         within_s=10,

@@ -18,7 +18,7 @@ from mirror.model.slot_lease import lane_takes_s
 from mirror.model.slot_ownership import SlotLayout
 from mirror.replication.window import serve
 from mirror.replication.worker_state import WorkerState
-from mirror.runtime.lane_progress import LaneProgress
+from mirror.runtime.lanes import LaneProgress
 from tests.simulation.clock import ProcessLoop, World
 from tests.simulation.network import Network
 

@@ -15,10 +15,9 @@ from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from dashboards.boards import boards
-from dashboards.build import ROOT
+from dashboards.build import ROOT, alerts, recording
 from dashboards.grafana import board_json
 from dashboards.panels import WIDTH
-from dashboards.rules import alerts, recording
 from metrics.catalogue import BY_NAME, CATALOGUE
 from tests.preview import filled_in
 from tests.series import series_names

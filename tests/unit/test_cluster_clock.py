@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from metrics.recorder import Recorder
 from mirror.kafka.cluster import Cluster
-from mirror.kafka.cluster_clock import ClockUnknown, leaders_clock_ms, skew_between
+from mirror.kafka.cluster_facts import ClockUnknown, leaders_clock_ms, skew_between
 from mirror.kafka.errors import ErrorCode
 from mirror.kafka.messages import make
 from tests.unit.fake_broker import FakeBroker, answer_kinds

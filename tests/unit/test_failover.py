@@ -12,8 +12,7 @@ from metrics.recorder import Recorder
 from metrics.reports import CheckpointReport
 from metrics.verdict import Status
 from mirror.commands.failover_check import text
-from mirror.lag.failover import Answer, Facts, ServedFacts, facts_of, judged, served_facts, worst
-from mirror.lag.failover_metric import answer_failover
+from mirror.lag.failover import Answer, Facts, ServedFacts, answer_failover, facts_of, judged, served_facts, worst
 from mirror.lag.judgement import horizon_of
 from mirror.lag.rows import LagRow, Snapshot
 from tests.status_text import status_of

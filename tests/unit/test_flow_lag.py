@@ -12,10 +12,10 @@ from metrics.history import History
 from metrics.verdict import LONG_AGO_S, Sample, Status
 from mirror.config.load import load
 from mirror.kafka.cluster import Topic
-from mirror.lag import flow_rows
+from mirror.lag import inspector_rows
 from mirror.lag.cluster_offsets import BoundedPoll
 from mirror.lag.flow_lag import FlowLag
-from mirror.lag.flow_rows import FlowRows
+from mirror.lag.inspector_rows import FlowRows
 from mirror.lag.judgement import Judge
 from mirror.lag.partition_offsets import LogBounds, PartitionOffsets, Positions, time_lag_s
 from mirror.lag.rows import RowJudge
@@ -191,7 +191,7 @@ def test_a_row_of_a_record_from_the_future_waits_since_it_was_seen_as_in_the_pol
     file, history, reader = tmp_path / "f", History(), Reader()
     file.write_text("clusters = a, b\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\na->b.enabled = true\n")
     (flow,) = (each for each in load(file).flows if each.name == "a->b")
-    monkeypatch.setattr(flow_rows, "FlowLag", partial(FlowLag, reads=lambda _: reader))
+    monkeypatch.setattr(inspector_rows, "FlowLag", partial(FlowLag, reads=lambda _: reader))
     source, target = Described("a", end=10), Described("b", position=10)
     rows = FlowRows(
         flow=flow,

@@ -10,7 +10,7 @@ from mirror.commands import failover_check, import_, lag, plan, positions, trans
 from mirror.config.imports.items import Item
 from mirror.flows.stored_positions import Position
 from mirror.flows.translation import Place
-from mirror.kafka.log_dirs import LogDirs
+from mirror.kafka.cluster_facts import LogDirs
 from mirror.lag.failover import Answer, FailOver
 from mirror.lag.rows import LagRow
 from mirror.lag.text import checker_text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirror.runtime.lane_progress import SLACK_S, LaneProgress
+from mirror.runtime.lanes import SLACK_S, LaneProgress
 
 
 @pytest.fixture

@@ -11,10 +11,9 @@ import pytest
 import yaml
 
 from dashboards.boards import boards
-from dashboards.build import ROOT
+from dashboards.build import ROOT, rules
 from dashboards.grafana import board_json
 from dashboards.monitoring import DEFAULT, Monitoring
-from dashboards.rules import rules
 from mirror import __version__
 
 CHART = ROOT / "dashboards" / "chart"

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from mirror.commands.plan import in_units, space_lines
+from mirror.kafka.cluster_facts import joined
 from mirror.kafka.errors import BrokerError, ErrorCode
-from mirror.kafka.log_dirs import joined
 
 GIB = 1 << 30
 

@@ -14,11 +14,10 @@ import pytest
 import yaml
 
 from dashboards.alerts import NO_WAY, alerts
-from dashboards.build import FOLDER, build, files, stale
+from dashboards.build import FOLDER, build, files, rules, stale
 from dashboards.monitoring import Monitoring
 from dashboards.queries import WELL
 from dashboards.recording import recording
-from dashboards.rules import rules
 from metrics.catalogue import BY_NAME, CATALOGUE
 from mirror.checkpoints.rules import State
 from tests.series import series_names

@@ -14,7 +14,7 @@ from mirror.errors import ClusterUnavailable, SettingsError
 from mirror.flows.flow import FlowState, state_of
 from mirror.flows.topics import flow_plan
 from mirror.flows.upkeep import FlowMaintenance
-from mirror.kafka.cluster_clock import ClockUnknown
+from mirror.kafka.cluster_facts import ClockUnknown
 from mirror.lag.judgement import horizon_of
 from mirror.policy.java_regex import SlowPattern
 from tests.waiting import eventually

@@ -1,8 +1,9 @@
-"""Detect lanes that hang: if a JVM or a worker is frozen, its lane completes no window."""
+"""Detect lanes that hang, because a JVM or a worker is frozen, and lanes that end again and again."""
 
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterable
 
 SLACK_S = 30.0  # for a machine under load, and for tasks that are tried again
@@ -33,3 +34,19 @@ class LaneProgress:
             lane: now_s - at_s for lane, at_s in sorted(self._completed_s.items()) if now_s - at_s > self._overdue_s
         }
         return ", ".join(f"{lane} has completed no window for {silent_s:.0f} s" for lane, silent_s in overdue.items())
+
+
+class Restarts:
+    """Counts restarts of the last `within_s` seconds."""
+
+    def __init__(self, *, within_s: float) -> None:
+        self._within_s = within_s
+        self._at_s: deque[float] = deque()
+
+    def one_more(self) -> int:
+        """Take in one now; return how many there were lately, this one included."""
+        now_s = time.monotonic()
+        self._at_s.append(now_s)
+        while self._at_s[0] < now_s - self._within_s:
+            self._at_s.popleft()
+        return len(self._at_s)
