@@ -86,7 +86,8 @@ class _TargetHeartbeats(threading.Thread):
         self._is_ours = is_ours
         self._stop_requested = stop_requested
         self._made: Producer | None = None
-        self._topic_due_s: dict[HeartbeatFlow, float] = {}
+        self._has_topic: set[HeartbeatFlow] = set()  # flows whose topic is there
+        self._topic_due_s: dict[HeartbeatFlow, float] = {}  # by flow: when to try again to create the topic
         self._refused: dict[HeartbeatFlow, str] = {}
         self._logged: set[str] = set()  # topics with another cleanup policy, logged already
 
@@ -143,9 +144,10 @@ class _TargetHeartbeats(threading.Thread):
 
     def _ensure_topic(self, flow: HeartbeatFlow) -> bool:
         """Create the topic where it is missing; log a refusal, and try again a minute later."""
-        due_s = self._topic_due_s.get(flow, 0.0)
-        if time.monotonic() < due_s:
-            return due_s == float("inf")
+        if flow in self._has_topic:
+            return True
+        if time.monotonic() < self._topic_due_s.get(flow, 0.0):
+            return False
         self._topic_due_s[flow] = time.monotonic() + TOPIC_AGAIN_S
         try:
             with closing(Cluster(flow.target, flow.client)) as admin:
@@ -162,7 +164,7 @@ class _TargetHeartbeats(threading.Thread):
         if objection:
             self._refuse(flow, f"topic {flow.topic} cannot be created: {objection}")
             return False
-        self._topic_due_s[flow] = float("inf")
+        self._has_topic.add(flow)
         return True
 
     def _warn_of_policy(self, flow: HeartbeatFlow, admin: Cluster) -> None:
@@ -191,7 +193,8 @@ class _TargetHeartbeats(threading.Thread):
             if error.code() == KafkaError._MSG_TIMED_OUT:
                 self._made = None  # it may never find a broker again: mirror.kafka.clients
             if error.code() in _NO_TOPIC:
-                self._topic_due_s.pop(flow, None)  # it may have been deleted: the next heartbeat creates it then
+                self._has_topic.discard(flow)  # it may have been deleted: the next heartbeat creates it then
+                self._topic_due_s.pop(flow, None)
             self._refuse(flow, error.str())
             return
         self._refused.pop(flow, None)

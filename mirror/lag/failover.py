@@ -1,6 +1,7 @@
 """Judge whether consumers may fail over to a flow's target now, and what that would cost. Pure.
 
-The page, the terminal and the metric all use it. A source that is down is a reason to fail over, a target that is down forbids it.
+The page, the terminal and the metric all use it. A source that is down is a reason to fail over; a target that is down
+forbids it.
 """
 
 from __future__ import annotations
