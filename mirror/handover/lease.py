@@ -124,7 +124,7 @@ class Lease:
 
     # --- what was found on the target ----------------------------------------------------------------------------
 
-    def standing(self, found: Offsets) -> LeaseStatus:
+    def status(self, found: Offsets) -> LeaseStatus:
         """Return how this window stands; `found` has the offsets of `looks_at`."""
         if self._is_of_old_layout(found) or self._is_overtaken(self._leases(found)):
             return LeaseStatus.OVERTAKEN
@@ -137,8 +137,8 @@ class Lease:
 
         A window whose slot has another owner may: the new owner claims the lease before it opens its producer.
         """
-        standing = self.standing(found)
-        return standing.may_write if self.is_claimed_again else standing is not LeaseStatus.OVERTAKEN
+        status = self.status(found)
+        return status.may_write if self.is_claimed_again else status is not LeaseStatus.OVERTAKEN
 
     def newest_spare(self, found: Offsets) -> int:
         """Return the number of the transactional id that the slot writes by; `found` was read after this window's claim.

@@ -24,7 +24,7 @@ class OffsetRun(NamedTuple):
     target: int
     records: int
 
-    def behind(self, records: int) -> OffsetRun:
+    def after(self, records: int) -> OffsetRun:
         """Return what is left of the run behind its first so many records; of fewer it has a count of 0 or less."""
         return OffsetRun(self.source + records, self.target + records, self.records - records)
 
@@ -142,7 +142,7 @@ class OffsetMap:
         at = bisect_left(self._sources, source)
         if at and self._sources[at - 1] + self._counts[at - 1] > source:
             before = OffsetRun(self._sources[at - 1], self._targets[at - 1], self._counts[at - 1])
-            yield before.behind(source - before.source)
+            yield before.after(source - before.source)
         for index in range(at, len(self)):
             yield OffsetRun(self._sources[index], self._targets[index], self._counts[index])
 

@@ -28,7 +28,7 @@ class NextSequence(NamedTuple):
     next: int
     is_doubted: bool = False
 
-    def behind(self, records: int) -> NextSequence:
+    def after(self, records: int) -> NextSequence:
         """Return the numbers behind so many records that the target has; they are not doubted."""
         return NextSequence(self.producer_id, self.epoch, (self.next + records) % SEQUENCES)
 

@@ -269,7 +269,7 @@ class ExactlyOnce:
         # In the first version of the protocol this may have fenced a successor: then the positions of this window are old.
         # A successor claims the lease before it opens its producer, so a lease that is still ours is proof of the opposite.
         found = await self._target.committed(self.plan.group, self.lease.looks_at)
-        if not self.lease.standing(found).may_write:
+        if not self.lease.status(found).may_write:
             raise KafkaError("another window or process has the slot")
         self._must_abort = False
         self._take_back()

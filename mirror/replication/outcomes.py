@@ -15,7 +15,7 @@ from mirror.model.topic_partition import TopicPartition
 from mirror.replication.partition import Partition, Pause, named
 from mirror.replication.pauses import LoggedReasons
 from mirror.replication.producer_registry import ProducerRegistry
-from mirror.replication.recovery import REPLICATED_WITHIN_S, ClusterPair, resume_behind_tails
+from mirror.replication.recovery import REPLICATED_WITHIN_S, ClusterPair, resume_after_tails
 from mirror.runtime.clock import now_ms
 
 log = logging.getLogger("mirror")
@@ -89,7 +89,7 @@ async def find_outcomes(
     try:
         async with asyncio.timeout(FOUND_WITHIN_S):
             await target.open(read)
-            await resume_behind_tails(
+            await resume_after_tails(
                 plan.name,
                 unsettled,
                 sides,

@@ -241,7 +241,7 @@ class Partition:
     def landed(self, outgoing: Outgoing, base: int) -> None:
         """Note where a batch went; a broker that has forgotten a repeated one does not know its offset, and says -1."""
         if self.sequence is not None:
-            self.sequence = self.sequence.behind(outgoing.count)
+            self.sequence = self.sequence.after(outgoing.count)
         if base >= 0:
             self.tail.acknowledged(outgoing.runs, base)
             self.next_target_offset = base + 1

@@ -138,7 +138,7 @@ class ExpectedTail(NamedTuple):
         return self.target_end - self.target_from
 
 
-async def resume_behind_tails(
+async def resume_after_tails(
     name: str,
     unsettled: set[Partition],
     sides: ClusterPair,
@@ -169,16 +169,16 @@ async def resume_behind_tails(
     # shown that is behind a transaction of theirs.
     is_committed = sides.own is None or is_transactional or was_transactional
 
-    async def one(behind: ExpectedTail) -> None:
+    async def one(expected: ExpectedTail) -> None:
         async with turns:
             try:
-                await _resume(name, behind, sides, isolation_level, is_committed=is_committed)
+                await _resume(name, expected, sides, isolation_level, is_committed=is_committed)
             except KafkaError as error:
-                log.debug("%s: %s cannot be matched yet: %r", name, behind.partition.assigned, error)
+                log.debug("%s: %s cannot be matched yet: %r", name, expected.partition.assigned, error)
             else:
-                unsettled.discard(behind.partition)
+                unsettled.discard(expected.partition)
                 if was_transactional:
-                    behind.partition.number(None)  # markers are among what it was counted by
+                    expected.partition.number(None)  # markers are among what it was counted by
 
     spread = {p for p in unsettled if p.assigned.spread_over}
     if not (is_transactional or was_transactional):
@@ -192,9 +192,9 @@ async def resume_behind_tails(
     ours = [partition for partition in ordered if partition not in hidden]
     # A committed transaction ends with one marker. A position with numbers was not committed in one.
     with_marker = {p for p in ours if was_transactional and p.sequence is None}
-    found, unknown = await _behind(ours, sides.source, sides.target, with_marker=with_marker)
-    unsettled -= set(ours) - unknown - {behind.partition for behind in found}
-    await asyncio.gather(*(one(behind) for behind in found))
+    found, unknown = await _expected_tails(ours, sides.source, sides.target, with_marker=with_marker)
+    unsettled -= set(ours) - unknown - {expected.partition for expected in found}
+    await asyncio.gather(*(one(expected) for expected in found))
     if unsettled:
         sides.source.learn()  # no fetch of a paused topic-partition fails, so no refusal names its next leader
 
@@ -239,7 +239,7 @@ def _is_for_good(answer: int | KafkaError | None) -> bool:
     return not isinstance(answer, int) and is_code(answer, *_FOR_GOOD)
 
 
-async def _behind(
+async def _expected_tails(
     partitions: list[Partition], source: Source, target: Source, *, with_marker: Collection[Partition] = ()
 ) -> tuple[list[ExpectedTail], set[Partition]]:
     """Return the topic-partitions whose target has offsets that the positions do not tell of.
@@ -272,42 +272,44 @@ async def _behind(
                 found.append(ExpectedTail(partition, source_from, target_from, end))
         elif not any(map(_is_for_good, (source_from, target_from, end))):
             unknown.add(partition)
-    starts = await source.offsets({behind.partition.assigned.on_source: EARLIEST for behind in found}) if found else {}
-    return [_with_start(behind, starts.get(behind.partition.assigned.on_source)) for behind in found], unknown
+    starts = (
+        await source.offsets({expected.partition.assigned.on_source: EARLIEST for expected in found}) if found else {}
+    )
+    return [_with_start(expected, starts.get(expected.partition.assigned.on_source)) for expected in found], unknown
 
 
-def _with_start(behind: ExpectedTail, start: int | KafkaError | None) -> ExpectedTail:
-    return behind._replace(source_start=start) if isinstance(start, int) else behind
+def _with_start(expected: ExpectedTail, start: int | KafkaError | None) -> ExpectedTail:
+    return expected._replace(source_start=start) if isinstance(start, int) else expected
 
 
 async def _resume(
-    name: str, behind: ExpectedTail, sides: ClusterPair, isolation_level: int, *, is_committed: bool
+    name: str, expected: ExpectedTail, sides: ClusterPair, isolation_level: int, *, is_committed: bool
 ) -> None:
     """Move a topic-partition behind what its target has, piece by piece; where that takes too long, the next window goes on.
 
     `is_committed`: what was aborted on the target does not count.
     """
-    partition, assigned = behind.partition, behind.partition.assigned
+    partition, assigned = expected.partition, expected.partition.assigned
     where = f"{name}: {assigned.topic}-{assigned.partition}"
-    more = behind.records
-    if sides.own is None and behind.source_start > behind.source_from:
-        behind = await _behind_deleted(where, behind, sides.target, is_committed=is_committed)
-    while behind.records > 0:
+    more = expected.records
+    if sides.own is None and expected.source_start > expected.source_from:
+        expected = await _after_deleted(where, expected, sides.target, is_committed=is_committed)
+    while expected.records > 0:
         try:
-            runs = await _compared(behind, sides, isolation_level, is_committed=is_committed)
+            runs = await _compared(expected, sides, isolation_level, is_committed=is_committed)
         except (TooMuchError, record_batches.CorruptBatch, KafkaError) as error:
             if isinstance(error, KafkaError) and not is_code(error, *_FOR_GOOD):
                 raise
-            _record_possible_repeats(where, behind, str(error))
+            _record_possible_repeats(where, expected, str(error))
             return
         if runs is None:
-            _record_possible_repeats(where, behind, "those behind the last position are not the source's")
+            _record_possible_repeats(where, expected, "those behind the last position are not the source's")
             return
         if (last := runs.last) is None:
             break  # markers of transactions, and what others wrote
-        if not _moved(partition, behind, runs, is_shared=sides.own is not None):
+        if not _moved(partition, expected, runs, is_shared=sides.own is not None):
             return
-        behind = behind._replace(source_from=last.source + last.records, target_from=last.target + last.records)
+        expected = expected._replace(source_from=last.source + last.records, target_from=last.target + last.records)
     log.info(
         "%s: going on at offset %d: the target has %d records more than the last position says",
         where,
@@ -316,41 +318,44 @@ async def _resume(
     )
 
 
-async def _behind_deleted(where: str, behind: ExpectedTail, target: Source, *, is_committed: bool) -> ExpectedTail:
+async def _after_deleted(where: str, expected: ExpectedTail, target: Source, *, is_committed: bool) -> ExpectedTail:
     """Move behind the records that the source has deleted and the target has; return what is left to compare.
 
     Each record of the target had at least one offset on the source, so this position is never too high.
     """
-    partition, assigned = behind.partition, behind.partition.assigned
-    first, wanted = behind.source_from, min(behind.source_start - behind.source_from, behind.records)
+    partition, assigned = expected.partition, expected.partition.assigned
+    first, wanted = expected.source_from, min(expected.source_start - expected.source_from, expected.records)
     place = assigned.on_target
     try:
-        ours = await read_batches(target, place, behind.target_from, wanted, int(is_committed))
+        ours = await read_batches(target, place, expected.target_from, wanted, int(is_committed))
     except (TooMuchError, record_batches.CorruptBatch):
-        return behind
+        return expected
     runs = OffsetMap()
-    for n, record in enumerate(islice(_records(ours, behind.target_from), wanted)):
+    for n, record in enumerate(islice(_records(ours, expected.target_from), wanted)):
         runs.add(first + n, record.offset, 1)
-    if (last := runs.last) is None or not _moved(partition, behind, runs, is_shared=False):
-        return behind
+    if (last := runs.last) is None or not _moved(partition, expected, runs, is_shared=False):
+        return expected
     last_kept = partition.position - 1
-    said = f"the source's retention deleted offsets {first} to {behind.source_start - 1}; the target has those up to {last_kept}"
+    said = (
+        f"the source's retention deleted offsets {first} to {expected.source_start - 1}; "
+        f"the target has those up to {last_kept}"
+    )
     log.warning("%s: %s", where, said)
     partition.record_gap(Effect.KEPT, Cause.RETENTION, first, last_kept, said)
-    return behind._replace(source_from=partition.position, target_from=last.target + last.records)
+    return expected._replace(source_from=partition.position, target_from=last.target + last.records)
 
 
-def _record_possible_repeats(where: str, behind: ExpectedTail, why: str) -> None:
+def _record_possible_repeats(where: str, expected: ExpectedTail, why: str) -> None:
     """Go on at the position, though the target may have some of what comes; say so."""
-    said = f"{behind.records} records may be written twice: {why}"
+    said = f"{expected.records} records may be written twice: {why}"
     log.warning("%s: %s", where, said)
-    last = behind.source_from + behind.records - 1
-    behind.partition.record_gap(Effect.REPEATED, Cause.TARGET_DIFFERS, behind.source_from, last, said)
-    behind.partition.number(None)
+    last = expected.source_from + expected.records - 1
+    expected.partition.record_gap(Effect.REPEATED, Cause.TARGET_DIFFERS, expected.source_from, last, said)
+    expected.partition.number(None)
 
 
 async def _compared(
-    behind: ExpectedTail, sides: ClusterPair, isolation_level: int, *, is_committed: bool
+    expected: ExpectedTail, sides: ClusterPair, isolation_level: int, *, is_committed: bool
 ) -> OffsetMap | None:
     """Return where the next records of the target were on the source, as many as are read back at once; None: they differ.
 
@@ -358,22 +363,22 @@ async def _compared(
         TooMuchError: a few records are more than that.
         KafkaError, CorruptBatch: one of the two cannot be read.
     """
-    assigned = behind.partition.assigned
+    assigned = expected.partition.assigned
     for piece in PIECES:
         try:
             ours = await read_batches(
                 sides.target,
                 assigned.on_target,
-                behind.target_from,
-                min(piece, behind.records),
+                expected.target_from,
+                min(piece, expected.records),
                 int(is_committed),
                 sifted=sides.sift_target,
             )
             theirs = await read_batches(
                 sides.source,
                 assigned.on_source,
-                behind.source_from,
-                records_from(ours, behind.target_from),
+                expected.source_from,
+                records_from(ours, expected.target_from),
                 isolation_level,
                 sifted=sides.sift_source,
                 counted=partial(_count, transforms=assigned.transforms) if assigned.transforms else records_from,
@@ -385,14 +390,14 @@ async def _compared(
         return matched(
             theirs,
             ours,
-            source_from=behind.source_from,
-            target_from=behind.target_from,
+            source_from=expected.source_from,
+            target_from=expected.target_from,
             transforms=assigned.transforms,
         )
     return None
 
 
-def _moved(partition: Partition, behind: ExpectedTail, runs: OffsetMap, *, is_shared: bool) -> bool:
+def _moved(partition: Partition, expected: ExpectedTail, runs: OffsetMap, *, is_shared: bool) -> bool:
     """Stand behind records that both sides have; False where the position is behind them already.
 
     `is_shared`: others write to the remote topic too, so offsets do not count what this flow appended.
@@ -404,10 +409,10 @@ def _moved(partition: Partition, behind: ExpectedTail, runs: OffsetMap, *, is_sh
         return False
     sequence = partition.sequence
     if partition.start is not None:
-        partition.place(behind.source_from)
+        partition.place(expected.source_from)
     partition.tail.acknowledged(runs, 0)
     partition.rewind(position)
     # A broker counts what it appended, also what compaction has taken since.
-    appended = sum(run.records for run in runs) if is_shared else last.target + last.records - behind.target_from
-    partition.number(sequence.behind(appended) if sequence is not None else None)
+    appended = sum(run.records for run in runs) if is_shared else last.target + last.records - expected.target_from
+    partition.number(sequence.after(appended) if sequence is not None else None)
     return True

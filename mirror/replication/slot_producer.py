@@ -110,7 +110,7 @@ class SlotProducer:
             KafkaError: the cluster refuses, or a successor has claimed the lease: a process that slept must not cover that claim.
         """
         found = await target.committed(self._plan.group, self._lease.looks_at)
-        if not self._lease.standing(found).may_write:
+        if not self._lease.status(found).may_write:
             raise KafkaError("another window or process has the slot")
         self.spare = spare
         self._lease.is_claimed_again = True

@@ -102,7 +102,7 @@ class FlowWindow:
         self._paused = Paused()
         self._lease = Lease(plan, window, self._warn)
         self._term = LeaseTerm()
-        self._standing = LeaseStatus.HOLDS
+        self._status = LeaseStatus.HOLDS
         self._delivery = self._delivery_of(Ledger(plan, self._served.partitions, state.newest_gaps))
         self._leased = LeasedCommits(
             plan=plan,
@@ -200,10 +200,10 @@ class FlowWindow:
             await self._leased.release(target)
             return False
         found = await self._delivery.open(self._producer, target, found, places)
-        self._standing = self._lease.standing(found)
-        if self._standing is LeaseStatus.LOST:
+        self._status = self._lease.status(found)
+        if self._status is LeaseStatus.LOST:
             await self._leased.release(target)
-        if not self._standing.may_write:
+        if not self._status.may_write:
             return False
         found, forgotten = await _with_forgotten(plan, target, found, self._lease, self._state)
         self._paused = Paused.parse(found.get(plan.paused_key, (0, ""))[1])
@@ -282,14 +282,14 @@ class FlowWindow:
         if replicator.has_silent_source:
             # Windows may be shorter than a request's time-out: without this a half-open connection would stay.
             await connections.renew_source(plan)
-        drained = await replicator.drained(GRACE_S if self._standing.may_write else DRAINS_LOST_S)
+        drained = await replicator.drained(GRACE_S if self._status.may_write else DRAINS_LOST_S)
         slot = SlotReport(self._lease.wait_ms, self._lease.takeovers, *throttled_s)
         self._served.slot = replicator.report(slot, self._served.partitions)
         if not drained:
             connections.is_dirty = True
             connections.target.abort()  # at once: what no broker has received yet never arrives
             self._decides_ms = self._delivery.abandon()
-        elif self._standing is not LeaseStatus.HOLDS:  # the last window of a mirror that stops
+        elif self._status is not LeaseStatus.HOLDS:  # the last window of a mirror that stops
             await self._delivery.finish(connections.target)
         await self._hand_over(connections, replicator)
         await self._delivery.leave(connections.target)
@@ -301,7 +301,7 @@ class FlowWindow:
             try:
                 if not self._term.is_valid:
                     await self._look(connections.target, replicator)
-                if self._standing is LeaseStatus.OVERTAKEN:
+                if self._status is LeaseStatus.OVERTAKEN:
                     overtaken = (
                         "%s: slot %d was taken over while this process was suspended: its successor has the positions"
                     )
@@ -331,12 +331,12 @@ class FlowWindow:
             has_successor, is_over = False, now_ms() >= window.end_ms
             try:
                 has_successor = await self._look(connections.target, replicator)
-                if self._standing is LeaseStatus.HOLDS and not is_over:
+                if self._status is LeaseStatus.HOLDS and not is_over:
                     await self._delivery.commit(connections.target, self._leased)
             except NETWORK as error:
                 self._warn("commit positions", error)
                 await asyncio.sleep(0.2)
-            if self._standing is not LeaseStatus.HOLDS or (is_over and (has_successor or window.lanes == 1)):
+            if self._status is not LeaseStatus.HOLDS or (is_over and (has_successor or window.lanes == 1)):
                 self._stop.set()
 
     async def _look(self, target: Target, replicator: Replicator) -> bool:
@@ -350,8 +350,8 @@ class FlowWindow:
         """
         asked = LeaseTerm.now()
         found = await target.committed(self._plan.group, [*self._lease.looks_at, self._plan.paused_key])
-        self._standing = self._lease.standing(found)
-        if self._standing.may_write:
+        self._status = self._lease.status(found)
+        if self._status.may_write:
             if self._lease.has_stale_commit(found):
                 self._warn_of_sleeper()
                 await self._leased.claim(target)

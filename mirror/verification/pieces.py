@@ -31,7 +31,7 @@ class Piece(NamedTuple):
     is_compacted: bool = False  # on the target: then it may lack what the source still has
     transforms: Transforms = ()
 
-    def behind(self, records: int) -> Piece:
+    def after(self, records: int) -> Piece:
         """Return what is left of the piece behind its first so many records."""
         return self._replace(source=self.source + records, target=self.target + records, records=self.records - records)
 
@@ -101,7 +101,7 @@ class Scope:
 
 def clipped(run: OffsetRun, source_start: int, target_start: int) -> OffsetRun:
     """Return the part of a run that neither log has deleted; its count may be 0 or less then."""
-    return run.behind(max(0, source_start - run.source, target_start - run.target))
+    return run.after(max(0, source_start - run.source, target_start - run.target))
 
 
 def newest(runs: list[OffsetRun], last: int | None) -> list[OffsetRun]:
@@ -113,7 +113,7 @@ def newest(runs: list[OffsetRun], last: int | None) -> list[OffsetRun]:
     for run in reversed(runs):
         if left <= 0:
             break
-        kept.insert(0, run.behind(max(0, run.records - left)))
+        kept.insert(0, run.after(max(0, run.records - left)))
         left -= run.records
     return kept
 

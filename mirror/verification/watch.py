@@ -39,7 +39,7 @@ def due(pieces: Iterable[Piece], until: Mapping[TopicPartition, int], *, most: i
         key = TopicPartition(piece.topic, piece.partition)
         cut = max(0, until.get(key, 0) - piece.source)
         if cut < piece.records:
-            waiting.setdefault(key, deque()).append(piece.behind(cut))
+            waiting.setdefault(key, deque()).append(piece.after(cut))
     chosen: list[Piece] = []
     room = most
     while room > 0 and waiting:
@@ -49,7 +49,7 @@ def due(pieces: Iterable[Piece], until: Mapping[TopicPartition, int], *, most: i
             chosen.append(taken)
             room -= taken.records
             if taken.records < piece.records:
-                waiting[key].appendleft(piece.behind(taken.records))
+                waiting[key].appendleft(piece.after(taken.records))
             if not waiting[key]:
                 del waiting[key]
             if room <= 0:

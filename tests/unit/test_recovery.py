@@ -21,7 +21,7 @@ from mirror.model.records import body_of
 from mirror.model.transforms import Drop, IsTombstone, MaskFields, Transform
 from mirror.replication import recovery
 from mirror.replication.partition import Partition
-from mirror.replication.recovery import ClusterPair, _behind, matched, resume_behind_tails
+from mirror.replication.recovery import ClusterPair, _expected_tails, matched, resume_after_tails
 
 HERE = PlannedPartition("t", "A.t", 0, "id")
 
@@ -149,7 +149,7 @@ class Log:
 )
 def test_what_no_position_tells_of_is_looked_for_from_where_it_can_have_begun(partition, source_from):
     source, target = Log("t", start=2, end=99), Log("A.t", start=0, end=7)
-    found, unknown = asyncio.run(_behind([partition], source, target))  # type: ignore[arg-type]
+    found, unknown = asyncio.run(_expected_tails([partition], source, target))  # type: ignore[arg-type]
     assert unknown == set()
     assert [(behind.source_from, behind.target_from, behind.records) for behind in found] == (
         [] if source_from is None else [(source_from, 0, 7)]
@@ -160,7 +160,7 @@ def test_what_no_position_tells_of_is_looked_for_from_where_it_can_have_begun(pa
 def test_one_marker_behind_a_position_is_its_transactions_own(end, behind):
     source, target = Log("t", start=2, end=99), Log("A.t", start=0, end=end)
     partition = Partition(HERE, 5, 5, tail=Tail("0,0,7"))
-    found, _ = asyncio.run(_behind([partition], source, target, with_marker={partition}))  # type: ignore[arg-type]
+    found, _ = asyncio.run(_expected_tails([partition], source, target, with_marker={partition}))  # type: ignore[arg-type]
     assert [one.records for one in found] == ([behind] if behind else [])
 
 
@@ -174,7 +174,7 @@ def test_what_a_leader_has_and_does_not_show_yet_is_waited_for_and_never_taken_f
     partition = Partition(HERE, 5, 5, tail=Tail("0,0,7"))
     unsettled = {partition}
     asyncio.run(
-        resume_behind_tails(
+        resume_after_tails(
             "A->B",
             unsettled,
             ClusterPair(source, target),
@@ -209,7 +209,7 @@ def test_a_leader_that_does_not_answer_is_not_one_that_has_nothing(side, error, 
     partition = Partition(HERE, start=EARLIEST)
     unsettled = {partition}
     asyncio.run(
-        resume_behind_tails(
+        resume_after_tails(
             "A->B",
             unsettled,
             ClusterPair(logs["source"], logs["target"]),
@@ -248,7 +248,7 @@ def test_what_the_source_deleted_and_the_target_has_is_not_lost(
     partition = Partition(HERE, 0, 0)
     unsettled = {partition}
     asyncio.run(
-        resume_behind_tails(
+        resume_after_tails(
             "A->B",
             unsettled,
             ClusterPair(source, target),  # type: ignore[arg-type]
@@ -270,7 +270,7 @@ def test_what_a_repartitioned_topic_may_have_twice_is_in_the_ledger(is_transacti
     partition = Partition(HERE._replace(spread_over=3), 5, 5)
     unsettled = {partition}
     asyncio.run(
-        resume_behind_tails(
+        resume_after_tails(
             "A->B",
             unsettled,
             ClusterPair(*logs),  # type: ignore[arg-type]
@@ -326,7 +326,7 @@ def test_a_tail_is_found_between_the_records_of_others_on_both_sides(theirs, cop
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(recovery, "read_batches", read_batches)
         asyncio.run(
-            resume_behind_tails(
+            resume_after_tails(
                 "A->B",
                 unsettled,
                 sides,

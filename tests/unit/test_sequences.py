@@ -116,7 +116,7 @@ class Window:
         assert tail == list(range(self.acked, self.acked + len(tail)))
         if tail:
             self.acked += len(tail)
-            self.sequence = self.sequence.behind(len(tail)) if self.sequence is not None else None
+            self.sequence = self.sequence.after(len(tail)) if self.sequence is not None else None
         elif self.sequence is not None and self.sequence.is_doubted:
             self.sequence = None
 
@@ -135,7 +135,7 @@ class Window:
             self.is_over = True
             return
         self.acked += count
-        self.sequence = self.sequence.behind(count)
+        self.sequence = self.sequence.after(count)
 
     def commit(self) -> None:
         self.store.acked, self.store.sequence = self.acked, self.sequence
@@ -205,7 +205,7 @@ def test_what_is_none_is_no_number(text):
 
 
 def test_numbers_begin_anew_behind_the_largest_and_are_no_longer_doubted_when_the_target_has_records():
-    assert NextSequence(7, 1, SEQUENCES - 2).doubted().behind(5) == NextSequence(7, 1, 3)
+    assert NextSequence(7, 1, SEQUENCES - 2).doubted().after(5) == NextSequence(7, 1, 3)
 
 
 def test_a_topic_partition_gets_numbers_that_nobody_has_used_there():

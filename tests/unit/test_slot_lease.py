@@ -357,7 +357,7 @@ def found(*, owner: int = 7, **lanes: tuple[int, int, bool]) -> dict[tuple[str, 
 
 
 @pytest.mark.parametrize(
-    ("seen", "standing", "has_stale_commit"),
+    ("seen", "status", "has_stale_commit"),
     [
         pytest.param({"even": (10, 7, HELD), "odd": (9, 7, RELEASED)}, LeaseStatus.HOLDS, False, id="nothing happened"),
         pytest.param(
@@ -387,17 +387,17 @@ def found(*, owner: int = 7, **lanes: tuple[int, int, bool]) -> dict[tuple[str, 
         ),
     ],
 )
-def test_how_a_window_that_acquired_its_slot_stands(seen, standing, has_stale_commit):
+def test_how_a_window_that_acquired_its_slot_stands(seen, status, has_stale_commit):
     lease = window(10)._lease
     lease._acquired_from = leases(even=(8, 7, RELEASED), odd=(9, 7, RELEASED))
-    assert lease.standing(found(**seen)) is standing
-    if standing.may_write:
+    assert lease.status(found(**seen)) is status
+    if status.may_write:
         assert lease.has_stale_commit(found(**seen)) is has_stale_commit
 
 
 def test_a_window_whose_process_is_told_to_stop_may_write_until_it_has_released():
     stopping = found(even=(10, 7, HELD)) | {(PLAN.lease_topic, stop_key()): with_stop(7, None)}
-    assert window(10)._lease.standing(stopping) is LeaseStatus.STOPPING
+    assert window(10)._lease.status(stopping) is LeaseStatus.STOPPING
     assert LeaseStatus.STOPPING.may_write
 
 
@@ -410,8 +410,8 @@ def test_a_predecessor_that_died_and_never_released_its_lease_is_no_sleeper():
 def test_a_lease_that_a_process_with_a_clock_ahead_has_released_takes_no_window_from_others():
     lease = window(10)._lease
     lease._acquired_from = leases(odd=(23, 6, RELEASED))
-    assert lease.standing(found(even=(10, 7, HELD), odd=(23, 6, RELEASED))) is LeaseStatus.HOLDS
-    assert lease.standing(found(even=(10, 7, HELD), odd=(25, 6, HELD))) is LeaseStatus.OVERTAKEN, "that process goes on"
+    assert lease.status(found(even=(10, 7, HELD), odd=(23, 6, RELEASED))) is LeaseStatus.HOLDS
+    assert lease.status(found(even=(10, 7, HELD), odd=(25, 6, HELD))) is LeaseStatus.OVERTAKEN, "that process goes on"
 
 
 CLEAN, UNCLEAN, IN_DOUBT = WindowOutcome(), WindowOutcome(is_unclean=True), WindowOutcome(in_doubt=True)

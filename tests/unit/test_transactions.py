@@ -78,14 +78,14 @@ class Lease:
 
     looks_at = ()
 
-    def __init__(self, standing: LeaseStatus) -> None:
-        self._standing = standing
+    def __init__(self, status: LeaseStatus) -> None:
+        self._status = status
 
-    def standing(self, found: object) -> LeaseStatus:
-        return self._standing
+    def status(self, found: object) -> LeaseStatus:
+        return self._status
 
     def may_commit(self, found: object) -> bool:
-        return self._standing is not LeaseStatus.OVERTAKEN
+        return self._status is not LeaseStatus.OVERTAKEN
 
 
 class Ledger:
@@ -116,7 +116,7 @@ class Sending:
 
 
 def begun(
-    *, fails: bool = False, standing: LeaseStatus = LeaseStatus.HOLDS
+    *, fails: bool = False, status: LeaseStatus = LeaseStatus.HOLDS
 ) -> tuple[ExactlyOnce, Sending, Partition, asyncio.Event]:
     """Return one that has begun, who sends, a topic-partition, and what is set when the window cannot go on."""
     partition = Partition(PlannedPartition("t", "a.t", 0, "id"), position=100, acked=100)
@@ -127,7 +127,7 @@ def begun(
         partitions=[partition],
         positions=PositionCommits(partition),
         ledger=Ledger(),
-        lease=Lease(standing),
+        lease=Lease(status),
     )
     pauses = Pauses(
         name=PLAN.name,
@@ -240,12 +240,12 @@ def test_a_batch_without_an_outcome_aborts_its_transaction_and_its_topic_partiti
     assert asyncio.run(run()) == (True, 100, Pause.STANDSTILL)
 
 
-@pytest.mark.parametrize("standing", [LeaseStatus.LOST, LeaseStatus.OVERTAKEN])
-def test_after_an_abort_a_window_whose_slot_is_taken_over_commits_nothing_more(standing):
+@pytest.mark.parametrize("status", [LeaseStatus.LOST, LeaseStatus.OVERTAKEN])
+def test_after_an_abort_a_window_whose_slot_is_taken_over_commits_nothing_more(status):
     """The abort may have fenced the successor, whose positions are newer."""
 
     async def run() -> tuple[bool, bool]:
-        made, sending, partition, _ = begun(standing=standing)
+        made, sending, partition, _ = begun(status=status)
         made.uncertain(partition, UncertainError(BrokerError(ErrorCode.request_timed_out)))
         made.stop()
         return await made.drained(1), sending.needs_new_producer
@@ -253,12 +253,12 @@ def test_after_an_abort_a_window_whose_slot_is_taken_over_commits_nothing_more(s
     assert asyncio.run(run()) == (False, True)
 
 
-@pytest.mark.parametrize(("standing", "is_committed"), [(LeaseStatus.LOST, True), (LeaseStatus.OVERTAKEN, False)])
-def test_a_window_whose_successor_has_claimed_the_lease_commits_nothing_more(standing, is_committed):
+@pytest.mark.parametrize(("status", "is_committed"), [(LeaseStatus.LOST, True), (LeaseStatus.OVERTAKEN, False)])
+def test_a_window_whose_successor_has_claimed_the_lease_commits_nothing_more(status, is_committed):
     """The successor may write by a spare id, and has not fenced this window then."""
 
     async def run() -> tuple[bool, int]:
-        made, _, partition, _ = begun(standing=standing)
+        made, _, partition, _ = begun(status=status)
         made.acknowledged(Acknowledged(partition, Outgoing(bytes(80), 40, 140, 0, 0, 0.0), 0.0, 0))
         partition.acked = 140
         made.stop()
