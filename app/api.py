@@ -17,7 +17,7 @@ from app.inspection import watch
 from app.tables import narrowed
 from metrics.trend import Point, ill_since
 from metrics.verdict import Status
-from mirror.lag.failover import FailOver
+from mirror.lag.failover import FailoverReadiness
 from mirror.lag.flow_summary import FlowSummary, summaries, worst_first
 from mirror.lag.rows import Snapshot
 from mirror.lag.text import json_text
@@ -40,7 +40,7 @@ async def rows(request: Request) -> Response:
 ROUTES = (Route("/api/v1/flows", flows), Route("/api/v1/rows", rows))
 
 
-def flow_content(flow: FlowSummary, points: Sequence[Point], found: FailOver) -> dict[str, Any]:
+def flow_content(flow: FlowSummary, points: Sequence[Point], found: FailoverReadiness) -> dict[str, Any]:
     """Return one flow as the API says it; what is not known is null."""
     began = ill_since(points) if flow.worst is not Status.OK else None
     return {

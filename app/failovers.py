@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from app.inspection import process_status
 from metrics.process_status import ProcessStatus
-from mirror.lag.failover import FailOver, facts_of, judged, served_facts
+from mirror.lag.failover import FailoverReadiness, facts_of, judged, served_facts
 from mirror.lag.flow_summary import FlowSummary
 from mirror.lag.rows import Snapshot
 
 
-def answers(snapshot: Snapshot, flows: list[FlowSummary]) -> list[FailOver]:
+def answers(snapshot: Snapshot, flows: list[FlowSummary]) -> list[FailoverReadiness]:
     """Return the answers for flows, in their order."""
     try:
         status = process_status()
@@ -18,6 +18,6 @@ def answers(snapshot: Snapshot, flows: list[FlowSummary]) -> list[FailOver]:
     return [_answer(snapshot, flow, status) for flow in flows]
 
 
-def _answer(snapshot: Snapshot, flow: FlowSummary, status: ProcessStatus | None) -> FailOver:
+def _answer(snapshot: Snapshot, flow: FlowSummary, status: ProcessStatus | None) -> FailoverReadiness:
     own = None if status is None else served_facts(status, flow.name)
     return judged(facts_of(flow.name, snapshot, source=flow.source, target=flow.target, served=own))

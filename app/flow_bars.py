@@ -11,7 +11,7 @@ from app.tables import link
 from app.verdicts import MEANING, SHAPES, tone
 from metrics.trend import MINUTE_S, MINUTES, IllSince, Point
 from metrics.verdict import Status
-from mirror.lag.failover import Answer, FailOver
+from mirror.lag.failover import Answer, FailoverReadiness
 from mirror.lag.flow_summary import FlowSummary, at_least
 from mirror.lag.text import duration
 
@@ -26,7 +26,7 @@ class FlowBar:
     flow: FlowSummary
     points: Sequence[Point]
     ill_since: IllSince | None
-    failover: FailOver
+    failover: FailoverReadiness
 
 
 def bars_html(bars: Sequence[FlowBar], now_s: float) -> str:
@@ -86,7 +86,7 @@ def _fact(name: str, value: str) -> str:
     return f"<div><dt>{name}</dt><dd>{escape(value)}</dd></div>"
 
 
-def _fail_over(found: FailOver) -> str:
+def _fail_over(found: FailoverReadiness) -> str:
     kind = {Answer.GO: "ok", Answer.GO_WITH_LOSS: "warn", Answer.NO: "ill"}[found.answer]
     reasons = "; ".join((*found.vetoes, *found.costs, *found.unknowns))
     link = f'<a href="/groups" class="answer {kind}" title="{escape(reasons)}">{found.answer.words}</a>'

@@ -120,7 +120,7 @@ def narrowed(
 
 
 @dataclass(frozen=True, slots=True)
-class FailOver:
+class GroupFailover:
     """What a fail-over now would mean for one group on the source: what is not on the target, and what it has not read."""
 
     group: str
@@ -132,7 +132,7 @@ class FailOver:
     unknown: int  # topic-partitions of which nobody knows what is missing
 
 
-def failovers(snapshot: Snapshot) -> list[FailOver]:
+def failovers(snapshot: Snapshot) -> list[GroupFailover]:
     """Return one line per consumer group of a source and flow that copies what it reads."""
     flows: dict[tuple[str, str, int], list[LagRow]] = {}
     for row in snapshot.rows:
@@ -152,7 +152,7 @@ def failovers(snapshot: Snapshot) -> list[FailOver]:
         waits = [flow.lag_seconds or 0.0 for (_, flow), lost in zip(pairs, missing, strict=True) if lost > 0]
         unknown = sum(flow.lag is None or flow.status is Status.UNKNOWN for _, flow in pairs)
         found.append(
-            FailOver(
+            GroupFailover(
                 group,
                 name,
                 len({row.topic for row, _ in pairs}),

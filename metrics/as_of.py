@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from metrics.cap import Labels
 from metrics.catalogue import BY_NAME
 from metrics.objective import FRESH_S
+from metrics.series import Labels
 from metrics.verdict import FLOW_STATUSES, Status
 
 UNTIL = "kafka_mirror_replicated_until_timestamp_seconds"

@@ -16,8 +16,9 @@ import prometheus_client
 import prometheus_client.openmetrics.exposition as their_openmetrics
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
-from metrics.cap import Exemplar, Family, Histogram, Labels, Value, capped, single
+from metrics.cap import capped
 from metrics.catalogue import MetricSpec
+from metrics.series import Exemplar, Family, Histogram, Labels, Value, single
 from metrics.strimzi import Alias, aliases
 
 Began = Mapping[tuple[str, ...], Mapping[Labels, float]]

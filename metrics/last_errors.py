@@ -6,7 +6,7 @@ import json
 import threading
 from dataclasses import asdict, dataclass
 
-from metrics.cap import Labels
+from metrics.series import Labels
 
 MOST = 1_000  # topic-partitions: those that were paused longest ago are forgotten first
 

@@ -7,8 +7,8 @@ import math
 from collections.abc import Container, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from metrics.cap import Labels
 from metrics.catalogue import BY_NAME, CATALOGUE
+from metrics.series import Labels
 
 # Of single topic-partitions the status has faults only: everything else about them is read from the clusters.
 _FAULTS = (

@@ -12,9 +12,9 @@ from operator import itemgetter
 from typing import Any
 
 from metrics.as_of import CLOCK, UNTIL, MaxAge, as_of
-from metrics.cap import Labels, Value
 from metrics.catalogue import BY_NAME, CATALOGUE, FLOW, PARTITION, SLOT
 from metrics.reports import CheckpointReport
+from metrics.series import Labels, Value
 from metrics.window_recorder import HISTOGRAMS, SPENT_ON, WindowRecorder
 
 _CHECKPOINT_LATENCY = "kafka_mirror_checkpoint_latency_ms"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from metrics.cap import Family, Labels, single
 from metrics.catalogue import SLOT
+from metrics.series import Family, Labels, single
 
 STRIMZI = "kafka_connect_mirror_mirrorsourceconnector_"
 STRIMZI_CHECKPOINT = "kafka_connect_mirror_mirrorcheckpointconnector_"

@@ -7,10 +7,10 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from metrics.cap import Histogram, Labels, Pairs
 from metrics.catalogue import BY_NAME, CATALOGUE
 from metrics.last_errors import LastErrors
 from metrics.reports import Measured, SlotReport, WindowReport
+from metrics.series import Histogram, Labels, Pairs
 
 SPENT_ON = ("lease", "source", "target", "packing")
 HISTOGRAMS = {"age": "kafka_mirror_record_age_seconds", "latency": "kafka_mirror_replication_latency_seconds"}

@@ -14,7 +14,7 @@ from mirror.commands.options import add_file, describe
 from mirror.config.given import settings_given
 from mirror.config.settings import Settings
 from mirror.errors import SettingsError
-from mirror.lag.failover import Answer, FailOver, ServedFacts, facts_of, judged, served_facts, worst
+from mirror.lag.failover import Answer, FailoverReadiness, ServedFacts, facts_of, judged, served_facts, worst
 from mirror.lag.inspector import Inspector
 from mirror.lag.text import duration
 
@@ -89,7 +89,7 @@ def failover_check(settings: Settings, flow: str, *, as_json: bool) -> int:
     return EXIT[worst(answers)]
 
 
-def text(answers: Sequence[FailOver], *, coloured: bool = False) -> str:
+def text(answers: Sequence[FailoverReadiness], *, coloured: bool = False) -> str:
     """Return answers as a person reads them: the word first, then why, what it costs, and when it would cost nothing."""
     lines = []
     for each in answers:
@@ -111,5 +111,5 @@ def _served(settings: Settings, source: str, target: str) -> ServedFacts | None:
         return None
 
 
-def _plain(each: FailOver) -> dict[str, object]:
+def _plain(each: FailoverReadiness) -> dict[str, object]:
     return {**asdict(each), "answer": each.answer.words}

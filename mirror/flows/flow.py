@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
-from metrics.cap import Labels
+from metrics.series import Labels
 from mirror.config.settings import Flow, Settings
 from mirror.errors import SettingsError
 from mirror.flows.loops import Loops

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any
 
-from metrics.cap import Labels
 from metrics.process_status import ProcessStatus
+from metrics.series import Labels
 from metrics.verdict import Status
 from mirror.checkpoints.rules import State
 from mirror.lag.rows import Snapshot
@@ -86,7 +86,7 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FailOver:
+class FailoverReadiness:
     """The answer for one flow: what forbids it, what it costs, what nobody knows, and when it would cost nothing."""
 
     flow: str
@@ -100,12 +100,12 @@ class FailOver:
     level_in_s: float | None = None
 
 
-def judged(facts: Facts) -> FailOver:
+def judged(facts: Facts) -> FailoverReadiness:
     """Return whether the flow's readers may go to the target."""
     vetoes, costs, unknowns = tuple(_vetoes(facts)), tuple(_costs(facts)), tuple(_unknowns(facts))
     answer = Answer.NO if vetoes else Answer.GO_WITH_LOSS if costs or unknowns else Answer.GO
     rereading = sum(count > 0 for count in facts.reread.values()) if facts.groups is not None else None
-    return FailOver(
+    return FailoverReadiness(
         flow=facts.flow,
         answer=answer,
         vetoes=vetoes,
@@ -224,7 +224,7 @@ def served_facts(status: ProcessStatus, flow: str) -> ServedFacts:
     )
 
 
-def worst(answers: Sequence[FailOver]) -> Answer:
+def worst(answers: Sequence[FailoverReadiness]) -> Answer:
     """Return the answer for all flows together."""
     return min((each.answer for each in answers), default=Answer.NO)
 

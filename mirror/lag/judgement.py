@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from metrics.as_of import MaxAge
-from metrics.cap import Labels
 from metrics.history import History
+from metrics.series import Labels
 from metrics.verdict import KNOWN_POLLS, Sample, Status, Verdict, judge
 from mirror.lag.partition_offsets import PartitionOffsets
 from mirror.model.flow_plan import Absent, PlannedPartition

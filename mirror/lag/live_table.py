@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from metrics.cap import Labels
 from metrics.recorder import Recorder
+from metrics.series import Labels
 from metrics.verdict import Status
 from mirror.runtime.text_columns import aligned
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from metrics.as_of import MaxAge
-from metrics.cap import Labels
 from metrics.headroom import Retention, headroom
 from metrics.history import History
 from metrics.recorder import Recorder
+from metrics.series import Labels
 from metrics.trend import TREND_FILE, Trend
 from metrics.verdict import FLOW_STATUSES, Status, Verdict
 from mirror.errors import ClusterUnavailable

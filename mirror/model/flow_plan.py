@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from metrics.cap import Labels
+from metrics.series import Labels
 from mirror.model.slot_ownership import SlotLayout
 from mirror.model.topic_partition import TopicPartition
 from mirror.model.transforms import Transforms

@@ -11,10 +11,10 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from metrics.cap import Histogram
 from metrics.catalogue import CATALOGUE
 from metrics.exposition import Format, exposition
 from metrics.recorder import Recorder
+from metrics.series import Histogram
 from tests.unit.test_metrics import report
 
 

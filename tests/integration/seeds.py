@@ -14,10 +14,10 @@ import yaml
 
 from dashboards.alerts import alerts
 from dashboards.recording import recording
-from metrics.cap import Labels
 from metrics.exposition import exposition
 from metrics.recorder import Recorder
 from metrics.reports import CheckpointReport
+from metrics.series import Labels
 from metrics.verdict import KNOWN_POLLS, Status
 from mirror.checkpoints.rules import State
 from mirror.embedded import prometheus_server

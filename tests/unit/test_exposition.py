@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from metrics.cap import Histogram, capped
+from metrics.cap import capped
 from metrics.catalogue import CATALOGUE, PARTITION, SLOT, TOPIC
 from metrics.exposition import exposition
 from metrics.recorder import Recorder
 from metrics.reports import CheckpointReport, SlotReport
+from metrics.series import Histogram
 from metrics.strimzi import STRIMZI, STRIMZI_CHECKPOINT, STRIMZI_LAG
 from mirror.checkpoints.rules import State
 from tests.benchmarks.scrape import filled

@@ -10,13 +10,13 @@ import pytest
 from app.flow_bars import FlowBar, bars_html, headline, since, would_be_lost
 from metrics.trend import IllSince, Point, ill_since
 from metrics.verdict import Status
-from mirror.lag.failover import Answer, FailOver
+from mirror.lag.failover import Answer, FailoverReadiness
 from mirror.lag.flow_summary import summaries
 from mirror.lag.rows import Snapshot
 from tests.unit.test_app import HOSTILE, STALLED, flow
 
 NOW_S = 36_000.0
-GO = FailOver(flow="a->b", answer=Answer.GO)
+GO = FailoverReadiness(flow="a->b", answer=Answer.GO)
 UNKNOWN = replace(
     flow("dark"), log_end=None, lag_seconds=None, status=Status.UNKNOWN, reason="its log end has not been read"
 )

@@ -11,7 +11,7 @@ from mirror.config.imports.items import Item
 from mirror.flows.stored_positions import Position
 from mirror.flows.translation import Place
 from mirror.kafka.cluster_facts import LogDirs
-from mirror.lag.failover import Answer, FailOver
+from mirror.lag.failover import Answer, FailoverReadiness
 from mirror.lag.rows import LagRow
 from mirror.lag.text import checker_text
 from mirror.model.flow_plan import FlowPlan, PlannedPartition
@@ -50,7 +50,9 @@ def test_lag():
 
 def test_failover_check():
     costs = ["1,234 records wait, the first of them for 5 s", "1 groups would read 7 records again"]
-    answer = FailOver(flow="a->b", answer=Answer.GO_WITH_LOSS, vetoes=[], costs=costs, unknowns=[], level_in_s=90.0)
+    answer = FailoverReadiness(
+        flow="a->b", answer=Answer.GO_WITH_LOSS, vetoes=[], costs=costs, unknowns=[], level_in_s=90.0
+    )
     assert failover_check.text([answer]).strip() == sample(failover_check.EXAMPLES)
 
 

@@ -8,13 +8,13 @@ from types import SimpleNamespace
 import pytest
 from pyspark.sql import Row
 
-from metrics.cap import Histogram
 from metrics.catalogue import CATALOGUE, RECORD_SECONDS
 from metrics.exporter import PortTakenError, serve
 from metrics.exposition import exposition
 from metrics.listener import MirrorQueryListener, Stream, reports
 from metrics.recorder import Recorder
 from metrics.reports import CheckpointReport, WindowReport, schema_of
+from metrics.series import Histogram
 from mirror.lag.live_table import lag_table
 from mirror.model.reports import Spread
 

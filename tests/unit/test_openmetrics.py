@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from metrics.cap import Exemplar, Histogram, Labels
 from metrics.catalogue import CATALOGUE, PARTITION
 from metrics.exposition import Format, base_name, exposition
 from metrics.recorder import Recorder
+from metrics.series import Exemplar, Histogram, Labels
 from tests.unit.test_exposition import full, needs_promtool
 from tests.unit.test_exposition import samples as classic_samples
 from tests.unit.test_metrics import UNMEASURED, counts, report

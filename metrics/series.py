@@ -1,0 +1,80 @@
+"""Define a metric family's series: labels, values, histograms, exemplars. Pure."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from metrics.catalogue import MetricSpec
+
+Labels = tuple[str, ...]
+Pairs = tuple[tuple[str, str], ...]  # names of labels and their values
+
+
+@dataclass(frozen=True, slots=True)
+class Exemplar:
+    """One value that a histogram has counted, in seconds; its labels say which, `at_s` when it was reported (epoch)."""
+
+    value: float
+    labels: Pairs
+    at_s: float
+
+
+@dataclass(slots=True)
+class Histogram:
+    """Counts by bucket (each value counts once), the last one above all bounds, and the sum of the values.
+
+    `began_s` is when it began to count (epoch).
+    """
+
+    counts: list[int]
+    total: float = 0.0
+    exemplar: Exemplar | None = field(default=None, compare=False)
+    began_s: float | None = field(default=None, compare=False)
+
+    def add(self, counts: Sequence[int], total: float) -> None:
+        """Count more values."""
+        self.counts = [have + new for have, new in zip(self.counts, counts, strict=True)]
+        self.total += total
+
+    def exemplify(self, value: float, labels: Pairs, at_s: float) -> None:
+        """Show a value as an example, unless a larger one was reported at the same time."""
+        last = self.exemplar
+        if last is None or last.at_s < at_s or last.value < value:
+            self.exemplar = Exemplar(value, labels, at_s)
+
+    def copied(self) -> Histogram:
+        """Return a histogram with counts of its own."""
+        return replace(self, counts=list(self.counts))
+
+
+Value = float | Histogram
+
+
+def single(value: Value) -> float:
+    """Return a value that is no histogram."""
+    assert not isinstance(value, Histogram)
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One family's series in a scrape. `labels` are the catalogue's, or without the partition once folded."""
+
+    spec: MetricSpec
+    labels: tuple[str, ...]
+    series: Mapping[Labels, Value] = field(default_factory=dict)
+
+    def buckets(self, histogram: Histogram) -> Iterator[tuple[float, int, Exemplar | None]]:
+        """Yield each bucket's upper bound, the values up to it, and the exemplar where it is in this bucket."""
+        bounds, exemplar, below = (*self.spec.bounds, math.inf), histogram.exemplar, 0
+        at = -1 if exemplar is None else bisect_left(bounds, exemplar.value)
+        for bucket, (bound, count) in enumerate(zip(bounds, histogram.counts, strict=True)):
+            below += count
+            yield bound, below, exemplar if bucket == at else None
+
+    def size(self) -> int:
+        """Return how many lines this family takes in an exposition."""
+        return len(self.series) * (len(self.spec.bounds) + 3 if self.spec.kind == "histogram" else 1)
