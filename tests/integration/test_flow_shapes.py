@@ -110,8 +110,9 @@ def test_a_group_of_two_sources_is_not_moved_where_one_topic_has_the_records_of_
 ):
     """Under the identity policy both topics go to one. Each source's group would be moved beyond records of the other."""
     group = f"group-{topic}"
+    written = {}
     for source, unread in ((primary, 2), (third, 20)):
-        put(source, topic, source.name)
+        written[source.name] = put(source, topic, source.name)
         commit(source, group, topic, 20 - unread)
     put(primary, f"{topic}-own", "of a alone")
     commit(primary, group, f"{topic}-own", 7)
@@ -128,7 +129,9 @@ def test_a_group_of_two_sources_is_not_moved_where_one_topic_has_the_records_of_
         for source in ("a", "c"):
             line = f'kafka_mirror_group_partitions{{group="{group}",source="{source}",state="shared",target="b"}} 1'
             eventually(lambda line=line: line in running.exposition(), within_s=30, because="it has a status")
-        assert stands(backup, group, topic) is None
+        # Before the other flow has a position, a first round may have moved the group. It skips no record of the other source.
+        read = values(backup, topic)[: stands(backup, group, topic) or 0]
+        assert set(read) <= set(written[primary.name])
     log = running.log.read_text()
     assert f"a->b: groups are not moved on {topic}-0: mirror.c->b write there too" in log
     assert f"c->b: groups are not moved on {topic}-0: mirror.a->b write there too" in log
