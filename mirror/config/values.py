@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from pathlib import Path
 
-from mirror.config.properties import Entry
+from mirror.config.properties import HIDDEN, Entry
 from mirror.errors import SettingsError
 from mirror.runtime.text_columns import one_line
 
 JAVA_BLANKS = "".join(map(chr, range(33)))  # what java.lang.String.trim removes; Kafka trims every value
 INT_MAX = 2**31 - 1
+MAX_REPLICATION_FACTOR = 32_767  # a 16-bit field of the CreateTopics request
+_NO_PATTERNS = "is no list of regular expressions that can be read here. Correct it where the config provider finds it."
 
 
 def refusal(entry: Entry, complaint: str) -> SettingsError:
@@ -30,6 +34,35 @@ def text_list(entry: Entry) -> tuple[str, ...]:
     return tuple(item.strip(JAVA_BLANKS) for item in value.split(",")) if value else ()
 
 
+def names(entry: Entry) -> tuple[str, ...]:
+    """Return a comma list of names, none of them empty."""
+    found = text_list(entry)
+    if not all(found):
+        raise refusal(entry, "holds an empty name; expected names between the commas. Remove the extra comma.")
+    return found
+
+
+def patterns(entry: Entry) -> tuple[str, ...]:
+    """Return a comma list of Java regular expressions."""
+    from mirror.policy.filters import compile_list  # loads `regex`, which `--help` does not need
+    from mirror.policy.java_regex import RegexError
+
+    found = text_list(entry)
+    try:
+        compile_list(found)
+    except RegexError as error:
+        raise refusal(entry, f"{HIDDEN} {_NO_PATTERNS}" if entry.is_secret else str(error)) from None
+    return found
+
+
+def word(entry: Entry, *, words: Sequence[str], complaint: str) -> str:
+    """Return one of `words`, found in any case; of another value, `complaint` says what is wrong."""
+    found = text(entry)
+    if found.lower() not in words:
+        raise refusal(entry, f"{entry.shown(found)} {complaint}")
+    return found.lower()
+
+
 def boolean(entry: Entry) -> bool:
     """Return true or false, any case."""
     value = text(entry).lower()
@@ -46,6 +79,31 @@ def integer(entry: Entry, *, least: int, most: int = INT_MAX) -> int:
         expected = f"an integer from {least} to {most}" if most != INT_MAX else f"an integer of at least {least}"
         raise refusal(entry, f"{entry.shown(value)} is not {expected}. Correct it or leave the key out.")
     return number
+
+
+def replication_factor(entry: Entry) -> int:
+    """Return a replication factor; -1 leaves it to the brokers."""
+    factor = integer(entry, least=-1, most=MAX_REPLICATION_FACTOR)
+    if factor == 0:
+        complaint = "is not a replication factor. Write at least 1, or -1 for the brokers' default."
+        raise refusal(entry, f"{entry.shown(text(entry))} {complaint}")
+    return factor
+
+
+def folder(entry: Entry) -> Path:
+    """Return the path of a directory, which need not exist."""
+    path = text(entry)
+    if not path or "\0" in entry.value:
+        raise refusal(entry, "is no path; expected a directory. Name one or leave the key out.")
+    return Path(path)
+
+
+def url(entry: Entry) -> str:
+    """Return an address of HTTP without a slash at its end, or nothing."""
+    found = text(entry)
+    if found and not found.startswith(("http://", "https://")):
+        raise refusal(entry, f"{entry.shown(found)} is no address. Write one like http://127.0.0.1:9090.")
+    return found.rstrip("/")
 
 
 def host_port(entry: Entry) -> tuple[str, int]:

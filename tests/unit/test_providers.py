@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from mirror.config import explain
 from mirror.config.clients import COMMON_KEYS
-from mirror.config.keys import FLOW_KEYS
 from mirror.config.load import checked, load, sources
 from mirror.config.properties import Entry, Properties
 from mirror.config.providers import honoured_keys, resolve
+from mirror.config.table import FLOW_KEYS
 from mirror.errors import SettingsError
 
 PACKAGE = "org.apache.kafka.common.config.provider."

@@ -9,12 +9,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from mirror.config.imports.connectors import Item, State
-from mirror.config.keys import FLOW_DEFAULTS
 from mirror.config.layers import is_common
 from mirror.config.load import checked, gathered
 from mirror.config.properties import Entry
 from mirror.config.providers import is_provider_key, resolve
 from mirror.config.settings import Settings
+from mirror.config.table import FLOW_DEFAULTS
 from mirror.errors import SettingsError
 from mirror.runtime.text_columns import one_line
 

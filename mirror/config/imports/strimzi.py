@@ -25,8 +25,8 @@ from mirror.config.imports.connectors import (
     somebody_elses,
 )
 from mirror.config.imports.secrets import mount, reference
-from mirror.config.keys import GROUP_KEY, OFFSETS_TOPIC_KEY
 from mirror.config.layers import is_common
+from mirror.config.table import GROUP_KEY, OFFSETS_TOPIC_KEY
 from mirror.errors import SettingsError
 
 GROUP = "kafka.strimzi.io/"

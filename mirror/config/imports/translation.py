@@ -25,10 +25,10 @@ from mirror.config.imports.connectors import (
     needless_of_connect,
 )
 from mirror.config.imports.secrets import provider_items, without_kubernetes
-from mirror.config.keys import EXACTLY_ONCE_KEY, FLOW_DEFAULTS, FLOW_KEYS, OFFSETS_TOPIC_KEY, TAKEOVER_KEY
 from mirror.config.layers import is_common
 from mirror.config.properties import HIDDEN, is_secret
 from mirror.config.providers import is_provider_key
+from mirror.config.table import EXACTLY_ONCE_KEY, FLOW_DEFAULTS, FLOW_KEYS, OFFSETS_TOPIC_KEY, TAKEOVER_KEY
 from mirror.config.transforms import is_of_transforms
 
 _SWITCHES = {
