@@ -8,12 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from mirror.config import sasl
-from mirror.config.client_values import ClientError, choice, integer, text
+from mirror.config import sasl, values
 from mirror.config.properties import shown
 from mirror.config.sasl import Login
 from mirror.config.stores import STORE_KEYS, pem, ssl_context
-from mirror.config.values import JAVA_BLANKS, broker_addresses
+from mirror.config.values import JAVA_BLANKS, ClientError, broker_addresses, client_text, of_client
 from mirror.model.codecs import LEVELS
 
 Role = Literal["consumer", "producer", "admin"]
@@ -143,7 +142,7 @@ def client_options(java: Mapping[str, str]) -> ClientOptions:
     idle_ms = _time_ms(java, "connections.max.idle.ms")
     return ClientOptions(
         bootstrap=_bootstrap(java),
-        client_id=text(java, "client.id") or CLIENT_ID,
+        client_id=client_text(java, "client.id") or CLIENT_ID,
         request_timeout_s=_time_ms(java, "request.timeout.ms") / 1000,
         metadata_max_age_s=_time_ms(java, "metadata.max.age.ms") / 1000,
         retry_backoff_s=_time_ms(java, "retry.backoff.ms") / 1000,
@@ -173,7 +172,7 @@ def confluent_options(java: Mapping[str, str], *, relayed: Relayed | None = None
         "connections.max.idle.ms": max(_time_ms(java, "connections.max.idle.ms"), 0),  # 0: never, Java's -1
         **{f"socket.{key}": size for key in _BUFFERS if (size := _buffer(java, key)) is not None},
     }
-    if client_id := text(java, "client.id"):
+    if client_id := client_text(java, "client.id"):
         options["client.id"] = client_id
     return options
 
@@ -208,45 +207,55 @@ def _relayed(relayed: Relayed) -> dict[str, Any]:
 
 def fetch_options(java: Mapping[str, str]) -> FetchOptions:
     """Return how to read, with Java's consumer defaults but MirrorMaker's auto.offset.reset=earliest."""
-    isolation = choice(java, "isolation.level", "read_uncommitted", ("read_uncommitted", "read_committed"))
+    isolation = _choice(java, "isolation.level", "read_uncommitted", ("read_uncommitted", "read_committed"))
     return FetchOptions(
-        min_bytes=integer(java, "fetch.min.bytes", 1, least=0),
-        max_wait_ms=integer(java, "fetch.max.wait.ms", 500, least=0),
-        max_bytes=integer(java, "fetch.max.bytes", 50 << 20, least=1),
-        max_partition_bytes=integer(java, "max.partition.fetch.bytes", 1 << 20, least=1),
+        min_bytes=_integer(java, "fetch.min.bytes", 1, least=0),
+        max_wait_ms=_integer(java, "fetch.max.wait.ms", 500, least=0),
+        max_bytes=_integer(java, "fetch.max.bytes", 50 << 20, least=1),
+        max_partition_bytes=_integer(java, "max.partition.fetch.bytes", 1 << 20, least=1),
         isolation_level=int(isolation == "read_committed"),
-        from_earliest=choice(java, "auto.offset.reset", "earliest", ("earliest", "latest")) == "earliest",
-        rack=text(java, "client.rack") or "",
+        from_earliest=_choice(java, "auto.offset.reset", "earliest", ("earliest", "latest")) == "earliest",
+        rack=client_text(java, "client.rack") or "",
     )
 
 
 def produce_options(java: Mapping[str, str]) -> ProduceOptions:
     """Return how to write. acks other than all is refused: a record counts as mirrored when it is safe."""
-    acks = text(java, "acks")
+    acks = client_text(java, "acks")
     if acks is not None and acks not in ("all", "-1"):
         found = shown(java, "acks", acks)
         raise ClientError("acks", f"{found} found, expected all. A mirror must not lose records; leave the key out.")
-    compression = choice(java, "compression.type", "none", _CODECS) if "compression.type" in java else None
+    compression = _choice(java, "compression.type", "none", _CODECS) if "compression.type" in java else None
     levels = {codec: _level(java, codec) for codec in LEVELS}
     return ProduceOptions(
         compression=compression,
         level=levels.get(compression or ""),
-        batch_size=integer(java, "batch.size", DEFAULT_BATCH_BYTES, least=1),
-        max_request_size=(request_bytes := integer(java, "max.request.size", 1 << 20, least=1)),
+        batch_size=_integer(java, "batch.size", DEFAULT_BATCH_BYTES, least=1),
+        max_request_size=(request_bytes := _integer(java, "max.request.size", 1 << 20, least=1)),
         largest_batch=request_bytes if "max.request.size" in java else None,
-        transaction_timeout_ms=integer(java, "transaction.timeout.ms", 60_000, least=1),
+        transaction_timeout_ms=_integer(java, "transaction.timeout.ms", 60_000, least=1),
     )
+
+
+def _integer(java: Mapping[str, str], key: str, default: int, *, least: int) -> int:
+    entry = of_client(java, key)
+    return default if entry is None else values.integer(entry, least=least)
+
+
+def _choice(java: Mapping[str, str], key: str, default: str, choices: tuple[str, ...]) -> str:
+    entry = of_client(java, key)
+    return default if entry is None else values.choice(entry, choices=choices)
 
 
 def _buffer(java: Mapping[str, str], key: str) -> int | None:
     """Return a socket's buffer size; -1 is Java's word for the system's, which is also what an unset key means here."""
-    found = integer(java, key, -1, least=-1)
+    found = _integer(java, key, -1, least=-1)
     return found if found > 0 else None
 
 
 def _level(java: Mapping[str, str], codec: str) -> int | None:
     key, levels = f"compression.{codec}.level", LEVELS[codec]
-    value = text(java, key)
+    value = client_text(java, key)
     if value is None:
         return None
     if re.fullmatch(r"[+-]?[0-9]{1,9}", value) is None or int(value) not in levels:
@@ -257,12 +266,12 @@ def _level(java: Mapping[str, str], codec: str) -> int | None:
 
 def _time_ms(java: Mapping[str, str], key: str) -> int:
     default, least = _TIMES_MS[key]
-    return integer(java, key, default, least=least)
+    return _integer(java, key, default, least=least)
 
 
 def _bootstrap(java: Mapping[str, str]) -> tuple[str, ...]:
     key = "bootstrap.servers"
-    value = text(java, key)
+    value = client_text(java, key)
     if not value:
         raise ClientError(key, 'is not set. Write "host:port,host:port".')
     try:
@@ -274,7 +283,7 @@ def _bootstrap(java: Mapping[str, str]) -> tuple[str, ...]:
 
 def _protocol(java: Mapping[str, str]) -> str:
     key = "security.protocol"
-    value = (text(java, key) or "PLAINTEXT").upper()
+    value = (client_text(java, key) or "PLAINTEXT").upper()
     if value not in _PROTOCOLS:
         raise ClientError(key, f"{shown(java, key, value)} is not supported. Write one of {', '.join(_PROTOCOLS)}.")
     return value
@@ -283,7 +292,7 @@ def _protocol(java: Mapping[str, str]) -> str:
 def _checks_host(java: Mapping[str, str]) -> bool:
     """Tell whether the host name is checked: Java's default is https; an empty value switches it off."""
     key = "ssl.endpoint.identification.algorithm"
-    value = text(java, key)
+    value = client_text(java, key)
     if value is not None and value.lower() not in ("https", ""):
         advice = "Write https, or nothing to skip the host name check."
         raise ClientError(key, f"{shown(java, key, value)} is not supported. {advice}")

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from mirror.config import jks
-from mirror.config.client_values import ClientError, text
 from mirror.config.properties import is_provided, shown
+from mirror.config.values import ClientError, client_text
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
@@ -38,7 +38,7 @@ def entries(java: Mapping[str, str], kind: Kind) -> Entries:
     Raises:
         ClientError: It cannot be read, its password or that of its key is wrong, or it holds several keys.
     """
-    where, password = f"{kind}.location", text(java, f"{kind}.password")
+    where, password = f"{kind}.location", client_text(java, f"{kind}.password")
     data = file_bytes(java, where)
     if kind == "ssl.keystore" and not password:
         raise ClientError(f"{kind}.password", f"is not set, yet {where} names a store of keys. Set it.")
@@ -64,7 +64,7 @@ def _jks(java: Mapping[str, str], kind: Kind, data: bytes, password: str | None)
         return Entries(key=None, chain="", trusted=trusted)
     _refuse_several(java, len(store.keys))
     (entry,) = store.keys
-    key_password = text(java, "ssl.key.password")
+    key_password = client_text(java, "ssl.key.password")
     try:
         clear = jks.private_key(entry, key_password or password or "")
     except jks.JksError as error:
@@ -133,7 +133,7 @@ def _refused(java: Mapping[str, str], key: str, kind: Kind, reason: str) -> Clie
 def named(java: Mapping[str, str], kind: Kind) -> str:
     """Return the store's path for a message."""
     key = f"{kind}.location"
-    return "the store" if is_provided(java, key) else shown(java, key, text(java, key) or "")
+    return "the store" if is_provided(java, key) else shown(java, key, client_text(java, key) or "")
 
 
 def _block(label: str, der: bytes) -> str:
@@ -147,7 +147,7 @@ def _certificates(ders: Iterable[bytes]) -> str:
 
 def file_bytes(java: Mapping[str, str], key: str) -> bytes:
     """Return the content of the file that `key` names; ClientError where it cannot be read."""
-    location = text(java, key) or ""
+    location = client_text(java, key) or ""
     try:
         return Path(location).read_bytes()
     except (OSError, ValueError) as error:

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO
 
-from mirror.config.client_values import ClientError, text
 from mirror.config.java_stores import Kind, entries, file_bytes, named
 from mirror.config.properties import shown
+from mirror.config.values import ClientError, client_text
 
 STORE_KEYS = frozenset(
     {
@@ -70,7 +70,7 @@ def pem(java: Mapping[str, str]) -> Pem:
     if (chain is None) != (key is None):
         missing = "ssl.keystore.certificate.chain" if chain is None else "ssl.keystore.key"
         raise ClientError(missing, "is not set, yet its other half is. Set both, or ssl.keystore.location.")
-    return Pem(trusted=trusted, chain=chain, key=key, password=text(java, "ssl.key.password"))
+    return Pem(trusted=trusted, chain=chain, key=key, password=client_text(java, "ssl.key.password"))
 
 
 def ssl_context(java: Mapping[str, str], *, checks_host: bool) -> ssl.SSLContext:
@@ -126,14 +126,14 @@ def _trusted(java: Mapping[str, str]) -> str | None:
 
 def _java_type(java: Mapping[str, str], kind: Kind) -> str | None:
     """Return the declared type of a Java store, None for PEM and where no store is named."""
-    location = text(java, f"{kind}.location")
-    inline = [key for key in _INLINE[kind] if text(java, key)]
+    location = client_text(java, f"{kind}.location")
+    inline = [key for key in _INLINE[kind] if client_text(java, key)]
     if not location and not inline:
         return None
     key = f"{kind}.type"
-    store_type = text(java, key) or "JKS"  # Java's default
+    store_type = client_text(java, key) or "JKS"  # Java's default
     if store_type.upper() == "PEM":
-        if text(java, f"{kind}.password"):
+        if client_text(java, f"{kind}.password"):
             advice = "Leave it out; that of an encrypted key is ssl.key.password."
             raise ClientError(f"{kind}.password", f"is set for a store of type PEM, which has none. {advice}")
         return None
@@ -148,7 +148,7 @@ def _java_type(java: Mapping[str, str], kind: Kind) -> str | None:
 
 def _pem_part(java: Mapping[str, str], kind: Kind, part: str) -> str | None:
     """Return one part of a PEM store, given inline or as a file; a keystore file holds both chain and key."""
-    inline, location = text(java, f"{kind}.{part}"), text(java, f"{kind}.location")
+    inline, location = client_text(java, f"{kind}.{part}"), client_text(java, f"{kind}.location")
     if not inline and not location:
         return None
     if inline and location:

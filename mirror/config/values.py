@@ -1,12 +1,15 @@
-"""Read one property as a Java-typed value, or say in one line why not."""
+"""Read one property as a value of a Java type, or refuse it in one line. The only place that parses values.
+
+A property is an entry of a file; a client's property is one without a place, for its place is known to its layers alone.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from mirror.config.properties import HIDDEN, Entry
+from mirror.config.properties import HIDDEN, Entry, is_provided
 from mirror.errors import SettingsError
 from mirror.runtime.text_columns import one_line
 
@@ -16,11 +19,35 @@ MAX_REPLICATION_FACTOR = 32_767  # a 16-bit field of the CreateTopics request
 _NO_PATTERNS = "is no list of regular expressions that can be read here. Correct it where the config provider finds it."
 
 
+class ClientError(SettingsError):
+    """A client's property that cannot be honoured; `key` is its Java name without any prefix."""
+
+    def __init__(self, key: str, complaint: str) -> None:
+        super().__init__(f"{key}: {complaint}", key=key, complaint=complaint)
+
+    def __reduce__(self) -> tuple[type[ClientError], tuple[str, str]]:
+        return type(self), (self.key, self.complaint)
+
+
 def refusal(entry: Entry, complaint: str) -> SettingsError:
     """Return the error for `entry`; `complaint` says what was found, what was expected and what to do."""
+    if not entry.where:
+        return ClientError(entry.key, complaint)
     return SettingsError(
         one_line(f"{entry.where}: {entry.key}: {complaint}"), key=entry.key, complaint=one_line(complaint)
     )
+
+
+def of_client(java: Mapping[str, str], key: str) -> Entry | None:
+    """Return a client's property, None if it is not set."""
+    value = java.get(key)
+    return None if value is None else Entry(key=key, value=value, where="", is_provided=is_provided(java, key))
+
+
+def client_text(java: Mapping[str, str], key: str) -> str | None:
+    """Return the text of a client's property, None if it is not set."""
+    entry = of_client(java, key)
+    return None if entry is None else text(entry)
 
 
 def text(entry: Entry) -> str:
@@ -61,6 +88,14 @@ def word(entry: Entry, *, words: Sequence[str], complaint: str) -> str:
     if found.lower() not in words:
         raise refusal(entry, f"{entry.shown(found)} {complaint}")
     return found.lower()
+
+
+def choice(entry: Entry, *, choices: Sequence[str]) -> str:
+    """Return one of `choices`, spelled exactly so."""
+    found = text(entry)
+    if found not in choices:
+        raise refusal(entry, f"{entry.shown(found)} is not supported. Write one of {', '.join(choices)}.")
+    return found
 
 
 def boolean(entry: Entry) -> bool:
