@@ -8,50 +8,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from mirror.config import sasl, values
+from mirror.config import sasl
 from mirror.config.properties import shown
 from mirror.config.sasl import Login
-from mirror.config.stores import STORE_KEYS, pem, ssl_context
+from mirror.config.setting_types import Scope
+from mirror.config.stores import pem, ssl_context
+from mirror.config.table import CLIENT_KEYS, SETTINGS, keys_of
 from mirror.config.values import JAVA_BLANKS, ClientError, broker_addresses, client_text, of_client
 from mirror.model.codecs import LEVELS
 
 Role = Literal["consumer", "producer", "admin"]
 
-DEFAULT_BATCH_BYTES = 1 << 20  # Java's 16 KiB costs a round trip per few records; 1 MiB is the brokers' default limit
-# Java name -> (default, least value); all in ms
-_TIMES_MS = {
-    "request.timeout.ms": (30_000, 1),
-    "metadata.max.age.ms": (300_000, 1),
-    "retry.backoff.ms": (100, 0),
-    "connections.max.idle.ms": (540_000, -1),  # -1: never close an idle connection
+_MAPPED: dict[Role, frozenset[str]] = {
+    "consumer": CLIENT_KEYS | keys_of(Scope.CONSUMER),
+    "producer": CLIENT_KEYS | keys_of(Scope.PRODUCER),
+    "admin": CLIENT_KEYS,
 }
 _BUFFERS = ("send.buffer.bytes", "receive.buffer.bytes")
-COMMON_KEYS = (
-    frozenset({"bootstrap.servers", "client.id", "security.protocol", "ssl.endpoint.identification.algorithm"})
-    | frozenset(_BUFFERS)
-    | frozenset(_TIMES_MS)
-    | STORE_KEYS
-    | sasl.KEYS
-)
-_MAPPED: dict[Role, frozenset[str]] = {
-    "consumer": COMMON_KEYS
-    | {
-        "fetch.min.bytes",
-        "fetch.max.wait.ms",
-        "fetch.max.bytes",
-        "max.partition.fetch.bytes",
-        "isolation.level",
-        "auto.offset.reset",
-        "client.rack",
-    },
-    "producer": COMMON_KEYS
-    | {"acks", "compression.type", "batch.size", "max.request.size", "transaction.timeout.ms"}
-    | {f"compression.{codec}.level" for codec in LEVELS},
-    "admin": COMMON_KEYS,
-}
-_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 CLIENT_ID = "kafka-mirror"  # in the brokers' logs and quotas, where the file names none
-_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,14 +112,14 @@ def client_options(java: Mapping[str, str]) -> ClientOptions:
     Raises:
         ClientError: A property cannot be honoured.
     """
-    protocol = _protocol(java)
-    idle_ms = _time_ms(java, "connections.max.idle.ms")
+    protocol = _value(java, "security.protocol")
+    idle_ms = _value(java, "connections.max.idle.ms")
     return ClientOptions(
         bootstrap=_bootstrap(java),
         client_id=client_text(java, "client.id") or CLIENT_ID,
-        request_timeout_s=_time_ms(java, "request.timeout.ms") / 1000,
-        metadata_max_age_s=_time_ms(java, "metadata.max.age.ms") / 1000,
-        retry_backoff_s=_time_ms(java, "retry.backoff.ms") / 1000,
+        request_timeout_s=_value(java, "request.timeout.ms") / 1000,
+        metadata_max_age_s=_value(java, "metadata.max.age.ms") / 1000,
+        retry_backoff_s=_value(java, "retry.backoff.ms") / 1000,
         idle_s=None if idle_ms < 0 else idle_ms / 1000,
         send_buffer_bytes=_buffer(java, "send.buffer.bytes"),
         receive_buffer_bytes=_buffer(java, "receive.buffer.bytes"),
@@ -166,10 +140,10 @@ def confluent_options(java: Mapping[str, str], *, relayed: Relayed | None = None
     """
     options: dict[str, Any] = {
         **(_connection(java) if relayed is None else _relayed(relayed)),
-        "socket.timeout.ms": min(max(_time_ms(java, "request.timeout.ms"), 10), 300_000),
-        "metadata.max.age.ms": min(_time_ms(java, "metadata.max.age.ms"), 86_400_000),
-        "retry.backoff.ms": min(max(_time_ms(java, "retry.backoff.ms"), 1), 300_000),
-        "connections.max.idle.ms": max(_time_ms(java, "connections.max.idle.ms"), 0),  # 0: never, Java's -1
+        "socket.timeout.ms": min(max(_value(java, "request.timeout.ms"), 10), 300_000),
+        "metadata.max.age.ms": min(_value(java, "metadata.max.age.ms"), 86_400_000),
+        "retry.backoff.ms": min(max(_value(java, "retry.backoff.ms"), 1), 300_000),
+        "connections.max.idle.ms": max(_value(java, "connections.max.idle.ms"), 0),  # 0: never, Java's -1
         **{f"socket.{key}": size for key in _BUFFERS if (size := _buffer(java, key)) is not None},
     }
     if client_id := client_text(java, "client.id"):
@@ -178,7 +152,7 @@ def confluent_options(java: Mapping[str, str], *, relayed: Relayed | None = None
 
 
 def _connection(java: Mapping[str, str]) -> dict[str, Any]:
-    protocol = _protocol(java)
+    protocol = _value(java, "security.protocol")
     options: dict[str, Any] = {"bootstrap.servers": ",".join(_bootstrap(java)), "security.protocol": protocol}
     if protocol.endswith("SSL"):
         stores = pem(java)
@@ -207,14 +181,14 @@ def _relayed(relayed: Relayed) -> dict[str, Any]:
 
 def fetch_options(java: Mapping[str, str]) -> FetchOptions:
     """Return how to read, with Java's consumer defaults but MirrorMaker's auto.offset.reset=earliest."""
-    isolation = _choice(java, "isolation.level", "read_uncommitted", ("read_uncommitted", "read_committed"))
+    isolation = _value(java, "isolation.level")
     return FetchOptions(
-        min_bytes=_integer(java, "fetch.min.bytes", 1, least=0),
-        max_wait_ms=_integer(java, "fetch.max.wait.ms", 500, least=0),
-        max_bytes=_integer(java, "fetch.max.bytes", 50 << 20, least=1),
-        max_partition_bytes=_integer(java, "max.partition.fetch.bytes", 1 << 20, least=1),
+        min_bytes=_value(java, "fetch.min.bytes"),
+        max_wait_ms=_value(java, "fetch.max.wait.ms"),
+        max_bytes=_value(java, "fetch.max.bytes"),
+        max_partition_bytes=_value(java, "max.partition.fetch.bytes"),
         isolation_level=int(isolation == "read_committed"),
-        from_earliest=_choice(java, "auto.offset.reset", "earliest", ("earliest", "latest")) == "earliest",
+        from_earliest=_value(java, "auto.offset.reset") == "earliest",
         rack=client_text(java, "client.rack") or "",
     )
 
@@ -225,32 +199,28 @@ def produce_options(java: Mapping[str, str]) -> ProduceOptions:
     if acks is not None and acks not in ("all", "-1"):
         found = shown(java, "acks", acks)
         raise ClientError("acks", f"{found} found, expected all. A mirror must not lose records; leave the key out.")
-    compression = _choice(java, "compression.type", "none", _CODECS) if "compression.type" in java else None
+    compression = _value(java, "compression.type")
     levels = {codec: _level(java, codec) for codec in LEVELS}
     return ProduceOptions(
         compression=compression,
         level=levels.get(compression or ""),
-        batch_size=_integer(java, "batch.size", DEFAULT_BATCH_BYTES, least=1),
-        max_request_size=(request_bytes := _integer(java, "max.request.size", 1 << 20, least=1)),
+        batch_size=_value(java, "batch.size"),
+        max_request_size=(request_bytes := _value(java, "max.request.size")),
         largest_batch=request_bytes if "max.request.size" in java else None,
-        transaction_timeout_ms=_integer(java, "transaction.timeout.ms", 60_000, least=1),
+        transaction_timeout_ms=_value(java, "transaction.timeout.ms"),
     )
 
 
-def _integer(java: Mapping[str, str], key: str, default: int, *, least: int) -> int:
+def _value(java: Mapping[str, str], key: str) -> Any:
+    """Return a property as its row of the table reads it, or its default."""
     entry = of_client(java, key)
-    return default if entry is None else values.integer(entry, least=least)
-
-
-def _choice(java: Mapping[str, str], key: str, default: str, choices: tuple[str, ...]) -> str:
-    entry = of_client(java, key)
-    return default if entry is None else values.choice(entry, choices=choices)
+    return SETTINGS[key].default_value() if entry is None else SETTINGS[key].read(entry)
 
 
 def _buffer(java: Mapping[str, str], key: str) -> int | None:
     """Return a socket's buffer size; -1 is Java's word for the system's, which is also what an unset key means here."""
-    found = _integer(java, key, -1, least=-1)
-    return found if found > 0 else None
+    size: int = _value(java, key)
+    return size if size > 0 else None
 
 
 def _level(java: Mapping[str, str], codec: str) -> int | None:
@@ -264,11 +234,6 @@ def _level(java: Mapping[str, str], codec: str) -> int | None:
     return int(value)
 
 
-def _time_ms(java: Mapping[str, str], key: str) -> int:
-    default, least = _TIMES_MS[key]
-    return _integer(java, key, default, least=least)
-
-
 def _bootstrap(java: Mapping[str, str]) -> tuple[str, ...]:
     key = "bootstrap.servers"
     value = client_text(java, key)
@@ -279,14 +244,6 @@ def _bootstrap(java: Mapping[str, str]) -> tuple[str, ...]:
     except ValueError as error:
         found = shown(java, key, str(error))
         raise ClientError(key, f'{found} is not host:port. Write "host:port,host:port".') from None
-
-
-def _protocol(java: Mapping[str, str]) -> str:
-    key = "security.protocol"
-    value = (client_text(java, key) or "PLAINTEXT").upper()
-    if value not in _PROTOCOLS:
-        raise ClientError(key, f"{shown(java, key, value)} is not supported. Write one of {', '.join(_PROTOCOLS)}.")
-    return value
 
 
 def _checks_host(java: Mapping[str, str]) -> bool:

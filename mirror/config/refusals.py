@@ -10,12 +10,11 @@ import re
 from collections.abc import Collection, Iterator
 from functools import lru_cache
 
-from mirror.config.clients import COMMON_KEYS
 from mirror.config.keys import needless
 from mirror.config.layers import KeysByOwner, Pair
 from mirror.config.properties import Entry
 from mirror.config.providers import is_provider_key
-from mirror.config.table import EXACTLY_ONCE_KEY, FLOW_KEYS, TARGET_KEYS
+from mirror.config.table import CLIENT_KEYS, EXACTLY_ONCE_KEY, FLOW_KEYS, TARGET_KEYS
 from mirror.config.transforms import is_of_transforms
 from mirror.config.values import refusal, text, text_list
 
@@ -121,7 +120,7 @@ def _refuse_converters(sub: str, entry: Entry) -> None:
 
 
 def _refuse_security(name: str, entry: Entry) -> None:
-    if not name.startswith(("ssl.", "sasl.", "security.providers")) or name in COMMON_KEYS or _SAME.fullmatch(name):
+    if not name.startswith(("ssl.", "sasl.", "security.providers")) or name in CLIENT_KEYS or _SAME.fullmatch(name):
         return
     if text(entry) in _SAME_VALUES.get(name, ()):
         return

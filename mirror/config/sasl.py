@@ -9,7 +9,7 @@ from ipaddress import ip_address
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from mirror.config.jaas import EXTENSION, JAAS, KERBEROS, MECHANISMS, MODULES, MSK, OAUTH, OAUTH_KEYS, Jaas, jaas
+from mirror.config.jaas import EXTENSION, JAAS, KERBEROS, MECHANISMS, MODULES, MSK, OAUTH, Jaas, jaas
 from mirror.config.properties import is_provided, shown
 from mirror.config.values import ClientError, broker_addresses, client_text
 
@@ -18,7 +18,6 @@ _URL = "sasl.oauthbearer.token.endpoint.url"
 _SERVICE = "sasl.kerberos.service.name"
 _HANDLER = "sasl.login.callback.handler.class"
 _CLIENT_HANDLER = "sasl.client.callback.handler.class"
-KEYS = frozenset({_MECHANISM, JAAS, _HANDLER, _CLIENT_HANDLER, _URL, _SERVICE, *OAUTH_KEYS.values()})
 _KAFKA = "org.apache.kafka.common.security"
 # A handler is code. These are what is done here in any case: Kafka's own, where it is and was before 4.0, and Amazon's.
 _KAFKAS = (

