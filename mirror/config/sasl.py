@@ -140,15 +140,15 @@ def _kerberos(java: Mapping[str, str], module: Jaas) -> Kerberos:
 
 def _amazons(java: Mapping[str, str], module: Jaas) -> Any:
     _need("aws_msk_iam_sasl_signer", "msk")
-    from mirror.config import aws
+    from mirror.config import oauth
 
     profile, role = module.options.get("awsProfileName", ""), module.options.get("awsRoleArn", "")
     if profile and role:
         raise ClientError(JAAS, "has both awsProfileName and awsRoleArn. Leave one of them.")
-    region = aws.region_of(broker_addresses(client_text(java, "bootstrap.servers") or "")) or aws.default_region()
+    region = oauth.region_of(broker_addresses(client_text(java, "bootstrap.servers") or "")) or oauth.default_region()
     if not region:
         raise ClientError(_MECHANISM, "the brokers' names tell no AWS region, and neither does AWS_REGION. Set that.")
-    return aws.tokens(region, profile, role, module.options.get("awsRoleSessionName", ""))
+    return oauth.aws_tokens(region, profile, role, module.options.get("awsRoleSessionName", ""))
 
 
 def _need(module: str, extra: str) -> None:

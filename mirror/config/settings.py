@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -18,6 +20,8 @@ from mirror.policy.naming import ReplicationPolicy
 from mirror.policy.recreated import OnRecreated
 from mirror.policy.topic_configs import ConfigSync
 
+_DIGEST_DIGITS = 12
+_OF_A_MACHINE = re.compile(r'[\w.]+\.location="[^"]*"')  # key stores and certificates may lie elsewhere on each machine
 _FLOW_CLIENTS = ("offset_syncs_producer", "consumer", "producer", "source_admin", "target_admin")  # fields of Flow
 
 
@@ -88,6 +92,15 @@ class Flow:
         """The canary topics that the flow carries."""
         ends = (self.source.alias, self.target.alias)
         return frozenset((canary(*ends), canary(*ends[::-1]))) if self.has_canaries else frozenset()
+
+
+def digest(flow: Flow) -> str:
+    """Return a short digest of a flow's settings, which processes that share the flow compare.
+
+    Secrets are in it as ***, so that they cannot be found by trial.
+    """
+    settings = "\n".join(f"{each.name}={getattr(flow, each.name)!r}" for each in fields(flow))
+    return hashlib.sha256(_OF_A_MACHINE.sub("", settings).encode()).hexdigest()[:_DIGEST_DIGITS]
 
 
 def _set_by(key: str) -> Any:
