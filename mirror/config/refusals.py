@@ -14,7 +14,8 @@ from mirror.config.keys import needless
 from mirror.config.layers import KeysByOwner, Pair
 from mirror.config.properties import Entry
 from mirror.config.providers import is_provider_key
-from mirror.config.table import CLIENT_KEYS, EXACTLY_ONCE_KEY, FLOW_KEYS, TARGET_KEYS
+from mirror.config.setting_types import PATTERNS
+from mirror.config.table import CLIENT_KEYS, EXACTLY_ONCE_KEY, FLOW_KEYS, TABLE, TARGET_KEYS
 from mirror.config.transforms import is_of_transforms
 from mirror.config.values import refusal, text, text_list
 
@@ -25,7 +26,7 @@ _ROLES = re.compile(r"^((source|target)\.cluster|(source\.|target\.)?(consumer|p
 
 _CONVERTERS = ("key.converter", "value.converter", "header.converter")
 _BYTES = ("org.apache.kafka.connect.converters.ByteArrayConverter", "ByteArrayConverter", "ByteArray")
-_LISTS = ("topics", "topics.exclude", "groups", "groups.exclude", "config.properties.exclude")
+_LISTS = frozenset(setting.key for setting in TABLE if setting.type is PATTERNS)
 _NAMES = frozenset({"topic", "topics", "group", "groups"})
 _FILTERS = re.compile(
     r"(in|ex)clu(de|des|ded|sion|sions)|(white|black|allow|deny|ignore|reject)(list)?(ed)?|filters?|regex|pattern|match"

@@ -112,6 +112,7 @@ def _recreated(entry: Entry) -> OnRecreated:
 BOOLEAN = Type(name="boolean", read=values.boolean, metavar="BOOL")
 TEXT = Type(name="text", read=values.text)
 CLASS = Type(name="class", read=values.text)  # imported by its reader
+LEVEL = Type(name="integer", read=values.text)  # checked by its reader, which has the bounds of each codec
 PATH = Type(name="path", read=values.text)
 FOLDER = Type(name="path", read=values.folder, metavar="DIR")
 PASSWORD = Type(name="password", read=lambda entry: entry.value)

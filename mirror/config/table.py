@@ -18,6 +18,7 @@ from mirror.config.setting_types import (
     CLASS,
     FACTOR,
     FOLDER,
+    LEVEL,
     MS,
     MS_AS_SECONDS,
     NAMES,
@@ -274,11 +275,11 @@ TABLE = (
     _producer(
         "compression.type", one_of("none", "gzip", "snappy", "lz4", "zstd"), None, shown_default="codec of each batch"
     )("Codec of all batches. A plain batch that compression would make larger stays plain."),
-    _producer("compression.gzip.level", TEXT, None, shown_default="6")("Level of the codec `gzip`, 1 to 9."),
-    _producer("compression.lz4.level", TEXT, None, shown_default="9")(
+    _producer("compression.gzip.level", LEVEL, None, shown_default="6")("Level of the codec `gzip`, 1 to 9."),
+    _producer("compression.lz4.level", LEVEL, None, shown_default="9")(
         "Level of the codec `lz4`, 1 to 17. As in Kafka, the default is the fast compressor."
     ),
-    _producer("compression.zstd.level", TEXT, None, shown_default="3")("Level of the codec `zstd`, -131072 to 22."),
+    _producer("compression.zstd.level", LEVEL, None, shown_default="3")("Level of the codec `zstd`, -131072 to 22."),
     # Java's 16 KiB costs a round trip per few records; 1 MiB is the default limit of a broker.
     _producer("batch.size", integer(1), "1048576")("Maximum size of a batch, in bytes. Java's default is 16384."),
     _producer("max.request.size", integer(1), "1048576")(
