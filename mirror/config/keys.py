@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from mirror.config import values
 from mirror.config.properties import DEFAULT, Entry
+from mirror.config.settings import CheckpointSettings, Every, HeartbeatSettings, OffsetSyncSettings
 from mirror.config.table import BIDIRECTIONAL_KEY, EXACTLY_ONCE_KEY, SETTINGS
 from mirror.config.values import refusal
 from mirror.policy.filters import NameFilter
@@ -49,46 +49,6 @@ _NEEDLESS_PREFIXES = {
 _FILTERS = ("DefaultTopicFilter", "DefaultGroupFilter", "DefaultConfigPropertyFilter")
 
 Plugin = TypeVar("Plugin")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointSettings:
-    """Which groups' offsets are translated, how often, and whether the target's groups are moved (B.2 of the semantics)."""
-
-    enabled: bool
-    interval_s: float
-    groups: NameFilter
-    lists_new_groups: bool
-    replication_factor: int
-    sync_groups: bool
-    sync_interval_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetSyncSettings:
-    """Whether MirrorMaker's offset syncs are written, and on which side."""
-
-    enabled: bool
-    at_source: bool
-    replication_factor: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeartbeatSettings:
-    """Whether the flow writes heartbeats to its target, how often, and whether it mirrors the source's."""
-
-    enabled: bool
-    interval_s: float
-    replication_factor: int
-    replicated: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Every:
-    """Something that is done at once and then at an interval, or never."""
-
-    enabled: bool
-    interval_s: float
 
 
 class Keys:

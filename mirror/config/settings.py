@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from metrics.http_access import HttpAccess
-from mirror.config.keys import CheckpointSettings, Every, HeartbeatSettings, OffsetSyncSettings
 from mirror.config.properties import Properties
 from mirror.config.table import SETTINGS
 from mirror.config.transforms import TopicTransform
@@ -37,6 +36,46 @@ class ClusterSettings:
 
     def __repr__(self) -> str:
         return f"Cluster({self.alias}: {self.client})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointSettings:
+    """Which groups' offsets are translated, how often, and whether the target's groups are moved (B.2 of the semantics)."""
+
+    enabled: bool
+    interval_s: float
+    groups: NameFilter
+    lists_new_groups: bool
+    replication_factor: int
+    sync_groups: bool
+    sync_interval_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetSyncSettings:
+    """Whether MirrorMaker's offset syncs are written, and on which side."""
+
+    enabled: bool
+    at_source: bool
+    replication_factor: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatSettings:
+    """Whether the flow writes heartbeats to its target, how often, and whether it mirrors the source's."""
+
+    enabled: bool
+    interval_s: float
+    replication_factor: int
+    replicated: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Every:
+    """Something that is done at once and then at an interval, or never."""
+
+    enabled: bool
+    interval_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
