@@ -195,13 +195,13 @@ TABLE = (
         "`awsRoleSessionName`."
     ),
     _client("sasl.oauthbearer.client.credentials.client.id", TEXT, None, shown_default="none")(
-        "Key of Kafka 4.1 that replaces `clientId` of `sasl.jaas.config`."
+        "Key of Kafka 4.1 that overrides `clientId` of `sasl.jaas.config`."
     ),
     _client("sasl.oauthbearer.client.credentials.client.secret", TEXT, None, shown_default="none")(
-        "Key of Kafka 4.1 that replaces `clientSecret` of `sasl.jaas.config`."
+        "Key of Kafka 4.1 that overrides `clientSecret` of `sasl.jaas.config`."
     ),
     _client("sasl.oauthbearer.scope", TEXT, None, shown_default="none")(
-        "Key of Kafka 4.1 that replaces `scope` of `sasl.jaas.config`."
+        "Key of Kafka 4.1 that overrides `scope` of `sasl.jaas.config`."
     ),
     _client("sasl.oauthbearer.token.endpoint.url", TEXT, None, shown_default="required with OAUTHBEARER")(
         "URL that issues tokens for the client's id and secret: `https`, or `http` on the same host."
