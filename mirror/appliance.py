@@ -20,8 +20,7 @@ from metrics.process_status import ProcessStatus
 from metrics.recorder import Recorder
 from metrics.reports import CheckpointReport, WindowReport
 from mirror import __version__
-from mirror.config.digest import digest
-from mirror.config.settings import Mirror, Settings
+from mirror.config.settings import Mirror, Settings, digest
 from mirror.errors import ClusterRefuses, ClusterUnavailable, SettingsError, StreamTerminated
 from mirror.flows.flow import Due, FlowState, led_flows, refuse_same_cluster, state_of
 from mirror.flows.heartbeats import HeartbeatEmitter

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mirror.config.keys import CheckpointSettings
+from mirror.config.settings import CheckpointSettings
 from mirror.model.flow_plan import FlowPlan
 
 

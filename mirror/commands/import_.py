@@ -14,12 +14,10 @@ from pathlib import Path
 
 from mirror.commands.options import describe
 from mirror.config.imports.connect_rest import Access, is_address, read_connect
-from mirror.config.imports.connectors import Connectors
+from mirror.config.imports.connectors import Connectors, Item, State
 from mirror.config.imports.documents import read_documents
-from mirror.config.imports.items import Item, State
-from mirror.config.imports.properties_text import properties_text
+from mirror.config.imports.properties_file import properties_text, tried
 from mirror.config.imports.translation import translate
-from mirror.config.imports.trial import tried
 from mirror.errors import SettingsError
 from mirror.runtime.text_columns import aligned
 

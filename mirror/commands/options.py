@@ -1,4 +1,4 @@
-"""Declare options that several commands share. Imports nothing but the standard library: `--help` answers at once."""
+"""Declare options that several commands share. Imports little, so that `--help` prints at once."""
 
 from __future__ import annotations
 
@@ -8,21 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mirror.config.given import OF_THE_MIRROR, settings_given
+from mirror.config.table import OPTIONS
 
 if TYPE_CHECKING:
     from mirror.config.settings import Settings
-
-NAMED_SETTINGS = {
-    "metrics_listen": "mirror.metrics.listen",
-    "metrics_max_series": "mirror.metrics.max.series",
-    "metrics_strimzi_names": "mirror.metrics.strimzi.names",
-    "state_dir": "mirror.state.dir",
-    "window_ms": "mirror.window.ms",
-    "lanes": "mirror.lanes",
-    "slots": "mirror.slots",
-    "poll_interval_ms": "mirror.poll.interval.ms",
-    "source_group_enabled": "mirror.source.group.enabled",
-}
 
 
 def describe(parser: argparse.ArgumentParser, description: str, examples: str = "") -> None:
@@ -49,29 +38,10 @@ def add_targets(parser: argparse.ArgumentParser) -> None:
 
 
 def add_own_settings(parser: argparse.ArgumentParser) -> None:
-    """Add the settings of the appliance itself, which may also stand in the file."""
-    own = parser.add_argument_group("settings of the appliance (each also a key mirror.* of the file)")
-    own.add_argument("--metrics-listen", metavar="HOST:PORT", help="where /metrics is served (default 127.0.0.1:9404)")
-    own.add_argument(
-        "--metrics-max-series",
-        metavar="N",
-        help="series that one scrape may bring; beyond it partitions fold (default 250000)",
-    )
-    own.add_argument(
-        "--metrics-strimzi-names",
-        metavar="BOOL",
-        help="also serve MirrorMaker's measures under Strimzi's names (default false)",
-    )
-    own.add_argument("--state-dir", metavar="DIR", help="Spark's checkpoint location and the plan (default state)")
-    own.add_argument("--window-ms", metavar="MS", help="length of a micro-batch (default 10000)")
-    own.add_argument("--lanes", metavar="N", help="streaming queries taking turns, 1 or 2 (default 2)")
-    own.add_argument("--slots", metavar="N", help="tasks per window (default: the cores)")
-    own.add_argument("--poll-interval-ms", metavar="MS", help="how often offsets and lag are read (default 5000)")
-    own.add_argument(
-        "--source-group-enabled",
-        metavar="BOOL",
-        help="commit positions on the source too, for lag tools (default true)",
-    )
+    """Add the options that set a `mirror.*` key."""
+    own = parser.add_argument_group("settings of kafka-mirror (each is also a key mirror.* of the file)")
+    for setting in OPTIONS:
+        own.add_argument(setting.option, dest=setting.key, metavar=setting.type.metavar, help=setting.help)
     own.add_argument(
         "--spark", action="append", default=[], metavar="KEY=VALUE", help="spark.KEY for Spark; repeatable"
     )
@@ -79,7 +49,7 @@ def add_own_settings(parser: argparse.ArgumentParser) -> None:
 
 def own_settings(parsed: argparse.Namespace) -> dict[str, str]:
     """Return what `add_own_settings` was given, by the keys of the file."""
-    values = {key: getattr(parsed, name) for name, key in NAMED_SETTINGS.items()}
+    values = {setting.key: getattr(parsed, setting.key) for setting in OPTIONS}
     given = {key: value for key, value in values.items() if value is not None}
     for setting in parsed.spark:
         key, _, value = setting.partition("=")

@@ -7,12 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mirror.config.client_values import ClientError
 from mirror.config.clients import Role, check
-from mirror.config.keys import BIDIRECTIONAL_KEY
 from mirror.config.layers import KeysByOwner, Layers, Pair, effective, merged
 from mirror.config.properties import is_provided
-from mirror.config.values import broker_addresses, refusal
+from mirror.config.table import BIDIRECTIONAL_KEY
+from mirror.config.values import ClientError, broker_addresses, refusal
 from mirror.errors import SettingsError
 from mirror.policy.naming import IdentityReplicationPolicy
 

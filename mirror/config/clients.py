@@ -9,50 +9,23 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from mirror.config import sasl
-from mirror.config.client_values import ClientError, choice, integer, text
 from mirror.config.properties import shown
 from mirror.config.sasl import Login
-from mirror.config.stores import STORE_KEYS, pem, ssl_context
-from mirror.config.values import JAVA_BLANKS, broker_addresses
+from mirror.config.setting_types import Scope
+from mirror.config.stores import pem, ssl_context
+from mirror.config.table import CLIENT_KEYS, SETTINGS, keys_of
+from mirror.config.values import JAVA_BLANKS, ClientError, broker_addresses, client_text, of_client
 from mirror.model.codecs import LEVELS
 
 Role = Literal["consumer", "producer", "admin"]
 
-DEFAULT_BATCH_BYTES = 1 << 20  # Java's 16 KiB costs a round trip per few records; 1 MiB is the brokers' default limit
-# Java name -> (default, least value); all in ms
-_TIMES_MS = {
-    "request.timeout.ms": (30_000, 1),
-    "metadata.max.age.ms": (300_000, 1),
-    "retry.backoff.ms": (100, 0),
-    "connections.max.idle.ms": (540_000, -1),  # -1: never close an idle connection
+_MAPPED: dict[Role, frozenset[str]] = {
+    "consumer": CLIENT_KEYS | keys_of(Scope.CONSUMER),
+    "producer": CLIENT_KEYS | keys_of(Scope.PRODUCER),
+    "admin": CLIENT_KEYS,
 }
 _BUFFERS = ("send.buffer.bytes", "receive.buffer.bytes")
-COMMON_KEYS = (
-    frozenset({"bootstrap.servers", "client.id", "security.protocol", "ssl.endpoint.identification.algorithm"})
-    | frozenset(_BUFFERS)
-    | frozenset(_TIMES_MS)
-    | STORE_KEYS
-    | sasl.KEYS
-)
-_MAPPED: dict[Role, frozenset[str]] = {
-    "consumer": COMMON_KEYS
-    | {
-        "fetch.min.bytes",
-        "fetch.max.wait.ms",
-        "fetch.max.bytes",
-        "max.partition.fetch.bytes",
-        "isolation.level",
-        "auto.offset.reset",
-        "client.rack",
-    },
-    "producer": COMMON_KEYS
-    | {"acks", "compression.type", "batch.size", "max.request.size", "transaction.timeout.ms"}
-    | {f"compression.{codec}.level" for codec in LEVELS},
-    "admin": COMMON_KEYS,
-}
-_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 CLIENT_ID = "kafka-mirror"  # in the brokers' logs and quotas, where the file names none
-_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,14 +112,14 @@ def client_options(java: Mapping[str, str]) -> ClientOptions:
     Raises:
         ClientError: A property cannot be honoured.
     """
-    protocol = _protocol(java)
-    idle_ms = _time_ms(java, "connections.max.idle.ms")
+    protocol = _value(java, "security.protocol")
+    idle_ms = _value(java, "connections.max.idle.ms")
     return ClientOptions(
         bootstrap=_bootstrap(java),
-        client_id=text(java, "client.id") or CLIENT_ID,
-        request_timeout_s=_time_ms(java, "request.timeout.ms") / 1000,
-        metadata_max_age_s=_time_ms(java, "metadata.max.age.ms") / 1000,
-        retry_backoff_s=_time_ms(java, "retry.backoff.ms") / 1000,
+        client_id=client_text(java, "client.id") or CLIENT_ID,
+        request_timeout_s=_value(java, "request.timeout.ms") / 1000,
+        metadata_max_age_s=_value(java, "metadata.max.age.ms") / 1000,
+        retry_backoff_s=_value(java, "retry.backoff.ms") / 1000,
         idle_s=None if idle_ms < 0 else idle_ms / 1000,
         send_buffer_bytes=_buffer(java, "send.buffer.bytes"),
         receive_buffer_bytes=_buffer(java, "receive.buffer.bytes"),
@@ -167,19 +140,19 @@ def confluent_options(java: Mapping[str, str], *, relayed: Relayed | None = None
     """
     options: dict[str, Any] = {
         **(_connection(java) if relayed is None else _relayed(relayed)),
-        "socket.timeout.ms": min(max(_time_ms(java, "request.timeout.ms"), 10), 300_000),
-        "metadata.max.age.ms": min(_time_ms(java, "metadata.max.age.ms"), 86_400_000),
-        "retry.backoff.ms": min(max(_time_ms(java, "retry.backoff.ms"), 1), 300_000),
-        "connections.max.idle.ms": max(_time_ms(java, "connections.max.idle.ms"), 0),  # 0: never, Java's -1
+        "socket.timeout.ms": min(max(_value(java, "request.timeout.ms"), 10), 300_000),
+        "metadata.max.age.ms": min(_value(java, "metadata.max.age.ms"), 86_400_000),
+        "retry.backoff.ms": min(max(_value(java, "retry.backoff.ms"), 1), 300_000),
+        "connections.max.idle.ms": max(_value(java, "connections.max.idle.ms"), 0),  # 0: never, Java's -1
         **{f"socket.{key}": size for key in _BUFFERS if (size := _buffer(java, key)) is not None},
     }
-    if client_id := text(java, "client.id"):
+    if client_id := client_text(java, "client.id"):
         options["client.id"] = client_id
     return options
 
 
 def _connection(java: Mapping[str, str]) -> dict[str, Any]:
-    protocol = _protocol(java)
+    protocol = _value(java, "security.protocol")
     options: dict[str, Any] = {"bootstrap.servers": ",".join(_bootstrap(java)), "security.protocol": protocol}
     if protocol.endswith("SSL"):
         stores = pem(java)
@@ -208,45 +181,51 @@ def _relayed(relayed: Relayed) -> dict[str, Any]:
 
 def fetch_options(java: Mapping[str, str]) -> FetchOptions:
     """Return how to read, with Java's consumer defaults but MirrorMaker's auto.offset.reset=earliest."""
-    isolation = choice(java, "isolation.level", "read_uncommitted", ("read_uncommitted", "read_committed"))
+    isolation = _value(java, "isolation.level")
     return FetchOptions(
-        min_bytes=integer(java, "fetch.min.bytes", 1, least=0),
-        max_wait_ms=integer(java, "fetch.max.wait.ms", 500, least=0),
-        max_bytes=integer(java, "fetch.max.bytes", 50 << 20, least=1),
-        max_partition_bytes=integer(java, "max.partition.fetch.bytes", 1 << 20, least=1),
+        min_bytes=_value(java, "fetch.min.bytes"),
+        max_wait_ms=_value(java, "fetch.max.wait.ms"),
+        max_bytes=_value(java, "fetch.max.bytes"),
+        max_partition_bytes=_value(java, "max.partition.fetch.bytes"),
         isolation_level=int(isolation == "read_committed"),
-        from_earliest=choice(java, "auto.offset.reset", "earliest", ("earliest", "latest")) == "earliest",
-        rack=text(java, "client.rack") or "",
+        from_earliest=_value(java, "auto.offset.reset") == "earliest",
+        rack=client_text(java, "client.rack") or "",
     )
 
 
 def produce_options(java: Mapping[str, str]) -> ProduceOptions:
     """Return how to write. acks other than all is refused: a record counts as mirrored when it is safe."""
-    acks = text(java, "acks")
+    acks = client_text(java, "acks")
     if acks is not None and acks not in ("all", "-1"):
         found = shown(java, "acks", acks)
         raise ClientError("acks", f"{found} found, expected all. A mirror must not lose records; leave the key out.")
-    compression = choice(java, "compression.type", "none", _CODECS) if "compression.type" in java else None
+    compression = _value(java, "compression.type")
     levels = {codec: _level(java, codec) for codec in LEVELS}
     return ProduceOptions(
         compression=compression,
         level=levels.get(compression or ""),
-        batch_size=integer(java, "batch.size", DEFAULT_BATCH_BYTES, least=1),
-        max_request_size=(request_bytes := integer(java, "max.request.size", 1 << 20, least=1)),
+        batch_size=_value(java, "batch.size"),
+        max_request_size=(request_bytes := _value(java, "max.request.size")),
         largest_batch=request_bytes if "max.request.size" in java else None,
-        transaction_timeout_ms=integer(java, "transaction.timeout.ms", 60_000, least=1),
+        transaction_timeout_ms=_value(java, "transaction.timeout.ms"),
     )
+
+
+def _value(java: Mapping[str, str], key: str) -> Any:
+    """Return a property as its row of the table reads it, or its default."""
+    entry = of_client(java, key)
+    return SETTINGS[key].default_value() if entry is None else SETTINGS[key].read(entry)
 
 
 def _buffer(java: Mapping[str, str], key: str) -> int | None:
     """Return a socket's buffer size; -1 is Java's word for the system's, which is also what an unset key means here."""
-    found = integer(java, key, -1, least=-1)
-    return found if found > 0 else None
+    size: int = _value(java, key)
+    return size if size > 0 else None
 
 
 def _level(java: Mapping[str, str], codec: str) -> int | None:
     key, levels = f"compression.{codec}.level", LEVELS[codec]
-    value = text(java, key)
+    value = client_text(java, key)
     if value is None:
         return None
     if re.fullmatch(r"[+-]?[0-9]{1,9}", value) is None or int(value) not in levels:
@@ -255,14 +234,9 @@ def _level(java: Mapping[str, str], codec: str) -> int | None:
     return int(value)
 
 
-def _time_ms(java: Mapping[str, str], key: str) -> int:
-    default, least = _TIMES_MS[key]
-    return integer(java, key, default, least=least)
-
-
 def _bootstrap(java: Mapping[str, str]) -> tuple[str, ...]:
     key = "bootstrap.servers"
-    value = text(java, key)
+    value = client_text(java, key)
     if not value:
         raise ClientError(key, 'is not set. Write "host:port,host:port".')
     try:
@@ -272,18 +246,10 @@ def _bootstrap(java: Mapping[str, str]) -> tuple[str, ...]:
         raise ClientError(key, f'{found} is not host:port. Write "host:port,host:port".') from None
 
 
-def _protocol(java: Mapping[str, str]) -> str:
-    key = "security.protocol"
-    value = (text(java, key) or "PLAINTEXT").upper()
-    if value not in _PROTOCOLS:
-        raise ClientError(key, f"{shown(java, key, value)} is not supported. Write one of {', '.join(_PROTOCOLS)}.")
-    return value
-
-
 def _checks_host(java: Mapping[str, str]) -> bool:
     """Tell whether the host name is checked: Java's default is https; an empty value switches it off."""
     key = "ssl.endpoint.identification.algorithm"
-    value = text(java, key)
+    value = client_text(java, key)
     if value is not None and value.lower() not in ("https", ""):
         advice = "Write https, or nothing to skip the host name check."
         raise ClientError(key, f"{shown(java, key, value)} is not supported. {advice}")

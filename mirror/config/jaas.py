@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mirror.config.client_values import ClientError, text
 from mirror.config.properties import is_provided
+from mirror.config.values import ClientError, client_text
 
 JAAS = "sasl.jaas.config"
 OAUTH, KERBEROS, MSK = "OAUTHBEARER", "GSSAPI", "AWS_MSK_IAM"
@@ -75,7 +75,7 @@ def jaas(java: Mapping[str, str]) -> Jaas:
     Raises:
         ClientError: It is none, or one that is not known here.
     """
-    given, is_hidden = text(java, JAAS) or "", is_provided(java, JAAS)
+    given, is_hidden = client_text(java, JAAS) or "", is_provided(java, JAAS)
     found = re.match(r"[\w.$]*LoginModule(?=\s|;|$)", given)
     if found is None:  # what stands there instead may be a password
         raise ClientError(JAAS, f"names no login module. {_example(Module())}")
@@ -85,7 +85,9 @@ def jaas(java: Mapping[str, str]) -> Jaas:
     module = MODULES[found[0]]
     options = _options(given[found.end() :], module)
     options |= {
-        name: value for name, key in OAUTH_KEYS.items() if OAUTH in module.mechanisms and (value := text(java, key))
+        name: value
+        for name, key in OAUTH_KEYS.items()
+        if OAUTH in module.mechanisms and (value := client_text(java, key))
     }
     if missing := [name for name in module.required if not options.get(name)]:
         raise ClientError(JAAS, f"has no {' and no '.join(missing)}. {_example(module)}")

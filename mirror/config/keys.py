@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from mirror.config import values
-from mirror.config.properties import DEFAULT, HIDDEN, Entry
+from mirror.config.properties import DEFAULT, Entry
+from mirror.config.settings import CheckpointSettings, Every, HeartbeatSettings, OffsetSyncSettings
+from mirror.config.table import BIDIRECTIONAL_KEY, EXACTLY_ONCE_KEY, SETTINGS
 from mirror.config.values import refusal
-from mirror.policy.filters import NameFilter, compile_list
-from mirror.policy.java_regex import RegexError
+from mirror.policy.filters import NameFilter
 from mirror.policy.naming import (
     JAVA_PACKAGE,
     POLICIES,
@@ -19,63 +19,8 @@ from mirror.policy.naming import (
     ReplicationPolicy,
     policy_of_java,
 )
-from mirror.policy.recreated import OnRecreated
-from mirror.policy.topic_configs import DEFAULT_EXCLUDE as DEFAULT_CONFIG_EXCLUDE
 from mirror.policy.topic_configs import ConfigSync
 
-MAX_REPLICATION_FACTOR = 32_767  # a 16-bit field of the CreateTopics request
-
-OFFSETS_TOPIC_KEY = "offset.storage.topic"  # where a MirrorMaker 2 left its positions
-GROUP_KEY = "group.id"  # of the workers that wrote them; they must have stopped
-BIDIRECTIONAL_KEY = "mirror.identity.bidirectional"
-TAKEOVER_KEY = "mirror.takeover.connectors"  # and under which names
-
-# Key -> default, as a file would write it. Of MirrorSourceConfig, MirrorCheckpointConfig, MirrorHeartbeatConfig and
-# MirrorConnectorConfig of Kafka 4.1.1.
-FLOW_DEFAULTS = {
-    "enabled": "false",
-    "topics": ".*",
-    "topics.exclude": r"mm2.*\.internal, .*\.replica, __.*",
-    "groups": ".*",
-    "groups.exclude": "console-consumer-.*, connect-.*, __.*",
-    "replication.policy.class": "DefaultReplicationPolicy",
-    "replication.policy.separator": ".",
-    "replication.policy.internal.topic.separator.enabled": "true",
-    "replication.factor": "2",
-    "tasks.max": "1",
-    "refresh.topics.enabled": "true",
-    "refresh.topics.interval.seconds": "600",
-    "refresh.groups.enabled": "true",
-    "sync.topic.configs.enabled": "true",
-    "sync.topic.configs.interval.seconds": "600",
-    "sync.topic.acls.enabled": "true",
-    "sync.topic.acls.interval.seconds": "600",
-    "config.properties.exclude": ", ".join(DEFAULT_CONFIG_EXCLUDE),
-    "use.defaults.from": "target",
-    "emit.heartbeats.enabled": "true",
-    "emit.heartbeats.interval.seconds": "1",
-    "heartbeats.topic.replication.factor": "3",
-    "heartbeats.replication.enabled": "true",
-    "emit.checkpoints.enabled": "true",
-    "emit.checkpoints.interval.seconds": "60",
-    "checkpoints.topic.replication.factor": "3",
-    "sync.group.offsets.enabled": "false",
-    "sync.group.offsets.interval.seconds": "60",
-    "emit.offset-syncs.enabled": "true",
-    "offset-syncs.topic.location": "source",
-    "offset-syncs.topic.replication.factor": "3",
-    "topic.filter.class": "DefaultTopicFilter",
-    "group.filter.class": "DefaultGroupFilter",
-    "config.property.filter.class": "DefaultConfigPropertyFilter",
-    "mirror.recreated.topics": "restart",
-    BIDIRECTIONAL_KEY: "false",
-    TAKEOVER_KEY: "MirrorSourceConnector",
-}
-FLOW_KEYS = frozenset(FLOW_DEFAULTS)
-EXACTLY_ONCE_KEY = "exactly.once.source.support"
-# Of MirrorMaker's Connect worker, one for each target.
-WORKER_DEFAULTS = {EXACTLY_ONCE_KEY: "disabled"}
-WORKER_KEYS = frozenset({OFFSETS_TOPIC_KEY, GROUP_KEY, EXACTLY_ONCE_KEY})
 # Removed in Kafka 4.0. Refused, because what they kept out would be mirrored.
 _REMOVED = {
     "topics.blacklist": "topics.exclude",
@@ -101,140 +46,39 @@ _NEEDLESS_PREFIXES = {
     "value.converter": "bytes stay as they are",
     "header.converter": "bytes stay as they are",
 }
-_NO_PATTERNS = "is no list of regular expressions that can be read here. Correct it where the config provider finds it."
 _FILTERS = ("DefaultTopicFilter", "DefaultGroupFilter", "DefaultConfigPropertyFilter")
 
 Plugin = TypeVar("Plugin")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointSettings:
-    """Which groups' offsets are translated, how often, and whether the target's groups are moved (B.2 of the semantics)."""
-
-    enabled: bool
-    interval_s: float
-    groups: NameFilter
-    lists_new_groups: bool
-    replication_factor: int
-    sync_groups: bool
-    sync_interval_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetSyncSettings:
-    """Whether MirrorMaker's offset syncs are written, and on which side."""
-
-    enabled: bool
-    at_source: bool
-    replication_factor: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeartbeatSettings:
-    """Whether the flow writes heartbeats to its target, how often, and whether it mirrors the source's."""
-
-    enabled: bool
-    interval_s: float
-    replication_factor: int
-    replicated: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Every:
-    """Something that is done at once and then at an interval, or never."""
-
-    enabled: bool
-    interval_s: float
-
-
 class Keys:
-    """Reads the keys of one flow from their entries, which hold every key that has a default: see KeysByOwner.flow."""
+    """Read the keys of one flow from their entries, which have every key with a default: see KeysByOwner.flow."""
 
     def __init__(self, own: Mapping[str, Entry]) -> None:
         self._own = own
 
-    def boolean(self, key: str) -> bool:
-        """Return true or false."""
-        return values.boolean(self._own[key])
-
-    def integer(self, key: str, *, least: int = 1) -> int:
-        """Return an integer."""
-        return values.integer(self._own[key], least=least)
-
-    def seconds(self, key: str) -> float:
-        """Return a time in whole seconds."""
-        return float(self.integer(key))
+    def __getitem__(self, key: str) -> Any:
+        """Return a value as its row of the table reads it."""
+        return SETTINGS[key].read(self._own[key])
 
     def every(self, what: str) -> Every:
         """Return `what`.enabled and `what`.interval.seconds."""
-        return Every(enabled=self.boolean(f"{what}.enabled"), interval_s=self.seconds(f"{what}.interval.seconds"))
-
-    def replication_factor(self, key: str) -> int:
-        """Return a replication factor; -1 leaves it to the brokers."""
-        entry = self._own[key]
-        factor = values.integer(entry, least=-1, most=MAX_REPLICATION_FACTOR)
-        if factor == 0:
-            found = entry.shown(values.text(entry))
-            raise refusal(
-                entry, f"{found} is not a replication factor. Write at least 1, or -1 for the brokers' default."
-            )
-        return factor
-
-    def patterns(self, key: str) -> tuple[str, ...]:
-        """Return a list of Java regular expressions."""
-        entry = self._own[key]
-        patterns = values.text_list(entry)
-        try:
-            compile_list(patterns)
-        except RegexError as error:
-            raise refusal(entry, f"{HIDDEN} {_NO_PATTERNS}" if entry.is_secret else str(error)) from None
-        return patterns
-
-    def choice(self, key: str, first: str, second: str) -> str:
-        """Return one of two words, in any case."""
-        entry = self._own[key]
-        word = values.text(entry).lower()
-        if word not in (first, second):
-            raise refusal(entry, f'{entry.shown(values.text(entry))} is neither side. Write "{first}" or "{second}".')
-        return word
-
-    def takeover_connectors(self) -> tuple[str, ...]:
-        """Return the names of the connectors whose positions are taken over."""
-        entry = self._own[TAKEOVER_KEY]
-        names = values.text_list(entry)
-        if not all(names):
-            raise refusal(entry, "holds an empty name; expected names between the commas. Remove the extra comma.")
-        return names
-
-    def on_recreated(self) -> OnRecreated:
-        """Return what to do about topics that were deleted and created again."""
-        entry = self._own["mirror.recreated.topics"]
-        try:
-            return OnRecreated(values.text(entry).lower())
-        except ValueError:
-            found = entry.shown(values.text(entry))
-            raise refusal(entry, f"{found} is no policy. Write one of {', '.join(OnRecreated)}.") from None
+        return Every(enabled=self[f"{what}.enabled"], interval_s=self[f"{what}.interval.seconds"])
 
     def is_bidirectional(self, policy: ReplicationPolicy) -> bool:
         """Return whether topics keep their names both ways, and each record crosses once."""
-        entry = self._own[BIDIRECTIONAL_KEY]
-        found = values.boolean(entry)
+        found = bool(self[BIDIRECTIONAL_KEY])
         if found and not isinstance(policy, IdentityReplicationPolicy):
             raise refusal(
-                entry,
+                self._own[BIDIRECTIONAL_KEY],
                 "is true, and topics do not keep their names. Write replication.policy.class = IdentityReplicationPolicy, "
                 "or leave this out.",
             )
         return found
 
     def is_exactly_once(self) -> bool:
-        """Return whether to write in transactions. To prepare for them nothing has to be done here."""
-        entry = self._own[EXACTLY_ONCE_KEY]
-        word = values.text(entry).lower()
-        if word not in ("disabled", "preparing", "enabled"):
-            found = entry.shown(values.text(entry))
-            raise refusal(entry, f'{found} is no such support. Write "disabled", "preparing" or "enabled".')
-        return word == "enabled"
+        """Return whether to write in transactions. `preparing` needs no action."""
+        return bool(self[EXACTLY_ONCE_KEY] == "enabled")
 
     def separator(self, policy: type[ReplicationPolicy]) -> str:
         """Return what stands between an alias and a topic."""
@@ -257,53 +101,53 @@ class Keys:
         if found is None:
             found = _imported(entry, ReplicationPolicy, f"one of {', '.join(POLICIES)}, or a Python class")
         separator = self.separator(found)
-        dotted = not self.boolean("replication.policy.internal.topic.separator.enabled")
+        dotted = not self["replication.policy.internal.topic.separator.enabled"]
         return found(source_alias=source_alias, separator=separator, internal_separator="." if dotted else separator)
 
     def names(self, include: str, class_key: str) -> NameFilter:
         """Return the filter of topics or groups: include and exclude lists, or a Python class that takes both."""
         filter_class = _filter_class(self._own[class_key], NameFilter)
-        return filter_class(include=self.patterns(include), exclude=self.patterns(f"{include}.exclude"))
+        return filter_class(include=self[include], exclude=self[f"{include}.exclude"])
 
     def config_sync(self) -> ConfigSync:
         """Return which topic settings are carried over."""
         sync_class = _filter_class(self._own["config.property.filter.class"], ConfigSync)
         return sync_class(
-            exclude=self.patterns("config.properties.exclude"),
-            defaults_from_source=self.choice("use.defaults.from", "target", "source") == "source",
+            exclude=self["config.properties.exclude"],
+            defaults_from_source=self["use.defaults.from"] == "source",
         )
 
     def checkpoints(self) -> CheckpointSettings:
         """Return what is done about consumer groups."""
         return CheckpointSettings(
-            enabled=self.boolean("emit.checkpoints.enabled"),
-            interval_s=self.seconds("emit.checkpoints.interval.seconds"),
+            enabled=self["emit.checkpoints.enabled"],
+            interval_s=self["emit.checkpoints.interval.seconds"],
             groups=self.names("groups", "group.filter.class"),
-            lists_new_groups=self.boolean("refresh.groups.enabled"),
-            replication_factor=self.replication_factor("checkpoints.topic.replication.factor"),
-            sync_groups=self.boolean("sync.group.offsets.enabled"),
-            sync_interval_s=self.seconds("sync.group.offsets.interval.seconds"),
+            lists_new_groups=self["refresh.groups.enabled"],
+            replication_factor=self["checkpoints.topic.replication.factor"],
+            sync_groups=self["sync.group.offsets.enabled"],
+            sync_interval_s=self["sync.group.offsets.interval.seconds"],
         )
 
     def offset_syncs(self) -> OffsetSyncSettings:
         """Return what is done about MirrorMaker's offset syncs."""
-        enabled = self.boolean("emit.offset-syncs.enabled")
+        enabled = self["emit.offset-syncs.enabled"]
         for key, entry in self._own.items():
             if not enabled and key.startswith("offset-syncs") and entry.where != DEFAULT:
                 raise refusal(entry, "has no meaning with emit.offset-syncs.enabled=false. Remove one of the two.")
         return OffsetSyncSettings(
             enabled=enabled,
-            at_source=self.choice("offset-syncs.topic.location", "source", "target") == "source",
-            replication_factor=self.replication_factor("offset-syncs.topic.replication.factor"),
+            at_source=self["offset-syncs.topic.location"] == "source",
+            replication_factor=self["offset-syncs.topic.replication.factor"],
         )
 
     def heartbeats(self) -> HeartbeatSettings:
         """Return what is done about heartbeats."""
         return HeartbeatSettings(
-            enabled=self.boolean("emit.heartbeats.enabled"),
-            interval_s=self.seconds("emit.heartbeats.interval.seconds"),
-            replication_factor=self.replication_factor("heartbeats.topic.replication.factor"),
-            replicated=self.boolean("heartbeats.replication.enabled"),
+            enabled=self["emit.heartbeats.enabled"],
+            interval_s=self["emit.heartbeats.interval.seconds"],
+            replication_factor=self["heartbeats.topic.replication.factor"],
+            replicated=self["heartbeats.replication.enabled"],
         )
 
 

@@ -8,9 +8,10 @@ from itertools import product
 from typing import NamedTuple
 
 from mirror.config.clients import Role, is_mapped
-from mirror.config.keys import FLOW_DEFAULTS, FLOW_KEYS, WORKER_DEFAULTS, WORKER_KEYS, needless
+from mirror.config.keys import needless
 from mirror.config.properties import Entry, Properties, default_layer
 from mirror.config.providers import honoured_keys, is_provider_key
+from mirror.config.table import FLOW_DEFAULTS, FLOW_KEYS, TARGET_DEFAULTS, TARGET_KEYS
 from mirror.config.transforms import UNNAMED, is_named, is_of_transforms
 from mirror.config.values import refusal, text
 
@@ -19,7 +20,7 @@ Layers = Sequence[Layer]  # what sets the keys of one thing, weakest first
 
 _OWN_PREFIX = "mirror."
 _FLOW_DEFAULTS = default_layer(FLOW_DEFAULTS)
-_WORKER_DEFAULTS = default_layer(WORKER_DEFAULTS)
+_TARGET_DEFAULTS = default_layer(TARGET_DEFAULTS)
 
 
 class Pair(NamedTuple):
@@ -65,7 +66,7 @@ class KeysByOwner:
 
     def worker(self, pair: Pair) -> Layers:
         """Return what a file says to the Connect worker that wrote to the target: defaults, x, B.x, later wins."""
-        return [_WORKER_DEFAULTS, _only_worker(self.top), _only_worker(self.clusters[pair.target])]
+        return [_TARGET_DEFAULTS, _only_worker(self.top), _only_worker(self.clusters[pair.target])]
 
     def producer(self, pair: Pair) -> Layers:
         """Return those of the data producer: B's common keys, B.producer.*, A->B.producer.override.*, later wins.
@@ -155,7 +156,7 @@ def unhonoured(found: KeysByOwner, enabled: Iterable[Pair]) -> dict[str, str]:
     enabled = tuple(enabled)
     sources, targets = {pair.source for pair in enabled}, {pair.target for pair in enabled}
     ignored: dict[str, str] = {}
-    honoured = {"clusters", *WORKER_KEYS, *FLOW_KEYS, *honoured_keys(found.top)}
+    honoured = {"clusters", *TARGET_KEYS, *FLOW_KEYS, *honoured_keys(found.top)}
     for key, entry in found.top.items():
         if is_of_transforms(key):
             if not is_named(key, (found.top, *found.pairs.values())):
@@ -204,7 +205,7 @@ def _note(ignored: dict[str, str], layer: Layer, roles: list[tuple[str, Role]]) 
             )
             if not is_flow_key(sub) and not _is_honoured_common(common, entry):
                 ignored[entry.key] = needless(sub)
-        elif not _is_honoured_common(sub, entry) and sub not in WORKER_KEYS:
+        elif not _is_honoured_common(sub, entry) and sub not in TARGET_KEYS:
             ignored[entry.key] = needless(sub)
 
 
@@ -225,7 +226,7 @@ def _only_flow(layer: Layer) -> Layer:
 
 
 def _only_worker(layer: Layer) -> Layer:
-    return {key: entry for key, entry in layer.items() if key in WORKER_KEYS}
+    return {key: entry for key, entry in layer.items() if key in TARGET_KEYS}
 
 
 def _unknown_alias(key: str, aliases: list[str]) -> str:

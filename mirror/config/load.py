@@ -12,38 +12,17 @@ from pathlib import Path
 from metrics.http_access import HttpAccess
 from mirror.config import values
 from mirror.config.checks import check_clients, check_flows
-from mirror.config.keys import GROUP_KEY, OFFSETS_TOPIC_KEY, Keys, refuse_removed
+from mirror.config.keys import Keys, refuse_removed
 from mirror.config.layers import KeysByOwner, Layer, Layers, Pair, assign, effective, merged, unhonoured
 from mirror.config.properties import DEFAULT, Entry, Properties, default_layer, last_wins, read
 from mirror.config.providers import resolve
 from mirror.config.refusals import notes_on_patterns, refuse_mode_of_no_target, refuse_what_would_differ
-from mirror.config.settings import ClusterSettings, Flow, HeartbeatFlow, Mirror, Settings
+from mirror.config.settings import KEYS_OF_MIRROR, ClusterSettings, Flow, HeartbeatFlow, Mirror, Settings
+from mirror.config.table import GROUP_KEY, OFFSETS_TOPIC_KEY, PROCESS_DEFAULTS, RECREATED_KEY, SETTINGS, TAKEOVER_KEY
 from mirror.config.transforms import transforms_of
 from mirror.config.values import refusal
 from mirror.errors import SettingsError
 
-# This program's own keys -> default, as a file would write it.
-_OWN_DEFAULTS = {
-    "mirror.app.grafana.url": "",
-    "mirror.app.prometheus.url": "",
-    "mirror.http.username": "",
-    "mirror.http.password": "",
-    "mirror.http.tls.certificate": "",
-    "mirror.http.tls.key": "",
-    "mirror.metrics.listen": "127.0.0.1:9404",
-    "mirror.metrics.max.series": "250000",
-    "mirror.metrics.strimzi.names": "false",
-    "mirror.state.dir": "state",
-    "mirror.window.ms": "10000",
-    "mirror.transaction.ms": "100",
-    "mirror.drill.enabled": "false",
-    "mirror.drill.interval.seconds": "0",
-    "mirror.heartbeats.all.pairs": "false",
-    "mirror.lanes": "2",
-    "mirror.slots": str(os.cpu_count() or 1),
-    "mirror.poll.interval.ms": "5000",
-    "mirror.source.group.enabled": "true",
-}
 _SPARK = "mirror.spark."
 
 
@@ -59,7 +38,7 @@ class Sources:
 
     def own(self) -> Layers:
         """Return the mirror.* keys: defaults of all, then what is given."""
-        return [default_layer(_OWN_DEFAULTS), self.found.own]
+        return [default_layer(PROCESS_DEFAULTS), self.found.own]
 
 
 def load(path: Path, *, options: Mapping[str, str] | None = None, targets: Sequence[str] = ()) -> Settings:
@@ -201,8 +180,8 @@ def _flow(
         target=clusters[pair.target],
         topics=keys.names("topics", "topic.filter.class"),
         policy=policy,
-        replication_factor=keys.replication_factor("replication.factor"),
-        tasks_max=keys.integer("tasks.max"),
+        replication_factor=keys["replication.factor"],
+        tasks_max=keys["tasks.max"],
         refresh_topics=keys.every("refresh.topics"),
         configs=keys.config_sync(),
         sync_configs=keys.every("sync.topic.configs"),
@@ -211,8 +190,8 @@ def _flow(
         offset_syncs=offset_syncs,
         connect_offsets_topic=values.text(offsets_topic) if offsets_topic else f"mm2-offsets.{pair.source}.internal",
         connect_groups=(f"{pair.source}-mm2", *((values.text(group),) if group else ())),
-        takeover_connectors=keys.takeover_connectors(),
-        on_recreated=keys.on_recreated(),
+        takeover_connectors=keys[TAKEOVER_KEY],
+        on_recreated=keys[RECREATED_KEY],
         transforms=transforms_of(merged(found.flow(pair))),
         is_bidirectional=keys.is_bidirectional(policy),
         transaction_ms=mirror.transaction_ms if keys.is_exactly_once() else 0,
@@ -244,39 +223,22 @@ def _heartbeat_flow(found: KeysByOwner, pair: Pair) -> HeartbeatFlow | None:
 
 def _mirror(own: Layer) -> Mirror:
     for key, entry in own.items():
-        if key not in _OWN_DEFAULTS and (not key.startswith(_SPARK) or key == _SPARK):
-            near = difflib.get_close_matches(key, _OWN_DEFAULTS, n=1, cutoff=0.0)[0]
+        if key not in PROCESS_DEFAULTS and (not key.startswith(_SPARK) or key == _SPARK):
+            near = difflib.get_close_matches(key, PROCESS_DEFAULTS, n=1, cutoff=0.0)[0]
             raise refusal(entry, f'is not a setting of this program. Did you mean "{near}"?')
-    state = own["mirror.state.dir"]
-    if not values.text(state) or "\0" in state.value:
-        raise refusal(state, "is no path; expected a directory. Name one or leave the key out.")
-    every = own["mirror.drill.interval.seconds"]
-    drill_enabled, drill_interval_s = values.boolean(own["mirror.drill.enabled"]), values.integer(every, least=0)
-    if drill_interval_s and not drill_enabled:
+    read = {name: SETTINGS[key].read(own[key]) for name, key in KEYS_OF_MIRROR.items()}
+    if read["drill_interval_s"] and not read["drill_enabled"]:
         raise refusal(
-            every, "is without effect while mirror.drill.enabled is false. Set that to true, or leave this out."
+            own["mirror.drill.interval.seconds"],
+            "is without effect while mirror.drill.enabled is false. Set that to true, or leave this out.",
         )
-    spark = [(key.removeprefix("mirror."), entry) for key, entry in own.items() if key.startswith(_SPARK)]
+    spark = {key.removeprefix("mirror."): entry for key, entry in own.items() if key.startswith(_SPARK)}
     return Mirror(
-        app_grafana_url=_url(own["mirror.app.grafana.url"]),
-        app_prometheus_url=_url(own["mirror.app.prometheus.url"]),
+        **read,
         http=_access(own),
-        metrics_listen=values.host_port(own["mirror.metrics.listen"]),
         is_listen_default=own["mirror.metrics.listen"].where == DEFAULT,
-        is_state_default=state.where == DEFAULT,
-        metrics_max_series=values.integer(own["mirror.metrics.max.series"], least=1),
-        metrics_strimzi_names=values.boolean(own["mirror.metrics.strimzi.names"]),
-        state_dir=Path(values.text(state)),
-        window_ms=values.integer(own["mirror.window.ms"], least=1),
-        transaction_ms=values.integer(own["mirror.transaction.ms"], least=1),
-        lanes=values.integer(own["mirror.lanes"], least=1, most=2),
-        slots=values.integer(own["mirror.slots"], least=1),
-        poll_interval_s=values.integer(own["mirror.poll.interval.ms"], least=1) / 1000,
-        source_group_enabled=values.boolean(own["mirror.source.group.enabled"]),
-        drill_enabled=drill_enabled,
-        drill_interval_s=drill_interval_s,
-        heartbeats_all_pairs=values.boolean(own["mirror.heartbeats.all.pairs"]),
-        spark=effective([dict(spark)]),
+        is_state_default=own["mirror.state.dir"].where == DEFAULT,
+        spark=effective([spark]),
     )
 
 
@@ -307,10 +269,3 @@ def _access(own: Layer) -> HttpAccess:
             certificate, f"cannot be used ({reason}). Name a PEM file with the certificate, and its key."
         ) from None
     return access
-
-
-def _url(entry: Entry) -> str:
-    url = values.text(entry)
-    if url and not url.startswith(("http://", "https://")):
-        raise refusal(entry, f"{entry.shown(url)} is no address. Write one like http://127.0.0.1:9090.")
-    return url.rstrip("/")

@@ -1,4 +1,4 @@
-"""Get OAuth tokens, with a client's id and secret as Kafka's OAuthBearerLoginCallbackHandler does. For both clients."""
+"""Get tokens for SASL/OAUTHBEARER: from a token endpoint, or for Amazon MSK from AWS's own signer."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from http.client import HTTPException
 from typing import Any, cast
 from urllib.parse import urlencode, urlsplit
@@ -23,6 +23,8 @@ RENEWED_AT = 0.75  # of a token's life; librdkafka asks for a new one at 0.8
 SHORTEST_S = 60.0  # taken for the life of a token that does not tell its end
 LONGEST_S = 86_400.0
 ANSWER_BYTES = 1 << 20
+_BROKER = re.compile(r"\.kafka(?:-serverless)?\.([a-z]{2}[a-z0-9-]*-[0-9]+)\.amazonaws\.com(?:\.cn)?(?::[0-9]+)?$")
+AWS_SESSION = "kafka-mirror"  # of a role that is assumed, where the file names none
 
 
 class NoToken(ConnectionError):
@@ -176,3 +178,50 @@ def _life_s(answer: dict[str, Any], token: str, now_s: float) -> float:
         return float(json.loads(base64.urlsafe_b64decode(body[0] + "=="))["exp"]) - now_s
     except (IndexError, KeyError, TypeError, ValueError):
         return SHORTEST_S
+
+
+def region_of(bootstrap: Sequence[str]) -> str | None:
+    """Return the region that the brokers' names tell, None where they tell none, as behind names of one's own."""
+    found = {match[1] for address in bootstrap if (match := _BROKER.search(address)) is not None}
+    return found.pop() if len(found) == 1 else None
+
+
+def default_region() -> str | None:
+    """Return the region of the environment or of AWS's configuration files, None where there is none."""
+    import botocore.session
+
+    region: str | None = botocore.session.Session().get_config_variable("region")
+    return region
+
+
+@cache
+def aws_tokens(region: str, profile: str, role: str, session: str) -> Tokens:
+    """Return the tokens of an identity: the same for all connections in this process.
+
+    Args:
+        region: Where the cluster is.
+        profile: Of AWS's configuration files; "" for the default credentials, or for a role.
+        role: ARN of a role to assume, "" for none.
+        session: Name of the role's session, "" for one of ours.
+    """
+    from aws_msk_iam_sasl_signer import MSKAuthTokenProvider as Signer
+
+    sign = partial(Signer.generate_auth_token, region)
+    if role:
+        sign = partial(Signer.generate_auth_token_from_role_arn, region, role, session or AWS_SESSION)
+    elif profile:
+        sign = partial(Signer.generate_auth_token_from_profile, region, profile)
+    return Tokens(partial(_signed, sign))
+
+
+def _signed(sign: Callable[[], tuple[str, int]]) -> Token:
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        value, ends_ms = sign()
+    except AttributeError:  # the signer takes for granted that there are credentials
+        raise NoToken("no token for Amazon MSK: AWS's credential chain has no credentials") from None
+    except (BotoCoreError, ClientError, ValueError) as error:
+        raise NoToken(f"no token for Amazon MSK: {' '.join(str(error).split())}") from None
+    now_s = time.time()
+    return lasting(value, now_s, max(0.0, ends_ms / 1000 - now_s))

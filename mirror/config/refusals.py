@@ -10,23 +10,23 @@ import re
 from collections.abc import Collection, Iterator
 from functools import lru_cache
 
-from mirror.config.clients import COMMON_KEYS
-from mirror.config.keys import FLOW_KEYS, WORKER_KEYS, needless
+from mirror.config.keys import needless
 from mirror.config.layers import KeysByOwner, Pair
 from mirror.config.properties import Entry
 from mirror.config.providers import is_provider_key
+from mirror.config.setting_types import PATTERNS
+from mirror.config.table import CLIENT_KEYS, EXACTLY_ONCE_KEY, FLOW_KEYS, TABLE, TARGET_KEYS
 from mirror.config.transforms import is_of_transforms
 from mirror.config.values import refusal, text, text_list
 
 NEAR = 0.8  # of difflib's ratio: "topcs" and "topics" have 0.91
 _SLIPS = frozenset({"emit.heartbeats"})  # of Kafka's own page; MirrorMaker ignores it too
-_KNOWN = FLOW_KEYS | WORKER_KEYS | {"security.protocol"}
+_KNOWN = FLOW_KEYS | TARGET_KEYS | {"security.protocol"}
 _ROLES = re.compile(r"^((source|target)\.cluster|(source\.|target\.)?(consumer|producer|admin)|producer\.override)\.")
 
 _CONVERTERS = ("key.converter", "value.converter", "header.converter")
 _BYTES = ("org.apache.kafka.connect.converters.ByteArrayConverter", "ByteArrayConverter", "ByteArray")
-_LISTS = ("topics", "topics.exclude", "groups", "groups.exclude", "config.properties.exclude")
-_MODE = "exactly.once.source.support"
+_LISTS = frozenset(setting.key for setting in TABLE if setting.type is PATTERNS)
 _NAMES = frozenset({"topic", "topics", "group", "groups"})
 _FILTERS = re.compile(
     r"(in|ex)clu(de|des|ded|sion|sions)|(white|black|allow|deny|ignore|reject)(list)?(ed)?|filters?|regex|pattern|match"
@@ -94,12 +94,12 @@ def refuse_mode_of_no_target(found: KeysByOwner, enabled: Collection[Pair]) -> N
     The key belongs to the target, as in MirrorMaker, and has no effect elsewhere.
     """
     for pair, entries in found.pairs.items():
-        if (entry := entries.get(_MODE)) is not None:
-            raise refusal(entry, f"is the target's key, not a flow's. Write {pair.target}.{_MODE}.")
+        if (entry := entries.get(EXACTLY_ONCE_KEY)) is not None:
+            raise refusal(entry, f"is the target's key, not a flow's. Write {pair.target}.{EXACTLY_ONCE_KEY}.")
     targets = {pair.target for pair in enabled}
     for alias, entries in found.clusters.items():
-        if (entry := entries.get(_MODE)) is not None and alias not in targets:
-            expected = " or ".join(f"{target}.{_MODE}" for target in sorted(targets))
+        if (entry := entries.get(EXACTLY_ONCE_KEY)) is not None and alias not in targets:
+            expected = " or ".join(f"{target}.{EXACTLY_ONCE_KEY}" for target in sorted(targets))
             raise refusal(
                 entry, f"is the target's key, and {alias} is the target of no enabled flow. Write {expected}."
             )
@@ -121,7 +121,7 @@ def _refuse_converters(sub: str, entry: Entry) -> None:
 
 
 def _refuse_security(name: str, entry: Entry) -> None:
-    if not name.startswith(("ssl.", "sasl.", "security.providers")) or name in COMMON_KEYS or _SAME.fullmatch(name):
+    if not name.startswith(("ssl.", "sasl.", "security.providers")) or name in CLIENT_KEYS or _SAME.fullmatch(name):
         return
     if text(entry) in _SAME_VALUES.get(name, ()):
         return

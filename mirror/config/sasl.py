@@ -9,17 +9,15 @@ from ipaddress import ip_address
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from mirror.config.client_values import ClientError, text
-from mirror.config.jaas import EXTENSION, JAAS, KERBEROS, MECHANISMS, MODULES, MSK, OAUTH, OAUTH_KEYS, Jaas, jaas
+from mirror.config.jaas import EXTENSION, JAAS, KERBEROS, MECHANISMS, MODULES, MSK, OAUTH, Jaas, jaas
 from mirror.config.properties import is_provided, shown
-from mirror.config.values import broker_addresses
+from mirror.config.values import ClientError, broker_addresses, client_text
 
 _MECHANISM = "sasl.mechanism"
 _URL = "sasl.oauthbearer.token.endpoint.url"
 _SERVICE = "sasl.kerberos.service.name"
 _HANDLER = "sasl.login.callback.handler.class"
 _CLIENT_HANDLER = "sasl.client.callback.handler.class"
-KEYS = frozenset({_MECHANISM, JAAS, _HANDLER, _CLIENT_HANDLER, _URL, _SERVICE, *OAUTH_KEYS.values()})
 _KAFKA = "org.apache.kafka.common.security"
 # A handler is code. These are what is done here in any case: Kafka's own, where it is and was before 4.0, and Amazon's.
 _KAFKAS = (
@@ -96,15 +94,15 @@ def confluent_options(java: Mapping[str, str]) -> dict[str, Any]:
 
 def _given(java: Mapping[str, str]) -> tuple[str, Jaas]:
     """Return the mechanism, Java's default where none is named, and what logs in with it."""
-    given = text(java, _MECHANISM)
-    if not given and not text(java, JAAS):
+    given = client_text(java, _MECHANISM)
+    if not given and not client_text(java, JAAS):
         raise ClientError(_MECHANISM, f"is not set. Write one of {', '.join(MECHANISMS)}, and {JAAS}.")
     mechanism = (given or KERBEROS).upper()
     if mechanism not in MECHANISMS:
         found = shown(java, _MECHANISM, mechanism)
         raise ClientError(_MECHANISM, f"{found} is not supported. Write one of {', '.join(MECHANISMS)}.")
     for key, known in ((_HANDLER, _KAFKAS), (_CLIENT_HANDLER, _AMAZONS if mechanism == MSK else ())):
-        handler = text(java, key)
+        handler = client_text(java, key)
         if handler is not None and handler not in known:
             raise ClientError(key, f"{shown(java, key, handler)} is not supported. Leave it out.")
     module = jaas(java)
@@ -118,7 +116,7 @@ def _given(java: Mapping[str, str]) -> tuple[str, Jaas]:
 
 def _kerberos(java: Mapping[str, str], module: Jaas) -> Kerberos:
     _need("gssapi", "kerberos")
-    service, of_module = text(java, _SERVICE), module.options.get("serviceName")
+    service, of_module = client_text(java, _SERVICE), module.options.get("serviceName")
     if not service and not of_module:
         raise ClientError(_SERVICE, "is not set. Write the brokers' name before the slash: kafka for kafka/host@REALM.")
     if service and of_module and service != of_module:
@@ -142,15 +140,15 @@ def _kerberos(java: Mapping[str, str], module: Jaas) -> Kerberos:
 
 def _amazons(java: Mapping[str, str], module: Jaas) -> Any:
     _need("aws_msk_iam_sasl_signer", "msk")
-    from mirror.config import aws
+    from mirror.config import oauth
 
     profile, role = module.options.get("awsProfileName", ""), module.options.get("awsRoleArn", "")
     if profile and role:
         raise ClientError(JAAS, "has both awsProfileName and awsRoleArn. Leave one of them.")
-    region = aws.region_of(broker_addresses(text(java, "bootstrap.servers") or "")) or aws.default_region()
+    region = oauth.region_of(broker_addresses(client_text(java, "bootstrap.servers") or "")) or oauth.default_region()
     if not region:
         raise ClientError(_MECHANISM, "the brokers' names tell no AWS region, and neither does AWS_REGION. Set that.")
-    return aws.tokens(region, profile, role, module.options.get("awsRoleSessionName", ""))
+    return oauth.aws_tokens(region, profile, role, module.options.get("awsRoleSessionName", ""))
 
 
 def _need(module: str, extra: str) -> None:
@@ -176,7 +174,7 @@ def _tokens(java: Mapping[str, str], module: Jaas) -> Any:
 
 def _token_url(java: Mapping[str, str]) -> str:
     """Return where tokens are to be had: over TLS, or on this very host. The address is quoted in no error."""
-    url = text(java, _URL)
+    url = client_text(java, _URL)
     advice = "Write https://..., or http://... of this host."
     if not url:
         raise ClientError(_URL, f"is not set. {advice}")

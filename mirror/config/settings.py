@@ -1,14 +1,17 @@
-"""Load a connect-mirror-maker.properties into checked Settings."""
+"""Define the checked settings of flows, clusters and the process."""
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 from metrics.http_access import HttpAccess
-from mirror.config.keys import CheckpointSettings, Every, HeartbeatSettings, OffsetSyncSettings
 from mirror.config.properties import Properties
+from mirror.config.table import SETTINGS
 from mirror.config.transforms import TopicTransform
 from mirror.model.flow_plan import canary
 from mirror.policy.filters import NameFilter
@@ -16,6 +19,8 @@ from mirror.policy.naming import ReplicationPolicy
 from mirror.policy.recreated import OnRecreated
 from mirror.policy.topic_configs import ConfigSync
 
+_DIGEST_DIGITS = 12
+_OF_A_MACHINE = re.compile(r'[\w.]+\.location="[^"]*"')  # key stores and certificates may lie elsewhere on each machine
 _FLOW_CLIENTS = ("offset_syncs_producer", "consumer", "producer", "source_admin", "target_admin")  # fields of Flow
 
 
@@ -31,6 +36,46 @@ class ClusterSettings:
 
     def __repr__(self) -> str:
         return f"Cluster({self.alias}: {self.client})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointSettings:
+    """Which groups' offsets are translated, how often, and whether the target's groups are moved (B.2 of the semantics)."""
+
+    enabled: bool
+    interval_s: float
+    groups: NameFilter
+    lists_new_groups: bool
+    replication_factor: int
+    sync_groups: bool
+    sync_interval_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetSyncSettings:
+    """Whether MirrorMaker's offset syncs are written, and on which side."""
+
+    enabled: bool
+    at_source: bool
+    replication_factor: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatSettings:
+    """Whether the flow writes heartbeats to its target, how often, and whether it mirrors the source's."""
+
+    enabled: bool
+    interval_s: float
+    replication_factor: int
+    replicated: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Every:
+    """Something that is done at once and then at an interval, or never."""
+
+    enabled: bool
+    interval_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,28 +133,42 @@ class Flow:
         return frozenset((canary(*ends), canary(*ends[::-1]))) if self.has_canaries else frozenset()
 
 
+def digest(flow: Flow) -> str:
+    """Return a short digest of a flow's settings, which processes that share the flow compare.
+
+    Secrets are in it as ***, so that they cannot be found by trial.
+    """
+    settings = "\n".join(f"{each.name}={getattr(flow, each.name)!r}" for each in fields(flow))
+    return hashlib.sha256(_OF_A_MACHINE.sub("", settings).encode()).hexdigest()[:_DIGEST_DIGITS]
+
+
+def _set_by(key: str) -> Any:
+    """Return a field of Mirror whose default is that of a setting in the table."""
+    return field(default=SETTINGS[key].default_value(), metadata={"key": key})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mirror:
-    """This program's own settings, the `mirror.*` keys."""
+    """This program's own settings, the `mirror.*` keys. The table describes each of them."""
 
-    app_grafana_url: str = ""  # where the lag inspector finds the boards, "" when it shall not link to any
-    app_prometheus_url: str = ""  # where it finds the past
-    http: HttpAccess = field(default_factory=HttpAccess)  # of /metrics and the lag inspector
-    metrics_listen: tuple[str, int] = ("127.0.0.1", 9404)
-    is_listen_default: bool = True  # nobody asked for that port: where it is taken, the next free one serves as well
-    is_state_default: bool = True  # nobody asked for that folder: likewise
-    metrics_max_series: int = 250_000
-    metrics_strimzi_names: bool = False  # also serve MirrorMaker's measures under the names of Strimzi's exporter rules
-    state_dir: Path = Path("state")
-    window_ms: int = 10_000
-    transaction_ms: int = 100  # the longest that one lasts, where delivery is exactly once
-    lanes: int = 2  # 1 or 2
-    slots: int = 1  # load() puts the number of processors here unless the file says otherwise
-    poll_interval_s: float = 5.0
-    source_group_enabled: bool = True  # commit positions to a group on the source too, for every lag tool
-    drill_enabled: bool = False  # flows with a flow back carry the canary topics of drills
-    drill_interval_s: int = 0  # how often each of them is rehearsed; 0: when somebody asks for it
-    heartbeats_all_pairs: bool = False  # write heartbeats for flows that are not enabled too, as MirrorMaker does
+    app_grafana_url: str = _set_by("mirror.app.grafana.url")
+    app_prometheus_url: str = _set_by("mirror.app.prometheus.url")
+    http: HttpAccess = field(default_factory=HttpAccess)  # mirror.http.*: of /metrics and the lag inspector
+    metrics_listen: tuple[str, int] = _set_by("mirror.metrics.listen")
+    is_listen_default: bool = True  # the file does not set the port: if it is taken, the next free port serves as well
+    is_state_default: bool = True  # the file does not set the state directory: likewise
+    metrics_max_series: int = _set_by("mirror.metrics.max.series")
+    metrics_strimzi_names: bool = _set_by("mirror.metrics.strimzi.names")
+    state_dir: Path = _set_by("mirror.state.dir")
+    window_ms: int = _set_by("mirror.window.ms")
+    transaction_ms: int = _set_by("mirror.transaction.ms")
+    lanes: int = _set_by("mirror.lanes")
+    slots: int = _set_by("mirror.slots")
+    poll_interval_s: float = _set_by("mirror.poll.interval.ms")
+    source_group_enabled: bool = _set_by("mirror.source.group.enabled")
+    drill_enabled: bool = _set_by("mirror.drill.enabled")
+    drill_interval_s: int = _set_by("mirror.drill.interval.seconds")
+    heartbeats_all_pairs: bool = _set_by("mirror.heartbeats.all.pairs")
     spark: Mapping[str, str] = Properties()  # mirror.spark.X as spark.X
 
     def __post_init__(self) -> None:
@@ -123,6 +182,10 @@ class Mirror:
         """Where this machine reaches /metrics: an appliance that listens everywhere, on loopback."""
         host, port = self.metrics_listen
         return f"{'127.0.0.1' if host in ('0.0.0.0', '') else host}:{port}"  # noqa: S104 - compared, not bound
+
+
+# Field of Mirror -> the key that sets it
+KEYS_OF_MIRROR = {each.name: each.metadata["key"] for each in fields(Mirror) if "key" in each.metadata}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,22 +1,53 @@
-"""Read one property as a Java-typed value, or say in one line why not."""
+"""Read one property as a value of a Java type, or refuse it in one line. The only place that parses values.
+
+A property is an entry of a file; a client's property is one without a place, for its place is known to its layers alone.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
-from mirror.config.properties import Entry
+from mirror.config.properties import HIDDEN, Entry, is_provided
 from mirror.errors import SettingsError
 from mirror.runtime.text_columns import one_line
 
 JAVA_BLANKS = "".join(map(chr, range(33)))  # what java.lang.String.trim removes; Kafka trims every value
 INT_MAX = 2**31 - 1
+MAX_REPLICATION_FACTOR = 32_767  # a 16-bit field of the CreateTopics request
+_NO_PATTERNS = "is no list of regular expressions that can be read here. Correct it where the config provider finds it."
+
+
+class ClientError(SettingsError):
+    """A client's property that cannot be honoured; `key` is its Java name without any prefix."""
+
+    def __init__(self, key: str, complaint: str) -> None:
+        super().__init__(f"{key}: {complaint}", key=key, complaint=complaint)
+
+    def __reduce__(self) -> tuple[type[ClientError], tuple[str, str]]:
+        return type(self), (self.key, self.complaint)
 
 
 def refusal(entry: Entry, complaint: str) -> SettingsError:
     """Return the error for `entry`; `complaint` says what was found, what was expected and what to do."""
+    if not entry.where:
+        return ClientError(entry.key, complaint)
     return SettingsError(
         one_line(f"{entry.where}: {entry.key}: {complaint}"), key=entry.key, complaint=one_line(complaint)
     )
+
+
+def of_client(java: Mapping[str, str], key: str) -> Entry | None:
+    """Return a client's property, None if it is not set."""
+    value = java.get(key)
+    return None if value is None else Entry(key=key, value=value, where="", is_provided=is_provided(java, key))
+
+
+def client_text(java: Mapping[str, str], key: str) -> str | None:
+    """Return the text of a client's property, None if it is not set."""
+    entry = of_client(java, key)
+    return None if entry is None else text(entry)
 
 
 def text(entry: Entry) -> str:
@@ -28,6 +59,43 @@ def text_list(entry: Entry) -> tuple[str, ...]:
     """Return a comma list, each item trimmed; an empty value is an empty list."""
     value = text(entry)
     return tuple(item.strip(JAVA_BLANKS) for item in value.split(",")) if value else ()
+
+
+def names(entry: Entry) -> tuple[str, ...]:
+    """Return a comma list of names, none of them empty."""
+    found = text_list(entry)
+    if not all(found):
+        raise refusal(entry, "holds an empty name; expected names between the commas. Remove the extra comma.")
+    return found
+
+
+def patterns(entry: Entry) -> tuple[str, ...]:
+    """Return a comma list of Java regular expressions."""
+    from mirror.policy.filters import compile_list  # loads `regex`, which `--help` does not need
+    from mirror.policy.java_regex import RegexError
+
+    found = text_list(entry)
+    try:
+        compile_list(found)
+    except RegexError as error:
+        raise refusal(entry, f"{HIDDEN} {_NO_PATTERNS}" if entry.is_secret else str(error)) from None
+    return found
+
+
+def word(entry: Entry, *, words: Sequence[str], complaint: str) -> str:
+    """Return one of `words`, found in any case; of another value, `complaint` says what is wrong."""
+    found = text(entry)
+    if found.lower() not in words:
+        raise refusal(entry, f"{entry.shown(found)} {complaint}")
+    return found.lower()
+
+
+def choice(entry: Entry, *, choices: Sequence[str]) -> str:
+    """Return one of `choices`, spelled exactly so."""
+    found = text(entry)
+    if found not in choices:
+        raise refusal(entry, f"{entry.shown(found)} is not supported. Write one of {', '.join(choices)}.")
+    return found
 
 
 def boolean(entry: Entry) -> bool:
@@ -46,6 +114,31 @@ def integer(entry: Entry, *, least: int, most: int = INT_MAX) -> int:
         expected = f"an integer from {least} to {most}" if most != INT_MAX else f"an integer of at least {least}"
         raise refusal(entry, f"{entry.shown(value)} is not {expected}. Correct it or leave the key out.")
     return number
+
+
+def replication_factor(entry: Entry) -> int:
+    """Return a replication factor; -1 leaves it to the brokers."""
+    factor = integer(entry, least=-1, most=MAX_REPLICATION_FACTOR)
+    if factor == 0:
+        complaint = "is not a replication factor. Write at least 1, or -1 for the brokers' default."
+        raise refusal(entry, f"{entry.shown(text(entry))} {complaint}")
+    return factor
+
+
+def folder(entry: Entry) -> Path:
+    """Return the path of a directory, which need not exist."""
+    path = text(entry)
+    if not path or "\0" in entry.value:
+        raise refusal(entry, "is no path; expected a directory. Name one or leave the key out.")
+    return Path(path)
+
+
+def url(entry: Entry) -> str:
+    """Return an address of HTTP without a slash at its end, or nothing."""
+    found = text(entry)
+    if found and not found.startswith(("http://", "https://")):
+        raise refusal(entry, f"{entry.shown(found)} is no address. Write one like http://127.0.0.1:9090.")
+    return found.rstrip("/")
 
 
 def host_port(entry: Entry) -> tuple[str, int]:

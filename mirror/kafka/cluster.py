@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
-from mirror.config.client_values import ClientError
+from mirror.config.values import ClientError
 from mirror.errors import ClusterRefuses, ClusterUnavailable, SettingsError
 from mirror.kafka import cluster_facts
 from mirror.kafka.client import Client

@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from mirror.config import aws, clients
+from mirror.config import clients, oauth
 from mirror.config.oauth import NoToken
 from tests.unit.test_clients import refused_by_key_without_secrets
 
@@ -45,7 +45,7 @@ def account(monkeypatch, tmp_path):
         monkeypatch.setenv(name, value)
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
-    aws.tokens.cache_clear()
+    oauth.aws_tokens.cache_clear()
 
 
 def url_of(token):
@@ -82,7 +82,7 @@ def test_both_clients_get_one_provider_of_tokens_signed_for_the_brokers_region(o
     ],
 )
 def test_the_region_is_in_the_brokers_names(brokers, region):
-    assert aws.region_of(brokers.split(",")) == region
+    assert oauth.region_of(brokers.split(",")) == region
 
 
 def test_behind_names_of_ones_own_the_region_is_that_of_the_environment(monkeypatch):

@@ -12,7 +12,7 @@ from mirror.checkpoints.flow import SYNCED_RUNS, FlowCheckpoints, not_followed, 
 from mirror.checkpoints.moves import _wanted
 from mirror.checkpoints.plan import CheckpointPlan
 from mirror.checkpoints.rules import State, Translated, moved, translated, translated_of_two
-from mirror.config.keys import CheckpointSettings
+from mirror.config.settings import CheckpointSettings
 from mirror.flows.set_offsets import GroupPlace
 from mirror.kafka.groups import HIDDEN, UNSUPPORTED, Group, is_idle
 from mirror.model.flow_plan import FlowPlan, PlannedPartition

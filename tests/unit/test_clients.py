@@ -11,9 +11,9 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from mirror.config import clients
-from mirror.config.client_values import ClientError
 from mirror.config.clients import ClientOptions, FetchOptions, ProduceOptions
 from mirror.config.sasl import Login
+from mirror.config.values import ClientError
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"

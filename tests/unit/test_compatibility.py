@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from mirror.config import keys
+from mirror.config import keys, table
 from mirror.config.clients import is_mapped
 from mirror.config.load import load
 from mirror.errors import SettingsError
@@ -77,7 +77,7 @@ def functions(path: Path) -> set[str]:
 def test_every_key_has_one_row():
     found = [key.removeprefix("B.") for row in rows(FLOW, WORKER, EXACTLY_ONCE, REMOVED) for key in row.keys]
     prefixes = {f"{prefix}*" if prefix.endswith(".") else prefix for prefix in keys._NEEDLESS_PREFIXES}
-    assert {*keys.FLOW_KEYS, *keys._NEEDLESS, *prefixes} <= set(found)
+    assert {*table.FLOW_KEYS, *keys._NEEDLESS, *prefixes} <= set(found)
     assert sorted(set(found)) == sorted(found)
 
 
@@ -103,8 +103,8 @@ def test_every_test_that_is_named_exists():
 @pytest.mark.parametrize("row", rows(FLOW), ids=lambda row: row.keys[0])
 def test_defaults_are_those_of_the_program(row):
     (key,) = row.keys
-    if key in keys.FLOW_DEFAULTS:
-        assert row.cells["Default"] == f"`{keys.FLOW_DEFAULTS[key]}`"
+    if key in table.FLOW_DEFAULTS:
+        assert row.cells["Default"] == f"`{table.FLOW_DEFAULTS[key]}`"
 
 
 def ignored(tmp_path: Path, key: str, value: str) -> bool:
@@ -124,7 +124,7 @@ def test_keys_have_an_effect_where_the_row_says_so(row, tmp_path):
         prefixes = [""] if full.startswith("backup.") else ["", "primary->backup."]
         prefixes += ["backup."] if row.section == WORKER else []
         for prefix in prefixes:
-            value = keys.FLOW_DEFAULTS.get(key, "1").replace("\\", "\\\\")
+            value = table.FLOW_DEFAULTS.get(key, "1").replace("\\", "\\\\")
             assert ignored(tmp_path, f"{prefix}{full}", value) == is_idle, f"{prefix}{full}"
 
 

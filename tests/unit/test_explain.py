@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from mirror.cli import main
 from mirror.config.explain import as_json, as_text, explain
-from mirror.config.keys import FLOW_DEFAULTS, WORKER_DEFAULTS, Keys
+from mirror.config.keys import Keys
 from mirror.config.layers import Pair, assign, effective, merged, ranked
 from mirror.config.load import checked, load, sources
 from mirror.config.properties import Entry, default_layer
 from mirror.config.settings import Mirror
+from mirror.config.table import FLOW_DEFAULTS, TARGET_DEFAULTS
 from mirror.errors import SettingsError
 from mirror.policy.filters import NameFilter
 from mirror.policy.topic_configs import DEFAULT_EXCLUDE
@@ -57,7 +58,7 @@ def value_of(rows, key):
 
 def test_all_flow_keys_are_told_with_their_defaults(explained):
     rows = explained().flows["primary->backup"]["flow keys"]
-    assert [row.key for row in rows] == [*FLOW_DEFAULTS, *WORKER_DEFAULTS]
+    assert [row.key for row in rows] == [*FLOW_DEFAULTS, *TARGET_DEFAULTS]
     assert value_of(rows, "enabled") == ("true", "m.properties:4", [])
     for key in FLOW_DEFAULTS.keys() - {"enabled"}:
         assert value_of(rows, key) == (FLOW_DEFAULTS[key], "default", [])
@@ -244,7 +245,7 @@ def test_defaults_are_mirrormakers():
 
 def test_defaults_of_the_programs_own_keys_are_those_of_its_settings(path):
     path.write_text(BASE + "mirror.slots = 1")
-    assert load(path).mirror == Mirror()
+    assert load(path).mirror == Mirror(slots=1)
 
 
 PARTS = ["", ".", "-", "a", "b", "_", "x.", "->"]

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 from metrics.verdict import Status
 from mirror.commands import failover_check, import_, lag, plan, positions, translate
-from mirror.config.imports.items import Item
+from mirror.config.imports.connectors import Item
 from mirror.flows.stored_positions import Position
 from mirror.flows.translation import Place
 from mirror.kafka.cluster_facts import LogDirs

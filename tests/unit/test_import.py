@@ -17,12 +17,10 @@ from hypothesis import strategies as st
 from mirror.cli import main
 from mirror.config.imports import connect_rest
 from mirror.config.imports.connect_rest import Access, read_connect
-from mirror.config.imports.connectors import Connectors
+from mirror.config.imports.connectors import Connectors, Item, State
 from mirror.config.imports.documents import read_documents
-from mirror.config.imports.items import Item, State
-from mirror.config.imports.properties_text import properties_text
+from mirror.config.imports.properties_file import properties_text, tried
 from mirror.config.imports.translation import Translation, translate
-from mirror.config.imports.trial import tried
 from mirror.config.layers import Pair, assign
 from mirror.config.load import checked, gathered, load
 from mirror.config.properties import last_wins, parse

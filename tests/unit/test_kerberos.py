@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mirror.config import clients, sasl
-from mirror.config.client_values import ClientError
 from mirror.config.sasl import Kerberos, Login
+from mirror.config.values import ClientError
 from tests.unit.test_clients import refused_by_key_without_secrets
 
 MODULE = "com.sun.security.auth.module.Krb5LoginModule"

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.config.digest import digest
 from mirror.config.load import load
+from mirror.config.settings import digest
 from mirror.errors import SettingsError
 from mirror.handover import membership
 from mirror.handover.membership import Membership, Memberships

@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.config import explain
-from mirror.config.clients import COMMON_KEYS
-from mirror.config.keys import FLOW_KEYS
 from mirror.config.load import checked, load, sources
 from mirror.config.properties import Entry, Properties
 from mirror.config.providers import honoured_keys, resolve
+from mirror.config.table import CLIENT_KEYS, FLOW_KEYS
 from mirror.errors import SettingsError
 
 PACKAGE = "org.apache.kafka.common.config.provider."
@@ -339,7 +338,7 @@ SASL = (
     f'sasl.jaas.config = {PLAIN_MODULE} required username="u" password="p";',
 )
 SSL = ("primary.security.protocol = SSL", "ssl.keystore.type = PEM", "ssl.truststore.type = PEM")
-CLIENT_KEYS = (*COMMON_KEYS, "fetch.min.bytes", "isolation.level", "acks", "compression.type", "batch.size")
+KEYS_OF_CLIENTS = (*CLIENT_KEYS, "fetch.min.bytes", "isolation.level", "acks", "compression.type", "batch.size")
 OWN_KEYS = (
     "app.grafana.url",
     "metrics.listen",
@@ -351,9 +350,9 @@ OWN_KEYS = (
     "y",
 )
 SASL_KEYS = [
-    f"{prefix}{key}" for key in CLIENT_KEYS for prefix in ("", "primary.consumer.", "backup.producer.", "backup.")
+    f"{prefix}{key}" for key in KEYS_OF_CLIENTS for prefix in ("", "primary.consumer.", "backup.producer.", "backup.")
 ]
-SSL_KEYS = [f"primary.admin.{key}" for key in CLIENT_KEYS if key.startswith("ssl.")]
+SSL_KEYS = [f"primary.admin.{key}" for key in KEYS_OF_CLIENTS if key.startswith("ssl.")]
 KEYS = [
     *(f"{prefix}{key}" for key in FLOW_KEYS for prefix in ("", "primary->backup.")),
     *SASL_KEYS,

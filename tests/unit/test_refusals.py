@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirror.config.keys import FLOW_DEFAULTS
+from mirror.config.table import FLOW_DEFAULTS
 
 
 @pytest.mark.parametrize(

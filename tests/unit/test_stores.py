@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from mirror.config import clients, jks, stores
-from mirror.config.client_values import ClientError
+from mirror.config.values import ClientError
 from tests.key_stores import KEY, STORE, STORES, TRUST
 
 ROOT, MIDDLE, CLIENT, CLIENT_KEY = (

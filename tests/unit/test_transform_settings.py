@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from mirror.config.digest import digest
+from mirror.config.settings import digest
 from mirror.config.transforms import of_topic
 from mirror.model.transforms import (
     Drop,

@@ -14,8 +14,8 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit, urlunsplit
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
-from mirror.config.imports.connector_json import expanded
 from mirror.config.imports.connectors import Connectors
+from mirror.config.imports.documents import expanded
 from mirror.errors import ClusterUnavailable, SettingsError
 
 BOUND_S = 10.0  # for the whole answer

@@ -1,17 +1,66 @@
-"""Define what is known of MirrorMaker 2's connectors, wherever they were found."""
+"""Define MirrorMaker 2's connectors, which keys each of them reads, and what becomes of each setting. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import Self
 
-from mirror.config.imports.items import Item
 from mirror.errors import SettingsError
 
 JAVA_PACKAGE = "org.apache.kafka.connect.mirror."
 SOURCE_ALIAS, TARGET_ALIAS = "source.cluster.alias", "target.cluster.alias"
 TARGET_DEFAULT = "target"  # of MirrorConnectorConfig; the source's alias has no default
+# Of every connector in Connect, with what makes them needless.
+_OF_CONNECT = {
+    "connector.plugin.version": "there is no connector",
+    "name": "there is no connector",
+    "config.action.reload": "a file is read at the start",
+    "metric.reporters": "metrics are served for Prometheus",
+    "tasks.max.enforce": "slots share the topic-partitions",
+}
+_OF_CONNECT_PREFIXES = {
+    "errors.": "a record that cannot be written stops its topic-partition alone, until it can",
+    "topic.creation.": "topics are created as their source is",
+    "transaction.boundary": "a transaction lasts as long as mirror.transaction.ms says",
+    "consumer.override.": "of connectors that read from Connect's own cluster",
+    "admin.override.": "of Connect's worker",
+}
+
+
+class State(Enum):
+    """What becomes of a setting."""
+
+    TRANSLATED = "translated"
+    LEFT_OUT = "left out"
+    BY_HAND = "needs a hand"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One setting that was found, and the line that is made of it."""
+
+    found: str  # the key where it was found
+    where: str
+    state: State = State.TRANSLATED
+    key: str = ""  # of the line; "" for none
+    value: str = field(default="", repr=False)
+    why: str = ""  # of another state than TRANSLATED
+
+    @property
+    def is_line(self) -> bool:
+        """Tell whether a line is written for it."""
+        return bool(self.key) and self.state is not State.LEFT_OUT
+
+    def left_out(self, why: str) -> Self:
+        """Return the same without a line."""
+        return replace(self, state=State.LEFT_OUT, why=why)
+
+    def by_hand(self, why: str) -> Self:
+        """Return the same as something that a person has to look at, with the reasons so far."""
+        reasons = dict.fromkeys(each for each in (self.why, why) if each)
+        return replace(self, state=State.BY_HAND, why="; ".join(reasons))
 
 
 class Role(Enum):
@@ -99,3 +148,86 @@ def settings_of(config: Mapping[str, object], where: str) -> tuple[Setting, ...]
     return tuple(
         Setting(key=str(key), value=java_text(value), where=where) for key, value in config.items() if value is not None
     )
+
+
+# Keys that one connector reads alone; of MirrorSourceConfig, MirrorCheckpointConfig and MirrorHeartbeatConfig of Kafka 4.1.1.
+_KEYS_OF = {
+    Role.SOURCE: {
+        "config.properties.exclude",
+        "config.property.filter.class",
+        "emit.offset-syncs.enabled",
+        "heartbeats.replication.enabled",
+        "offset-syncs.topic.replication.factor",
+        "offset.lag.max",
+        "refresh.topics.enabled",
+        "refresh.topics.interval.seconds",
+        "replication.factor",
+        "sync.topic.acls.enabled",
+        "sync.topic.acls.interval.seconds",
+        "sync.topic.configs.enabled",
+        "sync.topic.configs.interval.seconds",
+        "tasks.max",
+        "use.defaults.from",
+    },
+    Role.CHECKPOINT: {
+        "checkpoints.topic.replication.factor",
+        "emit.checkpoints.enabled",
+        "emit.checkpoints.interval.seconds",
+        "group.filter.class",
+        "groups",
+        "groups.exclude",
+        "refresh.groups.enabled",
+        "refresh.groups.interval.seconds",
+        "sync.group.offsets.enabled",
+        "sync.group.offsets.interval.seconds",
+    },
+    Role.HEARTBEAT: {
+        "emit.heartbeats.enabled",
+        "emit.heartbeats.interval.seconds",
+        "heartbeats.topic.replication.factor",
+    },
+}
+READER = {key: role for role, keys in _KEYS_OF.items() for key in keys}
+CLIENTS = tuple(f"{side}{role}." for side in ("", "source.", "target.") for role in ("consumer", "producer", "admin"))
+
+
+def needless_of_connect(key: str, value: str) -> str:
+    """Return why a key of every connector is needless here, "" for another one."""
+    if key in ("transforms", "predicates"):
+        return "" if value.strip() else "is empty"
+    return _OF_CONNECT.get(key) or next(
+        (why for prefix, why in _OF_CONNECT_PREFIXES.items() if key.startswith(prefix)), ""
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectorFlow:
+    """The connectors of one flow, those that win first."""
+
+    source: str
+    target: str
+    connectors: Sequence[Connector]
+
+    def __str__(self) -> str:
+        return f"{self.source}->{self.target}"
+
+    @property
+    def source_connector(self) -> Connector | None:
+        """The one that mirrors records."""
+        return self.of(Role.SOURCE)
+
+    def of(self, role: Role) -> Connector | None:
+        """Return the first connector of a role."""
+        return next((each for each in self.connectors if each.role is role), None)
+
+
+def flows_of(connectors: Iterable[Connector]) -> list[ConnectorFlow]:
+    """Return the flows in the order in which they were found."""
+    by_flow: dict[tuple[str, str], list[Connector]] = {}
+    for connector in connectors:
+        by_flow.setdefault(connector.flow, []).append(connector)
+    order = list(Role)
+    return [
+        ConnectorFlow(source=source, target=target, connectors=sorted(those, key=lambda each: order.index(each.role)))
+        for (source, target), those in by_flow.items()
+    ]

@@ -16,6 +16,7 @@ from mirror.config.imports.connectors import (
     TARGET_ALIAS,
     Connector,
     Connectors,
+    Item,
     Role,
     Setting,
     java_text,
@@ -23,10 +24,9 @@ from mirror.config.imports.connectors import (
     settings_of,
     somebody_elses,
 )
-from mirror.config.imports.items import Item
 from mirror.config.imports.secrets import mount, reference
-from mirror.config.keys import GROUP_KEY, OFFSETS_TOPIC_KEY
 from mirror.config.layers import is_common
+from mirror.config.table import GROUP_KEY, OFFSETS_TOPIC_KEY
 from mirror.errors import SettingsError
 
 GROUP = "kafka.strimzi.io/"

@@ -7,20 +7,28 @@ does not read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mirror.config.imports.connectors import SOURCE_ALIAS, TARGET_ALIAS, Connector, Connectors, Role, Setting
-from mirror.config.imports.flows import ConnectorFlow, flows_of
-from mirror.config.imports.items import Item
-from mirror.config.imports.keys_of_connectors import CLIENTS, READER, needless_of_connect
-from mirror.config.imports.notes import notes_of
-from mirror.config.imports.provider_lines import provider_items
-from mirror.config.imports.secrets import without_kubernetes
-from mirror.config.keys import EXACTLY_ONCE_KEY, FLOW_DEFAULTS, FLOW_KEYS, OFFSETS_TOPIC_KEY, TAKEOVER_KEY
+from mirror.config.imports.connectors import (
+    CLIENTS,
+    READER,
+    SOURCE_ALIAS,
+    TARGET_ALIAS,
+    Connector,
+    ConnectorFlow,
+    Connectors,
+    Item,
+    Role,
+    Setting,
+    flows_of,
+    needless_of_connect,
+)
+from mirror.config.imports.secrets import provider_items, without_kubernetes
 from mirror.config.layers import is_common
 from mirror.config.properties import HIDDEN, is_secret
 from mirror.config.providers import is_provider_key
+from mirror.config.table import EXACTLY_ONCE_KEY, FLOW_DEFAULTS, FLOW_KEYS, OFFSETS_TOPIC_KEY, TAKEOVER_KEY
 from mirror.config.transforms import is_of_transforms
 
 _SWITCHES = {
@@ -64,7 +72,7 @@ def translate(found: Connectors, offsets_topic: str = "") -> Translation:
         ]
     joined = _joined(items)
     return Translation(
-        items=(*joined, *provider_items(joined, found.workers)), notes=tuple(notes_of(flows, found, joined))
+        items=(*joined, *provider_items(joined, found.workers)), notes=tuple(_notes(flows, found, joined))
     )
 
 
@@ -226,3 +234,29 @@ def _together(first: Item, second: Item) -> Item:
         value=first.value,
         why=first.why or second.why,
     )
+
+
+def _notes(flows: Sequence[ConnectorFlow], found: Connectors, items: Sequence[Item]) -> Iterator[str]:
+    """Yield what no source tells and a person may know."""
+    lines: Mapping[str, Item] = {item.key: item for item in items if item.is_line}
+    for flow in flows:
+        if any(each.role is Role.SOURCE and not each.name for each in flow.connectors):
+            yield (
+                f"The name of the MirrorSourceConnector of {flow} is not told. Write it as {flow}.{TAKEOVER_KEY}, or the flow "
+                "does not begin where the connector stopped."
+            )
+    unseen = [target for target in dict.fromkeys(flow.target for flow in flows) if target not in found.workers]
+    for target in unseen:
+        yield (
+            f"Settings of Connect's worker are not seen here. Its producer.* are {target}.producer.* here; records go to "
+            f"{target}.bootstrap.servers, where Connect wrote them to its worker's cluster; bytes stay as they are."
+        )
+        if f"{target}.{EXACTLY_ONCE_KEY}" not in lines:
+            yield f"If the worker has {EXACTLY_ONCE_KEY} = enabled, write {target}.{EXACTLY_ONCE_KEY} = enabled."
+        if f"{target}.{OFFSETS_TOPIC_KEY}" not in lines:
+            yield (
+                f"Where Connect keeps positions is a setting of its worker. Give it as --offsets-topic, or write "
+                f"{target}.{OFFSETS_TOPIC_KEY}, or the flow does not begin where the connector stopped."
+            )
+    if len(unseen) > 1:
+        yield "Connect keeps positions on its worker's cluster: flows into another one do not find them there."
