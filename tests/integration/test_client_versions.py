@@ -177,11 +177,11 @@ def test_another_connection_goes_on_with_the_numbers_and_what_comes_late_is_not_
         assert numbers is not None
         ten = [str(n) for n in range(10)]
         assert await first.send(batch(ten), topic, 0, numbers) == 0
-        behind = numbers.behind(10)
+        behind = numbers.after(10)
         assert await second.send(batch(["a", "b"]), topic, 0, behind) == 10
         assert await first.send(batch(["a", "b"]), topic, 0, behind) == 10, "the same again: answered, not appended"
         assert await first.send(batch(ten), topic, 0, numbers) == 0
-        for late in (NextSequence(*numbers[:2], 5), behind.behind(50)):
+        for late in (NextSequence(*numbers[:2], 5), behind.after(50)):
             with pytest.raises(BrokerError, match="OUT_OF_ORDER_SEQUENCE_NUMBER"):
                 await first.send(batch(["late"]), topic, 0, late)
         others = second.numbers(topic, 0)
@@ -301,8 +301,8 @@ def test_numbers_outlive_a_broker_that_is_killed(broker, topic):
     async def after(both: Ends) -> None:
         target, source = await both.target(topic), await both.source(topic)
         with pytest.raises(BrokerError, match="OUT_OF_ORDER_SEQUENCE_NUMBER"):
-            await target.send(batch(["gap"]), topic, 0, numbers[0].behind(7))
-        assert await target.send(batch(["second"]), topic, 0, numbers[0].behind(1)) == 1
+            await target.send(batch(["gap"]), topic, 0, numbers[0].after(7))
+        assert await target.send(batch(["second"]), topic, 0, numbers[0].after(1)) == 1
         assert await everything(source, topic) == ["first", "second"]
 
     played(broker, before)

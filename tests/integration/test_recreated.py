@@ -335,7 +335,7 @@ def test_a_target_that_was_rebuilt_is_filled_or_gone_on_with_as_the_flow_says_an
             group, place = f"mirror.{policy}->backup", (name, 0)
 
             def shown(group: str = group, place: tuple[str, int] = place) -> list[int | None]:
-                return [found.offsets.get(place) for found in source.read(lambda one: one == group)]
+                return [found.offsets.get(place) for found in source.groups(lambda one: one == group)]
 
             eventually(lambda: shown() == [len(OLD)], within_s=30, because="the source shows the position")
     with Broker.start("rebuilt", tmp_path / "rebuilt") as rebuilt:
