@@ -47,7 +47,7 @@ async def go_back_to_cuts(
         warn: Is called with what failed. A later window asks again.
         may_have_aborted: An aborted transaction may follow a cut, so logs that are long enough are read too.
     """
-    asked = {p.assigned.on_target: p for p in partitions if _may_be_cut(p)}
+    asked = {p.on_target: p for p in partitions if _may_be_cut(p)}
     if not asked:
         return
     target = Source(client_options(plan.producer))
@@ -65,9 +65,9 @@ async def go_back_to_cuts(
                     if found is not None and found < known:
                         cut[partition] = found
             if cut:
-                maps = await _maps(target, plan, {partition.assigned.on_source for partition in cut})
+                maps = await _maps(target, plan, {partition.on_source for partition in cut})
                 for partition, found in cut.items():
-                    _go_back(plan.name, partition, found, maps[partition.assigned.on_source])
+                    _go_back(plan.name, partition, found, maps[partition.on_source])
     except NETWORK as error:
         warn("ask where the target's logs end", error)
     finally:

@@ -214,7 +214,7 @@ class Fetching:
             self._cool(node, now)
             everyone, missed = self._by_node.get(node, ()), self._missed(node)
         return {
-            partition.assigned.on_source: partition.fetched_from(most)
+            partition.on_source: partition.fetched_from(most)
             for partition in everyone
             if (partition.fetch.is_hot != is_cold or partition in missed) and partition.has_room(now)
         }
@@ -224,9 +224,7 @@ class Fetching:
         asked = self._asked_busy.get(node)
         if asked is None:
             return frozenset()
-        return frozenset(
-            partition for partition in self._busy.get(node, ()) if partition.assigned.on_source not in asked
-        )
+        return frozenset(partition for partition in self._busy.get(node, ()) if partition.on_source not in asked)
 
     def _cool(self, node: int, now: float) -> None:
         """Let topic-partitions that have been quiet join the fetch of the idle ones."""
@@ -305,7 +303,7 @@ class Fetching:
 
     def _has_moved(self, node: int, partition: Partition) -> bool:
         """Tell whether another leader is known: a refusal names it, on newer brokers."""
-        return self.source.leader(*partition.assigned.on_source) not in (None, node)
+        return self.source.leader(*partition.on_source) not in (None, node)
 
     def _diverged(self, partition: Partition, offset: int) -> None:
         """Go back to where the log has what was read: behind that, a leader that lacked records has appended others."""
@@ -320,7 +318,7 @@ class Fetching:
         if not partition.has_arrived_whole:
             partition.pause.retry(self._loop.time() + RETRY_S)  # first let what was read arrive
             return
-        key, asked = partition.assigned.on_source, partition.position
+        key, asked = partition.on_source, partition.position
         try:
             earliest = (await self.source.offsets({key: EARLIEST}))[key]
             latest = (await self.source.offsets({key: LATEST}))[key]

@@ -74,9 +74,9 @@ class Ledger:
         """Forget what the ledger has."""
         for partition, gap in written:
             partition.forget_gap(gap)
-            self._newest[self._plan.name, partition.assigned.on_source] = gap
+            self._newest[self._plan.name, partition.on_source] = gap
 
     def _is_known(self, told: LedgerEntry) -> bool:
         """Tell whether it is the same as before but for the time: a record that is refused is so again in each window."""
-        newest = self._newest.get((self._plan.name, told.partition.assigned.on_source))
+        newest = self._newest.get((self._plan.name, told.partition.on_source))
         return newest is not None and newest._replace(at_ms=told.gap.at_ms) == told.gap

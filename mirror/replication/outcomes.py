@@ -45,7 +45,7 @@ def in_question(
             p.outcome_unknown_until_ms
             or is_unclean
             or (has_gap and p.tail.runs.last is not None)
-            or p.assigned.on_source in forgotten
+            or p.on_source in forgotten
         )
     ]
 

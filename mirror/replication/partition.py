@@ -20,6 +20,7 @@ from mirror.model.record_batches import Batch, Outgoing
 from mirror.model.repartition import Round
 from mirror.model.reports import Tally
 from mirror.model.sequences import NextSequence
+from mirror.model.topic_partition import TopicPartition
 from mirror.policy.recreated import TopicIds
 from mirror.runtime.clock import now_ms
 from mirror.runtime.logs import first_few
@@ -183,6 +184,8 @@ class Partition:
     """
 
     assigned: PlannedPartition
+    on_source: TopicPartition = field(init=False)  # those of `assigned`, made once: each fetch and batch asks for them
+    on_target: TopicPartition = field(init=False)
     position: int = -1  # next offset to fetch
     acked: int = -1  # next offset that the target has not acknowledged
     start: int | None = None  # EARLIEST or LATEST while it has no position
@@ -210,6 +213,9 @@ class Partition:
     gaps: list[Gap] = field(default_factory=list)  # that the ledger does not have yet
     _from: FetchPosition | None = None  # of the last fetch, and the ids that it is of
     _from_ids: str = ""
+
+    def __post_init__(self) -> None:
+        self.on_source, self.on_target = self.assigned.on_source, self.assigned.on_target
 
     # --- where it stands ----------------------------------------------------------------------------------------
 

@@ -105,7 +105,7 @@ class Pauses:
         if is_absent(error.why):
             self.absent(partition)
             return
-        place = partition.assigned.on_target
+        place = partition.on_target
         partition.record_in_sync(self.target.in_sync(*place) if has_too_few_replicas(error.why) else 0)
         reason = f"{STANDS_STILL}: {standstill(error.why)}"
         if self.logged_reasons.record(self.name, partition.assigned, reason):
@@ -119,7 +119,7 @@ class Pauses:
             self._learns_s = self._loop.time() + LEARN_EVERY_S
             self.target.learn()
         for partition in tuple(self._at_standstill):
-            place = partition.assigned.on_target
+            place = partition.on_target
             in_sync = self.target.in_sync(*place) if self.target.leader(*place) is not None else 0
             if partition.in_sync is None or in_sync > partition.in_sync or (in_sync and self.tries_all):
                 self._at_standstill.discard(partition)

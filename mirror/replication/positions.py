@@ -49,7 +49,7 @@ async def keep_alive(
     Raises:
         KafkaError: the target refuses.
     """
-    keys = [p.assigned.on_target for p in partitions if p.awaits_operator]
+    keys = [p.on_target for p in partitions if p.awaits_operator]
     if is_paused:
         keys.append(plan.paused_key)
     kept = {key: found[key] for key in keys if key in found}

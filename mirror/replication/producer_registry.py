@@ -150,9 +150,7 @@ class BidirectionalState:
         self.written_back.doubt_others()
         await self.registration.register({p.sequence.producer_id for p in partitions if p.sequence is not None})
         new = {
-            p.assigned.on_target: p
-            for p in partitions
-            if p.registered is None or (p.start is not None and p.target_end is None)
+            p.on_target: p for p in partitions if p.registered is None or (p.start is not None and p.target_end is None)
         }
         found = await ends(client_options(plan.producer), new)
         for place, end in found.items():

@@ -187,7 +187,7 @@ async def resume_after_tails(
     if sides.own is not None:
         # Numbers, or transactions, are committed with a position before anything is written.
         unsettled -= {p for p in unsettled if p.start is not None}
-    ordered = sorted(unsettled, key=lambda p: p.assigned.on_source)
+    ordered = sorted(unsettled, key=lambda p: p.on_source)
     hidden = await _hidden(ordered, sides.target, patience_s)
     ours = [partition for partition in ordered if partition not in hidden]
     # A committed transaction ends with one marker. A position with numbers was not committed in one.
@@ -213,7 +213,7 @@ async def _hidden(partitions: list[Partition], target: Source, patience_s: float
 
     Where replicas are well that takes a moment.
     """
-    left = {p.assigned.on_target: p for p in partitions}
+    left = {p.on_target: p for p in partitions}
     deadline = time.monotonic() + patience_s
     while True:
         latest = dict.fromkeys(left, LATEST)
@@ -247,16 +247,16 @@ async def _expected_tails(
     And those of which that is not known, for a leader does not answer. One offset more is the marker of a transaction where
     that is to be expected.
     """
-    remote = {p.assigned.on_target: p for p in partitions}
+    remote = {p.on_target: p for p in partitions}
     # A position may have been written before the first record: then all that its topic has may be behind it.
     new = [p for p in partitions if p.start == EARLIEST or (p.start is None and p.tail.runs.last is None)]
     ends = await target.offsets(dict.fromkeys(remote, LATEST))
-    target_starts = await target.offsets({p.assigned.on_target: EARLIEST for p in new})
-    source_starts = await source.offsets({p.assigned.on_source: EARLIEST for p in new})
+    target_starts = await target.offsets({p.on_target: EARLIEST for p in new})
+    source_starts = await source.offsets({p.on_source: EARLIEST for p in new})
     found, unknown = [], set()
     for place, partition in remote.items():
         last = partition.tail.runs.last
-        key = partition.assigned.on_source
+        key = partition.on_source
         source_from: int | KafkaError | None
         target_from: int | KafkaError | None
         if last is not None:
@@ -272,10 +272,8 @@ async def _expected_tails(
                 found.append(ExpectedTail(partition, source_from, target_from, end))
         elif not any(map(_is_for_good, (source_from, target_from, end))):
             unknown.add(partition)
-    starts = (
-        await source.offsets({expected.partition.assigned.on_source: EARLIEST for expected in found}) if found else {}
-    )
-    return [_with_start(expected, starts.get(expected.partition.assigned.on_source)) for expected in found], unknown
+    starts = await source.offsets({expected.partition.on_source: EARLIEST for expected in found}) if found else {}
+    return [_with_start(expected, starts.get(expected.partition.on_source)) for expected in found], unknown
 
 
 def _with_start(expected: ExpectedTail, start: int | KafkaError | None) -> ExpectedTail:

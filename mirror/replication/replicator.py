@@ -52,7 +52,7 @@ class Replicator:
         busy_before: Collection[TopicPartition],
         written_back: ProducerRegistry | None,
     ) -> None:
-        by_key = {p.assigned.on_source: p for p in partitions}
+        by_key = {p.on_source: p for p in partitions}
         self._placement = Placement(
             name=name,
             source=source,
