@@ -194,7 +194,8 @@ class FlowWindow:
         plan, target, window = self._plan, connections.target, self._window
         await self._producer.claim(target)
         places = [plan.paused_key, *(p.on_target for p in plan.partitions)]
-        found: Offsets = await target.committed(plan.group, [*self._lease.looks_at, *places])
+        read_now = [] if self._delivery.is_transactional else places  # transactions end first, which may move positions
+        found: Offsets = await target.committed(plan.group, [*self._lease.looks_at, *read_now])
         is_over = now_ms() >= window.end_ms and self._lease.has_successor(found)
         if is_over or not self._lease.owns_slot(found):
             await self._leased.release(target)
