@@ -18,7 +18,7 @@ from mirror.checkpoints.rules import State
 from mirror.lag.rows import Snapshot
 from mirror.runtime.logs import first_few
 
-_STATES, _REREAD, _CHECKPOINTS, _DIFFERENCES, _SLOTS, _OWNED, _PROCESSES = (
+_SERVED = _STATES, _REREAD, _CHECKPOINTS, _DIFFERENCES, _SLOTS, _OWNED, _PROCESSES = tuple(
     f"kafka_mirror_{name}"
     for name in (
         "group_partitions",
@@ -206,7 +206,7 @@ def served_facts(status: ProcessStatus, flow: str) -> ServedFacts:
     groups: dict[str, dict[str, int]] = {}
     reread: dict[str, int] = {}
     sums: dict[str, float] = {}
-    for sample in status.samples((_STATES, _REREAD, _CHECKPOINTS, _DIFFERENCES, _SLOTS, _OWNED, _PROCESSES)):
+    for sample in status.samples(_SERVED):
         if sample.flow != flow:
             continue
         if sample.name == _STATES:
@@ -247,7 +247,7 @@ def answer_failover(
     for labels in families["kafka_mirror_partition_status"]:
         if labels[:2] in served:
             served[labels[:2]].append(labels)
-    status = ProcessStatus.of(families)
+    status = ProcessStatus.of({name: families[name] for name in _SERVED})
     for flow, partitions in served.items():
         found = served_facts(status, "->".join(flow))
         if found.groups is None and flow not in telling_groups:  # another process reports them
