@@ -202,7 +202,7 @@ class Fetching:
         """Read from leaders what was read from a replica that fails, and for this window ask for no other one."""
         for partition in self._by_node.get(node, ()):
             if partition.fetch.read_replica is not None:
-                partition.fetch.follow_replica(None)
+                partition.fetch.follow_leader()
                 self._limits = self._limits._replace(rack="")
 
     def _wanted(self, node: int, *, is_cold: bool) -> dict[TopicPartition, FetchPosition]:

@@ -149,9 +149,13 @@ class FetchState:
     is_hot: bool = True  # it had data lately
     last_data_s: float = 0.0
 
-    def follow_replica(self, node: int | None) -> None:
-        """Read from a replica, or from the leader; the high watermark of another one may be lower."""
+    def follow_replica(self, node: int) -> None:
+        """Read from a replica, whose high watermark may be lower."""
         self.read_replica, self.high_watermark = node, -1
+
+    def follow_leader(self) -> None:
+        """Read from the leader again. Its high watermark must not be lower."""
+        self.read_replica = None
 
     def see(self, high_watermark: int) -> None:
         """Record the high watermark of a fetch."""

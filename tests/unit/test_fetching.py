@@ -20,7 +20,7 @@ from mirror.model.record_batches import CODECS, Packer, with_producer_state
 from mirror.model.records import body_of
 from mirror.model.topic_partition import TopicPartition
 from mirror.replication.fetching import Fetching
-from mirror.replication.partition import Partition
+from mirror.replication.partition import FetchState, Partition
 from mirror.replication.pauses import Pauses
 from mirror.replication.read_ahead import ReadAhead
 
@@ -226,3 +226,14 @@ def test_metadata_are_not_requested_for_a_topic_that_the_source_does_not_show():
         assert source.learn.call_count == 0
 
     asyncio.run(run())
+
+
+def test_a_leader_must_have_what_a_replica_has_shown():
+    """A lower high watermark of the leader raises a doubt; a replica's may be lower."""
+    state = FetchState()
+    state.see(12)
+    state.follow_replica(2)
+    assert state.high_watermark == -1
+    state.see(9)
+    state.follow_leader()
+    assert (state.read_replica, state.high_watermark) == (None, 9)
