@@ -7,17 +7,15 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from mirror.config.properties import HIDDEN, is_provided
 from mirror.errors import ClusterUnavailable
 from mirror.kafka.login_relay import librdkafka_options
 from mirror.kafka.rights import lacks_right, refused
-
-Client = TypeVar("Client", AdminClient, Consumer)
 
 LASTS_S = 30.0  # longer than any call: so old are clients at least that are replaced
 _REFUSALS = (KafkaError._SSL, KafkaError._AUTHENTICATION)
@@ -81,7 +79,15 @@ class Clients:
     def admin(self) -> AdminClient:
         """The admin client. With OAuth, librdkafka waits for its first token when it is made."""
         options: dict[str, Any] = {**self._options, "error_cb": self.met}
-        return self._opened(lambda: AdminClient(options, logger=self._logger))
+        try:
+            if "oauth_cb" in self._options:
+                self._options["oauth_cb"]("")  # asked here first, for librdkafka does not tell why there is no token
+            return AdminClient(options, logger=self._logger)
+        except OSError as error:
+            self._refusal = str(error)
+            raise self.unavailable(KafkaException(KafkaError(KafkaError._AUTHENTICATION))) from error
+        except KafkaException as error:
+            raise self.unavailable(error) from error
 
     def close(self) -> None:
         """Let go of the connections now: its callback keeps a client until the collector comes."""
@@ -106,14 +112,12 @@ class Clients:
             error: What librdkafka reports.
             right: The right that the call needs; by default the one that the error code implies.
         """
-        met = error.args[0]
-        code = met.code()
-        if lacks_right(met.code()):
-            return refused(self.where, met.str(), met.code(), cluster=self._alias, right=right)
+        code, reason = error.args[0].code(), error.args[0].str()
+        if lacks_right(code):
+            return refused(self.where, reason, code, cluster=self._alias, right=right)
         if "admin" in vars(self):
             self.admin.poll(0)  # serves `met`
-        reason, is_refused = error.args[0].str(), bool(self._refusal)
-        if is_refused:
+        if is_refused := bool(self._refusal):
             reason = f"{reason}; {self._refusal}"
         elif self._trouble and self._servers != HIDDEN and code in _SILENCE:
             reason = self._trouble
@@ -125,9 +129,7 @@ class Clients:
     def silent(self, reason: str, *, is_refused: bool = False) -> ClusterUnavailable:
         """Return the error of a cluster that does not answer, in words for a person; `is_refused`: by TLS or its login."""
         advice = "Do the certificates and the credentials fit?" if is_refused else "Is it up, and reachable from here?"
-        return ClusterUnavailable(
-            f"cluster {self._alias} ({self._servers}): no answer ({reason}). {advice}", cluster=self._alias
-        )
+        return ClusterUnavailable(f"{self.where}: no answer ({reason}). {advice}", cluster=self._alias)
 
     def _renew(self) -> None:
         """Ask with new clients from now on.
@@ -136,16 +138,4 @@ class Clients:
         (confluentinc/librdkafka issue 5301).
         """
         self._renewed_s = time.monotonic()
-        admin = vars(self).pop("admin", None)
-        self._before = admin
-
-    def _opened(self, make: Callable[[], Client]) -> Client:
-        try:
-            if "oauth_cb" in self._options:
-                self._options["oauth_cb"]("")  # asked here first, for librdkafka does not tell why there is no token
-            return make()
-        except OSError as error:
-            self._refusal = str(error)
-            raise self.unavailable(KafkaException(KafkaError(KafkaError._AUTHENTICATION))) from error
-        except KafkaException as error:
-            raise self.unavailable(error) from error
+        self._before = vars(self).pop("admin", None)

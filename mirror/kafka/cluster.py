@@ -6,7 +6,8 @@ confluent-kafka's admin client.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
@@ -83,18 +84,15 @@ class Cluster(ControlPlane):
 
     def open_transactions(self, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, str]:
         """Return whose transaction is the first open one in each topic-partition that has one, as far as brokers tell."""
-        try:
-            return {place: str(found) for place, found in self._logs.open_transactions(wanted).items()}
-        except (KafkaError, OSError) as error:
-            raise self._failure(error) from error
+        with self._reported():
+            found = self._logs.open_transactions(wanted)
+        return {place: str(transaction) for place, transaction in found.items()}
 
     def _offsets(
         self, wanted: Iterable[TopicPartition], at: int, *, isolation_level: int = 0
     ) -> dict[TopicPartition, int]:
-        try:
+        with self._reported():
             answers = self._logs.ask(wanted, at, isolation_level=isolation_level)
-        except (KafkaError, OSError) as error:
-            raise self._failure(error) from error
         found = {place: answer for place, answer in answers.items() if isinstance(answer, int)}
         failures = [answer for answer in answers.values() if not isinstance(answer, int)]
         if not found and (failure := next((each for each in failures if not is_code(each, _DENIED)), None)) is not None:
@@ -204,10 +202,8 @@ class Cluster(ControlPlane):
     # --- asking -------------------------------------------------------------------------------------------------
 
     def _ask(self, question: Callable[[Client], Awaitable[Answer]], *, within_s: float, right: str = "") -> Answer:
-        try:
+        with self._reported(right=right):
             return self._client.ask(question, within_s=min(within_s, self._within_s))
-        except (KafkaError, OSError) as error:
-            raise self._failure(error, right=right) from error
 
     def _told(
         self, question: Callable[[Client], Awaitable[Answer]], within_s: float, unknown: type[Exception]
@@ -218,8 +214,16 @@ class Cluster(ControlPlane):
         except (ClientError, KafkaError, OSError) as error:
             raise unknown(str(error) or type(error).__name__) from error
 
+    @contextmanager
+    def _reported(self, *, right: str = "") -> Iterator[None]:
+        """Raise what the client raises in words for a person."""
+        try:
+            yield
+        except (KafkaError, OSError) as error:
+            raise self._failure(error, right=right) from error
+
     def _failure(self, error: Exception, *, right: str = "") -> ClusterUnavailable:
-        """Return the error in words for a person. Args: `right`: the right that the call needs, if the code does not imply it."""
+        """Return an error in words for a person; `right` is what the call needs, if the code does not imply it."""
         if (refusal := refusal_of(error, self._clients.where, cluster=self.alias, right=right)) is not None:
             return refusal
         return self._clients.silent(describe(error), is_refused=isinstance(error, LoginError))
