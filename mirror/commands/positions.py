@@ -128,7 +128,7 @@ def positions(settings: Settings, args: Namespace) -> int:
             f"{settings.mirror.window_ms / 1000 + DEAD_AFTER_S:.0f} seconds. --force does it all the same."
         )
     if args.action == "export":
-        refuse_running(flow)
+        refuse_running(flow, target)
         count = hand_back(flow, target, places, found)
         print(_text(plan, places, found, source))
         topic = f"{flow.connect_offsets_topic} on {target.alias}"

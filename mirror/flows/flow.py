@@ -144,7 +144,8 @@ class FlowState:
         present, self.objections = ensure_remote(flow, wanted, on_target, self.source, self.target)
         self.remote = present | {name: self.remote[name] for name in stopped}
         if before is None:
-            self.first = begin(flow, flow_plan(flow, self.topics, self.remote))
+            plan = flow_plan(flow, self.topics, self.remote)
+            self.first = begin(flow, plan, self.source, self.target)
         if created := present.keys() - on_target.keys():
             # What was deleted since the first look keeps its id here, by which the next refresh tells of it.
             on_target = on_target | _with(self.target, created)

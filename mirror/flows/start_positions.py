@@ -22,7 +22,7 @@ from mirror.runtime.logs import first_few
 log = logging.getLogger("mirror")
 
 
-def begin(flow: Flow, plan: FlowPlan) -> frozenset[TopicPartition]:
+def begin(flow: Flow, plan: FlowPlan, source: Cluster, target: Cluster) -> frozenset[TopicPartition]:
     """Make sure that no topic-partition starts over whose progress is known somewhere, before the first window.
 
     A flow that never ran goes on where a MirrorMaker 2 stopped. Of one that ran, positions that are gone (offsets of a group
@@ -37,7 +37,7 @@ def begin(flow: Flow, plan: FlowPlan) -> frozenset[TopicPartition]:
         ClusterUnavailable: the target does not answer.
     """
     if not flow.source_group:
-        refuse_running(flow)
+        refuse_running(flow, target)
     present = {p.on_source: p for p in plan.partitions}
     placed = read_positions(flow, plan.group)
     unplaced = {key: p for key, p in present.items() if p.on_target not in placed}
@@ -48,18 +48,18 @@ def begin(flow: Flow, plan: FlowPlan) -> frozenset[TopicPartition]:
     if known:
         write_positions(flow, plan.group, {place: Position(*at) for place, at in known.items()})
     missing = {key for key, p in unplaced.items() if p.on_target not in known}
-    if flow.source_group and missing and (count := take_over_group(flow, plan, missing)):
+    if flow.source_group and missing and (count := take_over_group(flow, plan, missing, source)):
         log.info("%s: %d topic-partitions go on where group %s stands", flow.name, count, flow.source_group)
     if has_run or any(topic == plan.lease_topic for topic, _ in placed):
         return frozenset()
     if not flow.source_group and (count := take_over(flow, plan, missing)):
         log.info("%s: %d topic-partitions go on where MirrorMaker 2 stopped", flow.name, count)
-    elif not flow.source_group and _went_on_as_shown(flow, plan):
+    elif not flow.source_group and _went_on_as_shown(flow, plan, source):
         return frozenset()
     return frozenset(present)
 
 
-def _went_on_as_shown(flow: Flow, plan: FlowPlan) -> bool:
+def _went_on_as_shown(flow: Flow, plan: FlowPlan, source: Cluster) -> bool:
     """Do what the flow's policy says when the target knows nothing of it and the source shows how far it was.
 
     So it is with a target that was rebuilt, or an address that leads to another cluster than before.
@@ -71,7 +71,7 @@ def _went_on_as_shown(flow: Flow, plan: FlowPlan) -> bool:
         SettingsError: it is not to begin by itself then.
     """
     try:
-        shown = Cluster(flow.source.alias, flow.source_admin).group(plan.source_group_id)
+        shown = source.group(plan.source_group_id)
     except ClusterUnavailable as error:
         log.debug("%s: whether it ran before is not known: %s", flow.name, error)
         return False

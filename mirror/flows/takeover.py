@@ -30,9 +30,9 @@ class TakenOver:
     maps: dict[TopicPartition, OffsetMap] = field(default_factory=dict)
 
 
-def take_over_group(flow: Flow, plan: FlowPlan, unplaced: Collection[TopicPartition]) -> int:
+def take_over_group(flow: Flow, plan: FlowPlan, unplaced: Collection[TopicPartition], source: Cluster) -> int:
     """Give topic-partitions the positions of the consumer group that read them before: MirrorMaker 1 kept them there."""
-    group = Cluster(flow.source.alias, flow.source_admin).group(flow.source_group)
+    group = source.group(flow.source_group)
     if group is None:
         return 0
     if not is_idle(group.state):
@@ -50,9 +50,8 @@ def take_over_group(flow: Flow, plan: FlowPlan, unplaced: Collection[TopicPartit
     return len(positions)
 
 
-def refuse_running(flow: Flow) -> None:
+def refuse_running(flow: Flow, target: Cluster) -> None:
     """Raise SettingsError when a MirrorMaker 2 still replicates the flow: every record would be written twice."""
-    target = Cluster(flow.target.alias, flow.target_admin)
     for workers in flow.connect_groups:
         group = target.group(workers, kinds=("connect",))
         if group is not None and not is_idle(group.state):
