@@ -36,9 +36,8 @@ class Connections:
     target: Target
     transactional_id: str | None  # that the target writes by
     both_ways: BidirectionalState | None = None  # where the flow is bidirectional
-    busy: frozenset[TopicPartition] = (
-        frozenset()
-    )  # topic-partitions of the source that had data at the end of the last window here
+    # topic-partitions of the source that had data at the end of the last window here
+    busy: frozenset[TopicPartition] = frozenset()
     is_dirty: bool = False  # something was left unacknowledged: the producer must not live on
 
     @property

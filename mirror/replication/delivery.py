@@ -87,9 +87,8 @@ class Delivery(Protocol):
     """Opens the producer, commits positions, decides when a batch may be sent and when it counts. One object per window."""
 
     is_transactional: bool  # records and positions are written in transactions
-    lease_term: (
-        LeaseTerm | None
-    )  # without it nothing is sent; None: the target itself refuses a producer that may not write
+    # nothing is sent while it is not valid; None: the target itself refuses a producer that may not write
+    lease_term: LeaseTerm | None
 
     async def open(
         self, producer: SlotProducer, target: Target, found: Offsets, places: Sequence[TopicPartition]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Sequence
-from dataclasses import InitVar, dataclass
+from dataclasses import dataclass
 
 from metrics.reports import SlotReport
 from mirror.config.clients import FetchOptions
@@ -30,39 +30,30 @@ WITHDRAWS_S = 1.0  # an answer takes less, unless a quota holds requests back
 class Replicator:
     """Runs until it is stopped; when it is drained, `acked` of each topic-partition says exactly what the target holds."""
 
-    name: InitVar[str]  # the flow, for the log
-    source: InitVar[Source]  # reads the source
+    name: str  # the flow, for the log
+    source: Source  # reads the source
     target: Target  # writes the target
-    partitions: InitVar[Sequence[Partition]]  # what to replicate, each at its position
-    fetch: InitVar[FetchOptions]  # how to read
+    partitions: Sequence[Partition]  # what to replicate, each at its position
+    fetch: FetchOptions  # how to read
     read_ahead: ReadAhead  # holds what was read
     pauses: Pauses  # those of the same topic-partitions
     delivery: Delivery  # when acknowledged batches count
-    identities: InitVar[Identities]  # tells which topics they are
-    busy_before: InitVar[Collection[TopicPartition]]  # what had data at the end of an earlier window
-    written_back: InitVar[ProducerRegistry | None]  # tells which records of the source the flow back wrote; None: none
+    identities: Identities  # tells which topics they are
+    busy_before: Collection[TopicPartition]  # what had data at the end of an earlier window
+    written_back: ProducerRegistry | None  # tells which records of the source the flow back wrote; None: none
 
-    def __post_init__(
-        self,
-        name: str,
-        source: Source,
-        partitions: Sequence[Partition],
-        fetch: FetchOptions,
-        identities: Identities,
-        busy_before: Collection[TopicPartition],
-        written_back: ProducerRegistry | None,
-    ) -> None:
-        by_key = {p.on_source: p for p in partitions}
+    def __post_init__(self) -> None:
+        by_key = {p.on_source: p for p in self.partitions}
         self._placement = Placement(
-            name=name,
-            source=source,
+            name=self.name,
+            source=self.source,
             partitions=by_key,
-            identities=identities,
+            identities=self.identities,
             pauses=self.pauses,
             delivery=self.delivery,
         )
         self._sending = Sending(
-            name=name,
+            name=self.name,
             target=self.target,
             read_ahead=self.read_ahead,
             pauses=self.pauses,
@@ -71,16 +62,16 @@ class Replicator:
             on_doubt=self._placement.doubt,
         )
         self._fetching = Fetching(
-            name=name,
-            source=source,
+            name=self.name,
+            source=self.source,
             partitions=by_key,
-            options=fetch,
+            options=self.fetch,
             read_ahead=self.read_ahead,
             pauses=self.pauses,
-            busy_before=busy_before,
+            busy_before=self.busy_before,
             on_batches=self._sending.send_next,
             on_doubt=self._placement.doubt,
-            written_back=written_back,
+            written_back=self.written_back,
         )
         self.has_silent_source = False  # a fetch had no answer in time: its connection may be half-open
 
@@ -94,14 +85,14 @@ class Replicator:
         """What has had data lately."""
         return self._fetching.busy
 
-    def report(self, slot: SlotReport, partitions: Sequence[Partition]) -> SlotReport:
+    def report(self, slot: SlotReport) -> SlotReport:
         """Return a report with what the time was spent on, and what of its topic-partitions was read and is left."""
         read_ahead, polled = self.read_ahead, self._fetching.polled
         return slot._replace(
             sending_s=self._sending.spent_s,
             packing_s=read_ahead.spent_s,
             read_ahead_bytes=read_ahead.most_held_bytes,
-            read_ahead_records=sum(p.position - p.acked for p in partitions if p.backlog.held_bytes),
+            read_ahead_records=sum(p.position - p.acked for p in self.partitions if p.backlog.held_bytes),
             polls=polled.fetches,
             polled_records=read_ahead.read_records,
             polling_s=polled.spent_s,

@@ -285,7 +285,7 @@ class FlowWindow:
             await connections.renew_source(plan)
         drained = await replicator.drained(GRACE_S if self._status.may_write else DRAINS_LOST_S)
         slot = SlotReport(self._lease.wait_ms, self._lease.takeovers, *throttled_s)
-        self._served.slot = replicator.report(slot, self._served.partitions)
+        self._served.slot = replicator.report(slot)
         if not drained:
             connections.is_dirty = True
             connections.target.abort()  # at once: what no broker has received yet never arrives
