@@ -130,13 +130,15 @@ def serve(
 
 
 def _listening(host: str, ports: Sequence[int], application: Any) -> _Server:
+    """Return a server on the first of some ports that is free; raise PortTakenError for the last one."""
     for port in ports:
         try:
             return make_server(host, port, application, server_class=_Server, handler_class=_Handler)
         except OSError as error:
-            taken = f"cannot listen on {host}:{port} ({error.strerror}); set mirror.metrics.listen to another"
-            failure = error
-    raise PortTakenError(taken) from failure
+            if port == ports[-1]:
+                taken = f"cannot listen on {host}:{port} ({error.strerror})"
+                raise PortTakenError(f"{taken}; set mirror.metrics.listen to another") from error
+    raise ValueError("no ports were given")
 
 
 def _application(

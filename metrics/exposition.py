@@ -157,9 +157,8 @@ def _histograms(family: Family, created: _Created, *, is_open: bool) -> Iterator
             where = _render((*family.labels, "le"), (*labels, _number(bound)))
             yield f"{name}_bucket{where} {below}{_exemplar(exemplar) if is_open and exemplar is not None else ''}\n"
         where = _render(family.labels, labels)
-        if (
-            histogram.total >= 0 or not is_open
-        ):  # OpenMetrics allows no sum below 0 (most records from the future), and no count then
+        # OpenMetrics allows no sum below 0 (most records from the future), and no count then.
+        if histogram.total >= 0 or not is_open:
             yield f"{name}_count{where} {below}\n{name}_sum{where} {_number(histogram.total)}\n"
         if labels in created:
             yield f"{name}_created{where} {_number(created[labels])}\n"

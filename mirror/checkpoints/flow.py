@@ -45,12 +45,10 @@ class FlowCheckpoints:
     written: dict[tuple[str, TopicPartition], Checkpoint] | None = None  # by group and remote topic-partition
     synced: dict[TopicPartition, int] = field(default_factory=dict)  # source offset of the last offset sync
     forgot_at_s: float = float("-inf")
-    along: dict[TopicPartition, TopicPartition] = field(
-        default_factory=dict
-    )  # the remote topic-partition of each one of the source
-    home: dict[TopicPartition, TopicPartition] = field(
-        default_factory=dict
-    )  # the target's own, of each that came from there to the source
+    # the remote topic-partition of each one of the source
+    along: dict[TopicPartition, TopicPartition] = field(default_factory=dict)
+    # the target's own topic-partition of each one that came from the target to the source
+    home: dict[TopicPartition, TopicPartition] = field(default_factory=dict)
     hidden: set[str] = field(default_factory=set)  # groups that may not be read, as logged
     foreign: int = 0
     refused_syncs: str = ""

@@ -36,9 +36,8 @@ class GroupMoves:
     states: dict[tuple[str, TopicPartition], State] = field(default_factory=dict)
     moved_at_s: float = float("-inf")
     topics: TopicsById = field(init=False)
-    shared: dict[TopicPartition, str] = field(
-        default_factory=dict
-    )  # partitions that another flow writes to too, with its group
+    # the group of another flow that writes to a partition too
+    shared: dict[TopicPartition, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.set_offsets = SetOffsets(self.plan.flow.group_offsets_topic)

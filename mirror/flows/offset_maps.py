@@ -31,14 +31,12 @@ class FlowMaps:
     maps: dict[TopicPartition, OffsetMap] = field(default_factory=dict)
     positions: dict[TopicPartition, int] = field(default_factory=dict)  # next source offset to replicate
     foreign: int = 0  # records in the map's topic that are none of it; reset when they are reported
-    _ids: dict[TopicPartition, str] = field(
-        default_factory=dict
-    )  # of the topics on both sides, as the positions have them
+    # of the topics on both sides, as the positions have them
+    _ids: dict[TopicPartition, str] = field(default_factory=dict)
     _paused: str = ""  # the paused topics, as text
     _next: int = 0  # offset in the map's topic to read from
-    _records: dict[TopicPartition, dict[int, int]] = field(
-        default_factory=lambda: defaultdict(dict)
-    )  # of the topic: first source, end
+    # of the topic: end by first source offset
+    _records: dict[TopicPartition, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
     _added: int = 0  # runs since they were counted
     _is_thin: bool = False
 

@@ -140,7 +140,6 @@ class RowTrends:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._minute = -1
         self._lags: dict[RowKey, deque[tuple[int, int]]] = {}
 
     def take_in(self, rows: Iterable[LagRow], time_s: float) -> None:

@@ -183,9 +183,8 @@ def _about_positions(flow: ConnectorFlow, role: Role, item: Item) -> Item:
         return _line(item, f"{flow.target}.{OFFSETS_TOPIC_KEY}")
     if item.value.strip().lower() != "required":
         return item.left_out(f"{EXACTLY_ONCE_KEY} of the worker decides")
-    return Item(
-        found=item.found, where=item.where, key=f"{flow.target}.{EXACTLY_ONCE_KEY}", value="enabled"
-    )  # Connect refuses such a connector where the worker has it not
+    # Connect refuses such a connector if the worker lacks the setting.
+    return Item(found=item.found, where=item.where, key=f"{flow.target}.{EXACTLY_ONCE_KEY}", value="enabled")
 
 
 def _name_in_flow(connector: Connector, key: str) -> str:
