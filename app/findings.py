@@ -1,4 +1,4 @@
-"""Read in sentences what an appliance says of itself in its status: what is well, what is not. No Streamlit, no clock."""
+"""Describe the status of a process in sentences, healthy or not. No Streamlit, no clock."""
 
 from __future__ import annotations
 

@@ -90,8 +90,8 @@ def _spread(name: str, what: str) -> Iterator[MetricSpec]:
 def _poll_times() -> Iterator[MetricSpec]:
     for part, which in (("avg", "Average"), ("max", "Longest")):
         yield _gauge(f"slot_poll_ms_{part}", SLOT, "milliseconds", mm2=f"poll-batch-{part}-time-ms")(
-            f"{which} time of the fetches of the last window that brought records, waiting for records included. Nothing "
-            "where there was none.",
+            f"{which} time of the fetches of the last window that brought records, waiting for records included. No value "
+            "if no fetch brought any.",
             f"max by (source, target) (kafka_mirror_slot_poll_ms_{part})",
         )
 
@@ -116,7 +116,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         'sum by (source, target) (kafka_mirror_partitions{status!="ok"})',
     ),
     _gauge("flow_info", FLOW, "1", reported_by="all")(
-        "Always 1, for each flow that the settings enable: what else is missing of it is not well.",
+        "Always 1 for each flow that the settings enable. A flow that lacks its other series is unhealthy.",
         "kafka_mirror_flow_info unless on (source, target) kafka_mirror_partitions",
     ),
     _gauge("flow_begun", FLOW, "0 or 1", reported_by="all")(
@@ -132,8 +132,8 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         "max by (source, target) (kafka_mirror_expected_partitions)",
     ),
     _gauge("fresh_partitions", FLOW, "topic-partitions")(
-        "Topic-partitions of which this process knows that no record waits for more than 60 s. What nobody has measured lately "
-        "is not among them.",
+        "Topic-partitions whose oldest unreplicated record is at most 60 s old, as far as this process knows. "
+        "Measurements that are not recent do not count.",
         "sum by (source, target) (kafka_mirror_fresh_partitions) / max by (source, target) (kafka_mirror_expected_partitions)",
     ),
     _gauge("failover_answer", FLOW, "0, 1 or 2")(
@@ -174,7 +174,8 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         "rate(kafka_mirror_windows_total[5m]) * 60",
     ),
     _gauge("turn_wait_seconds", SLOT, "seconds")(
-        "How long the last window waited for its predecessor's lease, from its start on. Nothing is copied meanwhile.",
+        "How long the last window waited for its predecessor's lease, from its start on. No record is copied in this "
+        "time.",
         "max by (source, target) (kafka_mirror_turn_wait_seconds)",
     ),
     _counter("late_handovers_total", SLOT, "windows")(
@@ -186,23 +187,24 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         "increase(kafka_mirror_takeovers_total[1h])",
     ),
     _counter("slot_seconds_total", (*SLOT, "spent_on"), "seconds")(
-        "What the slot's windows spent their time on: `source`: nothing was on its way, it waited for records; `target`: "
-        "batches were on their way; `packing`: it decoded, encoded or joined batches; `lease`: it waited for its predecessor. A"
-        " slot that is level with its source spends nearly all on `source`.",
+        "How the slot's windows spent their time. `source`: no batch was in flight, the window waited for records; "
+        "`target`: batches were in flight; `packing`: it decoded, encoded or joined batches; `lease`: it waited for its "
+        "predecessor. A slot that is caught up spends nearly all its time on `source`.",
         "sum by (source, target, spent_on) (rate(kafka_mirror_slot_seconds_total[5m]))",
     ),
     _gauge("read_ahead_bytes", SLOT, "bytes")(
-        "The most that the slot's last window had read and the target had not acknowledged. It is bounded: near 48 MiB the "
-        "target is what limits.",
+        "Largest amount that the slot's last window had read and the target had not acknowledged. The bound is 48 MiB; "
+        "near it, the target limits the throughput.",
         "max by (source, target) (kafka_mirror_read_ahead_bytes)",
     ),
     _gauge("read_ahead_records", SLOT, "records", mm2="source-record-active-count")(
-        "What the slot's last window had read and the target had not acknowledged when the window ended; in offsets, so "
-        "transactions' markers and what compaction took count too.",
+        "Offsets that the slot's last window had read and the target had not acknowledged when the window ended. "
+        "Transaction markers and compacted records count too.",
         "sum by (source, target) (kafka_mirror_read_ahead_records)",
     ),
     _counter("slot_polled_records_total", SLOT, "records", mm2="source-record-poll-total")(
-        "Records that the slot has read from the source. What was read and not written by a window's end is read again.",
+        "Records that the slot has read from the source. Records that a window read and did not write are read again, "
+        "and count again.",
         "sum by (source, target) (rate(kafka_mirror_slot_polled_records_total[5m]))",
     ),
     _gauge("slot_poll_rate", SLOT, "records per second", mm2="source-record-poll-rate")(
@@ -260,7 +262,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         "max by (source, target) (kafka_mirror_verify_waiting_records)",
     ),
     _gauge("drill_last_success_timestamp_seconds", FLOW, "epoch seconds", reported_by="leader")(
-        "The end of the last drill that passed, whoever conducted it. No series before the first one.",
+        "The end of the last drill that passed, of any process. No series before the first one.",
         "time() - kafka_mirror_drill_last_success_timestamp_seconds",
     ),
     _gauge("drill_due_timestamp_seconds", FLOW, "epoch seconds", reported_by="leader")(
@@ -273,13 +275,13 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         "min by (source, target) (kafka_mirror_drill_passed)",
     ),
     _gauge("drill_rpo_records", FLOW, "records", reported_by="leader")(
-        "The most canary records that were on the source and not on the target at once during the last drill: what a loss of "
-        "the source would have cost then.",
+        "Largest number of canary records that were on the source and not yet on the target during the last drill. A "
+        "loss of the source would have cost so many.",
         "max by (source, target) (kafka_mirror_drill_rpo_records)",
     ),
     _gauge("drill_rto_seconds", FLOW, "seconds", reported_by="leader")(
-        "How long the last drill's producer and group stood: from the fence on the source until what was written on the target "
-        "was read there.",
+        "How long the last drill's producer and group were stopped: from the fence on the source until records written "
+        "to the target were read there.",
         "max by (source, target) (kafka_mirror_drill_rto_seconds)",
     ),
     _gauge("drill_step_seconds", (*FLOW, "run", "step"), "seconds", reported_by="leader")(
@@ -292,7 +294,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         'sum by (source, target) (kafka_mirror_gaps{effect=~"lost|skipped"})',
     ),
     _gauge("gap_offsets", (*FLOW, "effect"), "offsets", reported_by="leader")(
-        "Source offsets in these entries, without those of which nobody knows how many they are.",
+        "Source offsets in these entries. Entries of unknown size do not count.",
         'sum by (source, target) (kafka_mirror_gap_offsets{effect="lost"})',
     ),
     _gauge("last_gap_timestamp_seconds", FLOW, "epoch seconds", reported_by="leader")(
@@ -300,17 +302,17 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         "time() - kafka_mirror_last_gap_timestamp_seconds < 86400",
     ),
     _gauge("last_heartbeat_timestamp_seconds", FLOW, "epoch seconds", reported_by="leader")(
-        "When the target last took a heartbeat of the flow: that it can be written to, also when nothing is to be mirrored. "
-        "Before the first, when this process began to write them.",
+        "When the target last acknowledged a heartbeat of the flow, which shows that the target accepts writes even if "
+        "there are no records to replicate. Before the first heartbeat: when this process began to write them.",
         "time() - kafka_mirror_last_heartbeat_timestamp_seconds",
     ),
     _gauge("last_checkpoint_timestamp_seconds", GROUP, "epoch seconds", reported_by="leader")(
-        "When the group's offsets were last translated; its age is what a fail-over would cost.",
+        "When the group's offsets were last translated. A failover costs what the group has read since then.",
         "time() - kafka_mirror_last_checkpoint_timestamp_seconds",
     ),
     _gauge("group_partitions", (*GROUP, "state"), "topic-partitions", reported_by="leader")(
-        "Topic-partitions that the group has offsets on, by what became of them: translated or synced is well, each other state"
-        " is explained in docs/offsets.md. A group in the state unsupported counts 1.",
+        "Topic-partitions that the group has offsets on, by state. `translated` and `synced` are healthy; "
+        "docs/offsets.md explains the other states. A group in the state `unsupported` counts 1.",
         'sum by (source, target, group) (kafka_mirror_group_partitions{state!~"translated|synced"})',
     ),
     _gauge("failover_reread_records", GROUP, "records", reported_by="leader")(
@@ -333,7 +335,7 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         "sum by (source, target) (rate(kafka_mirror_checkpoints_total[5m]))",
     ),
     _counter("foreign_records_total", FLOW, "records")(
-        "Records in the flow's own topics (checkpoints, offset map) that somebody else wrote, and that were skipped.",
+        "Records in the flow's own topics (checkpoints, offset map) that another program wrote. They are skipped.",
         "increase(kafka_mirror_foreign_records_total[1h]) > 0",
     ),
     _counter("checkpoint_errors_total", FLOW, "rounds")(
@@ -341,8 +343,8 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         "increase(kafka_mirror_checkpoint_errors_total[15m])",
     ),
     _histogram("batch_duration_seconds", ("query", "phase"), "seconds", bounds=PHASE_SECONDS)(
-        "Spark's micro-batches by phase. addBatch is the window itself, latestOffset the wait until it is to be planned; the "
-        "others are what Spark adds.",
+        "Duration of Spark's micro-batches by phase. addBatch is the window itself, latestOffset the wait until it is "
+        "planned; the other phases are Spark's overhead.",
         "histogram_quantile(0.99, sum by (phase, le) (rate(kafka_mirror_batch_duration_seconds_bucket[10m])))",
     ),
     _counter("listener_events_total", ("event",), "events")(
@@ -388,8 +390,9 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         "topk(10, kafka_mirror_lag_records)",
     ),
     _gauge("replicated_until_timestamp_seconds", PARTITION, "epoch seconds", fold="min")(
-        "Up to when everything written is on the target: the timestamp of the first record that is not replicated, read from "
-        "the source, or when all were last seen to be. Subtract it from time(): the difference grows while nobody measures.",
+        "Every record written before this time is on the target. It is the timestamp of the first unreplicated record, "
+        "read from the source, or the time when all records were last seen on the target. Subtract it from time(): the "
+        "difference grows while there are no measurements.",
         "time() - min by (source, target) (kafka_mirror_replicated_until_timestamp_seconds)",
     ),
     _gauge("lag_seconds", PARTITION, "seconds", fold="max")(
@@ -398,9 +401,9 @@ CATALOGUE: tuple[MetricSpec, ...] = (
         "max by (source, target) (kafka_mirror_lag_seconds)",
     ),
     _gauge("partition_status", PARTITION, "code", fold="max")(
-        "Verdict on the last 10 polls: 1 OK, 2 WARN (falls behind), 3 UNKNOWN (a cluster has not answered for three polls), 4 "
-        "STOP (flow silent), 5 STALL (stands still), 6 REWIND (position went back), 7 LOST (records deleted before they were "
-        "copied), 8 ABSENT (not on the target). Burrow's codes and rules.",
+        "Status from the last 10 polls: 1 OK, 2 WARN (falls behind), 3 UNKNOWN (a cluster has not responded for three "
+        "polls), 4 STOP (flow silent), 5 STALL (no progress), 6 REWIND (position went back), 7 LOST (records deleted "
+        "before they were copied), 8 ABSENT (not on the target). Burrow's codes and rules.",
         "kafka_mirror_partition_status > 1",
     ),
     _gauge("partition_behind_open_transaction", PARTITION, "0 or 1", fold="max")(

@@ -50,23 +50,23 @@ class Answer(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is known of one flow. None and empty mean that nobody knows; nothing that is not known is taken for well.
+    """What is known of one flow. None and empty mean unknown. Unknown is never taken for healthy.
 
     Attributes:
         flow: "A->B".
         source_up: Whether the source answers.
         target_up: Whether the target answers.
         partitions: Topic-partitions of the flow.
-        unknown: Those of which nobody knows what is missing.
+        unknown: Those whose lag is unknown.
         absent: Those that are not on the target at all, by the names that they would have there.
         missing: Records of those that are known that are not on the target.
         waits_s: How long the first of them waits; None where that of any is not known.
         age_s: How old these numbers are.
         level_in_s: When all would be there at the present rates; None where they never would.
-        groups: By consumer group of the source: topic-partitions by what became of their offsets; None where nobody tells.
+        groups: By consumer group of the source: topic-partitions by state of their offsets; None: unknown.
         reread: Records that each group would read again.
         differences: Records that `verify` found different; None where nothing was compared.
-        unserved: Slots that no process serves; None where nobody tells.
+        unserved: Slots that no process serves; None: unknown.
     """
 
     flow: str
@@ -87,7 +87,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailoverReadiness:
-    """The answer for one flow: what forbids it, what it costs, what nobody knows, and when it would cost nothing."""
+    """The answer for one flow: what forbids a failover, what it costs, what is unknown, and when it would cost nothing."""
 
     flow: str
     answer: Answer

@@ -142,7 +142,7 @@ class Delivery(Protocol):
         """Tell whether all that was read of a topic-partition is on the target, and counts."""
 
     def placed(self, partition: Partition) -> None:
-        """Note that a topic-partition stands somewhere else now."""
+        """Record that a partition has another position now."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -191,7 +191,7 @@ class AtLeastOnce:
         self._sender = sender
 
     def abandon(self) -> int:
-        """Have nobody write to a partition while its last batch may still come into the log; the others go on."""
+        """Block writes to partitions whose last batch may still be appended. The other partitions continue."""
         unknown = [p for p in self.partitions if p.in_flight]
         for partition in unknown:
             hold_back(partition)

@@ -183,8 +183,8 @@ class FetchState:
 class Partition:
     """State of one topic-partition inside a window.
 
-    Offsets are of the source where nothing else is said. `committed` is the position that the target's group has with the
-    present metadata, None where it is to be written.
+    Offsets are of the source unless stated otherwise. `committed` is the position that the target's group has with the
+    present metadata, None if it must be written.
     """
 
     assigned: PlannedPartition
@@ -201,7 +201,7 @@ class Partition:
     committed: int | None = None
     outcome_unknown_until_ms: int = 0  # epoch ms; until then a batch may come into the target's log: nothing is sent
     in_sync: int | None = None  # replicas that were in sync when the target appended nothing
-    sequence: NextSequence | None = None  # of the record behind `acked`; None: not numbered yet, or in transactions
+    sequence: NextSequence | None = None  # of the record at `acked`; None: not numbered yet, or in transactions
     announced: NextSequence | None = None  # the one that the target's group has with its position
     registered: int | None = None  # as PositionMetadata.registered, where the flow is bidirectional
     # of a remote topic-partition that others write to: where it ended before the first record
@@ -221,10 +221,10 @@ class Partition:
     def __post_init__(self) -> None:
         self.on_source, self.on_target = self.assigned.on_source, self.assigned.on_target
 
-    # --- where it stands ----------------------------------------------------------------------------------------
+    # --- its position --------------------------------------------------------------------------------------------
 
     def place(self, offset: int) -> None:
-        """Start at an offset; nothing before it is to come."""
+        """Start at an offset; no record before it will be copied."""
         begins_at = 0 if self.start == EARLIEST else offset
         self.tail = Tail(begins_at=begins_at)
         if self.target_end is not None:
@@ -233,7 +233,7 @@ class Partition:
         self.start = None
 
     def moved(self, offset: int) -> None:
-        """Go on at an offset for another reason than that the target has all before it: its sequence numbers end."""
+        """Seek to an offset and drop the sequence numbers. For every move that is not an acknowledgement."""
         self.position = self.acked = offset
         self.sequence = None
         self.epochs = LeaderEpochs()
@@ -243,13 +243,13 @@ class Partition:
         self.epochs = LeaderEpochs()
 
     def read(self, batch: Batch) -> None:
-        """Take in the next batch: go on behind it."""
+        """Queue the next batch, and continue after it."""
         self.backlog.queue.append(batch)
         self.position = batch.last_offset + 1
         self.epochs.read(batch.base_offset, batch.leader_epoch)
 
     def landed(self, outgoing: Outgoing, base: int) -> None:
-        """Note where a batch went; a broker that has forgotten a repeated one does not know its offset, and says -1."""
+        """Record the target offset of a batch; -1 if the broker no longer knows it, as of a repeated batch."""
         if self.sequence is not None:
             self.sequence = self.sequence.after(outgoing.count)
         if base >= 0:
@@ -302,7 +302,7 @@ class Partition:
         self.next_target_offset, self.sequence, self.epochs = 0, None, LeaderEpochs()
 
     def passed(self, offset: int) -> None:
-        """Note that the target has, or is not to have, all before an offset; that never goes back."""
+        """Advance `acked`: all records before the offset are on the target or deliberately skipped. Never moves back."""
         self.acked = max(self.acked, offset)
 
     def record_gap(self, effect: Effect, cause: Cause, first: int | None, last: int | None, said: str) -> None:
@@ -386,7 +386,7 @@ class Partition:
         self.ids = ids
 
     def verified(self) -> None:
-        """Note that its topics are those of its position, or are to be taken for them."""
+        """Record that its topics are those of its position, or count as those."""
         self.identity = Identity.VERIFIED
 
     def replaced(self, reason: str, *, before: bool) -> None:
@@ -413,7 +413,7 @@ class Partition:
 
     @property
     def awaits_operator(self) -> bool:
-        """True where an operator is to set its position, which nobody else may write."""
+        """True if an operator must set its position, which no process may write."""
         return self.identity in (Identity.REPLACED, Identity.REPLACED_BEFORE)
 
     @property
