@@ -32,7 +32,7 @@ __all__ = ["Cluster", "Topic"]
 
 GROUPS_S = 15.0
 COORDINATOR_S = 5.0  # a cluster's first group, or one whose coordinator moves, is answered a moment later
-COMMIT_S = 10.0
+COMMIT_S = 10.0  # for a coordinator that moves, or a cluster that makes room for its first group
 DESCRIBE_S = 10.0
 _DENIED = ErrorCode.topic_authorization_failed
 
@@ -160,10 +160,11 @@ class Cluster(ControlPlane):
 
     async def _publish(self, group: str, offsets: dict[TopicPartition, int], published: _Published) -> None:
         async def question(client: Client) -> None:
-            await GroupOffsets(client).commit(group, {place: (offset, "") for place, offset in offsets.items()})
+            wanted = {place: (offset, "") for place, offset in offsets.items()}
+            await patiently(lambda: GroupOffsets(client).commit(group, wanted), within_s=COMMIT_S)
 
         try:
-            await self._client.asked(question, within_s=min(COMMIT_S, self._within_s))
+            await self._client.asked(question, within_s=min(COMMIT_S + OFFSETS_S, self._within_s))
         except (KafkaError, OSError, ClientError) as error:
             published.objection = describe(error)
         else:

@@ -48,9 +48,11 @@ class FakeBroker:
     async def __aexit__(self, *_: object) -> None:
         if self.held is not None:
             self.held.set()
-        self.cut()
-        await asyncio.sleep(0)
         self._server.close()
+        for _ in range(3):  # a connection that was accepted just now is served a moment later
+            await asyncio.sleep(0)
+            self.cut()
+        await asyncio.sleep(0)
         await self._server.wait_closed()
 
     @property

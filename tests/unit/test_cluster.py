@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
+from datetime import timedelta
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -12,8 +15,15 @@ from mirror.kafka.clients import Clients
 from mirror.kafka.cluster import Cluster
 from mirror.kafka.errors import BrokerError, ErrorCode
 from mirror.kafka.internal_topics import answered
+from mirror.kafka.messages import answers as answer_kinds
+from mirror.kafka.messages import make
+from mirror.kafka.protocol import ApiKey
+from mirror.model.topic_partition import TopicPartition
 from tests.token_endpoint import TokenEndpoint
+from tests.unit.fake_broker import BrokerInAThread
+from tests.waiting import eventually
 
+OFFSET_COMMIT = ApiKey.OFFSET_COMMIT
 NOBODY = {"bootstrap.servers": "127.0.0.1:1"}
 
 
@@ -129,3 +139,26 @@ def test_what_a_connection_met_is_the_reason_why_nobody_answers():
     assert "(Timed out)" in str(clients.unavailable(timed_out)) or "Local: Timed out" in str(
         clients.unavailable(timed_out)
     )
+
+
+def test_a_published_offset_waits_for_the_coordinator_of_a_clusters_first_group():
+    """A new cluster has no coordinator for a moment. That is no objection."""
+    refusals = [ErrorCode.coordinator_not_available, ErrorCode.coordinator_load_in_progress]
+
+    def commit(request: Any, version: int) -> Any:
+        module, code = answer_kinds(OFFSET_COMMIT, version), refusals.pop() if refusals else ErrorCode.none
+        (topic,) = request.topics
+        (partition,) = topic.partitions
+        part = module.OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
+        topics = (module.OffsetCommitResponseTopic(name=topic.name, partitions=(part,)),)
+        return make(module.OffsetCommitResponse, throttle_time=timedelta(0), topics=topics)
+
+    with BrokerInAThread() as server, closing(Cluster("A", {"bootstrap.servers": server.broker.address})) as cluster:
+        server.broker.api_versions[OFFSET_COMMIT] = (2, 8)
+        server.broker.handlers[OFFSET_COMMIT] = commit
+        assert cluster.publish("g", {TopicPartition("t", 0): 7}) == ""
+        eventually(
+            lambda: cluster.holds("g", {TopicPartition("t", 0): 7}), within_s=30, because="the third commit is taken"
+        )
+        assert refusals == []
+        assert cluster.publish("g", {TopicPartition("t", 0): 8}) == ""
