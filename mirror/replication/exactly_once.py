@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from mirror.handover.lease import Lease, LeaseTerm
 from mirror.kafka.errors import BrokerError, KafkaError
 from mirror.kafka.group_offsets import Offsets
-from mirror.kafka.producer import DECIDES_S, NotAppendedError, UncertainError
+from mirror.kafka.producer import DECIDES_S, NotAppendedError, UncertainError, WithdrawnError
 from mirror.kafka.target import Target
 from mirror.model.flow_plan import FlowPlan, Window
 from mirror.model.slot_lease import GRACE_S
@@ -241,6 +241,8 @@ class ExactlyOnce:
         """
         try:
             await self.positions.move_tails(self._target)
+        except WithdrawnError:
+            pass  # the window ends while a quota holds the map back: a later window writes it
         except (BrokerError, NotAppendedError) as error:
             log.warning(
                 "%s: the offset map cannot be written (%s); records are replicated, and offsets of groups are translated less "

@@ -24,6 +24,7 @@ from mirror.replication.sending import Sending
 
 LOOKS_EVERY_S = 1.0
 WITHDRAWS_S = 1.0  # an answer takes less, unless a quota holds requests back
+WITHDRAWS_EVERY_S = 0.2
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -132,8 +133,16 @@ class Replicator:
 
         What a quota still holds back then is taken back: the next window reads it again, and nobody has a trace of it.
         """
-        withdrawing = asyncio.get_running_loop().call_later(WITHDRAWS_S, self.target.withdraw)
+        withdrawing = asyncio.create_task(withdraw_late(self.target))
         try:
             return await self.delivery.drained(within_s)
         finally:
             withdrawing.cancel()
+
+
+async def withdraw_late(target: Target) -> None:
+    """Take back what is not sent yet after a second, and what comes later: the offset map goes behind the last records."""
+    await asyncio.sleep(WITHDRAWS_S)
+    while True:
+        target.withdraw()
+        await asyncio.sleep(WITHDRAWS_EVERY_S)

@@ -11,9 +11,10 @@ import pytest
 from mirror.config.clients import ProduceOptions
 from mirror.handover.lease import LeaseStatus
 from mirror.kafka.errors import BrokerError, ErrorCode, KafkaError
-from mirror.kafka.producer import NotAppendedError, UncertainError
+from mirror.kafka.producer import NotAppendedError, UncertainError, WithdrawnError
 from mirror.model.flow_plan import FlowPlan, PlannedPartition, Window
 from mirror.model.record_batches import Outgoing
+from mirror.model.slot_lease import GRACE_S
 from mirror.model.topic_partition import TopicPartition
 from mirror.replication.delivery import Acknowledged
 from mirror.replication.exactly_once import BACKLOG_BYTES, BACKLOG_LASTS, ExactlyOnce
@@ -22,6 +23,7 @@ from mirror.replication.partition import Partition, Pause
 from mirror.replication.pauses import LoggedReasons, Pauses
 from mirror.replication.positions import PendingCommit, PendingPosition
 from mirror.replication.read_ahead import ReadAhead
+from mirror.replication.replicator import WITHDRAWS_S, withdraw_late
 
 pytestmark = pytest.mark.usefixtures("virtual_clock")
 
@@ -179,6 +181,37 @@ def test_a_map_that_the_target_refuses_keeps_no_record_from_being_committed(monk
     assert asyncio.run(run()) == counted
     is_told = f"a->b: the offset map cannot be written ({failure}); records are replicated" in caplog.text
     assert is_told is (counted > 0)
+
+
+def test_a_map_that_a_quota_holds_back_at_the_end_of_a_window_keeps_no_record_from_being_committed(caplog):
+    """The map is sent after the last records were acknowledged. It is taken back too, without a word about it."""
+
+    class ThrottledMap(PositionCommits):
+        """Positions whose map is never sent."""
+
+        async def move_tails(self, target: Target) -> None:
+            await asyncio.sleep(WITHDRAWS_S + 0.1)  # it is sent when the first withdrawal is over
+            self.held_back = asyncio.get_running_loop().create_future()
+            await self.held_back
+
+        def withdraw(self) -> None:
+            if self.held_back is not None and not self.held_back.done():
+                self.held_back.set_exception(WithdrawnError())
+
+        held_back: asyncio.Future[None] | None = None
+
+    async def run() -> tuple[bool, int]:
+        made, _, partition, _ = begun()
+        made.positions = ThrottledMap(partition)
+        made.acknowledged(Acknowledged(partition, Outgoing(bytes(80), 40, 140, 0, 0, 0.0), 0.0, 0))
+        made.stop()
+        withdrawing = asyncio.create_task(withdraw_late(made.positions))
+        is_committed = await made.drained(GRACE_S)
+        withdrawing.cancel()
+        return is_committed, partition.tally.records
+
+    assert asyncio.run(run()) == (True, 40)
+    assert caplog.text == ""
 
 
 def test_a_transaction_that_fails_ends_the_window():
