@@ -80,6 +80,11 @@ class PlannedPartition(NamedTuple):
         """The partition on the target."""
         return TopicPartition(self.remote_topic, self.partition)
 
+    @property
+    def keeps_partition(self) -> bool:
+        """True if its records, and no others of the flow, go to the partition of the same number; else by their keys."""
+        return self.spread_over == 0
+
 
 class Absent(NamedTuple):
     """A topic-partition that a flow's settings match, and that is not on the target, so that nothing of it is replicated."""

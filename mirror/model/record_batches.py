@@ -6,7 +6,7 @@ Layout of a v2 batch: Kafka's DefaultRecordBatch (big-endian, CRC-32C over every
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -112,6 +112,13 @@ class Outgoing(NamedTuple):
     sum_timestamp: float
     # Where the records were on the source; `target` counts from the batch's own first offset
     runs: tuple[OffsetRun, ...] = ()
+
+
+class Round(NamedTuple):
+    """What is sent at once of a source partition: a batch for each of some target partitions."""
+
+    batches: Mapping[int, Outgoing]  # by the target's partition; one, unless the topic is repartitioned
+    next_offset: int  # where the source partition stands when all of them are acknowledged
 
 
 def batches(data: bytes) -> Iterator[Batch]:

@@ -9,10 +9,8 @@ import struct
 from collections.abc import Sequence
 from functools import lru_cache
 
-from mirror.model.record_batches import Batch, Outgoing, Packer, records
+from mirror.model.record_batches import Batch, Packer, Round, records
 from mirror.model.records import body_of
-
-Round = dict[int, Outgoing]  # one batch per partition of the target
 
 
 def rounds(
@@ -37,7 +35,7 @@ def rounds(
         level: Of the codec; None for its default.
 
     Returns:
-        Rounds to send one after the other; none when all records lie before `position`.
+        Rounds to send one after the other; none when all records lie before `position`. Only the last one moves it.
     """
     codec = sources[0].codec if codec is None else codec
     packed: dict[int, list[Packer]] = {}
@@ -53,7 +51,10 @@ def rounds(
                 packers[-1].append(record.timestamp, body, record.offset)
     count = max((len(packers) for packers in packed.values()), default=0)
     return [
-        {where: packers[number].build() for where, packers in sorted(packed.items()) if number < len(packers)}
+        Round(
+            {where: packers[number].build() for where, packers in sorted(packed.items()) if number < len(packers)},
+            sources[-1].last_offset + 1 if number == count - 1 else position,
+        )
         for number in range(count)
     ]
 

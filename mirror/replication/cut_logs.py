@@ -76,7 +76,7 @@ async def go_back_to_cuts(
 
 def _may_be_cut(partition: Partition) -> bool:
     """Return whether the end of the target's log shows a cut: only this flow writes there, and it knows its offsets."""
-    is_ours = not partition.assigned.spread_over and partition.registered is None
+    is_ours = partition.assigned.keeps_partition and partition.registered is None
     return is_ours and partition.start is None and bool(TopicIds.parse(partition.ids).target)
 
 

@@ -230,7 +230,7 @@ class AtLeastOnce:
         """Allow it where its numbers are known; have new ones committed where it has none. Spread topics have none."""
         assigned = partition.assigned
         target = self._sender.target
-        if assigned.spread_over or partition.has_announced_numbers or not is_there(target, assigned):
+        if partition.has_announced_numbers or not is_there(target, assigned):
             return True
         if partition.sequence is None:
             partition.number(target.numbers(assigned.remote_topic, assigned.partition))

@@ -16,8 +16,7 @@ from mirror.model.gaps import Cause, Effect, Gap, with_gap
 from mirror.model.leader_epochs import LeaderEpochs
 from mirror.model.offset_map_tail import Tail
 from mirror.model.paused_topics import REASON as BY_OPERATOR
-from mirror.model.record_batches import Batch, Outgoing
-from mirror.model.repartition import Round
+from mirror.model.record_batches import Batch, Outgoing, Round
 from mirror.model.reports import Tally
 from mirror.model.sequences import NextSequence
 from mirror.model.topic_partition import TopicPartition
@@ -123,20 +122,18 @@ class PauseState:
 
 @dataclass(slots=True, eq=False)
 class Backlog:
-    """What was read of a partition and is not acknowledged. mirror.replication.read_ahead.ReadAhead changes it."""
+    """What was read of a partition and is not acknowledged. ReadAhead and Repacking of mirror.replication change it."""
 
     queue: deque[Batch] = field(default_factory=deque)
-    ready: deque[Outgoing] = field(default_factory=deque)
-    rounds: deque[Round] = field(default_factory=deque)  # instead of `ready`, of a topic that is repartitioned
-    rounds_end: int = 0  # offset after the last of them
-    turns: int = 0  # rounds begun, which places records without a key
+    ready: deque[Round] = field(default_factory=deque)
+    turns: int = 0  # batches of a repartitioned topic, which places its records without a key
     held_bytes: int = 0  # read, and not acknowledged
     taken_bytes: int = 0  # of these: taken out of the queue
 
     @property
     def is_empty(self) -> bool:
         """True if nothing waits to be sent."""
-        return not (self.queue or self.ready or self.rounds)
+        return not (self.queue or self.ready)
 
 
 @dataclass(slots=True, eq=False)
@@ -252,7 +249,7 @@ class Partition:
         """Record the target offset of a batch; -1 if the broker no longer knows it, as of a repeated batch."""
         if self.sequence is not None:
             self.sequence = self.sequence.after(outgoing.count)
-        if base >= 0:
+        if base >= 0 and self.assigned.keeps_partition:
             self.tail.acknowledged(outgoing.runs, base)
             self.next_target_offset = base + 1
 
@@ -317,7 +314,12 @@ class Partition:
 
     @property
     def has_announced_numbers(self) -> bool:
-        """True when the target's group has its numbers: the next window goes on with them, or is refused."""
+        """True when the target's group has its numbers, and the next window goes on with them, or is refused.
+
+        And where it has none: the producer counts the batches of a repartitioned topic.
+        """
+        if not self.assigned.keeps_partition:
+            return True
         ours, known = self.sequence, self.announced
         return ours is not None and known is not None and ours[:2] == known[:2]
 

@@ -26,7 +26,7 @@ MAP_AGAIN_S = 30.0  # until it is tried again where it could not be written
 
 def is_there(target: Target, assigned: PlannedPartition) -> bool:
     """Tell whether a topic-partition has its counterpart, as far as the metadata says; a spread one needs none of its number."""
-    return assigned.spread_over > 0 or target.knows(assigned.remote_topic, assigned.partition)
+    return not assigned.keeps_partition or target.knows(assigned.remote_topic, assigned.partition)
 
 
 async def keep_alive(

@@ -180,7 +180,7 @@ async def resume_after_tails(
                 if was_transactional:
                     expected.partition.number(None)  # markers are among what it was counted by
 
-    spread = {p for p in unsettled if p.assigned.spread_over}
+    spread = {p for p in unsettled if not p.assigned.keeps_partition}
     if not (is_transactional or was_transactional):
         _note_uncompared(name, spread)
     unsettled -= spread | {p for p in unsettled if p.pause.kind is not Pause.NONE}

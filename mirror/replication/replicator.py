@@ -20,6 +20,7 @@ from mirror.replication.pauses import Pauses
 from mirror.replication.placement import Placement
 from mirror.replication.producer_registry import ProducerRegistry
 from mirror.replication.read_ahead import ReadAhead
+from mirror.replication.repacking import Repacking
 from mirror.replication.sending import Sending
 
 LOOKS_EVERY_S = 1.0
@@ -37,6 +38,7 @@ class Replicator:
     partitions: Sequence[Partition]  # what to replicate, each at its position
     fetch: FetchOptions  # how to read
     read_ahead: ReadAhead  # holds what was read
+    repacking: Repacking  # makes of it what is sent
     pauses: Pauses  # those of the same topic-partitions
     delivery: Delivery  # when acknowledged batches count
     identities: Identities  # tells which topics they are
@@ -57,6 +59,7 @@ class Replicator:
             name=self.name,
             target=self.target,
             read_ahead=self.read_ahead,
+            repacking=self.repacking,
             pauses=self.pauses,
             delivery=self.delivery,
             lease=self.delivery.lease_term,
@@ -91,7 +94,7 @@ class Replicator:
         read_ahead, polled = self.read_ahead, self._fetching.polled
         return slot._replace(
             sending_s=self._sending.spent_s,
-            packing_s=read_ahead.spent_s,
+            packing_s=self.repacking.spent_s,
             read_ahead_bytes=read_ahead.most_held_bytes,
             read_ahead_records=sum(p.position - p.acked for p in self.partitions if p.backlog.held_bytes),
             polls=polled.fetches,

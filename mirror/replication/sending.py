@@ -13,13 +13,13 @@ from mirror.kafka.errors import KafkaError, knows_no_such_producer, may_be_of_on
 from mirror.kafka.producer import NotAppendedError, ProducerClosedError, UncertainError, WithdrawnError
 from mirror.kafka.protocol import NO_OFFSET
 from mirror.kafka.target import Target
-from mirror.model import record_batches
-from mirror.model.record_batches import Outgoing
+from mirror.model.record_batches import Outgoing, Round
 from mirror.model.transforms import TransformError
 from mirror.replication.delivery import Acknowledged, Delivery, hold_back
 from mirror.replication.partition import Partition
 from mirror.replication.pauses import Pauses
 from mirror.replication.read_ahead import ReadAhead
+from mirror.replication.repacking import Repacking
 from mirror.runtime.clock import Stopwatch, now_ms
 
 log = logging.getLogger("mirror")
@@ -38,6 +38,7 @@ class Sending:
     name: str  # the flow, for the log
     target: Target  # writes the target
     read_ahead: ReadAhead  # has the batches
+    repacking: Repacking  # makes rounds of them
     pauses: Pauses  # pause what the target refuses
     delivery: Delivery  # when acknowledged batches count
     # nothing is sent while it is not valid; None: the target itself refuses a producer that may not write
@@ -48,7 +49,7 @@ class Sending:
         self._without_lease: dict[Partition, None] = {}  # in order: waits for a valid lease to send
         self._in_flight = 0
         # stands still while batches are packed
-        self._under_way = Stopwatch(lambda: time.perf_counter() - self.read_ahead.spent_s)
+        self._under_way = Stopwatch(lambda: time.perf_counter() - self.repacking.spent_s)
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._is_stopping = False
@@ -95,28 +96,28 @@ class Sending:
             self._without_lease[partition] = None
             return
         try:
-            batches = self.read_ahead.next_batches(partition)
+            following = self.repacking.next_round(partition)
         except TransformError as error:
             self.pauses.refused(partition, str(error))
             return
         except Exception as error:  # noqa: BLE001 - whatever a hostile batch does, only its partition stops
             self.pauses.back_off(partition, f"a batch at source offset {partition.acked} cannot be read: {error!r}")
             return
-        if batches:
-            self._send(partition, batches)
+        if following is not None:
+            self._send(partition, following)
 
-    def _send(self, partition: Partition, batches: dict[int, Outgoing]) -> None:
+    def _send(self, partition: Partition, sending: Round) -> None:
         remote_topic = partition.assigned.remote_topic
-        if not all(self.target.knows(remote_topic, where) for where in batches):
+        if not all(self.target.knows(remote_topic, where) for where in sending.batches):
             self.pauses.absent(partition)
             return
-        if any(map(self.read_ahead.is_too_large, batches.values())):
+        if any(map(self.repacking.is_too_large, sending.batches.values())):
             self.pauses.refused(partition, f"the record at source offset {partition.acked} is larger than {TOO_LARGE}")
             return
         try:
             sent = {
                 self.target.send(batch, remote_topic, where, partition.sequence, partition.remote_id): batch
-                for where, batch in batches.items()
+                for where, batch in sending.batches.items()
             }
         except KafkaError as error:
             self._producer_failed(partition, error)
@@ -131,12 +132,12 @@ class Sending:
         def answered(done: asyncio.Future[int]) -> None:
             waiting.discard(done)
             if not waiting:
-                self._answered(partition, sent, read_ms)
+                self._answered(partition, sending, sent, read_ms)
 
         for future in sent:
             future.add_done_callback(answered)
 
-    def _answered(self, partition: Partition, sent: Sent, read_ms: float) -> None:
+    def _answered(self, partition: Partition, sending: Round, sent: Sent, read_ms: float) -> None:
         """Take in the answers to what was on its way of a topic-partition; then send what is next."""
         self._in_flight -= 1
         if self._in_flight == 0:
@@ -146,30 +147,20 @@ class Sending:
         failed = [done for done in sent if done not in taken]
         expected = partition.next_target_offset
         for done, batch in taken.items():
-            # A repartitioned topic has no offset map.
-            base = NO_OFFSET if partition.assigned.spread_over else done.result()
-            self.delivery.acknowledged(Acknowledged(partition, batch, read_ms, base))
+            self.delivery.acknowledged(Acknowledged(partition, batch, read_ms, done.result()))
         partition.settle(has_arrived=bool(taken))
         if failed and not self._failed(partition, sent, failed):
             return
         if not failed:
-            self._passed(partition, sent)
+            partition.passed(sending.next_offset)
+            self.read_ahead.let_go(partition)
+            self.pauses.end(partition)
             self._check_offset(partition, min((done.result() for done in taken), default=NO_OFFSET), expected)
         self.send_next(partition)
 
-    def _passed(self, partition: Partition, sent: Sent) -> None:
-        if partition.assigned.spread_over:
-            if not partition.backlog.rounds:
-                partition.passed(partition.backlog.rounds_end)
-        else:
-            (outgoing,) = sent.values()
-            partition.passed(outgoing.next_offset)
-        self.read_ahead.let_go(partition)
-        self.pauses.end(partition)
-
     def _check_offset(self, partition: Partition, base: int, expected: int) -> None:
         """Send no more of a topic-partition whose batch came to lie before others, until the clusters have said why."""
-        if partition.assigned.spread_over or not NO_OFFSET < base < expected:
+        if not (partition.assigned.keeps_partition and NO_OFFSET < base < expected):
             return
         assigned = partition.assigned
         log.error(
@@ -199,7 +190,7 @@ class Sending:
             if self._is_stopping:
                 return False  # the window was given up with this on its way: the next one finds out whether it arrived
             self._producer_failed(partition, ProducerClosedError())
-        elif partition.assigned.spread_over:
+        elif not partition.assigned.keeps_partition:
             # What the other partitions took comes again; of the sequences of this producer one has a hole now.
             self.needs_new_producer = True
             self.pauses.refused(
@@ -223,7 +214,7 @@ class Sending:
         elif isinstance(error, NotAppendedError):
             self.pauses.standstill(partition, error)
         elif outgoing.count > 1 and may_be_of_one_record(error):
-            partition.backlog.ready.extendleft(reversed(record_batches.split_batch(outgoing)))
+            self.repacking.split(partition, outgoing)
         else:
             self.pauses.refused(
                 partition, f"the target refuses source offset {partition.acked} and on: {refusal(error)}"

@@ -30,6 +30,7 @@ from mirror.replication.partition import Identity, Partition
 from mirror.replication.pauses import LoggedReasons, Pauses
 from mirror.replication.positions import LeasedCommits, PositionCommits, is_there, keep_alive
 from mirror.replication.read_ahead import ReadAhead
+from mirror.replication.repacking import Repacking
 from mirror.replication.replicator import Replicator
 from mirror.replication.slot_producer import SlotProducer
 from mirror.replication.worker_state import WorkerState
@@ -412,7 +413,7 @@ async def _with_forgotten(
 
     Of a flow that has never run none is missing: what its target has is not its own.
     """
-    places = {p.on_target: p for p in plan.partitions if not (p.spread_over or p.is_loop)}
+    places = {p.on_target: p for p in plan.partitions if p.keeps_partition and not p.is_loop}
     lacking = [p for place, p in places.items() if place not in found]
     if not lacking and plan.paused_key in found:
         return found, set()
@@ -442,7 +443,7 @@ def replicator_of(
         tries_all: Also try what the target appended nothing to, and of which its metadata show no change.
         logged_reasons: Has what this process logged of them.
     """
-    target, read_ahead = connections.target, ReadAhead(produce_options(plan.producer))
+    target, read_ahead = connections.target, ReadAhead()
     pauses = Pauses(
         name=plan.name,
         target=target,
@@ -458,6 +459,7 @@ def replicator_of(
         partitions=partitions,
         fetch=fetch_options(plan.consumer),
         read_ahead=read_ahead,
+        repacking=Repacking(produce_options(plan.producer), read_ahead),
         pauses=pauses,
         delivery=delivery,
         identities=Identities(plan, connections.source, target, logged_reasons),

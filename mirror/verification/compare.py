@@ -39,7 +39,7 @@ def scope_of(flow: Flow, args: Namespace) -> tuple[FlowPlan, Scope]:
     """
     source, target = Cluster(flow.source.alias, flow.source_admin), Cluster(flow.target.alias, flow.target_admin)
     plan = present_plan(flow, source, target)
-    mapped = (p for p in plan.partitions if not p.spread_over)
+    mapped = (p for p in plan.partitions if p.keeps_partition)
     places = tuple(selected(mapped, args.topic, flow=flow.name, command="verify"))
     maps = FlowMaps(plan)
     answered(

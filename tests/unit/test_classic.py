@@ -149,8 +149,10 @@ def test_spread_records_all_arrive_and_each_keys_stay_in_order(found, partitions
         data[0:8] = (offset - len(keys)).to_bytes(8, "big")
         sources += record_batches.batches(bytes(data))
     arrived: dict[int, list] = {}
-    for one in rounds(sources, position, partitions=partitions, unkeyed=3, codec=None, max_bytes=120):
-        for where, batch in one.items():
+    made = rounds(sources, position, partitions=partitions, unkeyed=3, codec=None, max_bytes=120)
+    assert [one.next_offset for one in made] == [position] * (len(made) - 1) + [offset] * bool(made)
+    for one in made:
+        for where, batch in one.batches.items():
             assert 0 <= where < partitions
             arrived.setdefault(where, []).extend(
                 (record.key, int(record.value)) for record in record_batches.records(memoryview(batch.data))

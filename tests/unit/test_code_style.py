@@ -41,7 +41,7 @@ def test_a_class_fits_some_screens():
 
 
 def test_only_a_partition_changes_its_state():
-    """The hub of the data path is changed by its own methods, and its backlog by ReadAhead."""
+    """The hub of the data path is changed by its own methods, and its backlog by ReadAhead and Repacking."""
     tree = ast.parse((ROOT / PARTITION).read_text())
     parts = [
         node

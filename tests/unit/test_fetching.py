@@ -8,7 +8,7 @@ from unittest.mock import create_autospec
 
 import pytest
 
-from mirror.config.clients import fetch_options, produce_options
+from mirror.config.clients import fetch_options
 from mirror.kafka.client import Purpose
 from mirror.kafka.errors import ErrorCode, NotConnectedError
 from mirror.kafka.fetch_request import FetchLimits
@@ -49,7 +49,7 @@ def fetchers(
         source=source,
         partitions=partitions,
         options=fetch_options({"client.rack": "here"}),
-        read_ahead=ReadAhead(produce_options({})),
+        read_ahead=ReadAhead(),
         pauses=create_autospec(Pauses, instance=True),
         busy_before=busy,
         on_batches=lambda _: None,

@@ -53,7 +53,7 @@ def played(scene: Callable[[Pauses, Target], None], *partitions: Partition, trie
 
     async def run() -> None:
         target = Target()
-        read_ahead = ReadAhead(PRODUCE)
+        read_ahead = ReadAhead()
         pauses = Pauses(
             name="a->b",
             target=target,

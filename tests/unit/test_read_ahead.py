@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from mirror.config.clients import produce_options
 from mirror.model.flow_plan import PlannedPartition
-from mirror.model.record_batches import CODECS, Batch, Outgoing, Packer, batches, committed, with_producer_state
+from mirror.model.record_batches import CODECS, Batch, Packer, Round, batches, committed, with_producer_state
 from mirror.model.records import body_of, records
 from mirror.model.transforms import MaskFields, Transform, TransformError
 from mirror.replication.partition import Partition
 from mirror.replication.read_ahead import BUDGET_BYTES, LEAST_FETCH_BYTES, ReadAhead
+from mirror.replication.repacking import Repacking
 from tests.unit.test_recovery import Record, packed
 
 CONTROL = 0x20  # attribute of a batch that holds a transaction's marker
@@ -40,6 +41,12 @@ def fetched(sizes: list[int], *, start: int, value: int = 10, is_control: bool =
     return found
 
 
+def queues(producer: dict[str, str] | None = None) -> tuple[ReadAhead, Repacking]:
+    """Return the queues of a slot, and what makes rounds of them, by settings of the target's producer."""
+    read_ahead = ReadAhead()
+    return read_ahead, Repacking(produce_options(producer or {}), read_ahead)
+
+
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("fetch"), st.lists(st.integers(1, 5), min_size=1, max_size=4)),
@@ -52,8 +59,9 @@ STEPS = st.lists(
 
 @given(steps=STEPS, spread_over=st.sampled_from([0, 3]))
 def test_whatever_comes_what_is_held_is_what_has_no_outcome_and_acknowledged_offsets_never_go_back(steps, spread_over):
-    read_ahead, one = ReadAhead(produce_options({})), partition(spread_over=spread_over)
-    under_way: dict[int, Outgoing] = {}
+    read_ahead, repacking = queues()
+    one = partition(spread_over=spread_over)
+    under_way: Round | None = None
     end, acked = 0, 0
     for step, sizes in steps:
         if step in ("fetch", "markers"):
@@ -61,14 +69,11 @@ def test_whatever_comes_what_is_held_is_what_has_no_outcome_and_acknowledged_off
             for batch in fetched(sizes, start=end, is_control=step == "markers"):
                 read_ahead.take_in(one, batch)
         elif step == "send" and not one.in_flight:
-            under_way = read_ahead.next_batches(one) or {}
-            one.in_flight = bool(under_way)
+            under_way = repacking.next_round(one)
+            one.in_flight = under_way is not None
         elif step == "answer" and one.in_flight:
             one.in_flight = False
-            if not spread_over:
-                one.passed(next(iter(under_way.values())).next_offset)
-            elif not one.backlog.rounds:
-                one.passed(one.backlog.rounds_end)
+            one.passed(under_way.next_offset)
             read_ahead.let_go(one)
         elif step in ("refusal", "pause") and (step == "pause" or one.in_flight):
             if step == "refusal":
@@ -79,20 +84,17 @@ def test_whatever_comes_what_is_held_is_what_has_no_outcome_and_acknowledged_off
         assert one.acked >= acked
         acked = one.acked
         assert read_ahead.held_bytes == one.backlog.held_bytes >= sum(len(batch.data) for batch in one.backlog.queue)
-    while one.in_flight or one.backlog.queue or one.backlog.ready or one.backlog.rounds:
+    while one.in_flight or one.backlog.queue or one.backlog.ready:
         if one.in_flight:
             one.in_flight = False
-            if not one.backlog.rounds and not one.backlog.ready:
-                one.passed(one.backlog.rounds_end if spread_over else one.position)
             read_ahead.let_go(one)
-        under_way = read_ahead.next_batches(one) or {}
-        one.in_flight = bool(under_way)
+        one.in_flight = repacking.next_round(one) is not None
     assert read_ahead.held_bytes == one.backlog.held_bytes == one.backlog.taken_bytes == 0
 
 
 @given(fetchers=st.integers(1, 300), held=st.integers(0, BUDGET_BYTES))
 def test_fetches_never_bring_more_than_there_is_room_for_and_all_of_them_can_ask_at_once(fetchers, held):
-    read_ahead = ReadAhead(produce_options({}))
+    read_ahead = ReadAhead()
     read_ahead.held_bytes = held
     shares = []
     for _ in range(fetchers):
@@ -108,7 +110,7 @@ def test_fetches_never_bring_more_than_there_is_room_for_and_all_of_them_can_ask
 
 def test_the_end_of_a_fetch_wakes_who_found_no_room_and_nobody_who_has_nothing_to_ask_for():
     """Two fetchers without anything to ask for would wake one another without end."""
-    read_ahead = ReadAhead(produce_options({}))
+    read_ahead = ReadAhead()
     share = read_ahead.share(1)
     read_ahead.reserve(share)
     read_ahead.unreserve(share)
@@ -122,12 +124,12 @@ def test_the_end_of_a_fetch_wakes_who_found_no_room_and_nobody_who_has_nothing_t
 
 def test_what_is_packed_anew_counts_as_what_it_takes():
     """Ten batches of a record each that were compressed at the source are not on their way out."""
-    read_ahead, one = ReadAhead(produce_options({"compression.type": "none"})), partition()
+    (read_ahead, repacking), one = queues({"compression.type": "none"}), partition()
     small = [batch._replace(data=batch.data[:]) for batch in fetched([1] * 10, start=0)]
     for batch in small:
         read_ahead.take_in(one, batch)
     before = read_ahead.held_bytes
-    (outgoing,) = (read_ahead.next_batches(one) or {}).values()
+    (outgoing,) = repacking.next_round(one).batches.values()
     assert outgoing.count == 10
     assert read_ahead.held_bytes >= min(before, len(outgoing.data)) > 0
     one.in_flight = False
@@ -139,32 +141,32 @@ def test_what_is_packed_anew_counts_as_what_it_takes():
     ("limit", "counts"), [("100000", [8]), ("5000", [4, 4]), ("3000", [2, 2, 2, 2]), ("500", [1] * 8)]
 )
 def test_a_batch_is_split_until_it_is_no_larger_than_the_files_max_request_size(limit, counts):
-    read_ahead, one = ReadAhead(produce_options({"max.request.size": limit})), partition()
+    (read_ahead, repacking), one = queues({"max.request.size": limit}), partition()
     (batch,) = fetched([8], start=0, value=1000)
     read_ahead.take_in(one, batch)
     found = []
-    while going := read_ahead.next_batches(one):
-        (outgoing,) = going.values()
+    while following := repacking.next_round(one):
+        (outgoing,) = following.batches.values()
         found.append(outgoing)
         one.passed(outgoing.next_offset)
         read_ahead.let_go(one)
     assert [outgoing.count for outgoing in found] == counts
-    assert [read_ahead.is_too_large(outgoing) for outgoing in found] == [limit == "500"] * len(counts)
+    assert [repacking.is_too_large(outgoing) for outgoing in found] == [limit == "500"] * len(counts)
     assert one.acked == 8
     assert read_ahead.held_bytes == 0
 
 
 def test_without_a_max_request_size_the_targets_own_limits_decide():
-    read_ahead, one = ReadAhead(produce_options({})), partition()
+    (read_ahead, repacking), one = queues(), partition()
     (batch,) = fetched([2], start=0, value=2 << 20)
     read_ahead.take_in(one, batch)
-    (outgoing,) = (read_ahead.next_batches(one) or {}).values()
+    (outgoing,) = repacking.next_round(one).batches.values()
     assert outgoing.count == 2
-    assert not read_ahead.is_too_large(outgoing)
+    assert not repacking.is_too_large(outgoing)
 
 
 def test_epochs_are_those_of_batches_also_of_aborted_ones_of_which_nothing_is_kept():
-    read_ahead, one = ReadAhead(produce_options({})), partition()
+    read_ahead, one = ReadAhead(), partition()
     first, second, third = fetched([1, 1, 1], start=0)
     aborted = second._replace(attributes=second.attributes | TRANSACTIONAL, producer_id=9, leader_epoch=4)
     seen = list(committed([first._replace(leader_epoch=3), aborted, third._replace(leader_epoch=4)], [(9, 0)]))
@@ -184,7 +186,7 @@ def test_a_record_that_a_transform_does_not_take_is_reached_and_never_passed(bad
     """What is before it crosses, whatever the batches; then it stops the topic-partition, each time."""
     mask = (Transform("mask", MaskFields(of_key=False, fields=("a",))),)
     written = [Record(gap + n, n, b"k", b"x" if is_bad else b'{"a":1}') for n, is_bad in enumerate(bad)]
-    read_ahead = ReadAhead(produce_options({}))
+    read_ahead, repacking = queues()
     one = Partition(PlannedPartition("t", "a.t", 0, "id", transforms=mask), position=0, acked=0)
     for batch in packed(written, sizes):
         read_ahead.take_in(one, batch)
@@ -192,13 +194,13 @@ def test_a_record_that_a_transform_does_not_take_is_reached_and_never_passed(bad
     stays = None
     while True:
         try:
-            under_way = read_ahead.next_batches(one)
+            under_way = repacking.next_round(one)
         except TransformError as error:
             stays = error.offset
             break
         if not under_way:
             break
-        (outgoing,) = under_way.values()
+        (outgoing,) = under_way.batches.values()
         crossed += [record.value for record in records(outgoing.data)]
         one.passed(outgoing.next_offset)
         read_ahead.let_go(one)
@@ -213,7 +215,7 @@ def test_a_record_that_a_transform_does_not_take_is_reached_and_never_passed(bad
             if batch.last_offset >= one.position:
                 read_ahead.take_in(one, batch)
         with pytest.raises(TransformError):
-            read_ahead.next_batches(one)
+            repacking.next_round(one)
     else:
         assert one.acked == gap + len(bad)
         assert read_ahead.held_bytes == 0

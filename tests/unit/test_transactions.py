@@ -122,7 +122,7 @@ def begun(
 ) -> tuple[ExactlyOnce, Sending, Partition, asyncio.Event]:
     """Return one that has begun, who sends, a topic-partition, and what is set when the window cannot go on."""
     partition = Partition(PlannedPartition("t", "a.t", 0, "id"), position=100, acked=100)
-    target, read_ahead = Target(fails=fails), ReadAhead(PRODUCE)
+    target, read_ahead = Target(fails=fails), ReadAhead()
     made = ExactlyOnce(
         plan=PLAN,
         window=Window(number=7, window_ms=10_000, lanes=2, slots=1, slot=0, run_id=1),

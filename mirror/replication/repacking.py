@@ -1,0 +1,145 @@
+"""Make the rounds in which what was read is sent: batches go whole where they can, else their records are packed again."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from itertools import chain
+
+from mirror.config.clients import ProduceOptions
+from mirror.model import record_batches, repartition
+from mirror.model.record_batches import Batch, Outgoing, Round
+from mirror.model.transforms import TransformError
+from mirror.replication.partition import Partition
+from mirror.replication.read_ahead import ReadAhead
+
+TINY_BYTES = 8 * 1024  # a batch below this costs more as a request of its own than its records cost re-batched
+TINY_RUN = 2  # this many tiny batches waiting are worth decoding
+
+
+class Repacking:
+    """Takes batches out of the queues of a slot and flow, and makes rounds of them."""
+
+    def __init__(self, produce: ProduceOptions, read_ahead: ReadAhead) -> None:
+        """Take the limits of the target's producer, and the queues."""
+        self._largest = produce.largest_batch
+        self._batch_size = min(produce.batch_size, produce.largest_batch or produce.batch_size)
+        self._codec = None if produce.compression is None else record_batches.CODECS[produce.compression]
+        self._level = produce.level
+        self._read_ahead = read_ahead
+        self.spent_s = 0.0
+
+    def next_round(self, partition: Partition) -> Round | None:
+        """Return what is sent next of a partition, None if nothing waits.
+
+        Raises:
+            TransformError: a transform refuses the next record.
+        """
+        began = time.perf_counter()
+        try:
+            ready = partition.backlog.ready
+            while not ready and partition.backlog.queue:
+                pack = self._repartition if partition.assigned.spread_over else self._pack
+                passed = pack(partition)
+                if not ready:
+                    self._read_ahead.pass_over(partition, passed)  # compaction, or a transform, has left nothing
+            return self._fitting(partition) if ready else None
+        finally:
+            self.spent_s += time.perf_counter() - began
+
+    def is_too_large(self, outgoing: Outgoing) -> bool:
+        """Tell whether a batch is larger than the file's max.request.size."""
+        return self._largest is not None and len(outgoing.data) > self._largest
+
+    def split(self, partition: Partition, outgoing: Outgoing) -> None:
+        """Send the halves of a batch next, one after the other."""
+        halves = record_batches.split_batch(outgoing)
+        partition.backlog.ready.extendleft(_alone(partition, half) for half in reversed(halves))
+
+    def _fitting(self, partition: Partition) -> Round:
+        while True:
+            following = partition.backlog.ready.popleft()
+            if len(following.batches) > 1:
+                return following
+            (outgoing,) = following.batches.values()
+            if partition.assigned.spread_over or outgoing.count == 1 or not self.is_too_large(outgoing):
+                return following
+            self.split(partition, outgoing)
+
+    def _repartition(self, partition: Partition) -> int:
+        """Pack the next batch by the target's partitions; return the source offset after it."""
+        batch, backlog = self._read_ahead.take_out(partition), partition.backlog
+        if not batch.is_control:
+            backlog.turns += 1
+            backlog.ready.extend(
+                repartition.rounds(
+                    [batch],
+                    partition.acked,
+                    partitions=partition.assigned.spread_over,
+                    unkeyed=backlog.turns,
+                    codec=self._codec,
+                    level=self._level,
+                    max_bytes=self._batch_size,
+                )
+            )
+            packed = chain.from_iterable(each.batches.values() for each in backlog.ready)
+            self._read_ahead.expanded(partition, packed, batch)
+        return batch.last_offset + 1
+
+    def _pack(self, partition: Partition) -> int:
+        """Copy the next batch, or pack the records of some; return the source offset after them."""
+        batch, ready = partition.backlog.queue[0], partition.backlog.ready
+        if batch.is_control:
+            self._read_ahead.take_out(partition)
+            return batch.last_offset + 1
+        tiny = self._tiny_run(partition.backlog.queue)
+        if tiny < TINY_RUN and not partition.assigned.transforms and batch.is_copyable(partition.acked):
+            self._read_ahead.take_out(partition)
+            ready.append(_alone(partition, record_batches.copy_batch(batch, self._codec, self._level)))
+            return batch.last_offset + 1
+        taken = [self._read_ahead.take_out(partition) for _ in range(max(tiny, 1))]
+        packed, passed = self._rebatched(partition, taken)
+        ready.extend(_alone(partition, outgoing) for outgoing in packed)
+        self._read_ahead.expanded(partition, packed, *taken)
+        return passed
+
+    def _rebatched(self, partition: Partition, taken: list[Batch]) -> tuple[list[Outgoing], int]:
+        """Pack records again; return their batches, and the source offset after them.
+
+        Those before a record that a transform refuses go alone, and that record comes first the next time.
+        """
+        until: int | None = None
+        while True:
+            try:
+                packed = record_batches.rebatch(
+                    taken,
+                    partition.acked,
+                    codec=self._codec,
+                    level=self._level,
+                    max_bytes=self._batch_size,
+                    transforms=partition.assigned.transforms,
+                    until=until,
+                )
+            except TransformError as error:
+                if until is not None or error.offset <= partition.acked:
+                    raise
+                until = error.offset
+                self._read_ahead.put_back(partition, taken, until)
+                if not taken:
+                    return [], until
+            else:
+                return packed, taken[-1].last_offset + 1 if until is None else until
+
+    def _tiny_run(self, queue: deque[Batch]) -> int:
+        """Return how many batches at the queue's head are tiny and together fit one batch."""
+        run = size = 0
+        for batch in queue:
+            size += len(batch.data)
+            if batch.is_control or len(batch.data) > TINY_BYTES or size > self._batch_size:
+                break
+            run += 1
+        return run
+
+
+def _alone(partition: Partition, outgoing: Outgoing) -> Round:
+    return Round({partition.assigned.partition: outgoing}, outgoing.next_offset)
