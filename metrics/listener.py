@@ -11,11 +11,10 @@ from typing import Any, Generic, Protocol, TypeVar
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from metrics.recorder import Recorder
+from metrics.reports import Report, from_columns
 
 log = logging.getLogger("mirror")
 
-
-Report = TypeVar("Report")
 Taken = TypeVar("Taken", contravariant=True)
 
 
@@ -30,7 +29,7 @@ class Take(Protocol[Taken]):
 class Stream(Generic[Report]):
     """Name the record of a stream's rows (metrics.reports), and who takes them in."""
 
-    record: Callable[..., Report]
+    record: type[Report]
     take: Take[Report]
 
 
@@ -79,7 +78,7 @@ class MirrorQueryListener(StreamingQueryListener):
         self._recorder.count("kafka_mirror_listener_events_total", (event,))
 
 
-def reports(observed: Mapping[str, Any], name: str, record: Callable[..., Report]) -> list[Report]:
+def reports(observed: Mapping[str, Any], name: str, record: type[Report]) -> list[Report]:
     """Return the rows that one progress event observed under a name, as records."""
     found = observed.get(name)
-    return [record(**row.asDict()) for row in found["reports"]] if found is not None else []
+    return [from_columns(record, row.asDict()) for row in found["reports"]] if found is not None else []

@@ -6,7 +6,8 @@ and the listener gives whom they are for the same record back.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, get_type_hints
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeVar, get_type_hints
 
 _SPARK_TYPES = {
     str: "string",
@@ -50,8 +51,8 @@ class SlotReport(NamedTuple):
 class WindowReport(NamedTuple):
     """Tell what one window replicated of one topic-partition.
 
-    Ages and latencies are columns of `Measured`. One row of each slot and window has the columns of `SlotReport`, too. Other
-    topic-partitions that are idle have a row once a minute only: what has none is idle.
+    One row of each slot and window tells of the slot, too. Other topic-partitions that are idle have a row once a minute only:
+    what has none is idle.
     """
 
     source: str
@@ -65,56 +66,14 @@ class WindowReport(NamedTuple):
     records: int
     bytes: int
     last_timestamp_ms: float | None  # of the newest record that was acknowledged
-    age_ms: float | None  # the last one; record ages are taken when records are read
-    age_min_ms: float | None
-    age_max_ms: float | None
-    age_sum_ms: float
-    age_counts: list[int]
-    latency_ms: float | None  # the last one; from a record's timestamp until the target has acknowledged it
-    latency_min_ms: float | None
-    latency_max_ms: float | None
-    latency_sum_ms: float
-    latency_counts: list[int]
+    age: Measured  # of records when they are read
+    latency: Measured  # from a record's timestamp until the target has acknowledged it
     lost: int  # source offsets that were deleted before they were replicated
     rewinds: int
     reason: str  # why the topic-partition is paused; "" where it is not
     is_paused_by_operator: bool
     is_topic_in_question: bool
-    lease_wait_ms: float | None = None  # None in the rows that do not tell of the slot
-    takeovers: int = 0
-    source_throttled_s: float = 0.0
-    target_throttled_s: float = 0.0
-    sending_s: float = 0.0
-    packing_s: float = 0.0
-    read_ahead_bytes: int = 0
-    read_ahead_records: int = 0
-    polls: int = 0
-    polled_records: int = 0
-    polling_s: float = 0.0
-    longest_poll_s: float = 0.0
-
-    @property
-    def of_slot(self) -> SlotReport | None:
-        """Return how the slot's window went, None where another row tells of it."""
-        if self.lease_wait_ms is None:
-            return None
-        return SlotReport(*(getattr(self, name) for name in SlotReport._fields))
-
-    @property
-    def age(self) -> Measured:
-        """Return the record ages."""
-        return Measured(self.age_ms, self.age_min_ms, self.age_max_ms, self.age_sum_ms, self.age_counts)
-
-    @property
-    def latency(self) -> Measured:
-        """Return the replication latencies."""
-        return Measured(
-            self.latency_ms,
-            self.latency_min_ms,
-            self.latency_max_ms,
-            self.latency_sum_ms,
-            self.latency_counts,
-        )
+    of_slot: SlotReport | None = None  # None where another row has it
 
 
 class CheckpointReport(NamedTuple):
@@ -134,6 +93,25 @@ class CheckpointReport(NamedTuple):
     foreign: int | None = None  # of the flow: records that were skipped because they are no checkpoints
 
 
+_NESTED = {kind: record for record in (Measured, SlotReport) for kind in (record, record | None)}
+
+
 def schema_of(record: type[tuple[Any, ...]]) -> str:
-    """Return the schema of a record's stream, as Spark writes it: "source string, partition bigint"."""
-    return ", ".join(f"{name} {_SPARK_TYPES[kind]}" for name, kind in get_type_hints(record).items())
+    """Return the schema of a record's stream, as Spark writes it: "source string, age struct<sum_ms: double>"."""
+    return ", ".join(f"{name} {_spark_type(kind)}" for name, kind in get_type_hints(record).items())
+
+
+def _spark_type(kind: Any) -> str:
+    if (nested := _NESTED.get(kind)) is None:
+        return _SPARK_TYPES[kind]
+    return f"struct<{', '.join(f'{name}: {_spark_type(part)}' for name, part in get_type_hints(nested).items())}>"
+
+
+Report = TypeVar("Report", bound=tuple[Any, ...])
+
+
+def from_columns(record: type[Report], columns: Mapping[str, Any]) -> Report:
+    """Return the record that has become columns, and nested tuples in them."""
+    nested = {name: _NESTED[kind] for name, kind in get_type_hints(record).items() if kind in _NESTED}
+    built = {name: make(*columns[name]) for name, make in nested.items() if columns[name] is not None}
+    return record(**{**columns, **built})

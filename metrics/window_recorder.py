@@ -219,6 +219,6 @@ def clock_skews(rows: Sequence[WindowReport]) -> dict[Labels, float]:
     """Return for how many seconds each slot's youngest records were read before they were written, by their timestamps."""
     ages_ms: dict[Labels, list[float]] = {}
     for row in rows:
-        if row.age_min_ms is not None:
-            ages_ms.setdefault(_slot_of(row), []).append(row.age_min_ms)
+        if row.age.min_ms is not None:
+            ages_ms.setdefault(_slot_of(row), []).append(row.age.min_ms)
     return {slot: max(0.0, -min(found) / 1000) for slot, found in ages_ms.items()}

@@ -47,7 +47,7 @@ class Spread:
             below = upto
         self.counts[last] += count - below
 
-    def columns(self) -> Measured:
+    def measured(self) -> Measured:
         """Return what a report tells of the measure."""
         if self.last is None:
             return Measured(None, None, None, 0.0, self.counts)

@@ -6,12 +6,11 @@ import asyncio
 import gc
 import os
 import time
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import uvloop
 
-from metrics.reports import WindowReport
+from metrics.reports import SlotReport, WindowReport
 from mirror.model.flow_plan import FlowPlan, Window
 from mirror.replication.partition import Partition
 from mirror.replication.window import MINUTE_MS, Served, serve
@@ -39,13 +38,13 @@ class Worker:
         served = self.loop.run_until_complete(_serve_all(window, flows, self.state))
         duration_ms = (time.time() - max(started, window.start_ms / 1000)) * 1000
         for flow, done in zip(flows, served, strict=True):
-            of_slot = done.slot._asdict() if done.slot is not None else {}
+            of_slot = done.slot
             tells_all = window.is_first_of(MINUTE_MS) or (flow.name, window.slot) not in self.has_told
             self.has_told.add((flow.name, window.slot))
             for partition in done.partitions:
-                if of_slot or tells_all or not partition.is_idle:
+                if of_slot is not None or tells_all or not partition.is_idle:
                     yield _report(flow, window, partition, duration_ms, of_slot)
-                of_slot = {}  # the flow's first row has them
+                of_slot = None  # the flow's first row has them
 
 
 _workers: dict[int, Worker] = {}  # by process: never shared across a fork
@@ -72,11 +71,10 @@ def _report(
     window: Window,
     partition: Partition,
     duration_ms: float,
-    of_slot: Mapping[str, Any],
+    of_slot: SlotReport | None,
 ) -> WindowReport:
     """Return the row of one topic-partition; called once a window, not per record."""
     assigned, tally = partition.assigned, partition.tally
-    age, latency = tally.age.columns(), tally.latency.columns()
     return WindowReport(
         source=flow.source,
         target=flow.target,
@@ -89,20 +87,12 @@ def _report(
         records=tally.records,
         bytes=tally.bytes,
         last_timestamp_ms=tally.last_timestamp_ms,
-        age_ms=age.last_ms,
-        age_min_ms=age.min_ms,
-        age_max_ms=age.max_ms,
-        age_sum_ms=age.sum_ms,
-        age_counts=age.counts,
-        latency_ms=latency.last_ms,
-        latency_min_ms=latency.min_ms,
-        latency_max_ms=latency.max_ms,
-        latency_sum_ms=latency.sum_ms,
-        latency_counts=latency.counts,
+        age=tally.age.measured(),
+        latency=tally.latency.measured(),
         lost=tally.lost,
         rewinds=tally.rewinds,
         reason=partition.pause.reason,
         is_paused_by_operator=partition.pause.is_by_operator,
         is_topic_in_question=partition.pause.is_topic_in_question,
-        **of_slot,
+        of_slot=of_slot,
     )

@@ -16,7 +16,7 @@ from dashboards.alerts import alerts
 from dashboards.recording import recording
 from metrics.exposition import exposition
 from metrics.recorder import Recorder
-from metrics.reports import CheckpointReport
+from metrics.reports import CheckpointReport, Measured, SlotReport
 from metrics.series import Labels
 from metrics.verdict import KNOWN_POLLS, Status
 from mirror.checkpoints.rules import State
@@ -44,10 +44,15 @@ GAP = Gap("t", 0, Effect.LOST, Cause.RETENTION, 40, 74, 0, "deleted")
 def _measured(copied: int) -> dict[str, Any]:
     """Ages and latencies of a window, in milliseconds: most near their average, a few slow ones."""
     slow = copied // 20
-    ages = {"age_ms": 24.0, "age_min_ms": 11.0, "age_max_ms": 88.0, "age_sum_ms": 26.0 * copied}
-    latencies = {"latency_ms": 28.0, "latency_min_ms": 14.0, "latency_max_ms": 95.0, "latency_sum_ms": 31.0 * copied}
-    both = {f"{what}_counts": counts(b5=copied - slow, b7=slow) for what in ("age", "latency")}
-    return {**ages, **latencies, **both}
+    by_bound = counts(b5=copied - slow, b7=slow)
+    return {
+        "age": Measured(24.0, 11.0, 88.0, 26.0 * copied, by_bound),
+        "latency": Measured(28.0, 14.0, 95.0, 31.0 * copied, by_bound),
+    }
+
+
+def _of_slot(copied: int) -> SlotReport:
+    return SlotReport(12.0, polls=copied, polled_records=copied, polling_s=0.01 * copied, longest_poll_s=0.02)
 
 
 class World:
@@ -80,12 +85,8 @@ class World:
                 last_timestamp_ms=now_s * 1000 if copied else None,
                 slot=int(place[3]),
                 duration_ms=1000.0 * STEP_S,
-                lease_wait_ms=12.0 if number < 2 else row.lease_wait_ms,
-                polls=copied,
-                polled_records=copied,
-                polling_s=0.01 * copied,
-                longest_poll_s=0.02,
-                **_measured(copied) | ({} if copied else UNMEASURED),
+                of_slot=_of_slot(copied) if number < 2 else None,
+                **(_measured(copied) if copied else UNMEASURED),
             )
             reported.append(row)
             if source_up:

@@ -41,9 +41,8 @@ class Mirror:
         for low in range(40, 240, 10):  # milliseconds: single records, and one batch from 1 to 1.2 s
             latency.add(low, low, low, 1)
         latency.add(1000, 1200, 11_000, 10)
-        measured = latency.columns()
-        columns = {f"latency_{name.removeprefix('last_')}": value for name, value in measured._asdict().items()}
-        row = report(partition=7, records=sum(measured.counts))._replace(**columns)
+        measured = latency.measured()
+        row = report(partition=7, records=sum(measured.counts))._replace(latency=measured)
         self.recorder.record_windows([row], now_s=time.time())
         return exposition(self.recorder.snapshot(), self.recorder.began(), wanted=wanted, max_series=10**6).encode()
 

@@ -16,7 +16,7 @@ from metrics.cap import capped
 from metrics.catalogue import CATALOGUE, PARTITION, SLOT, TOPIC
 from metrics.exposition import exposition
 from metrics.recorder import Recorder
-from metrics.reports import CheckpointReport, SlotReport
+from metrics.reports import CheckpointReport, Measured, SlotReport
 from metrics.series import Histogram
 from metrics.strimzi import STRIMZI, STRIMZI_CHECKPOINT, STRIMZI_LAG
 from mirror.checkpoints.rules import State
@@ -105,7 +105,9 @@ def test_what_is_written_is_what_a_parser_reads(topic, value):
 
 def test_a_histogram_is_read_as_cumulative_buckets_with_count_and_sum():
     recorder = Recorder()
-    recorder.record_windows([report()._replace(age_counts=counts(b7=1, b10=2, b20=1), age_sum_ms=5000.0)], now_s=1.0)
+    recorder.record_windows(
+        [report()._replace(age=Measured(1.0, 1.0, 3.0, 5000.0, counts(b7=1, b10=2, b20=1)))], now_s=1.0
+    )
     found = {key: value for key, value in samples(text(recorder)).items() if "record_age_seconds" in key[0]}
     by_bound = {dict(labels)["le"]: value for (name, labels), value in found.items() if name.endswith("_bucket")}
     assert [by_bound[bound] for bound in ("0.25", "1.0", "2.5", "3600.0", "+Inf")] == [1, 1, 3, 3, 4]
@@ -127,8 +129,8 @@ def test_strimzi_names_are_served_when_asked_for():
 def test_connects_names_of_tasks_are_served_beside_them():
     recorder = Recorder()
     slot = SlotReport(0.0, read_ahead_records=7, polls=4, polled_records=600, polling_s=0.5, longest_poll_s=0.25)
-    first = report()._replace(records=300, duration_ms=2000.0, **slot._asdict())
-    recorder.record_windows([first, report()._replace(partition=1, records=200, lease_wait_ms=None)], now_s=1.0)
+    first = report()._replace(records=300, duration_ms=2000.0, of_slot=slot)
+    recorder.record_windows([first, report()._replace(partition=1, records=200)], now_s=1.0)
     recorder.record_query("lane-0", is_active=True)
 
     def served() -> dict[str, float]:
@@ -149,7 +151,8 @@ def test_connects_names_of_tasks_are_served_beside_them():
     }
     recorder.record_query("lane-0", is_active=False)
     assert "kafka_connect_connector_status failed" in served()
-    recorder.record_windows([first._replace(records=1, polls=0, polled_records=0, polling_s=0.0)], now_s=2.0)
+    idle = slot._replace(polls=0, polled_records=0, polling_s=0.0)
+    recorder.record_windows([first._replace(records=1, of_slot=idle)], now_s=2.0)
     after = served()
     assert (after["kafka_connect_source_task_source_record_poll_total"], "poll_batch" in str(after)) == (600, False)
     recorder.record_share(("a", "b"), owned=[1], slots=2, processes=2, has_conflict=False)

@@ -13,7 +13,7 @@ from metrics.exporter import PortTakenError, serve
 from metrics.exposition import exposition
 from metrics.listener import MirrorQueryListener, Stream, reports
 from metrics.recorder import Recorder
-from metrics.reports import CheckpointReport, WindowReport, schema_of
+from metrics.reports import CheckpointReport, Measured, SlotReport, WindowReport, schema_of
 from metrics.series import Histogram
 from mirror.lag.live_table import lag_table
 from mirror.model.reports import Spread
@@ -40,27 +40,18 @@ def report(topic="a.t", partition=0, *, records=4, reason="", is_paused_by_opera
         records=records,
         bytes=400,
         last_timestamp_ms=99.0,
-        age_ms=1.0,
-        age_min_ms=1.0,
-        age_max_ms=3.0,
-        age_sum_ms=8.0,
-        age_counts=counts(b0=records),
-        latency_ms=2.0,
-        latency_min_ms=2.0,
-        latency_max_ms=4.0,
-        latency_sum_ms=12.0,
-        latency_counts=counts(b0=records),
+        age=Measured(1.0, 1.0, 3.0, 8.0, counts(b0=records)),
+        latency=Measured(2.0, 2.0, 4.0, 12.0, counts(b0=records)),
         lost=0,
         rewinds=0,
         reason=reason,
         is_paused_by_operator=is_paused_by_operator,
         is_topic_in_question=False,
-        lease_wait_ms=lease_wait_ms,
-        takeovers=takeovers,
+        of_slot=SlotReport(lease_wait_ms, takeovers) if lease_wait_ms is not None else None,
     )
 
 
-UNMEASURED = {f"{measure}_{value}": None for measure in ("age", "latency") for value in ("ms", "min_ms", "max_ms")}
+UNMEASURED = {"age": Measured(None, None, None, 0.0, counts()), "latency": Measured(None, None, None, 0.0, counts())}
 
 
 def listening(recorder):
@@ -126,16 +117,21 @@ def test_lag_is_never_negative_and_unknown_is_not_zero():
     assert second == ["a->b", "t", "1", "-", "5", "-", "-", "-", "-", "-"]
 
 
+def as_row(record):
+    """Return a record as Spark gives it back: rows in a row."""
+    values = (as_row(value) if isinstance(value, tuple) else value for value in record)
+    return Row(*record._fields)(*values)
+
+
 def test_a_row_of_spark_is_the_report_that_the_worker_sent():
     """Spark's schema has a column per field, in their order, and the listener gives the same record on."""
-    columns = [column.split() for column in schema_of(WindowReport).split(", ")]
-    assert [name for name, _ in columns] == list(WindowReport._fields)
-    assert dict(columns) | {"source": "string", "records": "bigint", "age_ms": "double"} == dict(columns)
-    arrays = {f"{measure}_counts" for measure in ("age", "latency")}
-    assert {name for name, kind in columns if kind == "array<bigint>"} == arrays
+    measured = "struct<last_ms: double, min_ms: double, max_ms: double, sum_ms: double, counts: array<bigint>>"
+    assert schema_of(WindowReport).startswith("source string, target string, topic string,")
+    assert f", age {measured}, latency {measured}, lost bigint," in schema_of(WindowReport)
+    assert ", of_slot struct<lease_wait_ms: double, takeovers: bigint," in schema_of(WindowReport)
     assert [column.split()[0] for column in schema_of(CheckpointReport).split(", ")] == list(CheckpointReport._fields)
-    sent = [report(), report(partition=1)._replace(**UNMEASURED)]
-    rows = [Row(*WindowReport._fields)(*each) for each in sent]
+    sent = [report(turn=(3.0, 1)), report(partition=1)._replace(**UNMEASURED)]
+    rows = [as_row(each) for each in sent]
     taken = []
     stream = Stream(WindowReport, lambda rows, *, now_s: taken.extend(rows))
     progress = SimpleNamespace(name="lane-0", observedMetrics={"replication": {"reports": rows}}, durationMs={})
@@ -143,8 +139,9 @@ def test_a_row_of_spark_is_the_report_that_the_worker_sent():
         SimpleNamespace(progress=progress)
     )
     assert taken == sent
-    assert taken[0].age == (1.0, 1.0, 3.0, 8.0, counts(b0=4))
-    assert taken[0].latency == (2.0, 2.0, 4.0, 12.0, counts(b0=4))
+    assert taken[0].age.max_ms == 3.0
+    assert taken[0].of_slot.takeovers == 1
+    assert taken[1].of_slot is None
 
 
 def test_series_of_partitions_that_left_go_away():
@@ -200,10 +197,10 @@ def test_the_listener_takes_in_the_phases_of_a_batch_and_counts_its_events():
 
 def test_spread_keeps_last_lowest_highest_and_sum():
     spread = Spread()
-    assert spread.columns() == (None, None, None, 0.0, counts())
+    assert spread.measured() == (None, None, None, 0.0, counts())
     spread.add(5, 9, 14, 2)
     spread.add(-2, 3, 1, 2)
-    assert spread.columns()[:4] == (-2, -2, 9, 15)
+    assert spread.measured()[:4] == (-2, -2, 9, 15)
     # Up to 1 ms: what is 0 or less; 5 and 9 ms have bounds of their own.
     assert [spread.counts[0] + spread.counts[1], spread.counts[2] + spread.counts[3]] == [2, 2]
 
@@ -232,7 +229,7 @@ def test_a_topics_histogram_adds_up_its_partitions():
     recorder = Recorder()
     recorder.record_windows([report()], now_s=1.0)
     recorder.record_windows(
-        [report(partition=1)._replace(latency_counts=counts(b20=4), latency_sum_ms=16_000_000.0)], now_s=1.0
+        [report(partition=1)._replace(latency=Measured(2.0, 2.0, 4.0, 16_000_000.0, counts(b20=4)))], now_s=1.0
     )
     found = recorder.snapshot()["kafka_mirror_replication_latency_seconds"]
     assert found == {("a", "b", "a.t"): Histogram(counts(b0=4, b20=4), 16000.012)}
@@ -253,7 +250,7 @@ def test_the_turn_is_told_once_a_window_and_late_ones_are_counted():
 def test_timestamps_of_the_future_are_told_by_slot_and_pass():
     recorder = Recorder()
     slot = ("a", "b", "0")
-    ahead = report()._replace(age_min_ms=-1500.0)
+    ahead = report()._replace(age=Measured(1.0, -1500.0, 3.0, 8.0, counts(b0=4)))
     recorder.record_windows([report(partition=1), ahead], now_s=1.0)
     assert recorder.value("kafka_mirror_clock_skew_seconds", slot) == 1.5
     recorder.record_windows([report()], now_s=1.0)

@@ -13,6 +13,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from metrics.catalogue import CATALOGUE, PARTITION
 from metrics.exposition import Format, base_name, exposition
 from metrics.recorder import Recorder
+from metrics.reports import Measured
 from metrics.series import Exemplar, Histogram, Labels
 from tests.unit.test_exposition import full, needs_promtool
 from tests.unit.test_exposition import samples as classic_samples
@@ -194,8 +195,9 @@ def latency_buckets(recorder: Recorder):
 
 
 def test_the_slowest_record_of_the_newest_reports_is_shown_where_it_counts():
-    slow = report(partition=3)._replace(latency_max_ms=700.0, window_id=41, latency_counts=counts(b3=3, b9=1))
-    recorder = recorded(report(), slow, report(partition=2)._replace(latency_max_ms=600.0))
+    latency = report().latency
+    slow = report(partition=3)._replace(window_id=41, latency=latency._replace(max_ms=700.0, counts=counts(b3=3, b9=1)))
+    recorder = recorded(report(), slow, report(partition=2)._replace(latency=latency._replace(max_ms=600.0)))
     exemplars = {le: sample.exemplar for le, sample in latency_buckets(recorder).items() if sample.exemplar}
     assert list(exemplars) == ["1.0"]
     assert exemplars["1.0"].labels == {"partition": "3", "window": "41"}
@@ -214,7 +216,7 @@ def test_a_window_without_records_leaves_the_example():
 
 def test_records_from_the_future_count_and_leave_no_sum():
     """OpenMetrics forbids a negative sum; the classic text shows it as it is."""
-    ahead = report()._replace(latency_max_ms=-5000.0, latency_sum_ms=-20_000.0, latency_counts=counts(b0=4))
+    ahead = report()._replace(latency=Measured(2.0, 2.0, -5000.0, -20_000.0, counts(b0=4)))
     recorder = recorded(ahead)
     assert latency_buckets(recorder)["+Inf"].value == 4
     names = {sample.name for sample in read(text_of(recorder))["kafka_mirror_replication_latency_seconds"].samples}
