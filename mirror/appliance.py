@@ -303,8 +303,7 @@ class Appliance:
 
     def _summary(self) -> str:
         return ", ".join(
-            f"{len(state.plan.partitions) if state.plan else 0} topic-partitions {state.flow.name}"
-            for state in self.flows
+            f"{len(state.plan.partitions) if state.plan else 0} partitions {state.flow.name}" for state in self.flows
         )
 
     # --- while it runs ------------------------------------------------------------------------------------------

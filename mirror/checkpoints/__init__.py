@@ -1,1 +1,1 @@
-"""Offsets of consumer groups, carried to the target: the offset map read back, checkpoints, group offsets."""
+"""Translate consumer group offsets to the target: checkpoints, and the target's groups."""

@@ -1,4 +1,4 @@
-"""Make one flow's checkpoints: read the source's groups, translate, write, and move the target's groups if asked to."""
+"""Make one flow's checkpoints: read groups, translate offsets, write, and move the target's groups."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ log = logging.getLogger("mirror")
 
 FORGET_EVERY_S = 600.0
 MOST_RUNS = 4_000_000  # of a flow's offset maps, at 24 bytes each
-SYNCED_RUNS = 64  # of a topic-partition at a time: MirrorMaker's tools keep as many syncs of all that they read
+SYNCED_RUNS = 64  # of a partition at a time: MirrorMaker's tools keep as many syncs of all that they read
 
 
 @dataclass(slots=True)
 class FlowCheckpoints:
-    """What is kept from one checkpoint of a flow to the next."""
+    """The state of a flow's checkpoints between rounds."""
 
     plan: CheckpointPlan
     maps: FlowMaps = field(init=False)
     moves: GroupMoves = field(init=False)
     set_on_source: SetOffsets = field(init=False)  # offsets of the source's groups that the reverse flow has set
     back: FlowMaps | None = field(init=False, default=None)
-    groups: frozenset[str] | None = None  # the first listing, where new groups are not to be followed
-    written: dict[tuple[str, TopicPartition], Checkpoint] | None = None  # by group and remote topic-partition
+    groups: frozenset[str] | None = None  # the first listing, if new groups are not followed
+    written: dict[tuple[str, TopicPartition], Checkpoint] | None = None  # by group and remote partition
     synced: dict[TopicPartition, int] = field(default_factory=dict)  # source offset of the last offset sync
     forgot_at_s: float = float("-inf")
-    # the remote topic-partition of each one of the source
+    # the remote partition of each one of the source
     along: dict[TopicPartition, TopicPartition] = field(default_factory=dict)
-    # the target's own topic-partition of each one that came from the target to the source
+    # the target's own partition of each one that came from the target to the source
     home: dict[TopicPartition, TopicPartition] = field(default_factory=dict)
     hidden: set[str] = field(default_factory=set)  # groups that may not be read, as logged
     foreign: int = 0
@@ -62,7 +62,7 @@ class FlowCheckpoints:
         self.follow(self.plan)
 
     def follow(self, plan: CheckpointPlan) -> None:
-        """Take in a new plan: other topics, other clients."""
+        """Follow a new plan: other topics, other clients."""
         self.plan = self.moves.plan = plan
         self.along = {p.on_source: p.on_target for p in plan.flow.partitions}
         back = plan.back.partitions if plan.back is not None else ()
@@ -76,7 +76,7 @@ class FlowCheckpoints:
             self.back.flow = plan.back
 
     async def checkpoint(self) -> list[CheckpointReport]:
-        """Do everything once; return a report per group and topic-partition."""
+        """Do everything once; return a report per group and partition."""
         plan, began_ms = self.plan, now_ms()
         groups = await read_groups_once(plan.source_client, self._follows)
         warn_of_left_out(groups, plan.flow.source, self.hidden)
@@ -145,7 +145,7 @@ class FlowCheckpoints:
         self.topics.register(target, topic)
 
     async def _forgotten(self) -> list[bytes]:
-        """Forget from time to time what the source's retention has taken; return the keys to remove from the map's topic."""
+        """Forget periodically what the source's retention deleted; return the keys to remove from the topic."""
         if time.monotonic() < self.forgot_at_s + FORGET_EVERY_S:
             return []
         self.forgot_at_s = time.monotonic()
@@ -157,7 +157,7 @@ class FlowCheckpoints:
         return is_wanted and (self.groups is None or group in self.groups)
 
     def _translated(self, group: Group) -> dict[TopicPartition, Translated]:
-        """Return the group's offsets by the topic-partition that they are about on the target.
+        """Return the group's offsets by the partition that they are about on the target.
 
         Offsets that the reverse flow has set are left out. They came from the target, and would rewind the group there.
         """
@@ -176,12 +176,12 @@ class FlowCheckpoints:
                 if not self.plan.flow.is_bidirectional:
                     state = State.NO_MAP if home is None else State.TRANSLATED
                     found[place] = Translated(offset, home, state, metadata)
-                elif place in found and place in self.back.positions:  # else the flow back does not carry it
+                elif place in found and place in self.back.positions:  # else the reverse flow does not carry it
                     found[place] = translated_of_two(found[place], self.maps.maps.get(key), home or 0)
         return found
 
     def _fresh(self, found: Mapping[str, Mapping[TopicPartition, Translated]], target: Target) -> list[Checkpoint]:
-        """Return the checkpoints that differ from what the topic has: all, if it was deleted and created again."""
+        """Return the checkpoints that differ from the topic's; all, if it was deleted and created again."""
         if self.topics.is_another(target, self.plan.checkpoints_topic):
             self.written = {}
         written = self.written or {}
@@ -194,7 +194,7 @@ class FlowCheckpoints:
         return [c for c in checkpoints if written.get((c.group, TopicPartition(c.topic, c.partition))) != c]
 
     async def _read_written(self) -> dict[tuple[str, TopicPartition], Checkpoint]:
-        """Read the checkpoints topic, as MirrorMaker does at its start: what it has need not be written again."""
+        """Read the checkpoints topic, as MirrorMaker does at its start: its records need no rewrite."""
         topic = self.plan.checkpoints_topic
         checkpoints, foreign = await read_checkpoints(client_options(self.plan.target_client), topic)
         if foreign:
@@ -205,7 +205,7 @@ class FlowCheckpoints:
     # --- for MirrorMaker's tools ----------------------------------------------------------------------------------
 
     async def _write_offset_syncs(self) -> None:
-        """Write offset syncs of what was replicated since the last ones; nothing of ours reads them."""
+        """Write offset syncs of the records replicated since the last ones, for MirrorMaker only."""
         topic = self.plan.offset_syncs_topic
         if topic is None:
             return
@@ -228,7 +228,7 @@ class FlowCheckpoints:
 
 
 def not_followed(flow: FlowPlan, groups: Iterable[Group]) -> list[CheckpointReport]:
-    """Return a report of each group whose offsets cannot be read: it has no offset to go on from."""
+    """Return a report of each group whose offsets cannot be read: it has no offset to resume from."""
     states = {UNSUPPORTED: State.UNSUPPORTED, HIDDEN: State.REFUSED}
     return [
         CheckpointReport(flow.source, flow.target, group=group.name, state=states[group.state])
@@ -238,9 +238,10 @@ def not_followed(flow: FlowPlan, groups: Iterable[Group]) -> list[CheckpointRepo
 
 
 def offset_syncs(topic: str, partition: int, offsets: OffsetMap, last: int | None) -> list[OffsetSync]:
-    """Return MirrorMaker's syncs for a map: begin and end of the newest runs behind `last`, of the newest one when that is None.
+    """Return MirrorMaker's syncs for a map: start and end of the newest runs after `last`.
 
-    MirrorMaker can translate from such a sync exactly to it, and to one record behind it from anywhere later.
+    If `last` is None, those of the newest run. MirrorMaker can translate from such a sync exactly to it, and to one record
+    after it from any later offset.
     """
     newest = offsets.last
     runs = offsets.since(last + 1) if last is not None else ([newest] if newest is not None else [])

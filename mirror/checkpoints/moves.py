@@ -23,8 +23,8 @@ from mirror.runtime.logs import first_few
 
 log = logging.getLogger("mirror")
 
-Found = dict[str, dict[TopicPartition, Translated]]  # by group and topic-partition of the target
-Wanted = dict[TopicPartition, tuple[int, str]]  # offset and metadata by topic-partition
+Found = dict[str, dict[TopicPartition, Translated]]  # by group and partition of the target
+Wanted = dict[TopicPartition, tuple[int, str]]  # offset and metadata by partition
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class GroupMoves:
         self.topics = TopicsById(self.plan.flow.name)
 
     async def move_if_due(self, target: Target, found: Found) -> None:
-        """Move idle groups, and give each partition its state; between two moves, the state of the last one."""
+        """Move idle groups, and set each partition's state; between two moves, keep the last state."""
         if not self._is_due():
             self._recall(found)
             return
@@ -88,7 +88,7 @@ class GroupMoves:
             await self._commit(target, name, found[name], wanted)
 
     async def _find_shared(self, places: Container[TopicPartition]) -> None:
-        """Look which of these partitions other flows write to as well, and log it when that changes."""
+        """Find the partitions that other flows write to as well; log changes."""
         flow = self.plan.flow
         ours = [assigned for assigned in flow.partitions if assigned.on_target in places]
         found = await read_shared(client_options(self.plan.target_client), flow.group, ours)
@@ -136,7 +136,7 @@ def _wanted(
     ends: Mapping[TopicPartition, int],
     shared: Container[TopicPartition] = (),
 ) -> Wanted:
-    """Return the offsets to commit for a group of the target, and give each of its places the state that follows. Pure."""
+    """Return the offsets to commit for a target's group, and set its places' resulting states. Pure."""
     wanted = {}
     for place, at in places.items():
         if at.downstream is None:

@@ -1,4 +1,4 @@
-"""Translate a group's offset on one topic-partition, and decide what becomes of it. Pure."""
+"""Translate a group's offset on one partition, and decide its state. Pure."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from mirror.model.offset_map import OffsetMap
 
 
 class State(StrEnum):
-    """What became of a group's offset. The first two are as good as it gets, each of the others has its reason in the docs."""
+    """The state of a group's offset. The first two are healthy; docs/offsets.md explains the others."""
 
-    TRANSLATED = "translated"  # a checkpoint is there, the target's group was not to be moved
-    SYNCED = "synced"  # and the target's group stands there
-    AHEAD = "ahead"  # the group has read more than is replicated: what comes next is read again
+    TRANSLATED = "translated"  # a checkpoint is there; the target's group is not moved by configuration
+    SYNCED = "synced"  # and the target's group is at that offset
+    AHEAD = "ahead"  # the group has read more than is replicated: it reads the next records again
     ACTIVE = "active"  # the target's group is in use and was left alone
-    TARGET_AHEAD = "target_ahead"  # the target's group stands further on: it is never moved back
+    TARGET_AHEAD = "target_ahead"  # the target's group is further ahead: it is never moved back
     SHARED = "shared"  # another flow writes to the target's partition too, so offsets have no exact place in it
-    UNREACHABLE = "unreachable"  # the target does not tell where its log ends: it is asked again next time
+    UNREACHABLE = "unreachable"  # the target does not report its log end: it is asked again next time
     PAST_END = "past_end"  # the target's log ends before: it was cut, or its topic deleted and created again
-    NOTHING_YET = "nothing_yet"  # no record of the topic-partition was replicated yet
-    NO_MAP = "no_map"  # the offset is older than what is known: it was replicated by somebody else, or never
+    NOTHING_YET = "nothing_yet"  # no record of the partition was replicated yet
+    NO_MAP = "no_map"  # the offset is before the known range: another program replicated it, or none did
     UNSUPPORTED = "unsupported"  # a group of Kafka Streams' own protocol, or a share group: its offsets are not read
     REFUSED = "refused"  # the target's broker refused the group's offset, or a cluster hides the group
 
 
 class Translated(NamedTuple):
-    """A group's offset on a source topic-partition, and what it is on the target (None where that is not known)."""
+    """A group's offset on a source partition, and its target offset (None if unknown)."""
 
     upstream: int
     downstream: int | None
     state: State
-    metadata: str = ""  # that its reader has committed with the offset; "" if the group goes on before its exact place
+    metadata: str = ""  # committed by its reader with the offset; "" if the group resumes before its exact place
 
 
 def translated(upstream: int, offsets: OffsetMap | None, position: int | None, metadata: str = "") -> Translated:
@@ -46,15 +46,15 @@ def translated(upstream: int, offsets: OffsetMap | None, position: int | None, m
 
 
 def translated_of_two(along: Translated, offsets: OffsetMap | None, home: int) -> Translated:
-    """Translate a group's offset on a topic that has the records of both clusters, which are in another order on each.
+    """Translate a group's offset on a topic with both clusters' records, ordered differently on each.
 
-    `home` is safe: what the group has not read of the source's own records came to the target later than what it has read of the
-    target's came to the source. From there on copies of what the group has read are skipped, up to the first other record.
+    `home` is safe: the source's own records that the group has not read came to the target after the target's records that it has
+    read came to the source. From there on, copies of records that the group has read are skipped, up to the first other record.
 
     Args:
-        along: The offset translated by the flow's map, which knows of the source's own records.
+        along: The offset translated by the flow's map, which has the source's own records.
         offsets: That map.
-        home: The target offset behind the last record of the target's own that the group has read; 0 where it is not known.
+        home: The target offset after the last of the target's own records that the group has read; 0 if unknown.
     """
     if along.downstream is None or along.downstream <= home or offsets is None:
         return Translated(along.upstream, home, State.TRANSLATED)
@@ -62,7 +62,7 @@ def translated_of_two(along: Translated, offsets: OffsetMap | None, home: int) -
 
 
 def moved(there: int | None, downstream: int, end: int | None) -> State | None:
-    """Say why the target's idle group is not to be moved from `there` to `downstream`; None when it is.
+    """Return why the target's idle group must not move from `there` to `downstream`, else None.
 
     Source: MirrorCheckpointTask.syncGroupOffset, which never moves a group back.
     """

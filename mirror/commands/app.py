@@ -8,7 +8,7 @@ from mirror.commands.options import describe
 from mirror.config.given import add_mirror, mirror_arguments, settings_given
 from mirror.errors import SettingsError
 
-DESCRIPTION = "Serve the lag inspector, pages that show lag by topic-partition and consumer group, and why. Reads only."
+DESCRIPTION = "Serve the lag inspector, pages that show lag by partition and consumer group, and why. Reads only."
 
 
 def declare(parser: ArgumentParser) -> None:

@@ -39,7 +39,7 @@ COLUMNS = ("topic", "partition", "position", "log start", "log end", "lag", "rem
 
 
 DESCRIPTION = """\
-Show where a flow stands on each topic-partition, or put it elsewhere before it starts: to begin at a time or an offset, to
+Show where a flow stands on each partition, or put it elsewhere before it starts: to begin at a time or an offset, to
 leave something out, or to replicate something again (its records come a second time then). Refused while the flow runs.
 Topics of a running flow can be paused and resumed; it takes a second, and is remembered until they are resumed. To go back to
 MirrorMaker 2, stop the flow, export its positions, and start MirrorMaker."""
@@ -196,7 +196,7 @@ def moment(text: str) -> int:
 def _wanted(
     source: Cluster, partitions: Sequence[PlannedPartition], to: str, plan: FlowPlan
 ) -> dict[TopicPartition, int]:
-    """Return the position of each topic-partition; an offset outside of a log is refused."""
+    """Return the position of each partition; an offset outside of a log is refused."""
     places = [p.on_source for p in partitions]
     logs = log_bounds(plan, source)
     if to in ("earliest", "latest"):

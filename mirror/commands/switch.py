@@ -83,7 +83,7 @@ def add_switching(parser: ArgumentParser) -> None:
         type=positive,
         metavar="N",
         default=100,
-        help="records to compare of each topic-partition (default 100)",
+        help="records to compare of each partition (default 100)",
     )
     parser.add_argument(
         "--within",
@@ -171,7 +171,7 @@ def switch(settings: Settings, flow: str, kind: Kind, args: Namespace) -> int:
 
 
 def last_seen(settings: Settings, scope: Scope) -> dict[TopicPartition, Sample]:
-    """Return the appliance's last poll of each topic-partition of the flow, by remote topic and partition, that is kept here."""
+    """Return the appliance's last poll of each partition of the flow, by remote topic and partition, that is kept here."""
     history = History()
     history.load(settings.mirror.state_dir / HISTORY_FILE)
     ends = (scope.flow.source.alias, scope.flow.target.alias)

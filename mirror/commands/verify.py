@@ -42,7 +42,7 @@ def declare(parser: ArgumentParser) -> None:
     describe(parser, DESCRIPTION, EXAMPLES)
     add_mirror(parser)
     add_flow(parser)
-    parser.add_argument("--last", type=positive, metavar="N", help="only the newest N records of each topic-partition")
+    parser.add_argument("--last", type=positive, metavar="N", help="only the newest N records of each partition")
     parser.add_argument(
         "--every", type=seconds, metavar="SECONDS", help="go on until Ctrl-C: compare what is new, so often"
     )
@@ -81,7 +81,7 @@ def verify(settings: Settings, args: Namespace) -> int:
     plan, scope = scope_of(flow, args)
     pieces = list(scope.pieces())
     records = sum(piece.records for piece in pieces)
-    print(f"comparing {records:,} records of {len(scope.partitions)} topic-partitions ...", file=sys.stderr, flush=True)
+    print(f"comparing {records:,} records of {len(scope.partitions)} partitions ...", file=sys.stderr, flush=True)
     found: dict[TopicPartition, Finding] = {}
     if pieces:
         with Comparer(settings) as comparer:

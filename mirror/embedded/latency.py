@@ -38,12 +38,12 @@ class LatencyProbe:
         self._since_ms = min(self._since_ms, time.time() * 1000)
 
     def watch(self, partitions: set[tuple[str, int]]) -> None:
-        """Read these topic-partitions too."""
+        """Read these partitions too."""
         self._wanted = self._wanted | partitions
 
     @property
     def has_heard_all(self) -> bool:
-        """True when a record has come from each topic-partition that is watched."""
+        """True when a record has come from each partition that is watched."""
         return self._wanted <= self._heard
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""Find the partitions of a flow's target that another flow writes to as well, from the positions that flows keep there.
+"""Find the target partitions that another flow writes to as well, from all flows' positions there.
 
 Such a log has the records of several sources. An offset of one source has no exact place in it, because records of another source
 that the group has not read may precede that place.
@@ -24,7 +24,9 @@ from mirror.policy.recreated import TopicIds
 async def read_shared(
     options: ClientOptions, group: str, partitions: Iterable[PlannedPartition]
 ) -> dict[TopicPartition, str]:
-    """Return the group of another flow for each remote partition that it writes to as well; `group` is the flow's own.
+    """Return the other flow's group for each remote partition that it writes to as well.
+
+    `group` is the flow's own.
 
     Raises:
         KafkaError: the target does not respond, or refuses.
@@ -64,6 +66,9 @@ def shared(ours: Iterable[PlannedPartition], others: Mapping[str, Offsets]) -> d
 
 
 def _layout_of(group: str) -> TopicPartition:
-    """Return a key that each flow keeps in its group on the target; groups that show positions on a source lack it."""
+    """Return a key that each flow has in its group on the target.
+
+    Groups that show positions on a source lack it.
+    """
     source = group.removeprefix(OWN_GROUP.format(flow="")).partition("->")[0]
     return TopicPartition(LEASE_TOPIC.format(source=source), layout_key())

@@ -1,4 +1,4 @@
-"""Keep one flow as the driver sees it: its clusters, its topics on both, and what is replicated now."""
+"""Keep the driver's state of one flow: its clusters, its topics on both, and its plan."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ log = logging.getLogger("mirror")
 
 _ON_GONE = {
     OnRecreated.RESTART: "it is created again, and filled from the source's start",
-    OnRecreated.STOP: "nothing is replicated there until somebody creates it, or the appliance is started again",
+    OnRecreated.STOP: "nothing is replicated there until the topic is created, or kafka-mirror is restarted",
     OnRecreated.CONTINUE: "it is created again, and what comes is replicated",
 }
 _ON_REPLACED = {
     OnRecreated.RESTART: "it is filled from the source's start",
     OnRecreated.STOP: "it is paused until its position is set (kafka-mirror positions)",
-    OnRecreated.CONTINUE: "what comes is replicated",
+    OnRecreated.CONTINUE: "new records are replicated",
 }
 
 
 @dataclass(slots=True)
 class Due:
-    """When something must be done again; at once the first time. The threads that ask for it are not the one that does it."""
+    """When something is due again; immediately the first time. Other threads may hasten it."""
 
     at_s: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
@@ -71,20 +71,20 @@ class FlowState:
     remote: dict[str, int] = field(default_factory=dict)  # partitions of each topic on the target
     objections: dict[str, str] = field(default_factory=dict)  # why the target has not got a topic, or not all of it
     plan: FlowPlan | None = None
-    first: frozenset[TopicPartition] | None = None  # topic-partitions that were there when the flow began
+    first: frozenset[TopicPartition] | None = None  # partitions that were there when the flow began
     begin_due: Due = field(default_factory=Due)
     not_begun: str = ""  # why, as it was logged last
     refresh_due: Due = field(default_factory=Due)
     configs_due: Due = field(default_factory=Due)
     acls_due: Due = field(default_factory=Due)
     gaps_due: Due = field(default_factory=Due)
-    matching: int | None = None  # topics of the source that match, without heartbeats; None: nobody has looked yet
+    matching: int | None = None  # matching topics of the source, without heartbeats; None: not looked up yet
     logged_hidden: set[str] = field(default_factory=set)  # topics that the source does not show, logged already
     logged_gone: set[str] = field(default_factory=set)  # remote topics that were deleted, logged already
     membership: Membership | None = None
     acl_objections: set[str] = field(default_factory=set)  # those of the last time, logged already
     target_ids: dict[str, str] = field(default_factory=dict)  # of all topics on the target, by name
-    # What was served last, behind what it was made of: plan, slots that are ours, slots in all.
+    # The last result of `served`, after its inputs: plan, own slots, all slots.
     part: tuple[tuple[FlowPlan, frozenset[int], int], FlowPlan] | None = None
     loops: Loops = field(init=False)
 
@@ -103,13 +103,13 @@ class FlowState:
 
     @property
     def leads(self) -> bool:
-        """True when this process does for the flow what one of those that share it does."""
+        """True if this process does the flow's single tasks."""
         return self.membership is not None and self.membership.leads
 
     def served(self) -> FlowPlan | None:
         """Return the part of the plan that this process replicates; None before that is known.
 
-        It is the same object until the plan or the slots change: thousands of topic-partitions are asked for every few seconds.
+        It is the same object until the plan or the slots change: thousands of partitions are asked for every few seconds.
         """
         plan, membership = self.plan, self.membership
         if plan is None or membership is None or (owned := membership.owned) is None:
@@ -121,11 +121,11 @@ class FlowState:
         return part[1]
 
     def discover(self, *, slots: int, last_position: Callable[[Labels], int | None]) -> bool:
-        """Match topics, prepare the target, and return whether the flow's topic-partitions changed.
+        """Match topics, prepare the target, and return whether the flow's partitions changed.
 
         Args:
             slots: Slots that all processes of the flow share.
-            last_position: Returns what a topic-partition's position was seen to be last.
+            last_position: Returns what a partition's position was seen to be last.
 
         Raises:
             SettingsError: a MirrorMaker 2 still replicates the flow.
@@ -147,7 +147,7 @@ class FlowState:
             plan = flow_plan(flow, self.topics, self.remote)
             self.first = begin(flow, plan, self.source, self.target)
         if created := present.keys() - on_target.keys():
-            # What was deleted since the first look keeps its id here, by which the next refresh tells of it.
+            # A topic that was deleted since the first look keeps its id here; the next refresh reports it.
             on_target = on_target | _with(self.target, created)
         replaced = self._replaced(on_target, besides=gone)
         if flow.on_recreated is not OnRecreated.RESTART:
@@ -171,14 +171,14 @@ class FlowState:
         self.logged_hidden = hidden
 
     def follow_loops(self) -> bool:
-        """Look again which topics would go round in a loop, and return whether the plan is another one by that."""
+        """Look for loops again; return whether that changes the plan."""
         before = self.plan
         self.look_for_loops()
         self.plan = self._made_plan()
         return self.plan != before
 
     def look_for_loops(self) -> None:
-        """Look which of its topics would go round, by the topics that are on the target."""
+        """Find the flow's topics that would go round in a loop, by the topics on the target."""
         remote = {topic.source.name: topic.remote for topic in self.topics}
         self.loops.look(self._matched, remote=remote, on_target=self.target_ids.values())
 
@@ -187,7 +187,7 @@ class FlowState:
         return {topic.source.name: topic.source for topic in self.topics}
 
     def _made_plan(self) -> FlowPlan:
-        """Return the plan by what is known; topics that would go round are in it, and not replicated."""
+        """Return the plan from what is known; topics that would go round are in it, and not replicated."""
         return flow_plan(
             self.flow,
             self.topics,
@@ -200,7 +200,7 @@ class FlowState:
         )
 
     def _count_matching(self, topics: int) -> None:
-        """Count the topics that match, and say, once until it changes, that none does: it may be a slip of the settings."""
+        """Count the matching topics; log once if there are none, which may be a typing error."""
         before, is_heartbeats = self.matching, self.flow.policy.is_heartbeats
         names = (found.source.name for found in self.topics)
         self.matching = sum(not is_heartbeats(name) and not is_canary(name) for name in names)
@@ -213,7 +213,7 @@ class FlowState:
             )
 
     def _gone(self, on_target: Mapping[str, Topic]) -> set[str]:
-        """Return the remote topics that were replicated into and are not on the target any more; say what becomes of them."""
+        """Return the remote topics that were deleted; log the consequence."""
         known = {p.remote_topic for p in self.plan.partitions} if self.plan is not None else set()
         gone = {name for name in known if name not in on_target}
         for name in gone - self.logged_gone:
@@ -222,10 +222,10 @@ class FlowState:
         return gone
 
     def _replaced(self, on_target: Mapping[str, Topic], *, besides: Set[str]) -> set[str]:
-        """Return the remote topics that are others than in the last plan, by somebody's doing; say what becomes of them.
+        """Return the remote topics that were deleted and created again; log the consequence.
 
         Args:
-            on_target: Topics by name. The next plan is made by their ids, so this is the only look that sees the change.
+            on_target: Topics by name. The next plan has their ids, so only this check sees the change.
             besides: Topics that were gone at the first look; `_gone` has logged them.
         """
         known = {p.remote_topic: p.remote_id for p in self.plan.partitions} if self.plan is not None else {}
@@ -233,7 +233,7 @@ class FlowState:
         replaced = {name for name, now in ids.items() if known[name] and known[name] != now}
         for name in sorted(replaced):
             log.error(
-                "%s: %s was deleted and created again on the target by somebody: %s",
+                "%s: %s was deleted and created again on the target: %s",
                 self.flow.name,
                 name,
                 _ON_REPLACED[self.flow.on_recreated],
@@ -241,9 +241,9 @@ class FlowState:
         return replaced
 
     def _put_back(self, topics: Collection[str], last_position: Callable[[Labels], int | None]) -> None:
-        """Give topic-partitions the positions that the target's broker forgot with their topics, as far as they were polled.
+        """Restore positions that the target's broker deleted with their topics, as far as they were polled.
 
-        With the ids of the topics that they were of, so that a window sees that they were replaced.
+        They get the ids of their earlier topics, so that a window sees the replacement.
         """
         plan = self.plan
         if plan is None or not topics:
@@ -261,7 +261,7 @@ class FlowState:
 
 
 def _with(target: Cluster, created: Set[str]) -> dict[str, Topic]:
-    """Return the target's topics when those that were just created are among them, or have been waited for long enough."""
+    """Return the target's topics, after waiting a limited time for those that were just created."""
     for _ in range(10):
         topics = target.topics()
         if created <= topics.keys():
@@ -276,12 +276,12 @@ def led_flows(flows: Iterable[FlowState]) -> set[tuple[str, str]]:
 
 
 def state_of(flow: Flow) -> FlowState:
-    """Return a flow of which nothing is known yet."""
+    """Return the initial state of a flow."""
     return FlowState(flow, Cluster(flow.source.alias, flow.source_admin), Cluster(flow.target.alias, flow.target_admin))
 
 
 def refuse_same_cluster(flows: list[FlowState]) -> None:
-    """Raise SettingsError when a flow's ends are one cluster: it would replicate its own output without end."""
+    """Raise SettingsError if a flow's ends are one cluster: it would replicate its own output forever."""
     for state in flows:
         source, target = state.source.cluster_id(), state.target.cluster_id()
         if source == target:

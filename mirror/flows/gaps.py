@@ -20,7 +20,7 @@ log = logging.getLogger("mirror")
 
 @dataclass(slots=True)
 class GapLedger:
-    """The ledger of one flow; `refresh` reads what is new. Records that are none of it are left out."""
+    """The ledger of one flow; `refresh` reads new records. Other kinds of records are skipped."""
 
     flow: Flow
     _found: dict[bytes, Gap] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class GapLedger:
 
 
 def by_effect(gaps: Iterable[Gap]) -> dict[str, tuple[int, int]]:
-    """Return how many gaps, and how many offsets of them are known, by effect; of each effect there is."""
+    """Return the number of gaps, and of their known offsets, by effect."""
     found = {effect.value: (0, 0) for effect in Effect}
     for gap in gaps:
         entries, offsets = found[gap.effect.value]
@@ -52,7 +52,7 @@ def by_effect(gaps: Iterable[Gap]) -> dict[str, tuple[int, int]]:
 
 
 def note(flow: Flow, gaps: Iterable[Gap]) -> None:
-    """Write gaps into a flow's ledger; where that cannot be, say so and go on: what was done says it, too."""
+    """Write gaps into a flow's ledger; log a failure and continue, because the caller reports them too."""
     found = [gap.encode() for gap in gaps]
     if not found:
         return

@@ -1,4 +1,4 @@
-"""Write a flow's positions where a MirrorMaker 2 finds them, so that it goes on where this program stopped."""
+"""Write a flow's positions where MirrorMaker 2 looks for them, so that it resumes there."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ SEEN_S = 10.0  # a new topic is known to all brokers after a moment
 
 Stored = dict[
     TopicPartition, tuple[bytes, int]
-]  # by topic-partition of the source: the key that Connect has, and the partition
+]  # by partition of the source: the key that Connect has, and the partition
 
 
 def hand_back(
     flow: Flow, target: Cluster, places: Iterable[PlannedPartition], found: Mapping[TopicPartition, Position]
 ) -> int:
-    """Write the positions of topic-partitions into Connect's offsets topic on the target; return how many have one.
+    """Write the positions of partitions into Connect's offsets topic; return how many have one.
 
-    Connect finds an offset by the very bytes of its key. So where it has one, that key is used again; a new one is written as
-    Connect writes it. A topic-partition without a position, or at its very begin, loses what Connect has of it.
+    Connect finds an offset by the exact bytes of its key. An existing key is used again; a new one is written as Connect
+    writes it. A partition without a position, or at its very start, loses the offset that Connect has.
 
     Raises:
-        ClusterUnavailable: the target does not answer, or does not take them.
+        ClusterUnavailable: the target does not respond, or refuses them.
     """
     topic = flow.connect_offsets_topic
     partitions = answer_of_target(flow, partitions_of(client_options(flow.target_admin), topic))
@@ -74,7 +74,7 @@ def _new(flow: Flow, assigned: PlannedPartition, partitions: int) -> tuple[bytes
 
 
 async def _stored(flow: Flow, partitions: Iterable[int]) -> Stored:
-    """Return the keys of the flow's source that Connect has; the last one of each topic-partition."""
+    """Return Connect's keys for the flow's source; the last one of each partition."""
     return {one.place: (one.key, one.partition) async for one in stored_by_connect(flow, partitions)}
 
 

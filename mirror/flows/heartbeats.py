@@ -1,4 +1,7 @@
-"""Write heartbeats: a record per flow and interval into `heartbeats` on the flow's target, as MirrorMaker does."""
+"""Write heartbeats: one record per flow and interval into `heartbeats` on the flow's target.
+
+As MirrorMaker does.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +24,11 @@ from mirror.runtime.logs import level_once
 
 log = logging.getLogger("mirror")
 
-KEEP_MS = 10_000  # a heartbeat that could not be written by then says nothing any more
+KEEP_MS = 10_000  # a heartbeat that could not be written by then is obsolete
 TOPIC_AGAIN_S = 60.0
 _POLICY = "cleanup.policy"
 STOP_S = 5.0
-# What librdkafka says of heartbeats without a topic: that, or nothing until their time is over.
+# librdkafka reports heartbeats without a topic with this error, or not before they expire.
 _NO_TOPIC = (
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError._UNKNOWN_TOPIC,
@@ -35,7 +38,7 @@ _NO_TOPIC = (
 
 
 class HeartbeatEmitter:
-    """Writes heartbeats until it is stopped. Each target has a thread: one that does not respond misses its own only."""
+    """Writes heartbeats until it is stopped. Each target has a thread, so that none delays another."""
 
     def __init__(
         self,
@@ -131,7 +134,7 @@ class _TargetHeartbeats(threading.Thread):
             self._refuse(flow, str(error))
 
     def _producer(self, flow: HeartbeatFlow) -> Producer:
-        """Return the target's producer; KafkaException where it cannot be made, for want of an OAuth token."""
+        """Return the target's producer; raise KafkaException if it has no OAuth token."""
         if self._made is None:
             options = {
                 **librdkafka_options(flow.client),
@@ -143,7 +146,7 @@ class _TargetHeartbeats(threading.Thread):
         return self._made
 
     def _ensure_topic(self, flow: HeartbeatFlow) -> bool:
-        """Create the topic where it is missing; log a refusal, and try again a minute later."""
+        """Create the topic if it is missing; log a refusal, and retry a minute later."""
         if flow in self._has_topic:
             return True
         if time.monotonic() < self._topic_due_s.get(flow, 0.0):
@@ -168,7 +171,7 @@ class _TargetHeartbeats(threading.Thread):
         return True
 
     def _warn_of_policy(self, flow: HeartbeatFlow, admin: Cluster) -> None:
-        """Log that the topic is not compacted. It stays as it is: MirrorMaker and other mirrors write to it too."""
+        """Log that the topic is not compacted. It is not changed: MirrorMaker and other mirrors use it too."""
         try:
             policy = admin.configs([flow.topic])[flow.topic][_POLICY].value
         except (ClusterUnavailable, KeyError) as error:

@@ -1,4 +1,4 @@
-"""Keep in mind which topics of one flow would go round in a loop, and say so when that changes."""
+"""Track which topics of one flow would go round in a loop, and log changes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from mirror.runtime.logs import first_few
 
 log = logging.getLogger("mirror")
 
-FIRST_S, LAST_S = 2.0, 30.0  # between looks: after one that finds new topics, and how much that grows
+FIRST_S, LAST_S = 2.0, 30.0  # between looks: after one that finds new topics, and the maximum
 
 
 class Loops:
-    """What a flow knows of loops. Where a cluster does not tell, what was found last is taken for true."""
+    """A flow's knowledge of loops. If a cluster does not respond, the last result stays valid."""
 
     def __init__(self, flow: Flow) -> None:
         self._flow = flow
@@ -42,7 +42,7 @@ class Loops:
         return time.monotonic() >= self._due_s
 
     def knows(self, topics: Mapping[str, Topic]) -> bool:
-        """Tell whether all of these topics were looked at before."""
+        """Return whether all of these topics were looked at before."""
         return self._upstreams is not None and {topic.topic_id for topic in topics.values()} <= self._poll_group
 
     def look(self, topics: Mapping[str, Topic], *, remote: Mapping[str, str], on_target: Collection[str]) -> None:
@@ -54,7 +54,7 @@ class Loops:
             on_target: Ids of all topics on the target.
         """
         before, target = self.going_round, frozenset(on_target)
-        # Of topics that are new the mirrors that bring them may not tell anything yet.
+        # The mirrors that bring new topics may not have written anything yet.
         self._every_s = min(2 * self._every_s, LAST_S) if self.knows(topics) else FIRST_S
         self._due_s = time.monotonic() + self._every_s
         try:
@@ -70,7 +70,7 @@ class Loops:
         self._say(before)
 
     def _placed(self, remote: Mapping[str, str]) -> set[str]:
-        """Return the topics of the source of which the flow has a position."""
+        """Return the topics of the source for which the flow has a position."""
         placed = {name for name, _ in read_positions(self._flow, OWN_GROUP.format(flow=self._flow.name))}
         return {topic for topic, name in remote.items() if name in placed}
 
@@ -79,7 +79,7 @@ class Loops:
         if found := sorted(self.going_round - before):
             log.error(
                 "%s: not replicated, because another mirror has brought their records from %s, and they would go round in a "
-                "loop: %s. Stop that mirror, and say where they are to begin (kafka-mirror positions), if they are to go back.",
+                "loop: %s. To replicate them, stop that mirror and set their positions (kafka-mirror positions).",
                 name,
                 target,
                 first_few(found),

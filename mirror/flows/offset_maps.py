@@ -1,4 +1,4 @@
-"""Read a flow's offset maps back from its target: the map's topic, and behind it the tails kept with the positions."""
+"""Read a flow's offset maps back from its target: the map's topic, then the positions' tails."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RUNS_EACH = 1_000  # in a record of the map's topic, at some 20 characters
 
 @dataclass(slots=True)
 class FlowMaps:
-    """The maps of one flow by source topic and partition, with the positions they reach to; `refresh` reads what is new."""
+    """The maps of one flow by source topic and partition, with their positions; `refresh` updates them."""
 
     flow: FlowPlan
     most_runs: int | None = None  # who stays for long keeps about so many; None: all
@@ -41,7 +41,7 @@ class FlowMaps:
     _is_thin: bool = False
 
     async def refresh(self, target: Mapping[str, str]) -> None:
-        """Read what came since the last time. `target` holds the Java properties of a client of the target."""
+        """Read the records since the last time. `target` holds the Java properties of a client."""
         options = client_options(target)
         async for record in self._new_records(options):
             decoded = MapRecord.decode(record.key, record.value)
@@ -63,7 +63,7 @@ class FlowMaps:
             self.maps.setdefault(key, OffsetMap()).extend(Tail(kept.tail).runs)
 
     async def read_again(self, target: Mapping[str, str]) -> None:
-        """Drop the maps of partitions whose topics were recreated, and read the map's topic from its start next time.
+        """Drop the maps of recreated topics, and read the map's topic from its start next time.
 
         Call it when the map's topic was deleted and created again. The maps of all other partitions are still valid.
         """
@@ -86,9 +86,9 @@ class FlowMaps:
                 yield MapRecord(*key, OffsetMap(part), self._ids.get(key, "")).encode()
 
     def _bound(self, added: int) -> None:
-        """Keep memory bounded: with a transaction each few records, maps grow as long as the source keeps its records.
+        """Keep memory bounded: with a transaction every few records, maps grow with the source's log.
 
-        When there are too many runs, each map with more than an equal share gives up every second one of its older half.
+        If there are too many runs, each map with more than an equal share drops every second run of its older half.
         """
         self._added += added
         if self.most_runs is None or self._added * 8 < self.most_runs:
@@ -103,13 +103,13 @@ class FlowMaps:
         if not self._is_thin:
             self._is_thin = True
             log.info(
-                "%s: more than %d runs of offsets; groups that lag far behind will repeat some records after a fail-over",
+                "%s: more than %d runs of offsets; groups that lag far behind will re-read some records after a failover",
                 self.flow.name,
                 self.most_runs,
             )
 
     def forget_before(self, starts: Mapping[TopicPartition, int]) -> list[bytes]:
-        """Forget what lies before the source's log starts; return the keys of the map's topic that are no longer of use."""
+        """Forget runs before the source's log starts; return the obsolete keys of the map's topic."""
         for place, start in starts.items():
             if place in self.maps:
                 self.maps[place].forget_before(start)

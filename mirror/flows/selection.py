@@ -1,4 +1,4 @@
-"""Select what a command names: one enabled flow, and topic-partitions of it."""
+"""Select what a command names: one enabled flow, and partitions of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mirror.policy.java_regex import RegexError
 
 
 def flow_named(settings: Settings, name: str, *, command: str) -> Flow:
-    """Return an enabled flow; raises SettingsError where there is none of that name."""
+    """Return an enabled flow; raise SettingsError if there is none of that name."""
     for flow in settings.flows:
         if flow.name == name:
             return flow
@@ -23,10 +23,10 @@ def flow_named(settings: Settings, name: str, *, command: str) -> Flow:
 def selected(
     partitions: Iterable[PlannedPartition], topics: str | None, partition: int | None = None, *, flow: str, command: str
 ) -> list[PlannedPartition]:
-    """Return the topic-partitions whose topic is in a Java pattern list, and of that number; None means all.
+    """Return the partitions that match a Java pattern list and a number; None matches all.
 
     Raises:
-        SettingsError: the list cannot be read, or nothing is left.
+        SettingsError: the list is invalid, or nothing matches.
     """
     try:
         pattern = compile_list(topics.split(",")) if topics else None
@@ -39,6 +39,6 @@ def selected(
     ]
     if not found:
         raise SettingsError(
-            f"{command}: {flow} replicates no topic-partition that was asked for; 'kafka-mirror plan' lists its topics."
+            f"{command}: {flow} replicates no partition that was asked for; 'kafka-mirror plan' lists its topics."
         )
     return found

@@ -1,4 +1,4 @@
-"""Remember which offsets of consumer groups a flow has set on its target, in a compacted topic there.
+"""Record in a compacted topic which consumer group offsets a flow has set on its target.
 
 An offset that a flow has set came from the other cluster, so the reverse flow does not carry it back. The group's own metadata
 stays as its reader has committed it. A note is written before the offset is set, so that a crash between the two leaves no
@@ -54,12 +54,12 @@ class SetOffsets:
         return changed
 
     def read_again(self) -> dict[GroupPlace, Offsets]:
-        """Forget the notes, and read the topic from its start next time; return the notes that there were."""
+        """Forget the notes, and read the topic from its start next time; return the old notes."""
         before, self.offsets, self._next = self.offsets, {}, 0
         return before
 
     def of(self, group: Group) -> set[TopicPartition]:
-        """Return the partitions whose offset the flow has set, and no reader has committed another one since."""
+        """Return the partitions whose offset the flow has set, and no reader has committed since."""
         return {
             place
             for place, offset in group.offsets.items()
@@ -75,7 +75,7 @@ class SetOffsets:
         }
 
     def outdated(self, groups: Mapping[str, Group]) -> list[GroupPlace]:
-        """Return the notes of groups whose offset is another one now: a reader has committed, or the offset was removed."""
+        """Return the notes of groups whose offset has changed: a reader committed, or it was removed."""
         return [
             at
             for at, offsets in self.offsets.items()

@@ -1,4 +1,4 @@
-"""Give a flow its first positions: those that it has, or those of a MirrorMaker 2 that ran before.
+"""Give a flow its first positions: its own, or those of an earlier MirrorMaker 2.
 
 A position is an offset of the flow's group on the target, keyed by remote topic and partition; its metadata is the source
 topic's id and the tail of the offset map (mirror.model.offset_map_tail).
@@ -23,18 +23,18 @@ log = logging.getLogger("mirror")
 
 
 def begin(flow: Flow, plan: FlowPlan, source: Cluster, target: Cluster) -> frozenset[TopicPartition]:
-    """Make sure that no topic-partition starts over whose progress is known somewhere, before the first window.
+    """Before the first window, find the known progress of partitions, so that none starts over.
 
-    A flow that never ran goes on where a MirrorMaker 2 stopped. Of one that ran, positions that are gone (offsets of a group
-    without members expire) come back from the offset map.
+    A flow that never ran resumes where a MirrorMaker 2 stopped. If it ran before, lost positions (offsets of a group without
+    members expire) are restored from the offset map.
 
     Returns:
-        The source's topic-partitions that are there when the flow begins, so that auto.offset.reset is about them; none
-        when it began before: then what has no position yet has appeared since.
+        The source's partitions that exist when the flow begins, to which auto.offset.reset applies; none if it began
+        before: then a partition without a position has appeared since.
 
     Raises:
         SettingsError: that MirrorMaker still runs.
-        ClusterUnavailable: the target does not answer.
+        ClusterUnavailable: the target does not respond.
     """
     if not flow.source_group:
         refuse_running(flow, target)
@@ -49,26 +49,26 @@ def begin(flow: Flow, plan: FlowPlan, source: Cluster, target: Cluster) -> froze
         write_positions(flow, plan.group, {place: Position(*at) for place, at in known.items()})
     missing = {key for key, p in unplaced.items() if p.on_target not in known}
     if flow.source_group and missing and (count := take_over_group(flow, plan, missing, source)):
-        log.info("%s: %d topic-partitions go on where group %s stands", flow.name, count, flow.source_group)
+        log.info("%s: %d partitions resume at the offsets of group %s", flow.name, count, flow.source_group)
     if has_run or any(topic == plan.lease_topic for topic, _ in placed):
         return frozenset()
     if not flow.source_group and (count := take_over(flow, plan, missing)):
-        log.info("%s: %d topic-partitions go on where MirrorMaker 2 stopped", flow.name, count)
+        log.info("%s: %d partitions resume where MirrorMaker 2 stopped", flow.name, count)
     elif not flow.source_group and _went_on_as_shown(flow, plan, source):
         return frozenset()
     return frozenset(present)
 
 
 def _went_on_as_shown(flow: Flow, plan: FlowPlan, source: Cluster) -> bool:
-    """Do what the flow's policy says when the target knows nothing of it and the source shows how far it was.
+    """Apply the flow's policy if the target lacks its positions, but the source shows some.
 
-    So it is with a target that was rebuilt, or an address that leads to another cluster than before.
+    That happens with a rebuilt target, or an address that leads to another cluster than before.
 
     Returns:
-        True when it goes on at the positions that the source shows.
+        True if it resumes at the positions that the source shows.
 
     Raises:
-        SettingsError: it is not to begin by itself then.
+        SettingsError: the policy forbids it to start.
     """
     try:
         shown = source.group(plan.source_group_id)
@@ -86,12 +86,12 @@ def _went_on_as_shown(flow: Flow, plan: FlowPlan, source: Cluster) -> bool:
     )
     if flow.on_recreated is OnRecreated.STOP:
         raise SettingsError(
-            f"{what}. Say where it is to begin (kafka-mirror positions set), or set mirror.recreated.topics to another value."
+            f"{what}. Set its positions (kafka-mirror positions set), or set mirror.recreated.topics to another value."
         )
     if flow.on_recreated is OnRecreated.RESTART:
         log.error("%s; everything is replicated from the start", what)
         return False
-    log.error("%s; going on there", what)
+    log.error("%s; resuming there", what)
     positions = {p.on_target: Position(offsets[p.on_source], p.topic_id) for p in places}
     write_positions(flow, plan.group, positions)
     return True

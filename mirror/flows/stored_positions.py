@@ -21,7 +21,7 @@ Found = TypeVar("Found")
 
 
 class Position(NamedTuple):
-    """Next source offset of a topic-partition, and the metadata kept with it."""
+    """Next source offset of a partition, and the metadata kept with it."""
 
     offset: int
     metadata: str
@@ -39,15 +39,15 @@ def write_positions(flow: Flow, group: str, positions: Mapping[TopicPartition, P
 
 
 def paused_topics(found: Mapping[TopicPartition, Position], key: TopicPartition) -> Paused:
-    """Return the topics that an operator or a switch has paused, from a flow's positions and the key that they are kept at."""
+    """Return the paused topics from a flow's positions and the key that has them."""
     at = found.get(key)
     return Paused.parse(at.metadata) if at is not None else Paused()
 
 
 def write_paused(flow: Flow, plan: FlowPlan, paused: Paused) -> None:
-    """Set which topics are paused; raises ClusterUnavailable, and ValueError where they are too many to keep.
+    """Set which topics are paused; raise ClusterUnavailable, or ValueError if they are too many.
 
-    Windows read it from the group each second. The map's topic has it for the time when the group is forgotten.
+    Windows read them from the group each second. The map's topic keeps them in case the group expires.
     """
     text = paused.text()
 
@@ -67,14 +67,14 @@ async def write_with_maps(
     map_topic: str,
     maps: Mapping[TopicPartition, OffsetMap],
 ) -> None:
-    """Write offset maps into their topic, then positions: what a position stands for is known by then."""
+    """Write offset maps into their topic, then positions, so that no position lacks its map."""
     async with writer(flow.producer, {map_topic} if maps else ()) as target:
         await write(target, map_topic, (MapRecord(*key, runs).encode() for key, runs in maps.items()))
         await patiently(lambda: target.commit(group, positions))
 
 
 def is_served(found: Mapping[TopicPartition, Position], lease_topic: str, *, window_ms: int, now_ms: float) -> bool:
-    """Tell from a flow's leases whether some process replicates it now, or may do so until its last window is over."""
+    """Return whether a process replicates the flow now, or may until its last window ends."""
     stops = found.get(TopicPartition(lease_topic, stop_key()))
     at_keys = [at for (topic, key), at in found.items() if topic == lease_topic and is_lease_key(key)]
     leases = [LeaseState.parse(at) for at in at_keys]

@@ -21,13 +21,13 @@ Drift = dict[str, int]  # settings that differ, by remote topic
 def sync_configs(
     flow: Flow, topics: list[TopicPair], source: Cluster, target: Cluster, *, present: Collection[str]
 ) -> Drift:
-    """Make the settings of remote topics what the flow wants them to be, where it is asked to.
+    """Set the settings of remote topics as the flow wants them, if it syncs settings.
 
-    A target refuses all settings of a request where it refuses one. Then each is asked for alone.
+    A target that refuses one setting of a request refuses all. Then each is sent alone.
 
     Returns:
-        How many settings of each remote topic are still different: refused (logged, and tried again next time) or not asked
-        to be carried over. Topics whose settings cannot be read are left out, and logged.
+        How many settings of each remote topic still differ: refused (logged, and retried next time), or not synced by
+        configuration. Topics whose settings cannot be read are left out, and logged.
     """
     drift = {}
     for topic, changes in _compared(flow, topics, source, target, present=present).items():
@@ -70,7 +70,7 @@ def _alter(flow: Flow, target: Cluster, topic: str, changes: list[Change]) -> li
 def config_changes(
     flow: Flow, topics: list[TopicPair], source: Cluster, target: Cluster, *, present: Collection[str]
 ) -> dict[str, list[Change]]:
-    """Return what `sync_configs` would write, by remote topic; only of those that are `present` on the target."""
+    """Return the changes of `sync_configs` by remote topic, for topics that are `present`."""
     found = _compared(flow, topics, source, target, present=present)
     return {topic: changes for topic, changes in found.items() if changes}
 
@@ -78,7 +78,7 @@ def config_changes(
 def _compared(
     flow: Flow, topics: list[TopicPair], source: Cluster, target: Cluster, *, present: Collection[str]
 ) -> dict[str, list[Change]]:
-    """Return the changes of each remote topic whose settings both clusters report, none if they are equal."""
+    """Return the changes of each remote topic whose settings both clusters report; none if equal."""
     theirs = source.configs(topic.source.name for topic in topics)
     ours = target.configs(topic.remote for topic in topics if topic.remote in present)
     return {
@@ -89,22 +89,22 @@ def _compared(
 
 
 def acl_changes(topics: list[TopicPair], source: Cluster, target: Cluster) -> tuple[list[AclDecision], list[Acl]]:
-    """Return what becomes of each ACL of the source, and what the target lacks."""
+    """Return the decision on each ACL of the source, and the ACLs that the target lacks."""
     verdicts = judged(source.topic_acls(), {topic.source.name: topic.remote for topic in topics})
     wants_any = any(verdict.wanted is not None for verdict in verdicts)
     return verdicts, missing(verdicts, target.topic_acls() if wants_any else ())
 
 
 def sync_acls(flow: Flow, topics: list[TopicPair], source: Cluster, target: Cluster) -> dict[Acl, str]:
-    """Give remote topics the ACLs that their sources have, where the flow is asked to; nothing is taken away.
+    """Add the sources' ACLs to remote topics, if the flow syncs ACLs; remove none.
 
     Returns:
-        Those that are still missing, with the target's objection, "" where the flow is not asked to.
+        Those that are still missing, with the target's objection, "" if the flow does not sync ACLs.
     """
     _, lacking = acl_changes(topics, source, target)
     if not flow.sync_acls.enabled:
         return dict.fromkeys(lacking, "")
-    if lacking:  # of a fence that a switch just puts up there may be a part: it is none of what the target shall have
+    if lacking:  # a switch may be setting up its fence: its ACLs are not for the target
         time.sleep(SETTLE_S)
         lacking = [acl for acl in acl_changes(topics, source, target)[1] if acl in lacking]
     answers = target.add_acls(lacking)

@@ -24,21 +24,21 @@ from mirror.model.topic_partition import TopicPartition
 
 @dataclass(slots=True)
 class TakenOver:
-    """What a MirrorMaker 2 left on the clusters about one flow, by source topic and partition."""
+    """What a MirrorMaker 2 left on the clusters for one flow, by source topic and partition."""
 
     positions: dict[TopicPartition, int] = field(default_factory=dict)
     maps: dict[TopicPartition, OffsetMap] = field(default_factory=dict)
 
 
 def take_over_group(flow: Flow, plan: FlowPlan, unplaced: Collection[TopicPartition], source: Cluster) -> int:
-    """Give topic-partitions the positions of the consumer group that read them before: MirrorMaker 1 kept them there."""
+    """Give partitions the positions of MirrorMaker 1's consumer group."""
     group = source.group(flow.source_group)
     if group is None:
         return 0
     if not is_idle(group.state):
         raise SettingsError(
-            f"{flow.name}: somebody still reads {flow.source.alias} as group {group.name} (it is {group.state}). "
-            "Stop that MirrorMaker; this program goes on where it stopped."
+            f"{flow.name}: a consumer still reads {flow.source.alias} as group {group.name} (it is {group.state}). "
+            "Stop that MirrorMaker; kafka-mirror resumes where it stopped."
         )
     positions = {
         p.on_target: Position(group.offsets[p.on_source], p.topic_id)
@@ -51,24 +51,24 @@ def take_over_group(flow: Flow, plan: FlowPlan, unplaced: Collection[TopicPartit
 
 
 def refuse_running(flow: Flow, target: Cluster) -> None:
-    """Raise SettingsError when a MirrorMaker 2 still replicates the flow: every record would be written twice."""
+    """Raise SettingsError if a MirrorMaker 2 still replicates the flow: records would be duplicated."""
     for workers in flow.connect_groups:
         group = target.group(workers, kinds=("connect",))
         if group is not None and not is_idle(group.state):
             raise SettingsError(
                 f"{flow.name}: a MirrorMaker 2 still replicates into {flow.target.alias} (its group {workers} is "
-                f"{group.state}). Stop it; this program goes on where it stopped."
+                f"{group.state}). Stop it; kafka-mirror resumes where it stopped."
             )
 
 
 def take_over(flow: Flow, plan: FlowPlan, unplaced: Collection[TopicPartition]) -> int:
-    """Give topic-partitions the positions of a MirrorMaker 2, and what its offset syncs say of where records went.
+    """Give partitions the positions and offset syncs of a MirrorMaker 2.
 
     Returns:
-        How many topic-partitions go on where MirrorMaker stopped.
+        How many partitions resume where MirrorMaker stopped.
 
     Raises:
-        ClusterUnavailable: the target does not answer.
+        ClusterUnavailable: the target does not respond.
     """
     left = answer_of_target(flow, _left_behind(flow))
     present = {p.on_source: p for p in plan.partitions if p.on_source in unplaced}
@@ -86,7 +86,7 @@ def take_over(flow: Flow, plan: FlowPlan, unplaced: Collection[TopicPartition]) 
 
 
 class StoredOffset(NamedTuple):
-    """A source offset that Connect has stored: of which topic-partition of the source, and where it is."""
+    """A source offset that Connect has stored, with its source partition and its place."""
 
     place: TopicPartition
     offset: int | None  # of the last record copied, None when it was removed
@@ -95,7 +95,7 @@ class StoredOffset(NamedTuple):
 
 
 async def stored_by_connect(flow: Flow, partitions: Iterable[int]) -> AsyncIterator[StoredOffset]:
-    """Yield what Connect has of a flow's source in some partitions of its offsets topic, later ones behind earlier ones."""
+    """Yield Connect's offsets of a flow's source in some partitions of its topic, oldest first."""
     options = client_options(flow.target_admin)
     for partition in partitions:
         async for _, record in read_topic(options, flow.connect_offsets_topic, 0, partition):
@@ -119,7 +119,7 @@ async def _left_behind(flow: Flow) -> TakenOver:
         try:
             sync = OffsetSync.decode(record.key, record.value)
         except NotThatRecord:
-            continue  # somebody else's: nothing is lost without it
+            continue  # of another program: nothing is lost without it
         found.maps.setdefault(TopicPartition(sync.topic, sync.partition), OffsetMap()).add(
             sync.upstream, sync.downstream, 1
         )

@@ -1,4 +1,4 @@
-"""Match the topics that a flow replicates, and see that their remote topics exist with enough partitions."""
+"""Match the topics that a flow replicates, and create or grow their remote topics."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class TopicPair:
 
 
 class Prepared(NamedTuple):
-    """What the target has of a flow: the partitions of each of its topics, and why a remote topic could not be made or grown."""
+    """The partitions of each remote topic, and why some could not be created or grown."""
 
     partitions: dict[str, int]
     objections: dict[str, str]
@@ -54,7 +54,7 @@ class Prepared(NamedTuple):
 def source_topics(
     flow: Flow, source: Cluster, on_target: Mapping[str, Topic], *, known: Iterable[Topic] = ()
 ) -> dict[str, Topic]:
-    """Return the source's topics by name, with the flow's topics that this client may no longer DESCRIBE.
+    """Return the source's topics by name, including those that this client may no longer DESCRIBE.
 
     A cluster leaves such topics out of its list. They stay in the flow, as in `known` or as their remote topics show them,
     because a hidden topic may still exist. Raises ClusterUnavailable.
@@ -65,7 +65,7 @@ def source_topics(
 
 
 def brought(flow: Flow, on_target: Mapping[str, Topic]) -> list[Topic]:
-    """Return the topics of the source that a flow has brought to the target, as far as remote names tell."""
+    """Return the source topics whose remote topics are on the target, by their names."""
     return [
         replace(topic, name=origin, topic_id="")
         for name, topic in on_target.items()
@@ -76,7 +76,7 @@ def brought(flow: Flow, on_target: Mapping[str, Topic]) -> list[Topic]:
 
 
 def matched(flow: Flow, source_topics: Mapping[str, Topic]) -> list[TopicPair]:
-    """Return the topics the flow replicates: not internal, and not on their way back to the target."""
+    """Return the topics that the flow replicates: not internal, and not on their way back."""
     found = []
     for name in sorted(source_topics):
         is_cycle = flow.policy.would_cycle(name, flow.target.alias)
@@ -86,7 +86,7 @@ def matched(flow: Flow, source_topics: Mapping[str, Topic]) -> list[TopicPair]:
 
 
 def _is_wanted(flow: Flow, topic: str) -> bool:
-    """Tell whether a topic matches, or is one of those that a flow carries whatever its settings match."""
+    """Return whether a topic matches, or belongs to every flow."""
     if is_canary(topic):
         return topic in flow.canaries
     return flow.topics.matches(topic) or (flow.heartbeats.replicated and flow.policy.is_heartbeats(topic))
@@ -97,7 +97,7 @@ def ensure_remote(
 ) -> Prepared:
     """Create missing remote topics and grow short ones.
 
-    A refusal is logged and tried again at the next refresh, as MirrorMaker does; other topics go on.
+    A refusal is logged and tried again at the next refresh, as MirrorMaker does; other topics continue.
     """
     partitions = {name: topic.partitions for name, topic in existing.items()}
     objections = {}
@@ -123,10 +123,10 @@ def ensure_remote(
 
 
 def _create(flow: Flow, topic: TopicPair, source: Cluster, target: Cluster, known: Collection[str]) -> str:
-    """Create a remote topic with the source's settings; return the objection, also when those cannot be read.
+    """Create a remote topic with the source's settings; return the objection, if any.
 
     Settings that the target does not know or does not allow are left out, and the topic is created without them: versions of
-    Kafka have different ones. `known` are those that it knows; it is empty where the target did not tell.
+    Kafka have different ones. `known` are the target's settings; it is empty if they are unknown.
     """
     try:
         theirs = source.configs([topic.source.name])[topic.source.name]
@@ -170,7 +170,7 @@ def _create(flow: Flow, topic: TopicPair, source: Cluster, target: Cluster, know
 
 
 def _known_settings(flow: Flow, target: Cluster) -> Collection[str]:
-    """Return the settings that a topic has on the target, as one of our own tells; none where that is not to be had."""
+    """Return the settings that topics have on the target, as an internal topic shows; none if unknown."""
     leases = LEASE_TOPIC.format(source=flow.source.alias)
     try:
         return target.configs([leases]).get(leases, {}).keys()
@@ -188,7 +188,9 @@ def ensure_internal(
     on_target: Mapping[str, Topic],
     slots: int,
 ) -> None:
-    """Create or grow the flow's own topics: leases, slots, offset map, ledger, group offsets, and those that MirrorMaker has too.
+    """Create or grow the flow's internal topics, both its own and those that MirrorMaker has too.
+
+    Its own are leases, slots, offset map, ledger and group offsets.
 
     Raises:
         ClusterRefuses: the target has no topic for the leases or the slots, and refuses to create or grow it.
@@ -247,10 +249,10 @@ def _ensure(
     partitions: int = 1,
     configs: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
-    """Create a compacted topic of our own, or make it one, or give it more partitions.
+    """Create an internal compacted topic, or correct its policy or partitions.
 
     Returns:
-        The cluster's objection, which is logged; "" if the topic is as it should be.
+        The cluster's objection, which is logged; "" if the topic is correct.
     """
     have = existing.get(name)
     objection = ""
@@ -267,10 +269,10 @@ def _ensure(
 
 
 def _correct_policy(flow: Flow, cluster: Cluster, name: str) -> str:
-    """Have a topic of our own compacted, also where somebody else created it: a broker at anybody's request, with its defaults.
+    """Make an internal topic compacted, even if a broker created it automatically with its defaults.
 
     Returns:
-        The cluster's objection, "" when it is as it should be, or may not be seen.
+        The cluster's objection, "" if the policy is correct or hidden.
     """
     try:
         policy = cluster.configs([name])[name][_POLICY].value
@@ -308,17 +310,17 @@ def flow_plan(
     going_round: Collection[str] = (),
     objections: Mapping[str, str] = MappingProxyType({}),
 ) -> FlowPlan:
-    """Return the flow's topic-partitions: those that have a counterpart on the target, and those that have none.
+    """Return the flow's plan: partitions with a counterpart on the target, and absent ones.
 
     Args:
         flow: The flow.
         topics: What it replicates.
         remote_partitions: Partitions of each topic on the target.
-        first: Topic-partitions of the source that were there when the flow began; None when it begins now.
+        first: Partitions of the source that existed when the flow began; None if it begins now.
         remote_ids: Ids of the topics on the target, as far as they are known.
         upstream: Ids of the topics that a source topic's records came from.
         going_round: Topics of the source whose records came from the target.
-        objections: Why the target could not make or grow a remote topic.
+        objections: Why the target could not create or grow a remote topic.
     """
 
     def spread_over(topic: TopicPair) -> int:
@@ -361,7 +363,7 @@ def flow_plan(
 def _absent(
     flow: Flow, topics: list[TopicPair], remote_partitions: Mapping[str, int], objections: Mapping[str, str]
 ) -> tuple[Absent, ...]:
-    """Return the topic-partitions that the target has no counterpart of; none of a topic that is spread over fewer ones."""
+    """Return the partitions without a counterpart; none of a repartitioned topic."""
     return tuple(
         Absent(topic.source.name, topic.remote, partition, _why_absent(flow, topic, have, objections))
         for topic in topics
@@ -379,14 +381,14 @@ def _why_absent(flow: Flow, topic: TopicPair, have: int, objections: Mapping[str
 
 
 def present_plan(flow: Flow, source: Cluster, target: Cluster) -> FlowPlan:
-    """Return the flow's topic-partitions as both clusters have them now; prepares nothing."""
+    """Return the flow's partitions as both clusters have them now; prepares nothing."""
     on_target = target.topics()
     topics = matched(flow, source_topics(flow, source, on_target))
     return flow_plan(flow, topics, {name: topic.partitions for name, topic in on_target.items()})
 
 
 def _replicated(topic: TopicPair, remote_partitions: Mapping[str, int], *, is_spread: bool) -> int:
-    """Return how many partitions of a topic are replicated: those that have a counterpart, or all that are spread."""
+    """Return how many partitions of a topic are replicated: all if it is repartitioned."""
     return (
         topic.source.partitions if is_spread else min(topic.source.partitions, remote_partitions.get(topic.remote, 0))
     )

@@ -1,4 +1,4 @@
-"""Take offsets along a flow, or back along it, by its offset map as the target has it now."""
+"""Translate offsets along a flow, or back, by its present offset map on the target."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mirror.model.topic_partition import TopicPartition
 
 
 class Place(NamedTuple):
-    """An offset of a topic-partition; an offset of None is not known."""
+    """An offset of a partition; an offset of None is not known."""
 
     topic: str
     partition: int
@@ -43,7 +43,7 @@ def across(plan: FlowPlan, maps: FlowMaps, places: Sequence[Place], *, is_back: 
 
 
 def plan_and_maps(flow: Flow) -> tuple[FlowPlan, FlowMaps]:
-    """Return a flow's plan and offset maps, by what it has brought to the target if the source does not respond.
+    """Return a flow's plan and offset maps, from the target alone if the source does not respond.
 
     Raises:
         ClusterUnavailable: the target does not respond.
@@ -51,16 +51,16 @@ def plan_and_maps(flow: Flow) -> tuple[FlowPlan, FlowMaps]:
     source, target = Cluster(flow.source.alias, flow.source_admin), Cluster(flow.target.alias, flow.target_admin)
     try:
         plan = plan_of(flow, source, target)
-    except ClusterUnavailable:  # the very time when somebody fails over
+    except ClusterUnavailable:  # the most likely time of a failover
         plan = plan_of(flow, source, target, is_source_lost=True)
     return plan, maps_of(flow, plan)
 
 
 def plan_of(flow: Flow, source: Cluster, target: Cluster, *, is_source_lost: bool = False) -> FlowPlan:
-    """Return a flow's topic-partitions, by what it has brought to the target if the source is lost.
+    """Return a flow's plan, from its remote topics alone if the source is lost.
 
     Raises:
-        ClusterUnavailable: a cluster that is needed does not respond. What the target lacks is unknown without the source.
+        ClusterUnavailable: a required cluster does not respond. What the target lacks is unknown without the source.
     """
     remote = target.topics()
     topics = _brought(flow, remote) if is_source_lost else matched(flow, source_topics(flow, source, remote))
@@ -70,7 +70,7 @@ def plan_of(flow: Flow, source: Cluster, target: Cluster, *, is_source_lost: boo
 def maps_of(flow: Flow, plan: FlowPlan) -> FlowMaps:
     """Read a flow's offset maps from its target; raises ClusterUnavailable."""
     maps = FlowMaps(plan)
-    what = f"what the mirror keeps there of {flow.name} cannot be read"
+    what = f"the mirror's internal topics there for {flow.name} cannot be read"
     answered(maps.refresh(flow.target_admin), cluster=flow.target.alias, what=what)
     return maps
 

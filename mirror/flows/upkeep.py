@@ -1,4 +1,4 @@
-"""Keep flows in step with their clusters: begin them, follow their topics, carry settings and ACLs over, compare clocks."""
+"""Keep flows in step with their clusters: topics, settings, ACLs and clocks."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ BEGIN_AGAIN_S = 10.0
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class FlowMaintenance:
-    """Keeps one flow, in a thread of its own: clusters that hang hold up nothing but their own flow's upkeep."""
+    """Maintains one flow in its own thread, so that a hanging cluster delays no other flow."""
 
     state: FlowState  # the flow
     recorder: Recorder  # where differences between the clusters are counted
-    begin: Callable[[FlowState], None]  # begins a flow; raises MirrorError where that is not possible yet
-    discover: Callable[[FlowState], bool]  # looks for topics, and returns whether the flow's topic-partitions changed
+    begin: Callable[[FlowState], None]  # begins a flow; raises MirrorError if that is not possible yet
+    discover: Callable[[FlowState], bool]  # looks for topics, and returns whether the flow's partitions changed
     on_change: Callable[[], None]  # called when the plan of the flow is another one
-    on_failure: Callable[[Exception], None]  # called with what ends the appliance
-    ends: threading.Event  # set when nothing is to be kept any more
+    on_failure: Callable[[Exception], None]  # called with the error that ends the process
+    ends: threading.Event  # set to end the upkeep
 
     def __post_init__(self) -> None:
         self._gaps = GapLedger(self.state.flow)
@@ -43,7 +43,7 @@ class FlowMaintenance:
         self._thread = threading.Thread(target=self._keep_up, name=f"upkeep {self.state.flow.name}", daemon=True)
 
     def start(self) -> None:
-        """Start the thread, which ends by itself when the event is set and no cluster is being waited for."""
+        """Start the thread, which ends when the event is set and no cluster is being waited for."""
         self._thread.start()
 
     def _keep_up(self) -> None:
@@ -86,16 +86,16 @@ class FlowMaintenance:
         try:
             if self.discover(state):
                 self.on_change()
-        except (ClusterUnavailable, SlowPattern) as error:  # of a new topic's name: those that are mirrored go on
+        except (ClusterUnavailable, SlowPattern) as error:  # of a new topic's name: mirrored topics continue
             self._warn(f"topics not refreshed: {error}")
 
     def _follow_loops(self) -> None:
-        """Find out soon when another mirror begins to bring back what this flow takes away, or ends doing so."""
+        """Find out soon that another mirror begins, or ends, to bring back this flow's records."""
         state = self.state
         if state.plan is not None and state.loops.is_due and state.follow_loops():
             self.on_change()
 
-    # Settings and ACLs are carried over at once after the start, and then at their intervals. Where a flow is not asked
+    # Settings and ACLs are synced right after the start, and then at their intervals. If a flow does not
     # to, only what differs is measured; a client that may not even look is no news then.
 
     def _sync_configs(self) -> None:
@@ -126,7 +126,7 @@ class FlowMaintenance:
         state.acl_objections = objections
 
     def _read_gaps(self) -> None:
-        """Tell of what the flow's ledger has: also of what other processes have lost, and of before this one was started."""
+        """Report the flow's ledger, including what other processes lost, and earlier runs."""
         state = self.state
         if not state.leads or not state.gaps_due.take(GAPS_EVERY_S):
             return
@@ -156,6 +156,6 @@ class FlowMaintenance:
             self._clocks_unknown[alias] = why
 
     def _warn(self, what: str, *, is_asked_for: bool = True) -> None:
-        """Tell what did not work; after the end, when clusters may be going too, it is no news."""
+        """Log a failure; only for debugging after the end, when clusters may be stopping too."""
         level = logging.WARNING if is_asked_for and not self.ends.is_set() else logging.DEBUG
         log.log(level, "%s: %s", self.state.flow.name, what)

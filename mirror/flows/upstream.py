@@ -1,4 +1,4 @@
-"""Find out from which topics the records of a source's topics came: the mirrors that brought them keep that with their positions.
+"""Find out from which topics the records of a source's topics came, by the positions of mirrors.
 
 A mirror keeps a group of positions on its target, `mirror.A->B`, with the ids of the topics on both sides
 (mirror.policy.recreated). On a source these groups are those of the mirrors that write to it, whatever they call the clusters.
@@ -35,8 +35,9 @@ Positions = Mapping[TopicPartition, Position]
 class Upstream(NamedTuple):
     """Where the records of a topic came from, over any number of clusters.
 
-    `live`: ids of the topics that some mirror brings them from now. `resting`: of those that a mirror brought them from that
-    does not run, or has the topic paused. `progress`: the sum of all their positions, which grows while records come.
+    `live`: ids of the topics that some mirror brings them from now. `resting`: ids of the topics that a stopped mirror
+    brought them from, or one that has the topic paused. `progress`: the sum of all their positions, which grows while records
+    come.
     """
 
     live: frozenset[str] = frozenset()
@@ -49,7 +50,7 @@ class Upstream(NamedTuple):
         return tuple(sorted(self.live | self.resting))[:MOST_IDS]
 
     def with_mirror(self, ids: Iterable[str], position: int, *, is_live: bool) -> Upstream:
-        """Return it with what one topic-partition of a mirror tells."""
+        """Return it with the upstream of one partition of a mirror."""
         live, resting = (self.live.union(ids), self.resting) if is_live else (self.live, self.resting.union(ids))
         return Upstream(live, resting, self.progress + position)
 
@@ -69,14 +70,14 @@ def read_upstreams(flow: Flow, topics: Mapping[str, Topic]) -> Upstreams:
 def upstreams_of(
     mirrors: Iterable[Positions], topics: Mapping[str, Topic], *, now_ms: float, flow_back: str | None = None
 ) -> Upstreams:
-    """Return where the records of each topic came from, without those that nobody mirrored there. Pure.
+    """Return where the records of each topic came from, without topics that no mirror wrote. Pure.
 
     Args:
         mirrors: The positions of each mirror that writes to the cluster, its leases included.
         topics: Those of the cluster, by name.
         now_ms: Now, epoch ms.
-        flow_back: The alias that the flow back has for its source, where the flow is bidirectional: what that one wrote is
-            left out here, from where on its producers are registered (mirror.replication.producer_registry).
+        flow_back: The reverse flow's alias for its source, if the flow is bidirectional: its records are left out here from
+            the offset on at which its producers are registered (mirror.replication.producer_registry).
     """
     found: dict[str, Upstream] = {}
     for positions in mirrors:
@@ -107,18 +108,17 @@ def going_round(
     so_far: Collection[str],
     placed: Collection[str],
 ) -> set[str]:
-    """Return the topics whose records came from the target: to replicate them there would send them round. Pure.
+    """Return the topics whose records came from the target, which would go round. Pure.
 
-    Of two mirrors that would make a loop together, the one that was there first goes on: for it a topic counts only when
-    records of it really come back. What a mirror brought that does not run any more counts until somebody has said where the
-    topic is to begin.
+    Of two mirrors that would form a loop, the earlier one continues: for it a topic counts only when its records really come
+    back. Records of a stopped mirror count until an operator sets the topic's positions.
 
     Args:
         now: Where records came from.
-        before: The same, when it was looked at last; None at first.
+        before: The same at the last look; None at first.
         on_target: Ids of the target's topics.
         so_far: Topics that were going round then.
-        placed: Topics of which this flow has a position.
+        placed: Topics for which this flow has a position.
     """
     found = set()
     for topic, upstream in now.items():
@@ -143,7 +143,7 @@ async def _positions(options: ClientOptions) -> list[Positions]:
 
 
 def _source(positions: Positions) -> str | None:
-    """Return the alias that a mirror has for its source; None where a group's offsets are no mirror's positions."""
+    """Return a mirror's alias for its source; None if a group's offsets are no mirror's positions."""
     begin, end = LEASE_TOPIC.split("{source}")
     for topic, key in positions:
         if key == layout_key() and topic.startswith(begin) and topic.endswith(end):
@@ -152,7 +152,7 @@ def _source(positions: Positions) -> str | None:
 
 
 def _runs(positions: Positions, source: str, *, now_ms: float) -> bool:
-    """Tell whether some process serves a mirror now; one whose leases cannot be read, as of another version, is taken for one."""
+    """Return whether a process serves a mirror now; True if its leases are of another version."""
     leases = LEASE_TOPIC.format(source=source)
     try:
         layout = SlotLayout.parse(positions[TopicPartition(leases, layout_key())].metadata)
@@ -162,7 +162,10 @@ def _runs(positions: Positions, source: str, *, now_ms: float) -> bool:
 
 
 def _is_paused(pattern: JavaPattern | None, remote: str, source: str) -> bool:
-    """Tell whether an operator has paused a remote topic; its name on that source may be what follows the source's alias."""
+    """Return whether an operator has paused a remote topic, by its name on that source.
+
+    That name may be what follows the source's alias.
+    """
     if pattern is None:
         return False
     names = [remote, *([remote[len(source) + 1 :]] if remote.startswith(source) else [])]

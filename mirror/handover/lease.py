@@ -1,4 +1,4 @@
-"""A slot's lease, as one window sees it: whether the slot is this process', which window may write, and since when."""
+"""A slot's lease, as one window sees it: who owns the slot, and which window may write."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ NETWORK = (KafkaError, OSError, TimeoutError)
 
 
 class LeaseTerm:
-    """For how long a window may write: VALID_S from the last question whose answer confirmed its lease.
+    """For how long a window may write: VALID_S from the last request whose response confirmed its lease.
 
-    A: It begins with the question, not with its answer.
+    A: It begins with the request, not with its response.
     B: It is measured by two clocks: the monotonic one may stop while a machine sleeps, the other one may be set back.
-    C: VALID_S is less than a successor waits before it takes a slot over, so no two windows write by valid leases.
+    C: VALID_S is shorter than a successor's wait before a takeover, so no two windows write with valid leases.
     """
 
     def __init__(self) -> None:
@@ -63,12 +63,12 @@ class LeaseTerm:
 
     @property
     def is_valid(self) -> bool:
-        """True while nobody else can have taken the slot over."""
+        """True while no other window can have taken the slot over."""
         return all(0 <= now - asked < VALID_S for now, asked in zip(self.now(), self._asked, strict=True))
 
 
 class LeaseStatus(Enum):
-    """What a window that acquired its slot finds when it looks at the lease again."""
+    """What a window that acquired its slot finds when it reads the lease again."""
 
     HOLDS = "slot and lease are this window's"
     STOPPING = "so they are, but this process has to stop"
@@ -125,7 +125,7 @@ class Lease:
     # --- what was found on the target ----------------------------------------------------------------------------
 
     def status(self, found: Offsets) -> LeaseStatus:
-        """Return how this window stands; `found` has the offsets of `looks_at`."""
+        """Return the state of this window's lease; `found` has the offsets of `looks_at`."""
         if self._is_of_old_layout(found) or self._is_overtaken(self._leases(found)):
             return LeaseStatus.OVERTAKEN
         if not self.owns_slot(found):
@@ -133,7 +133,7 @@ class Lease:
         return LeaseStatus.STOPPING if self._is_stopped(found) else LeaseStatus.HOLDS
 
     def may_commit(self, found: Offsets) -> bool:
-        """Tell whether this window may commit a transaction that had begun before `found` was read.
+        """Return whether this window may commit a transaction that began before `found` was read.
 
         A window whose slot has another owner may: the new owner claims the lease before it opens its producer.
         """
@@ -141,7 +141,7 @@ class Lease:
         return status.may_write if self.is_claimed_again else status is not LeaseStatus.OVERTAKEN
 
     def newest_spare(self, found: Offsets) -> int:
-        """Return the number of the transactional id that the slot writes by; `found` was read after this window's claim.
+        """Return the number of the slot's transactional id; `found` was read after this window's claim.
 
         A predecessor that claimed the lease later than `acquire` read it, for a spare id, is part of `found`.
         """
@@ -152,7 +152,7 @@ class Lease:
         return predecessor_of(window.number, leases.values(), run_id=window.run_id).outcome.spare
 
     def owns_slot(self, found: Offsets) -> bool:
-        """Tell whether the slot is this process'; `found` has the offsets of `whose`."""
+        """Return whether this process owns the slot; `found` has the offsets of `whose`."""
         return self.owner in found and found[self.owner][0] == self._window.run_id and not self._is_of_old_layout(found)
 
     def _is_of_old_layout(self, found: Offsets) -> bool:
@@ -163,11 +163,14 @@ class Lease:
         return self._layout in found and SlotLayout.parse(found[self._layout][1]) != self._own_layout
 
     def has_successor(self, found: Offsets) -> bool:
-        """Tell whether a later window has announced that it is ready; `found` has the offset of `ready`."""
+        """Return whether a later window is ready; `found` has the offset of `ready`."""
         return self._newest_ready(found) > self._window.number
 
     def has_stale_commit(self, found: Offsets) -> bool:
-        """Tell whether a process that slept has committed old positions over newer ones; with them go its old leases."""
+        """Return whether a suspended process has committed old positions over newer ones.
+
+        Its commit restores its old leases too, which shows it.
+        """
         leases, number = self._leases(found), self._window.number
         own = leases.pop(self.own, None)
         if own is not None and own.window < number:
@@ -175,9 +178,9 @@ class Lease:
         return any(lease != self._acquired_from.get(key) and lease.window < number for key, lease in leases.items())
 
     def _is_overtaken(self, leases: Mapping[TopicPartition, LeaseState]) -> bool:
-        """Tell whether a later window has acquired the lease since.
+        """Return whether a later window has acquired the lease since.
 
-        A later one that had released it before is of a process whose clock was ahead: it is no successor.
+        A later window that had released it before belongs to a process whose clock was ahead: it is no successor.
         """
         window = self._window
         return any(
@@ -198,7 +201,10 @@ class Lease:
     # --- waiting and acquiring -----------------------------------------------------------------------------------
 
     async def wait_for_slot(self, target: GroupOffsets) -> bool:
-        """Wait until the slot is this process'; False when it stops, or the window passed meanwhile. Raises KafkaError."""
+        """Wait until this process owns the slot; return False if it stops or the window has passed.
+
+        Raises KafkaError.
+        """
         while now_ms() < self._window.end_ms:
             found = await target.committed(self._plan.group, self.whose)
             if self._is_stopped(found):
@@ -216,12 +222,12 @@ class Lease:
         """Wait until the predecessor has released the lease or counts as dead, then begin.
 
         Args:
-            target: Keeps the leases.
+            target: Stores the leases.
             term: Is confirmed before `begin` is called.
-            begin: Writes the lease; returns False where it is another's after all.
+            begin: Writes the lease; returns False if another window has it after all.
 
         Returns:
-            What `begin` returned; False when the slot was lost or the window passed meanwhile.
+            The result of `begin`; False if the slot was lost or the window has passed.
         """
         window, plan = self._window, self._plan
         give_up_ms = window.end_ms - window.window_ms * 0.1
@@ -246,7 +252,7 @@ class Lease:
                     self._log_takeovers((*leases.values(), *(other.lease for other in self.others)))
                     term.confirm(asked)
                     if not term.is_valid:
-                        continue  # we slept: what was found may be of long ago
+                        continue  # this process was suspended: what was found may be outdated
                     has_begun = await begin()
                     possible_ms = max(window.start_ms, since_ms)
                     self.wait_ms = now_ms() - (possible_ms if waited else max(asked_ms, possible_ms))
@@ -259,7 +265,10 @@ class Lease:
         return False
 
     def _are_free(self, leases: Iterable[LeaseState], since_ms: float) -> bool:
-        """Return whether all leases are released or may be taken over; the slot is this process' since `since_ms`."""
+        """Return whether all leases are released or may be taken over.
+
+        This process has owned the slot since `since_ms`.
+        """
         return all(lease.is_released or self._may_take_over(lease, since_ms) for lease in leases)
 
     def _log_takeovers(self, leases: Iterable[LeaseState]) -> None:
@@ -276,9 +285,10 @@ class Lease:
     async def _knows_predecessor(
         self, target: Target, leases: Mapping[TopicPartition, LeaseState], since_ms: float
     ) -> bool:
-        """Set the predecessor from the lanes' leases; return False while a slot of another layout holds a lease.
+        """Set the predecessor from the lanes' leases.
 
-        Only if the window before was not of this slot and run can another layout have run since. Raises KafkaError.
+        Returns False while a slot of another layout holds a lease. Another layout can have run since only if the window
+        before was not of this slot and run. Raises KafkaError.
         """
         window = self._window
         self.others, before = [], predecessor_of(window.number, leases.values(), run_id=window.run_id)
@@ -292,9 +302,10 @@ class Lease:
         return True
 
     async def _of_other_layouts(self, target: Target, leases: Mapping[TopicPartition, LeaseState]) -> list[OtherLease]:
-        """Return the leases of slots of another layout that ran after this slot did. Raises KafkaError.
+        """Return the leases of slots of another layout that ran after this slot did.
 
-        Any of them may have had this slot's partitions. A lease of an earlier version does not name its layout.
+        Any of them may have had this slot's partitions. A lease of an earlier version does not name its layout. Raises
+        KafkaError.
         """
         topic, window_ms = self._plan.lease_topic, self._window.window_ms
         known = takewhile(lambda key: target.knows(topic, key), count(owner_key(0)))
@@ -313,7 +324,7 @@ class Lease:
         ]
 
     async def release_for_dead_attempt(self, target: GroupOffsets) -> None:
-        """Release the lease that an earlier attempt at this window died with, so that no successor waits for it."""
+        """Release the lease of an earlier, dead attempt at this window, so that no successor waits for it."""
         found = await target.committed(self._plan.group, [self.own])
         if self.own not in found:
             return
@@ -330,18 +341,21 @@ class Lease:
         return self._is_stopped(found) or not self.owns_slot(found)
 
     def _may_take_over(self, held: LeaseState, since_ms: float) -> bool:
-        """Tell whether a lease that is held may be taken over; the slot is this process' since `since_ms`."""
+        """Return whether a held lease may be taken over; this process has owned the slot since `since_ms`."""
         window = self._window
         if self._is_own_or_ended(held):
             return True
         dead_ms = held.dead_ms(window.window_ms)
         if held.run_id != window.run_id:
-            # Whoever had the slot looks each second whether it still has, and then drains; transactions need not wait for that.
+            # The earlier owner checks its ownership each second, and then drains; transactions need not wait for that.
             drains_s = 0.0 if self._plan.is_exactly_once else GRACE_S
             dead_ms = min(dead_ms, since_ms + (2 * COMMIT_S + drains_s) * 1000)
         return now_ms() > dead_ms
 
     def _is_own_or_ended(self, held: LeaseState) -> bool:
-        """Return whether an ended run or this window itself holds a lease: the response to its claim may have been lost."""
+        """Return whether an ended run or this window itself holds a lease.
+
+        The response to this window's claim may have been lost.
+        """
         window = self._window
         return held.run_id in window.gone or (held.run_id, held.window) == (window.run_id, window.number)

@@ -1,7 +1,7 @@
 """Share the slots of a flow: processes that run the same flow are members of a consumer group.
 
-The group's assignment says which slots a process is to serve; the process commits an offset per slot (`owner_key`), which tasks
-read, wherever they run. A process that is gone loses its slots when its session ends.
+The group's assignment gives slots to processes; each process commits an offset per slot (`owner_key`), which tasks read,
+wherever they run. A process that is gone loses its slots when its session ends.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SESSION_MS = 6_000  # the least that brokers allow by default (group.min.session
 LOOK_S = 0.5
 RECONCILE_S = 1.0
 STEP_S = 10.0
-POLLED_MS = 15_000  # and so long at most the broker waits, when members change, for one that has died just then
+POLLED_MS = 15_000  # the broker waits at most so long for a member that has just died
 RENEW_MS = 5_000
 SILENT_MS = 20_000  # an owner that was not renewed for so long is gone
 CLOSE_S = 2.0
@@ -77,13 +77,16 @@ class Membership:
 
     @property
     def leads(self) -> bool:
-        """True for the one process that does what is done once for a flow: checkpoints, heartbeats, settings, ACLs."""
+        """True for the one process that does a flow's single tasks.
+
+        These are checkpoints, heartbeats, topic settings and ACLs.
+        """
         return self.owned is not None and 0 in self.owned
 
     async def live(self, stop: asyncio.Event, end: asyncio.Event) -> None:
         """Take part until `stop` is set; then commit that this run stops, until `end` is set.
 
-        The group's client has a thread: librdkafka asks for OAuth tokens when the client is made and when it is polled.
+        The group's client has a thread: librdkafka requests OAuth tokens when the client is made and when it is polled.
         """
         due_s = looked_s = time.monotonic()
         consumer: Consumer | None = None
@@ -163,7 +166,10 @@ class Membership:
         return consumer
 
     def _leave_group(self, consumer: Consumer | None, *, hung: str) -> Consumer | None:
-        """Leave the group until this process replicates again. It keeps its slots until other processes claim them."""
+        """Leave the group until this process replicates again.
+
+        It keeps its slots until other processes claim them.
+        """
         if "hung" not in self._logged:
             self._logged.add("hung")
             log.error("%s: %s; its slots are left to other processes, if there are any", self.name, hung)
@@ -173,7 +179,7 @@ class Membership:
 
     def _on_assign(self, consumer: Consumer, places: list[confluent_kafka.TopicPartition]) -> None:
         consumer.incremental_assign(places)
-        consumer.pause(places)  # nobody writes there: not even asked for
+        consumer.pause(places)  # the topic has no records: do not fetch it
         self._assigned |= {place.partition for place in places}
         self._logged.discard("group")
 
@@ -202,9 +208,9 @@ class Membership:
         return known, found
 
     async def _claim(self, target: GroupOffsets, known: Mapping[int, Owner], layout: tuple[int, str] | None) -> None:
-        """Commit the owner of each slot that is ours; at the start also of those that earlier runs of this folder had.
+        """Commit the owner of each slot of this process, at the start also of slots of its earlier runs.
 
-        A slot is not taken from a process that works before this one can: nobody would serve it.
+        A slot is not taken from a working process before this one is ready: the slot would have no process.
         """
         inherited = {slot for slot, owner in known.items() if owner.run_id in self.gone}
         wanted = {slot for slot in self._assigned if slot < self.layout.slots} | inherited
@@ -236,7 +242,7 @@ class Membership:
         self.owned = frozenset()
 
     async def _leave(self, target: GroupOffsets) -> None:
-        """Tell this run's windows to stop, and others that its slots are free; again, where somebody wrote over it."""
+        """Stop this run's windows and free its slots; repeat if another commit overwrote it."""
         stops = TopicPartition(self._lease_topic, stop_key())
         known, found = await self._owners(target, stops)
         if not is_stopped(self.run_id, found.get(stops)):
@@ -246,7 +252,10 @@ class Membership:
     # --- others -------------------------------------------------------------------------------------------------
 
     async def _check_layout(self, target: GroupOffsets, at: tuple[int, str] | None) -> bool:
-        """Return False, and log it, while a live process uses another layout: both would replicate the same partitions."""
+        """Return False, and log it, while a live process uses another layout.
+
+        Both would replicate the same partitions.
+        """
         other = SlotLayout.parse(at[1]) if at is not None else None
         if other is None or other == self.layout:
             self._logged.discard("layout")
@@ -258,7 +267,7 @@ class Membership:
             self.has_conflict = True
             self._warn_once(
                 "layout",
-                "waits for processes that run it with %s; this one has %s. Give all the same values; "
+                "waiting for processes that run it with %s; this one has %s. Give all the same values; "
                 "in a rolling restart it goes on when the last of them has stopped",
                 _described(other),
                 _described(self.layout),
@@ -291,7 +300,7 @@ class Membership:
         if self.has_conflict:
             self._warn_once(
                 "settings",
-                "another process runs it with other settings; compare what kafka-mirror explain prints there and here",
+                "another process runs it with other settings; compare the output of kafka-mirror explain on both machines",
             )
         else:
             self._logged.discard("settings")
@@ -339,7 +348,7 @@ class Memberships(threading.Thread):
     async def _all(self) -> None:
         await self._ending.wait()
         for task in self._tasks:
-            task.cancel()  # whatever a dead cluster has it wait for
+            task.cancel()  # whatever dead cluster it waits for
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _kept(self, membership: Membership) -> None:
@@ -351,7 +360,7 @@ class Memberships(threading.Thread):
                 await asyncio.sleep(RECONCILE_S)
 
     def leave(self) -> None:
-        """Give the slots to other processes, and tell this run's windows to stop; safe from any thread."""
+        """Give the slots to other processes, and stop this run's windows; safe from any thread."""
         self._loop.call_soon_threadsafe(self._leaving.set)
 
     def end(self) -> None:

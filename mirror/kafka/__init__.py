@@ -1,1 +1,1 @@
-"""Talk to one Kafka cluster: its control plane, its groups, record batches from it and to it."""
+"""Requests to one Kafka cluster: its control plane, its groups, and its record batches."""

@@ -1,4 +1,4 @@
-"""Write topic-partitions as Kafka's requests have them, by topic, and read answers that have them so. Pure."""
+"""Group partitions by topic, as Kafka's requests and responses list them. Pure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def partitions_by_topic(places: Iterable[TopicPartition]) -> dict[str, list[int]
 def offsets_to_commit(
     topic_kind: Any, partition_kind: Any, offsets: Mapping[TopicPartition, tuple[int, str]]
 ) -> tuple[Any, ...]:
-    """Return (offset, metadata) per topic-partition as OffsetCommit and TxnOffsetCommit have them, each in kinds of its own."""
+    """Return (offset, metadata) per partition as the kinds of an OffsetCommit or TxnOffsetCommit request."""
     return tuple(
         topic_kind(
             name=topic,
@@ -46,7 +46,7 @@ def offsets_to_commit(
 
 
 def codes_by_place(answer: Any) -> list[tuple[TopicPartition, ErrorCode]]:
-    """Return what became of each topic-partition of OffsetCommit or TxnOffsetCommit."""
+    """Return the error code of each partition in an OffsetCommit or TxnOffsetCommit response."""
     return [
         (TopicPartition(topic.name, part.partition_index), part.error_code)
         for topic in answer.topics

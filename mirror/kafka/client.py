@@ -1,7 +1,7 @@
-"""A client of one cluster: connections to its brokers as they are needed, its metadata, its coordinators.
+"""A client of one cluster: connections to its brokers, its metadata, its coordinators.
 
-Every call raises KafkaError where the cluster does not answer or refuses. A broker that cannot be reached, or refuses the login,
-is tried again after pauses that grow, however many ask.
+Every call raises KafkaError if the cluster refuses or does not respond. If a broker cannot be reached or refuses the login, the
+client connects again after growing pauses, however many callers wait.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ IDLE_LOOKS = 4  # how often idle connections are looked for, in the time after w
 
 
 class Purpose(IntEnum):
-    """What a connection is for: a broker answers one request per connection at a time, so what may wait has its own."""
+    """What a connection is for.
+
+    A broker serves one request per connection at a time, so requests that may wait have their own.
+    """
 
     DATA = 0
     COORDINATION = 1
@@ -42,14 +45,14 @@ class Purpose(IntEnum):
 
 
 class CoordinatorType(IntEnum):
-    """What a coordinator is asked about."""
+    """What a coordinator coordinates."""
 
     GROUP = 0
     TRANSACTION = 1
 
 
 class _BackOff:
-    """The pauses between attempts to connect to one broker; one attempt at a time while they fail."""
+    """The growing pauses between attempts to connect to one broker."""
 
     def __init__(self) -> None:
         self.turn = asyncio.Lock()
@@ -75,11 +78,11 @@ class _BackOff:
 
 
 class Client:
-    """Asks the brokers of one cluster.
+    """Sends requests to the brokers of one cluster.
 
     Attributes:
-        metadata: What is known of the cluster.
-        throttled_s: For how long brokers have asked to wait, by their quotas.
+        metadata: Topics, leaders and brokers of the cluster.
+        throttled_s: How long brokers have asked to wait because of quotas.
     """
 
     def __init__(self, options: ClientOptions, *, is_abortive: bool = False) -> None:
@@ -123,7 +126,7 @@ class Client:
         await self._fresh()
 
     async def close(self) -> None:
-        """Close all connections at once: of one that is half-open the end would never come."""
+        """Close all connections at once. A half-open connection would never confirm an orderly end."""
         self._is_closed = True
         tasks = [task for task in (self._keeper, self._refreshing, *self._opening.values()) if task is not None]
         for task in tasks:
@@ -133,7 +136,7 @@ class Client:
         self.abort()
 
     def abort(self, node: int | None = None, purpose: Purpose | None = None) -> None:
-        """End connections now, all or those to a node or for a purpose, without sending what they still hold."""
+        """Abort all connections, or those to one node or for one purpose; drop unsent data."""
         for (to, use), connection in tuple(self._connections.items()):
             if node in (None, to) and purpose in (None, use):
                 del self._connections[to, use]
@@ -168,23 +171,23 @@ class Client:
         return await connection.ask(request, within_s or self.options.request_timeout_s + request.waits_s, on_sent)
 
     async def warm(self, nodes: Iterable[int], purposes: Iterable[Purpose] = (Purpose.DATA,)) -> None:
-        """Open the connections that the first requests will use; those that take long are not waited for."""
+        """Open the connections that the first requests will use, without waiting for slow ones."""
         loop = asyncio.get_running_loop()
         opening = {loop.create_task(self._warm(node, purpose)) for node in nodes for purpose in purposes}
         if opening:
             await asyncio.wait(opening, timeout=WARM_S)
 
     async def _warm(self, node: int, purpose: Purpose) -> None:
-        with contextlib.suppress(KafkaError):  # the first request will tell
+        with contextlib.suppress(KafkaError):  # the first request will report it
             await self._connected(node, purpose)
 
     async def speaks(self, node: int, api: int, version: int, purpose: Purpose = Purpose.DATA) -> bool:
-        """Tell whether a broker knows a version of an API."""
+        """Return whether a broker supports a version of an API."""
         lowest, highest = (await self._connected(node, purpose)).api_versions.get(api, (0, -1))
         return lowest <= version <= highest
 
     async def feature(self, node: int, name: str, purpose: Purpose = Purpose.DATA) -> int:
-        """Return the level of a feature that the cluster has finalized (KIP-584), 0 where it has none."""
+        """Return the finalized level of a cluster's feature (KIP-584), 0 if it has none."""
         return (await self._connected(node, purpose)).features.get(name, 0)
 
     async def ask_any(self, request: Request) -> Any:
@@ -192,7 +195,7 @@ class Client:
         for node in self._nodes():
             with contextlib.suppress(NotConnectedError):
                 return await self.ask(node, request)
-        await self._fresh()  # none of those that are known: the addresses of the bootstrap may lead to others
+        await self._fresh()  # none of the known brokers: the bootstrap addresses may lead to others
         return await self.ask(next(iter(self._nodes())), request)
 
     async def coordinator(self, kind: CoordinatorType, key: str) -> int:
@@ -236,7 +239,7 @@ class Client:
     def _on_open(self, node: int, purpose: Purpose, task: asyncio.Task[Connection]) -> None:
         self._opening.pop((node, purpose), None)
         if not task.cancelled():
-            task.exception()  # retrieved here: who asked may wait no longer
+            task.exception()  # retrieved here: the caller may wait no longer
 
     async def _open(self, node: int, purpose: Purpose) -> Connection:
         broker = self.metadata.brokers.get(node)
@@ -254,7 +257,7 @@ class Client:
         failures = back_off.failures
         async with back_off.turn:
             if back_off.failures > failures and back_off.last is not None:
-                raise back_off.last  # somebody else has tried meanwhile
+                raise back_off.last  # another caller has tried meanwhile
             await back_off.wait()
             try:
                 connection = await connected(

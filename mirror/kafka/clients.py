@@ -1,4 +1,4 @@
-"""librdkafka's clients of one cluster, made when they are needed, and what it means when they fail."""
+"""Create librdkafka's clients of one cluster when they are needed, and explain their failures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LASTS_S = 30.0  # longer than any call: so old are clients at least that are rep
 _REFUSALS = (KafkaError._SSL, KafkaError._AUTHENTICATION)
 _TROUBLES = (KafkaError._TRANSPORT, KafkaError._RESOLVE, KafkaError._BAD_MSG)
 _SILENCE = (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN)
-# Of what librdkafka tells: the address, which a config provider may have given, its own settings' names, milliseconds.
+# Of what librdkafka reports: the address, which a config provider may have given, its own settings' names, milliseconds.
 _NEEDLESS = re.compile(
     r"^\w+://\S+: |^\S+/(bootstrap|\d+): |, verify that ssl\.ca\.location .*? package\)"
     r"| \(after \d+ms in state \w+[^)]*(\(s\)[^)]*)?\)$"
@@ -29,7 +29,7 @@ _NEEDLESS = re.compile(
 
 
 def quiet_logger() -> logging.Logger:
-    """Return a logger that says nothing: librdkafka prints its connection trouble to stderr where it has none."""
+    """Return a logger that discards everything. Without one, librdkafka prints its connection errors to stderr."""
     quiet = logging.getLogger("mirror.librdkafka")
     if not quiet.handlers:
         quiet.addHandler(logging.NullHandler())
@@ -81,7 +81,7 @@ class Clients:
         options: dict[str, Any] = {**self._options, "error_cb": self.met}
         try:
             if "oauth_cb" in self._options:
-                self._options["oauth_cb"]("")  # asked here first, for librdkafka does not tell why there is no token
+                self._options["oauth_cb"]("")  # asked here first: librdkafka does not report why there is no token
             return AdminClient(options, logger=self._logger)
         except OSError as error:
             self._refusal = str(error)
@@ -90,11 +90,14 @@ class Clients:
             raise self.unavailable(error) from error
 
     def close(self) -> None:
-        """Let go of the connections now: its callback keeps a client until the collector comes."""
+        """Release the connections now. Its callback would keep a client until the garbage collector runs."""
         vars(self).pop("admin", None)
 
     def met(self, error: KafkaError) -> None:
-        """Remember what a connection, TLS or a login met: librdkafka tells a call that fails for it of a time-out."""
+        """Remember a connection, TLS or login error.
+
+        librdkafka reports only a time-out to the call that fails because of it.
+        """
         if error.code() in _REFUSALS:
             self._refusal = _NEEDLESS.sub("", error.str())
         elif error.code() in _TROUBLES:
@@ -106,7 +109,9 @@ class Clients:
         )
 
     def unavailable(self, error: KafkaException, *, right: str = "") -> ClusterUnavailable:
-        """Return the error of a call that failed, in words for a person; after a long silence, ask with new clients.
+        """Return the error of a failed call in words for a person.
+
+        After a long silence, the next call uses new clients.
 
         Args:
             error: What librdkafka reports.
@@ -127,8 +132,15 @@ class Clients:
         return self.silent(reason, is_refused=is_refused)
 
     def silent(self, reason: str, *, is_refused: bool = False) -> ClusterUnavailable:
-        """Return the error of a cluster that does not answer, in words for a person; `is_refused`: by TLS or its login."""
-        advice = "Do the certificates and the credentials fit?" if is_refused else "Is it up, and reachable from here?"
+        """Return the error of a silent cluster in words for a person.
+
+        `is_refused`: TLS or the login failed.
+        """
+        advice = (
+            "Do the certificates and the credentials fit?"
+            if is_refused
+            else "Is it up, and reachable from this machine?"
+        )
         return ClusterUnavailable(f"{self.where}: no answer ({reason}). {advice}", cluster=self._alias)
 
     def _renew(self) -> None:

@@ -1,6 +1,6 @@
-"""The one door to a cluster outside of the windows: topics, settings, ACLs, logs, consumer groups, disks, clock.
+"""The one door to a cluster outside of the windows.
 
-For any thread. Questions about logs and groups go through one client of our own that stays open, the control plane through
+For any thread. Requests about logs and groups use one client of the project that stays open; the control plane uses
 confluent-kafka's admin client.
 """
 
@@ -31,7 +31,7 @@ from mirror.runtime.logs import describe
 __all__ = ["Cluster", "Topic"]
 
 GROUPS_S = 15.0
-COORDINATOR_S = 5.0  # a cluster's first group, or one whose coordinator moves, is answered a moment later
+COORDINATOR_S = 5.0  # a cluster's first group, or one whose coordinator moves, gets its response a moment later
 COMMIT_S = 10.0  # for a coordinator that moves, or a cluster that makes room for its first group
 DESCRIBE_S = 10.0
 _DENIED = ErrorCode.topic_authorization_failed
@@ -71,19 +71,19 @@ class Cluster(ControlPlane):
     # --- logs ---------------------------------------------------------------------------------------------------
 
     def end_offsets(self, wanted: Iterable[TopicPartition], *, read_committed: bool) -> dict[TopicPartition, int]:
-        """Return the log-end offset (last stable one under read_committed) of each topic-partition that answers."""
+        """Return the log-end offset of each partition that responds; the last stable offset under read_committed."""
         return self._offsets(wanted, LATEST, isolation_level=int(read_committed))
 
     def start_offsets(self, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the log-start offset of each topic-partition that answers."""
+        """Return the log-start offset of each partition that responds."""
         return self._offsets(wanted, EARLIEST)
 
     def offsets_at(self, wanted: Iterable[TopicPartition], at_ms: int) -> dict[TopicPartition, int]:
-        """Return the offset of each topic-partition's first record of that time (epoch ms) or later, -1 where there is none."""
+        """Return each partition's first offset at or after a time (epoch ms), -1 if there is none."""
         return self._offsets(wanted, at_ms)
 
     def open_transactions(self, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, str]:
-        """Return whose transaction is the first open one in each topic-partition that has one, as far as brokers tell."""
+        """Return the owner of each partition's first open transaction, as far as brokers report it."""
         with self._reported():
             found = self._logs.open_transactions(wanted)
         return {place: str(transaction) for place, transaction in found.items()}
@@ -108,11 +108,14 @@ class Cluster(ControlPlane):
         kinds: Collection[str] = READERS,
         within_s: float = GROUPS_S,
     ) -> list[Group]:
-        """Return every group that is wanted, with its offsets, or as HIDDEN or UNSUPPORTED; `kinds` are protocol types."""
+        """Return every wanted group with its offsets, or as HIDDEN or UNSUPPORTED.
+
+        `kinds` are protocol types.
+        """
         return self._ask(partial(read_groups, wanted=wanted, kinds=kinds), within_s=within_s)
 
     def group(self, name: str, *, kinds: Collection[str] = READERS) -> Group | None:
-        """Return a group, None where there is none.
+        """Return a group, None if there is none.
 
         Raises:
             SettingsError: it is a group of another type.
@@ -130,7 +133,7 @@ class Cluster(ControlPlane):
         return group
 
     def committed(self, group: str, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return a group's committed offset of each topic-partition that has one."""
+        """Return a group's committed offset of each partition that has one."""
         places = list(wanted)
         if not places:
             return {}
@@ -143,10 +146,12 @@ class Cluster(ControlPlane):
         return self._ask(question, within_s=COORDINATOR_S + OFFSETS_S, right=f"DESCRIBE on the group {group}")
 
     def publish(self, group: str, offsets: Mapping[TopicPartition, int]) -> str:
-        """Commit offsets without waiting: a dead cluster must not hold up its caller. While a commit is in flight, do nothing.
+        """Commit offsets without waiting, unless a commit is in flight.
+
+        A dead cluster must not block the caller.
 
         Returns:
-            What the broker objected to the last offsets that it answered, "" if it took them.
+            The broker's objection to the last offsets that it responded to, "" if it committed them.
         """
         published = self._published.setdefault(group, _Published())
         if not published.is_in_flight:
@@ -155,7 +160,7 @@ class Cluster(ControlPlane):
         return published.objection
 
     def holds(self, group: str, offsets: Mapping[TopicPartition, int]) -> bool:
-        """Return whether the broker has taken just these offsets as the last ones published for the group."""
+        """Return whether the broker has committed exactly these offsets as the group's last ones."""
         return group in self._published and self._published[group].accepted == offsets
 
     async def _publish(self, group: str, offsets: dict[TopicPartition, int], published: _Published) -> None:
@@ -175,7 +180,7 @@ class Cluster(ControlPlane):
     # --- the cluster itself -------------------------------------------------------------------------------------
 
     def clock_skew(self) -> float:
-        """Return by how many seconds at least the cluster's clock is ahead of this machine's; below 0 it is behind.
+        """Return by how many seconds at least the cluster's clock is ahead, negative if it is behind.
 
         Raises:
             ClockUnknown: it has no KRaft controller, does not show it to this client, or does not respond.
@@ -183,7 +188,7 @@ class Cluster(ControlPlane):
         return self._told(cluster_facts.clock_skew, cluster_facts.WITHIN_S, cluster_facts.ClockUnknown)
 
     def log_dirs(self, places: Iterable[TopicPartition]) -> cluster_facts.LogDirs:
-        """Return what brokers report of their disks, with the sizes of these topic-partitions.
+        """Return what brokers report of their disks, with the sizes of these partitions.
 
         Raises:
             LogDirsUnknown: a broker refuses, or does not respond.
@@ -209,7 +214,7 @@ class Cluster(ControlPlane):
     def _told(
         self, question: Callable[[Client], Awaitable[Answer]], within_s: float, unknown: type[Exception]
     ) -> Answer:
-        """Return what a cluster need not tell; raise `unknown` with the reason why it does not."""
+        """Return an optional fact of a cluster; raise `unknown` with the reason if there is none."""
         try:
             return self._client.ask(question, within_s=min(within_s, self._within_s))
         except (ClientError, KafkaError, OSError) as error:
@@ -224,7 +229,10 @@ class Cluster(ControlPlane):
             raise self._failure(error, right=right) from error
 
     def _failure(self, error: Exception, *, right: str = "") -> ClusterUnavailable:
-        """Return an error in words for a person; `right` is what the call needs, if the code does not imply it."""
+        """Return an error in words for a person.
+
+        `right` is what the call needs, if the code does not imply it.
+        """
         if (refusal := refusal_of(error, self._clients.where, cluster=self.alias, right=right)) is not None:
             return refusal
         return self._clients.silent(describe(error), is_refused=isinstance(error, LoginError))

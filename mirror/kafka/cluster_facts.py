@@ -1,4 +1,4 @@
-"""Read what a cluster need not tell: its clock, its disks, whether it checks ACLs.
+"""Read optional facts of a cluster: its clock, its disks, whether it checks ACLs.
 
 The clock is that of the active controller, which a KRaft cluster shows to clients that may describe it. The response to
 DescribeQuorum has for each voter when it was last caught up with the leader, by the leader's clock (KIP-836); for the leader
@@ -21,19 +21,19 @@ from mirror.kafka.protocol import ApiKey
 from mirror.model.topic_partition import TopicPartition
 
 WITHIN_S = 5.0
-ASKED = 3  # times; the quickest answer says most
-TICK_S = 0.001  # what the answer tells is cut to milliseconds
+ASKED = 3  # times; the quickest response is the most exact one
+TICK_S = 0.001  # the response is cut to milliseconds
 METADATA = "__cluster_metadata"
 
 
 class ClockUnknown(Exception):
-    """The cluster does not tell its clock; the message says why."""
+    """The cluster does not report its clock; the message has the reason."""
 
 
 async def clock_skew(client: Client) -> float:
-    """Return by how many seconds at least a cluster's clock is ahead of this machine's; the client may DESCRIBE the cluster.
+    """Return by how many seconds at least a cluster's clock is ahead of this machine's.
 
-    Below 0 it is behind; 0 says that no difference was seen.
+    The client needs DESCRIBE on the cluster. Negative if the clock is behind; 0 if no difference was seen.
 
     Raises:
         ClockUnknown: The cluster has no KRaft controller, or does not show it to this client.
@@ -42,12 +42,12 @@ async def clock_skew(client: Client) -> float:
     try:
         answers = [await _asked(client) for _ in range(ASKED)]
     except UnsupportedError as error:
-        raise ClockUnknown("its brokers do not tell it (Kafka 3.3 or newer with KRaft does)") from error
+        raise ClockUnknown("its brokers do not report it (Kafka 3.3 or newer with KRaft does)") from error
     return skew_between(*min(answers, key=lambda answer: answer[2] - answer[0]))
 
 
 async def _asked(client: Client) -> tuple[float, float, float]:
-    """Return when it was asked, what the leader's clock said, and when the answer came; epoch seconds."""
+    """Return request time, leader's clock and response time in epoch seconds."""
     began_s = time.time()
     answer = await client.ask_any(_describe_quorum())
     ended_s = time.time()
@@ -63,10 +63,10 @@ def _describe_quorum() -> Request:
 
 
 def leaders_clock_ms(answer: Any) -> int:
-    """Return what the quorum's leader says of itself.
+    """Return the clock that the quorum's leader reports of itself.
 
     Raises:
-        ClockUnknown: It is refused, or says nothing.
+        ClockUnknown: It refuses, or reports none.
     """
     partitions = [partition for topic in answer.topics for partition in topic.partitions]
     for code in (answer.error_code, *(partition.error_code for partition in partitions)):
@@ -80,22 +80,22 @@ def leaders_clock_ms(answer: Any) -> int:
 
 
 def skew_between(asked_s: float, told_s: float, answered_s: float) -> float:
-    """Return how far a clock that said `told_s` between two moments was outside of them; 0 where it was not."""
+    """Return how far a clock was outside of the interval in which it read `told_s`."""
     if told_s > answered_s:
         return told_s - answered_s
     return min(0.0, told_s + TICK_S - asked_s)
 
 
 class LogDirsUnknown(Exception):
-    """The cluster does not tell; the message says why."""
+    """The cluster does not report its disks; the message has the reason."""
 
 
 class LogDirs(NamedTuple):
-    """What brokers say of their disks.
+    """What brokers report of their disks.
 
     Attributes:
-        sizes: Bytes of each topic-partition's log, its largest replica.
-        free: Bytes that are free on all brokers together; None where one of them does not tell (before Kafka 3.3).
+        sizes: Bytes of each partition's log, its largest replica.
+        free: Free bytes on all brokers together; None if one of them does not report it (before Kafka 3.3).
     """
 
     sizes: Mapping[TopicPartition, int]
@@ -103,11 +103,11 @@ class LogDirs(NamedTuple):
 
 
 async def log_dirs(client: Client, places: Iterable[TopicPartition]) -> LogDirs:
-    """Ask all brokers of a cluster.
+    """Ask all brokers of a cluster for their disks.
 
     Args:
         client: May DESCRIBE the cluster.
-        places: Topic-partitions whose sizes are wanted; those that are not there have none.
+        places: Partitions whose sizes are wanted; partitions that do not exist have none.
 
     Raises:
         KafkaError: A broker refuses, or does not respond.
@@ -149,11 +149,11 @@ _ANY, _TOPIC = 1, 2  # codes of Kafka's AclOperation, AclPermissionType, Pattern
 
 
 class AuthorizerUnknown(Exception):
-    """The cluster does not tell; the message says why."""
+    """The cluster does not report whether it has an authorizer; the message has the reason."""
 
 
 async def has_authorizer(client: Client) -> bool:
-    """Return whether a cluster has an authorizer; raises KafkaError if it refuses, or does not respond."""
+    """Return whether a cluster has an authorizer; raise KafkaError if it does not say."""
     answer = await client.ask_any(_describe_acls())
     if answer.error_code is ErrorCode.security_disabled:
         return False

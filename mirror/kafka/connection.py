@@ -1,7 +1,7 @@
-"""One connection to a broker: frames, requests under way, time-outs, versions, the login.
+"""One connection to a broker: frames, requests in flight, time-outs, versions, the login.
 
-A broker answers the requests of a connection in their order. What fails one request for good (no answer in time, an answer that
-cannot be read) ends the connection, for nobody can tell what comes next on it.
+A broker responds to the requests of a connection in their order. If one request fails for good (no response in time, or an
+unreadable one), the connection ends, because the meaning of later bytes is unknown.
 """
 
 from __future__ import annotations
@@ -48,25 +48,25 @@ RENEW_AT = 0.85  # of the time for which a login holds: then other connections t
 
 
 class _Asked(NamedTuple):
-    """A request under way."""
+    """A request in flight."""
 
     correlation: int
-    api: int | None  # None: its answer is for somebody else to read
+    api: int | None  # None: another client reads the response
     version: int
     answer: asyncio.Future[Any]
     due_s: float  # by the loop's clock
 
 
 class Connection(asyncio.BufferedProtocol):
-    """A connection; open until `failure` says why it is not.
+    """A connection; open until `failure` has the reason why it is not.
 
     Attributes:
-        spoken: Lowest and highest version that the broker speaks, by API key.
+        spoken: Lowest and highest version that the broker supports, by API key.
         features: Level of each feature that the cluster has finalized (KIP-584).
     """
 
     def __init__(self, name: str, client_id: str, on_throttle: Callable[[float], None]) -> None:
-        """Take the address, for errors, and the function that gets how long the broker asks to wait."""
+        """Take the address for errors, and a callback for the brokers' throttle times."""
         self._name = name
         self._client_id = client_id.encode()
         self._on_throttle = on_throttle
@@ -75,7 +75,7 @@ class Connection(asyncio.BufferedProtocol):
         self._asked: deque[_Asked] = deque()
         self._correlation = 0
         self._timer: asyncio.Handle | None = None
-        self._looks_s = inf  # when the timer is due: uvloop's handles do not say it where that is less than 1 ms ahead
+        self._looks_s = inf  # when the timer is due: uvloop's handles do not report it if it is less than 1 ms ahead
         self._staging = memoryview(bytearray(STAGING_BYTES))
         self._staged = 0
         self._frame: memoryview | None = None  # larger than what is staged, and not whole yet
@@ -121,7 +121,9 @@ class Connection(asyncio.BufferedProtocol):
         return await self._sent(pieces, request.api, version, within_s)
 
     def forward_raw(self, frame: bytes, within_s: float) -> asyncio.Future[memoryview]:
-        """Send a request that another client made, and return the future of its answer. Correlation ids stay as they are.
+        """Send another client's request and return the future of its response.
+
+        Correlation ids stay as they are.
 
         Args:
             frame: The request without its size.
@@ -132,7 +134,7 @@ class Connection(asyncio.BufferedProtocol):
         """
         if self.failure is not None or self._transport is None:
             raise NotConnectedError(f"connection to {self._name} closed")
-        (self._correlation,) = _SIZE.unpack_from(frame, _SIZE.size)  # behind API key and version
+        (self._correlation,) = _SIZE.unpack_from(frame, _SIZE.size)  # after API key and version
         return self._sent([_SIZE.pack(len(frame)) + frame], None, 0, within_s)
 
     def _sent(self, pieces: list[Bytes], api: int | None, version: int, within_s: float) -> asyncio.Future[Any]:
@@ -150,7 +152,7 @@ class Connection(asyncio.BufferedProtocol):
         return answer
 
     def close(self, why: KafkaError | None = None) -> None:
-        """End the connection now, without sending what it still holds; requests under way fail."""
+        """End the connection now and drop unsent data; requests in flight fail."""
         if self.failure is not None:
             return
         self.failure = why or DisconnectedError(f"connection to {self._name} closed")
@@ -162,7 +164,7 @@ class Connection(asyncio.BufferedProtocol):
         for one in asked:
             if not one.answer.done():
                 one.answer.set_exception(self.failure)
-                one.answer.exception()  # retrieved here: who asked may wait no longer
+                one.answer.exception()  # retrieved here: the caller may wait no longer
 
     # --- asyncio's side ------------------------------------------------------------------------------------------
 
@@ -171,7 +173,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)  # uvloop's does not derive from it
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Fail what is under way."""
+        """Fail the requests in flight."""
         reason = f" ({exc})" if exc is not None else ""
         self.close(DisconnectedError(f"connection to {self._name} closed{reason}"))
 
@@ -186,7 +188,7 @@ class Connection(asyncio.BufferedProtocol):
         return self._staging[self._staged :]
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Take in what has come."""
+        """Parse the received bytes."""
         if self._frame is not None:
             self._filled += nbytes
             if self._filled == len(self._frame):
@@ -238,7 +240,10 @@ class Connection(asyncio.BufferedProtocol):
         self._on_throttle(seconds)
 
     def _watch(self, due_s: float) -> None:
-        """Have the connection ended where an answer does not come: one timer for all that is under way."""
+        """End the connection if a response does not arrive in time.
+
+        One timer serves all requests in flight.
+        """
         if self._looks_s <= due_s:
             return
         if self._timer is not None:
@@ -254,7 +259,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         due_s = min(asked.due_s for asked in self._asked)
         if due_s <= now_s and late_s > LATE_S:
-            self._watch(now_s + LATE_S)  # the loop stood still, between two windows: what came is not read yet
+            self._watch(now_s + LATE_S)  # the loop was blocked between two windows: received bytes are not read yet
         elif due_s <= now_s:
             self.close(NoAnswerError(f"no answer from {self._name} in time"))
         else:

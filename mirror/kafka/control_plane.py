@@ -58,13 +58,13 @@ class ControlPlane:
     """One cluster's control plane, as part of mirror.kafka.cluster.Cluster, which has the errors."""
 
     def __init__(self, alias: str, java_options: Mapping[str, str], *, within_s: float = float("inf")) -> None:
-        """`within_s` bounds each call, where that is less than it would wait otherwise."""
+        """`within_s` bounds each call, if that is shorter than the call's own limit."""
         self.alias = alias
         self._timeout_s, self._offsets_s = min(TIMEOUT_S, within_s), min(OFFSETS_S, within_s)
         self._clients = Clients(alias, java_options)
 
     def close(self) -> None:
-        """Let go of the connections now."""
+        """Release the connections now."""
         self._clients.close()
 
     def cluster_id(self) -> str:
@@ -72,7 +72,10 @@ class ControlPlane:
         return str(self._result(self._clients.admin.describe_cluster(request_timeout=self._timeout_s)).cluster_id)
 
     def cluster_operations(self) -> frozenset[str] | None:
-        """Return what this client may do to the cluster itself, in Kafka's words such as ALTER; None where that is not told."""
+        """Return the operations that this client may do on the cluster, None if unknown.
+
+        Kafka's words, such as ALTER.
+        """
         asked = self._clients.admin.describe_cluster(
             include_authorized_operations=True, request_timeout=self._timeout_s
         )
@@ -88,7 +91,7 @@ class ControlPlane:
         return self.described(listed)
 
     def described(self, names: Iterable[str], *, within_s: float = TIMEOUT_S) -> dict[str, Topic]:
-        """Return those of these topics that the cluster has, and shows to this client, by name."""
+        """Return, by name, those of these topics that exist and that this client may see."""
         if not (asked := list(names)):
             return {}
         bound_s = min(within_s, self._timeout_s)
@@ -106,14 +109,17 @@ class ControlPlane:
         return found
 
     def hidden(self, names: Iterable[str]) -> list[str]:
-        """Return the topics that this client may not DESCRIBE. The cluster does not report whether they exist."""
+        """Return the topics that this client may not DESCRIBE.
+
+        The cluster does not report whether they exist.
+        """
         if not (asked := list(names)):
             return []
         answers = self._clients.admin.describe_topics(TopicCollection(asked), request_timeout=self._timeout_s)
         return [name for name in asked if _is_denied(answers[name])]
 
     def configs(self, topics: Iterable[str]) -> dict[str, dict[str, TopicSetting]]:
-        """Return the settings of each topic that answers, without those that are read-only or secret."""
+        """Return the settings of each topic that responds, without read-only and secret ones."""
         described, failure = self._described(topics)
         if failure is not None and not described:
             raise self._clients.unavailable(failure, right="DESCRIBE_CONFIGS on the topic") from failure
@@ -145,7 +151,7 @@ class ControlPlane:
         return found, failure
 
     def alter(self, topic: str, changes: Iterable[Change]) -> str:
-        """Change settings of a topic, and no others; return what the broker objected, "" when it is done."""
+        """Change some settings of a topic; return the broker's objection or ""."""
         entries = [
             ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
             if value is not None
@@ -158,7 +164,7 @@ class ControlPlane:
         )
 
     def topic_acls(self) -> set[Acl]:
-        """Return the ACLs of topics of literal names; none from a cluster without an authorizer, which does not tell."""
+        """Return the ACLs of topics with literal names; none from a cluster without an authorizer."""
         return {
             Acl(acl.name, acl.principal, acl.host, acl.operation.name, acl.permission_type.name)
             for acl in self._acls(ResourcePatternType.LITERAL)
@@ -166,7 +172,7 @@ class ControlPlane:
         }
 
     def without_acls(self, topics: Iterable[str]) -> list[str]:
-        """Return the topics that no ACL is about, by name, by prefix or as every topic."""
+        """Return the topics that no ACL matches, by name, by prefix or as every topic."""
         found = self._acls(ResourcePatternType.ANY)
         literal = {acl.name for acl in found if acl.resource_pattern_type == ResourcePatternType.LITERAL}
         prefixes = tuple(acl.name for acl in found if acl.resource_pattern_type == ResourcePatternType.PREFIXED)
@@ -182,7 +188,7 @@ class ControlPlane:
         return list(self._result(self._clients.admin.describe_acls(wanted, request_timeout=self._timeout_s)))
 
     def remove_acls(self, acls: Iterable[Acl]) -> dict[Acl, str]:
-        """Remove ACLs from topics of literal names; return what the broker objected to each, "" when it is not there now."""
+        """Remove ACLs from literal topic names; return the broker's objection to each or ""."""
         filters = {_binding(AclBindingFilter, acl): acl for acl in acls}
         if not filters:
             return {}
@@ -190,7 +196,7 @@ class ControlPlane:
         return {filters[asked]: self._objection(future) for asked, future in answers.items()}
 
     def add_acls(self, acls: Iterable[Acl]) -> dict[Acl, str]:
-        """Add ACLs on topics of literal names; return what the broker objected to each, "" when it is there now."""
+        """Add ACLs to literal topic names; return the broker's objection to each or ""."""
         bindings = {_binding(AclBinding, acl): acl for acl in acls}
         if not bindings:
             return {}
@@ -198,7 +204,7 @@ class ControlPlane:
         return {bindings[binding]: self._objection(future) for binding, future in answers.items()}
 
     def retention(self, topics: Iterable[str]) -> dict[str, Retention]:
-        """Return what each topic's records are deleted by, brokers' defaults included; none for those that do not answer."""
+        """Return the retention of each topic that responds, brokers' defaults included."""
         found = {}
         for topic, entries in self._described(topics)[0].items():
             deletes = "delete" in str(entries["cleanup.policy"].value)
@@ -215,7 +221,7 @@ class ControlPlane:
         configs: Mapping[str, str],
         validates_only: bool = False,
     ) -> str:
-        """Create a topic, or only ask whether it could be; return what the broker objected, "" when the topic is there now."""
+        """Create a topic, or only validate it; return the broker's objection or ""."""
         new = NewTopic(topic, partitions, replication_factor, config=dict(configs))
         answers = self._clients.admin.create_topics(
             [new], request_timeout=self._timeout_s, validate_only=validates_only
@@ -231,7 +237,7 @@ class ControlPlane:
         )
 
     def newest_ms(self, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the largest timestamp (epoch ms) in each topic-partition that answers, -1 where it has no record."""
+        """Return each partition's largest timestamp (epoch ms), -1 if it has no record."""
         request = {confluent_kafka.TopicPartition(*place): OffsetSpec.max_timestamp() for place in wanted}  # type: ignore[no-untyped-call]
         answers = self._clients.admin.list_offsets(request, request_timeout=self._offsets_s) if request else {}
         found = {}
@@ -256,7 +262,7 @@ class ControlPlane:
 
 
 def _id(found: Uuid) -> str:
-    """Return a topic's id, "" of one that has none: brokers before 2.8 say zero."""
+    """Return a topic's id, "" if it has none: brokers before 2.8 return zero."""
     text = str(found)
     return "" if text == _NO_ID else text
 

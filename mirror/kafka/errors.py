@@ -1,4 +1,4 @@
-"""What a cluster refuses, and why it cannot be asked."""
+"""Classify the errors of a cluster: refusals, and reasons why it cannot be reached."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def check(code: ErrorCode, what: str) -> None:
 
 
 def is_code(error: BaseException | None, *codes: ErrorCode) -> bool:
-    """Tell whether an error is a broker's, with one of these codes."""
+    """Return whether an error is a broker's error with one of these codes."""
     return isinstance(error, BrokerError) and error.code in codes
 
 
@@ -113,7 +113,7 @@ _UNKNOWN_TOPIC = (
 
 
 class FetchError(Enum):
-    """What is to be done about a topic-partition that a broker does not let be read."""
+    """What to do with a partition that a broker refuses to read."""
 
     OUT_OF_RANGE = auto()  # compare its position with the log's bounds
     UNKNOWN_TOPIC = auto()  # ask whether its topic is still the same
@@ -143,7 +143,7 @@ _ADVICE: tuple[tuple[tuple[ErrorCode, ...], str], ...] = (
     ),
     (
         (ErrorCode.invalid_record,),
-        "Where it is compacted it takes no record without a key: change its cleanup.policy",
+        "A compacted topic accepts no record without a key: change its cleanup.policy",
     ),
     ((ErrorCode.topic_authorization_failed,), "Allow this client to WRITE to it"),
 )
@@ -163,7 +163,7 @@ _STANDSTILLS: tuple[tuple[tuple[ErrorCode, ...], str], ...] = (
 
 
 def standstill(error: BaseException) -> str:
-    """Return why the target appends nothing to a topic-partition for now."""
+    """Return why the target appends nothing to a partition for now."""
     if isinstance(error, SILENCES):
         return "no connection to its leader"
     words = next((words for codes, words in _STANDSTILLS if is_code(error, *codes)), "")
@@ -171,27 +171,30 @@ def standstill(error: BaseException) -> str:
 
 
 def knows_no_such_producer(error: BaseException | None) -> bool:
-    """Tell whether the target does not take anything more that this producer sends."""
+    """Return whether the target refuses everything that this producer sends."""
     return is_code(error, *_OF_PRODUCERS)
 
 
 def has_too_few_replicas(error: BaseException) -> bool:
-    """Tell whether a topic-partition has a leader, and too few replicas in sync to take a batch."""
+    """Return whether a partition has a leader but too few in-sync replicas."""
     return is_code(error, *_FEW_REPLICAS)
 
 
 def is_absent(error: BaseException) -> bool:
-    """Tell whether the target knows no such topic-partition."""
+    """Return whether the target has no such partition."""
     return is_code(error, ErrorCode.unknown_topic_or_partition, ErrorCode.unknown_topic_id)
 
 
 def may_be_of_one_record(error: BaseException | None) -> bool:
-    """Tell whether a batch may be refused for one record that is in it, so that the others go without it."""
+    """Return whether one record may be the reason for a batch's refusal.
+
+    Then the others are sent without it.
+    """
     return is_code(error, *_OF_ONE_RECORD)
 
 
 def refusal(error: BaseException | None) -> str:
-    """Return what the target objects to, and what to do about it where that is known."""
+    """Return the target's objection, and what to do about it if that is known."""
     advice = next((advice for codes, advice in _ADVICE if is_code(error, *codes)), "")
     return f"{_name(error)}. {advice}." if advice else _name(error)
 

@@ -23,7 +23,7 @@ Topic = str | uuid.UUID | None
 
 
 class FetchLimits(NamedTuple):
-    """How long a broker may wait for how much, what it may show, and where the reader is (Kafka's consumer settings)."""
+    """The limits of a fetch, and the reader's rack (consumer settings)."""
 
     max_wait_ms: int
     min_bytes: int
@@ -33,7 +33,10 @@ class FetchLimits(NamedTuple):
 
 
 def fetch_request(delta: Delta, limits: FetchLimits) -> Request:
-    """Return the request that names a delta: by topic ids where they are known, and the broker speaks of them."""
+    """Return the request for a delta, by topic ids if possible, else by name.
+
+    All ids must be known, and the broker must support them.
+    """
     return Request(
         ApiKey.FETCH,
         _OLDEST,
@@ -53,7 +56,7 @@ def _wanted(delta: Delta, *, has_ids: bool) -> dict[Any, list[tuple[int, int, in
 
 
 def _forgotten(delta: Delta, *, has_ids: bool) -> dict[Any, list[int]]:
-    """Return partitions by topic. By name, a topic that was replaced is the one that is wanted."""
+    """Return partitions by topic. By name, a replaced topic is the wanted one."""
     topics: dict[Topic, list[int]] = defaultdict(list)
     gone: Mapping[TopicPartition, FetchPosition] = {**delta.forgotten, **delta.replaced} if has_ids else delta.forgotten
     for (topic, partition), at in gone.items():
@@ -93,7 +96,7 @@ def _built(delta: Delta, limits: FetchLimits, module: ModuleType, version: int) 
             make(module.FetchTopic, topic=topic, topic_id=topic, partitions=tuple(_place(module, *at) for at in places))
             for topic, places in _wanted(delta, has_ids=has_ids).items()
         ),
-        # The message has this field from version 7 on; its class, only where somebody needs it.
+        # The message has this field from version 7 on; its class has it only if it is used.
         forgotten_topics_data=tuple(
             make(module.ForgottenTopic, topic=topic, topic_id=topic, partitions=tuple(partitions))
             for topic, partitions in _forgotten(delta, has_ids=has_ids).items()

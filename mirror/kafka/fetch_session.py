@@ -1,4 +1,4 @@
-"""What a broker already knows of what we fetch: an incremental fetch names only what has changed (KIP-227). Pure."""
+"""Track what a broker knows of our fetches: an incremental fetch names only changes (KIP-227). Pure."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ NO_SESSION = -1  # epoch of a request outside of any session
 
 
 class FetchPosition(NamedTuple):
-    """Where to fetch a topic-partition from.
+    """Where to fetch a partition from.
 
     Attributes:
-        offset: The first one that is wanted.
-        max_bytes: Of its part of an answer.
-        topic_id: The topic's; a broker refuses to read another one of the same name. None: whichever has the name.
-        last_epoch: Leader epoch of the record before `offset`, -1 where it is unknown; a broker tells where its log differs.
+        offset: The first wanted offset.
+        max_bytes: Limit of its part of a response.
+        topic_id: The topic's id; a broker refuses to read another topic of the same name. None: any topic of that name.
+        last_epoch: Leader epoch of the record before `offset`, -1 if unknown. With it a broker reports a diverging log.
     """
 
     offset: int
@@ -34,11 +34,11 @@ class Delta(NamedTuple):
     """What one request names.
 
     Attributes:
-        session_id: 0 for none yet.
-        epoch: Counts the requests of a session; 0: this one names everything.
-        wanted: What the broker does not know that we fetch from there.
-        forgotten: What is not wanted any more.
-        replaced: Topics of before that have the name of one that is wanted: to be forgotten where ids tell them apart.
+        session_id: 0 for a new session.
+        epoch: Counts the requests of a session; 0: this request names everything.
+        wanted: Positions that the broker does not know yet.
+        forgotten: Partitions that are no longer wanted.
+        replaced: Earlier topics with the name of a wanted one: forgotten if ids distinguish them.
         has_ids: All topics can be named by their ids.
     """
 
@@ -53,8 +53,8 @@ class Delta(NamedTuple):
 class FetchSession:
     """The session with one broker, over one connection.
 
-    A: What the broker's session holds after its answer is exactly what was wanted in the last request.
-    B: After an error, or a request without an answer, the next request names everything.
+    A: After a response, the broker's session holds exactly what the last request wanted.
+    B: After an error, or a request without a response, the next request names everything.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class FetchSession:
         self._asked: dict[TopicPartition, FetchPosition] = {}
 
     def next(self, wanted: Mapping[TopicPartition, FetchPosition]) -> Delta:
-        """Return what to name in the next request. It is about all of `wanted`, whatever it names."""
+        """Return what the next request names; the request asks for all of `wanted`."""
         has_ids = all(one.topic_id is not None for one in wanted.values())
         if self._epoch != _FULL and has_ids != all(one.topic_id is not None for one in self._held.values()):
             self.reset()  # names and ids do not mix in a session
@@ -78,7 +78,7 @@ class FetchSession:
         return Delta(self._id, self._epoch, changed, forgotten, replaced, has_ids)
 
     def answered(self, session_id: int) -> None:
-        """Take in a good answer."""
+        """Record a successful response."""
         self._held = self._asked
         self._id = session_id
         if session_id == _NO_ID:

@@ -17,7 +17,7 @@ from mirror.kafka.metadata import id_text
 from mirror.kafka.protocol import CONSUMER, DEBUGGER, NO_NODE, NO_OFFSET
 from mirror.model.topic_partition import TopicPartition
 
-LEARN_EVERY_S = 2.0  # how often a cluster is asked for leaders of topic-partitions that are not read meanwhile
+LEARN_EVERY_S = 2.0  # how often to refresh the leaders of partitions that are not read meanwhile
 _SESSION_LOST = (
     ErrorCode.fetch_session_id_not_found,
     ErrorCode.invalid_fetch_session_epoch,
@@ -26,13 +26,13 @@ _SESSION_LOST = (
 
 
 class Fetched(NamedTuple):
-    """What one fetch brought for one topic-partition.
+    """What one fetch returned for one partition.
 
     Attributes:
         aborted: (producer id, first offset) of aborted transactions.
-        refusal: All that the broker says where there is an error.
-        read_replica: The broker that the leader wants asked instead, one in the reader's rack (KIP-392); else None.
-        diverged_at: Up to where the log has what was read before, where it differs (KIP-320); else None.
+        refusal: The broker's whole part of the response, if it has an error.
+        read_replica: The broker to read from instead, in the reader's rack (KIP-392); None if there is none.
+        diverged_at: End of the common part of the log if it diverges from what was read (KIP-320); else None.
     """
 
     topic: str
@@ -68,7 +68,7 @@ class Source:
             await self._client.open(topics)
 
     async def close(self) -> None:
-        """Close all connections at once: of one that is half-open the end would never come."""
+        """Close all connections at once. A half-open connection would never confirm an orderly end."""
         await self._client.close()
 
     async def warm(self, nodes: Iterable[int]) -> None:
@@ -76,11 +76,11 @@ class Source:
         await self._client.warm(nodes, (Purpose.DATA, Purpose.IDLE_FETCH))
 
     def knows(self, topic: str, partition: int) -> bool:
-        """Tell whether a topic-partition exists, as far as the metadata says."""
+        """Return whether a partition exists, as far as the metadata shows."""
         return self._client.metadata.has(topic, partition)
 
     def shows(self, topic: str, partition: int) -> bool:
-        """Return whether a topic-partition exists; raise BrokerError if the cluster hides it from this client."""
+        """Return whether a partition exists; raise BrokerError if the cluster hides it from this client."""
         return self._client.metadata.shows(topic, partition)
 
     def topic_id(self, topic: str) -> str:
@@ -109,16 +109,16 @@ class Source:
         limits: FetchLimits,
         purpose: Purpose = Purpose.DATA,
     ) -> list[Fetched]:
-        """Long-poll one broker, naming only what has changed since the last time.
+        """Long-poll one broker, naming only what has changed since the last fetch.
 
         Args:
-            node: The leader of all that is wanted, or a replica that leaders want to be asked instead.
-            wanted: Topic-partitions, each from an offset on.
+            node: The leader of all wanted partitions, or a replica that the leaders want to be read instead.
+            wanted: Partitions, each with its position.
             limits: How long, and how much.
             purpose: One connection, and one session, for each; a session serves one fetch at a time.
 
         Returns:
-            What there is: topic-partitions with records or errors, and others at the broker's pleasure.
+            Partitions with records or errors, and others at the broker's discretion.
         """
         session = self._sessions[node, purpose]
         delta = session.next(wanted)
@@ -147,7 +147,7 @@ class Source:
     async def read(
         self, node: int, wanted: Mapping[TopicPartition, FetchPosition], limits: FetchLimits
     ) -> list[Fetched]:
-        """Fetch once, outside of any session; return a part for each topic-partition that is wanted."""
+        """Fetch once, without a session; return a part for each wanted partition."""
         has_ids = all(one.topic_id is not None for one in wanted.values())
         answer = await self._client.ask(node, fetch_request(Delta(0, NO_SESSION, wanted, {}, {}, has_ids), limits))
         check(getattr(answer, "error_code", ErrorCode.none), f"fetch from broker {node}")
@@ -161,13 +161,13 @@ class Source:
         isolation_level: int = 0,
         within_s: float | None = None,
     ) -> Answers:
-        """Return the earliest (-2) or latest (-1) offset of each topic-partition, or the error that it has instead.
+        """Return the earliest (-2) or latest (-1) offset of each partition, or its error.
 
         Args:
-            wanted: Which of the two, by topic-partition.
-            as_replica: The latest one is the end of the leader's log, which may have more than consumers are shown.
-            isolation_level: 1: the latest one is that of decided transactions.
-            within_s: How long a broker may take; by default as long as for any request.
+            wanted: Which of the two, by partition.
+            as_replica: Return the end of the leader's log as the latest offset, which may be beyond the high watermark.
+            isolation_level: 1: return the last stable offset as the latest one.
+            within_s: Limit of a broker's response time; by default that of any request.
         """
         replica = DEBUGGER if as_replica else CONSUMER
         return await offsets_of(
@@ -176,7 +176,7 @@ class Source:
 
 
 def parts_of(answer: Any, wanted: Mapping[TopicPartition, FetchPosition]) -> list[Fetched]:
-    """Return what an answer has of each topic-partition, by the topics' names."""
+    """Return a response's part of each partition, by the topics' names."""
     names = {at.topic_id: topic for (topic, _), at in wanted.items()}
     return [
         _fetched(topic, part)

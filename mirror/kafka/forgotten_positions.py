@@ -1,7 +1,7 @@
-"""Find the positions that a target has forgotten by the offset map: offsets of a group expire, and an operator may delete it.
+"""Restore lost positions from the offset map: group offsets expire or are deleted.
 
-A position that is missing is not taken for that of a topic-partition that is new. The map says how far the target had it; what it
-has behind that is found by comparing (mirror.replication.recovery).
+A missing position does not make a partition new. The map has the last known position; the records after that are found by
+comparing the logs (mirror.replication.recovery).
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ class Recalled(NamedTuple):
 
 
 async def recalled(plan: FlowPlan, lacking: Collection[PlannedPartition], *, knows_paused: bool) -> Recalled:
-    """Return the positions that the offset map knows, and whether it knows any partition.
+    """Return the positions in the offset map, and whether the map has any partition.
 
     Args:
         plan: The flow.
-        lacking: Topic-partitions without a position.
-        knows_paused: Whether the group has the paused topics. Else they are returned too, also where none is paused.
+        lacking: Partitions without a position.
+        knows_paused: Whether the group has the paused topics. If not, they are returned too, even if none is paused.
 
     Raises:
-        KafkaError, TimeoutError: the target does not answer.
+        KafkaError, TimeoutError: the target does not respond.
     """
     remote = {p.on_source: p.on_target for p in lacking}
     target = Source(client_options(plan.producer))
@@ -90,7 +90,7 @@ async def recalled(plan: FlowPlan, lacking: Collection[PlannedPartition], *, kno
 async def _newest(
     target: Source, plan: FlowPlan, wanted: Mapping[TopicPartition, int]
 ) -> tuple[dict[TopicPartition, MapRecord], Paused, bool]:
-    """Return the record with the newest run of each topic-partition, the paused topics, and whether there is any run."""
+    """Return each partition's newest record, the paused topics, and whether there is any run."""
     newest: dict[TopicPartition, MapRecord] = {}
     paused, has_run = Paused(), False
     place = TopicPartition(plan.offset_map_topic, 0)

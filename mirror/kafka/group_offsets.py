@@ -1,4 +1,4 @@
-"""Offsets of consumer groups, with their metadata, by a client that stays open and joins no group."""
+"""Read and commit consumer group offsets with their metadata, without joining a group."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Offsets = Mapping[TopicPartition, tuple[int, str]]  # offset and metadata by top
 def in_parts(
     offsets: Mapping[TopicPartition, tuple[int, str]],
 ) -> Iterator[dict[TopicPartition, tuple[int, str]]]:
-    """Yield (offset, metadata) per topic-partition in their order, so many at a time as a broker takes; a few come at once."""
+    """Yield (offset, metadata) per partition in order, as many as one request may have."""
     part: dict[TopicPartition, tuple[int, str]] = {}
     size = 0
     for place, at in offsets.items():
@@ -54,12 +54,15 @@ def in_parts(
 
 
 def size_of(place: TopicPartition, at: tuple[int, str]) -> int:
-    """Return about how many bytes an offset with its metadata takes in the coordinator's log."""
+    """Return the approximate bytes of an offset with its metadata in the coordinator's log."""
     return _BYTES_EACH + len(place[0].encode()) + len(at[1].encode())
 
 
 async def patiently(request: Callable[[], Awaitable[Answer]], *, within_s: float = COORDINATOR_S) -> Answer:
-    """Ask a group's coordinator again while it moves or loads, or while a cluster makes room for its first group."""
+    """Retry a request to a group's coordinator until it can respond.
+
+    It may move or load, or the cluster may still create its offsets topic.
+    """
     deadline = time.monotonic() + within_s
     while True:
         try:
@@ -71,11 +74,11 @@ async def patiently(request: Callable[[], Awaitable[Answer]], *, within_s: float
 
 
 def offsets_in(answer: Any, group: str) -> dict[TopicPartition, tuple[int, str]]:
-    """Return (offset, metadata) of each topic-partition that has an offset in an OffsetFetch answer.
+    """Return (offset, metadata) of each partition that has an offset in an OffsetFetch response.
 
     Raises:
-        BrokerError: the coordinator refuses, or one of its partitions does. A refusal lists no partitions: who does not
-            look at it takes a group whose coordinator loads for one without offsets.
+        BrokerError: the coordinator refuses, or one of its partitions does. A refusal lists no partitions; without this check, a
+            group whose coordinator loads would look like one without offsets.
     """
     check(getattr(answer, "error_code", ErrorCode.none), group)
     found = {}
@@ -88,21 +91,24 @@ def offsets_in(answer: Any, group: str) -> dict[TopicPartition, tuple[int, str]]
 
 
 class GroupOffsets:
-    """Reads and commits on one cluster; every call raises KafkaError where the cluster does not answer or refuses."""
+    """Reads and commits on one cluster.
+
+    Every call raises KafkaError if the cluster refuses or does not respond.
+    """
 
     def __init__(self, client: Client, *, answer_s: float = ANSWER_S) -> None:
         """Take a client.
 
         Args:
-            client: Its connections to coordinators are used by nobody else.
-            answer_s: How long the answer to a small request may take.
+            client: No other object uses its connections to coordinators.
+            answer_s: Limit of the response time of a small request.
         """
         self._client = client
         self._answer_s = answer_s
 
     @classmethod
     async def connected(cls, options: ClientOptions) -> Self:
-        """Return one with a client of its own, for `close`."""
+        """Return one with a client that `close` closes."""
         return cls(await Client.opened(options))
 
     async def close(self) -> None:
@@ -110,9 +116,9 @@ class GroupOffsets:
         await self._client.close()
 
     async def commit(self, group: str, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
-        """Commit (offset, metadata) per topic-partition, in their order, the broker keeping each request as one write.
+        """Commit (offset, metadata) per partition in order; the broker appends each request as one write.
 
-        Those of topics that are gone are left out by the broker.
+        The broker leaves out partitions of deleted topics.
         """
         for part in in_parts(offsets):
             await self._commit(group, part)
@@ -128,16 +134,16 @@ class GroupOffsets:
     async def committed(
         self, group: str, wanted: Iterable[TopicPartition] | None = None, *, is_stable: bool = False
     ) -> dict[TopicPartition, tuple[int, str]]:
-        """Return (offset, metadata) of each topic-partition, by default of all, that has a committed offset.
+        """Return (offset, metadata) of each partition, by default of all, that has a committed offset.
 
         Args:
             group: The consumer group.
-            wanted: Topic-partitions, None for all.
-            is_stable: Those of a transaction that is being committed are waited for: before, the broker would tell those of the
-                one before it. Only who has fenced the transaction's producer can know that this takes a moment.
+            wanted: Partitions, None for all.
+            is_stable: Wait for a transaction that is being committed, instead of returning the offsets before it. The wait
+                is short only if the caller has fenced the transaction's producer.
 
         Raises:
-            KafkaError: the cluster does not answer, or refuses.
+            KafkaError: the cluster refuses, or does not respond.
         """
         if wanted is None:
             places, within_s = None, 3 * ANSWER_S
@@ -162,7 +168,7 @@ class GroupOffsets:
                     node = await self._client.coordinator(CoordinatorType.GROUP, group)
                     return await self._client.ask(node, request, Purpose.COORDINATION)
             except TimeoutError as error:
-                # The connection may be half-open, and what is on its way must not arrive later than we have given it up.
+                # The connection may be half-open. What is in flight must not arrive after we have given it up.
                 self._client.abort(purpose=Purpose.COORDINATION)
                 raise NoAnswerError(f"no answer within {within_s:.0f} s") from error
 
@@ -177,7 +183,7 @@ class GroupOffsets:
 
 
 async def commit_with_metadata(offsets: GroupOffsets, group: str, wanted: Offsets) -> None:
-    """Commit offsets with their readers' metadata, and without it if the cluster takes no metadata that long."""
+    """Commit offsets with their readers' metadata, or without it if it is too long."""
     try:
         await offsets.commit(group, wanted)
     except BrokerError as error:
@@ -196,7 +202,10 @@ def _commit(group: str, offsets: Mapping[TopicPartition, tuple[int, str]]) -> Re
 
 
 def offset_fetch(group: str, places: Mapping[str, list[int]] | None, *, is_stable: bool = False) -> Request:
-    """Return the request for a group's offsets, all of them where `places` is None; before Kafka 2.5 none can be waited for."""
+    """Return the request for a group's offsets; `places` None: all.
+
+    Before Kafka 2.5, `is_stable` has no effect.
+    """
 
     def build(module: ModuleType, _: int) -> Any:
         topics = None

@@ -1,7 +1,7 @@
-"""The consumer groups of one cluster, read only: their offsets, and who owns which topic-partition.
+"""Read the consumer groups of one cluster: their offsets, and the owner of each partition.
 
-Groups whose members speak the newer protocol (KIP-848, `group.protocol=consumer`) have a request of their own: to the other one
-they all are dead. A refusal is never taken for a group without offsets (docs/adr/0014).
+Groups of the newer protocol (KIP-848, `group.protocol=consumer`) have a request of their own: the older request reports them as
+dead. A refusal is never taken for a group without offsets (docs/adr/0014).
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from mirror.runtime.logs import level_once
 WITHIN_S = 15.0
 AT_ONCE = 16  # groups asked for at the same time
 
-CONSUMERS = ("consumer", "")  # protocol types of consumer groups, "" of those that never had members
+CONSUMERS = ("consumer", "")  # protocol types of consumer groups; "" of groups that never had members
 OTHER_TYPES = ("streams", "share")  # of groups of Kafka Streams (KIP-1071), and of share groups (KIP-932)
 READERS = (*CONSUMERS, *OTHER_TYPES)
-DEAD = "Dead"  # state of a group that is gone; or of one that is listed and has KIP-848's protocol
+DEAD = "Dead"  # state of a deleted group; or of a listed one that has KIP-848's protocol
 UNKNOWN = "Unknown"  # state of such a group whose members read topics that may not be seen
 HIDDEN = "hidden"  # state of a group that is listed and may not be read: no broker calls one so
 UNSUPPORTED = "unsupported"  # state of a group of another type, whose offsets are not read
@@ -44,7 +44,7 @@ log = logging.getLogger("mirror")
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One consumer group: state as the broker calls it, committed offsets, owners ("client id/host") by place."""
+    """One consumer group: its state, committed offsets, and owners ("client id/host") by partition."""
 
     name: str
     state: str
@@ -54,12 +54,15 @@ class Group:
     kind: str = ""  # protocol type of a group that is UNSUPPORTED
 
     def has_earlier_mark(self, place: TopicPartition) -> bool:
-        """Return True if an earlier version of the mirror has set the offset, and no reader has committed since."""
+        """Return whether the offset is an earlier version's, and no reader has committed since."""
         return self.metadata.get(place) == EARLIER_MARK
 
 
 def warn_of_left_out(groups: Iterable[Group], cluster: str, logged: set[str]) -> None:
-    """Warn once of each group that cannot be read or followed; `logged` holds the groups of earlier warnings."""
+    """Warn once of each group that cannot be read or followed.
+
+    `logged` holds the groups of earlier warnings.
+    """
     for group in groups:
         reasons = {
             HIDDEN: "this client may not DESCRIBE it",
@@ -73,10 +76,12 @@ def warn_of_left_out(groups: Iterable[Group], cluster: str, logged: set[str]) ->
 async def read_groups(
     client: Client, wanted: Callable[[str], bool] = lambda _: True, *, kinds: Collection[str] = READERS
 ) -> list[Group]:
-    """Return every group that is wanted, with its offsets, or as HIDDEN or UNSUPPORTED; `kinds` are protocol types.
+    """Return every wanted group with its offsets, or as HIDDEN or UNSUPPORTED.
+
+    `kinds` are protocol types.
 
     Raises:
-        KafkaError, OSError: the cluster does not respond, or refuses.
+        KafkaError, OSError: the cluster refuses, or does not respond.
     """
     found = {name: kind for name, kind in await patiently(lambda: listed(client)) if kind in kinds}
     turns = asyncio.Semaphore(AT_ONCE)
@@ -100,7 +105,7 @@ async def read_groups_once(java_options: Mapping[str, str], wanted: Callable[[st
 
 
 async def listed(client: Client) -> list[tuple[str, str]]:
-    """Return name and protocol type of every group; each broker knows those that it coordinates."""
+    """Return name and protocol type of every group that a broker coordinates."""
     answers = await asyncio.gather(*(client.ask(node, _list_groups()) for node in client.metadata.brokers))
     for answer in answers:
         check(answer.error_code, "its consumer groups")
@@ -132,7 +137,10 @@ async def _group(client: Client, name: str) -> Group:
 
 
 async def _of_newer_protocol(client: Client, group: Group) -> Group:
-    """Return a group with the state and the owners of KIP-848's protocol; UNKNOWN where this client may not see it whole."""
+    """Return a group with the state and owners of KIP-848's protocol.
+
+    UNKNOWN if this client may not see all of it.
+    """
     node = await client.coordinator(CoordinatorType.GROUP, group.name)
     if not await client.speaks(node, ApiKey.CONSUMER_GROUP_DESCRIBE, 0, Purpose.COORDINATION):
         return group
@@ -184,7 +192,7 @@ def _owner(client_id: str, host: str) -> str:
 
 
 def _assigned(assignment: bytes) -> list[tuple[str, tuple[int, ...]]]:
-    """Return the topics and partitions of a member; of one that has another protocol, or none yet, nothing."""
+    """Return a member's topics and partitions; nothing for another protocol or no assignment."""
     if len(assignment) <= _VERSION_BYTES:
         return []
     try:
@@ -194,9 +202,9 @@ def _assigned(assignment: bytes) -> list[tuple[str, tuple[int, ...]]]:
     return [(one.topic, one.partitions) for one in found.assigned_partitions or ()]
 
 
-_IDLE = ("Empty", "Dead", "")  # states of a group that nobody reads with
+_IDLE = ("Empty", "Dead", "")  # states of a group without active readers
 
 
 def is_idle(group_state: str) -> bool:
-    """Tell whether a group on the target may be moved: nobody reads with it."""
+    """Return whether a group on the target may be moved: it has no active reader."""
     return group_state in _IDLE

@@ -1,4 +1,4 @@
-"""Read and write internal topics outside of the windows; read ends of logs, and a group's offsets with their metadata."""
+"""Read and write internal topics outside of the windows."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ log = logging.getLogger("mirror")
 COMMITTED = 1  # isolation level: records of decided transactions
 WRITE_S = 20.0
 REQUEST_BYTES = 1 << 20
-FIRST_GROUP_S = 30.0  # a cluster's first group waits for a topic, which may be behind thousands of new ones
+FIRST_GROUP_S = 30.0  # a cluster's first group waits for its offsets topic, which may be queued after many new topics
 WITHIN_S = 60.0
-BOUNDS_S = 5.0  # for a broker that does not answer, beside those that do
+BOUNDS_S = 5.0  # limit for a broker that does not respond
 
 Answer = TypeVar("Answer")
 
@@ -56,9 +56,9 @@ def answered(question: Coroutine[Any, Any, Answer], *, cluster: str, what: str) 
 async def read_topic(
     options: ClientOptions, topic: str, start: int, partition: int = 0
 ) -> AsyncIterator[tuple[int, Record]]:
-    """Yield (offset, record) of a partition of a topic from `start` to its present end; nothing where there is no topic.
+    """Yield (offset, record) of a topic's partition from `start` to its present end; nothing if there is no topic.
 
-    It begins at the log's start where `start` is not in the log.
+    It starts at the log start if `start` is not in the log.
 
     Raises:
         KafkaError: the cluster does not respond, or hides the topic from this client.
@@ -101,7 +101,7 @@ async def _bound(cluster: Source, place: TopicPartition, at: int) -> int:
 
 
 async def read_checkpoints(options: ClientOptions, topic: str) -> tuple[list[Checkpoint], list[NotThatRecord]]:
-    """Return the checkpoints of a topic, later ones behind those that they replace, and why other records are none."""
+    """Return the checkpoints of a topic, oldest first, and why other records are none."""
     found: list[Checkpoint] = []
     foreign: list[NotThatRecord] = []
     async for _, record in read_topic(options, topic, 0):
@@ -113,7 +113,7 @@ async def read_checkpoints(options: ClientOptions, topic: str) -> tuple[list[Che
 
 
 async def partitions_of(options: ClientOptions, topic: str) -> list[int]:
-    """Return a topic's partitions; none where there is no topic."""
+    """Return a topic's partitions; none if there is no topic."""
     client = await Client.opened(options, [topic])
     try:
         client.metadata.shows(topic, 0)
@@ -123,7 +123,7 @@ async def partitions_of(options: ClientOptions, topic: str) -> list[int]:
 
 
 async def committed(options: ClientOptions, group: str) -> dict[TopicPartition, tuple[int, str]]:
-    """Return a group's (offset, metadata) by topic-partition."""
+    """Return a group's (offset, metadata) by partition."""
     offsets = await GroupOffsets.connected(options)
     try:
         return await patiently(lambda: offsets.committed(group), within_s=FIRST_GROUP_S)
@@ -132,12 +132,12 @@ async def committed(options: ClientOptions, group: str) -> dict[TopicPartition, 
 
 
 async def ends(options: ClientOptions, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """Return the log-end offset of each topic-partition whose leader tells; one that does not costs no other its answer."""
+    """Return the log-end offset of each partition whose leader responds in time."""
     return await _bounds(options, places, LATEST)
 
 
 async def starts(options: ClientOptions, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """Return the log-start offset of each topic-partition whose leader tells."""
+    """Return the log-start offset of each partition whose leader responds."""
     return await _bounds(options, places, EARLIEST)
 
 
@@ -155,7 +155,7 @@ async def _bounds(options: ClientOptions, places: Iterable[TopicPartition], at: 
 
 
 class TopicsById:
-    """Recognizes by its id a topic that was deleted and created again: what it had has to be written again."""
+    """Recognizes by their ids topics that were deleted and created again."""
 
     def __init__(self, flow: str) -> None:
         """`flow` names the flow that the topics belong to, in the log."""
@@ -163,9 +163,9 @@ class TopicsById:
         self._ids: dict[str, str] = {}
 
     def is_another(self, cluster: Target, topic: str) -> bool:
-        """Return whether the topic has another id than before; False at first, and while the cluster shows none.
+        """Return whether the topic has another id than before; False if either is unknown.
 
-        The id is kept by `register`, once the topic has all records again.
+        `register` stores the id once the topic has all records again.
         """
         now = cluster.topic_id(topic)
         if not now or self._ids.get(topic, now) == now:

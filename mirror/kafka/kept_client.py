@@ -1,4 +1,4 @@
-"""Keep a client of one cluster open between questions, for any thread: one connection per broker, one login."""
+"""Keep a client of one cluster open between requests of any thread: one login per broker."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Answer = TypeVar("Answer")
 
 
 class KeptClient:
-    """Runs questions to one cluster. Its client stays open until it is closed, or nothing refers to it.
+    """Runs requests to one cluster. Its client stays open until it is closed or unreferenced.
 
     Attributes:
-        turn: Held by a question that needs the metadata of topics: the client follows those of one question at a time.
+        turn: Held by a request that needs the metadata of topics: the client follows those of one request at a time.
     """
 
     def __init__(self, java_options: Mapping[str, str]) -> None:
@@ -51,7 +51,9 @@ class KeptClient:
             raise
 
     async def following(self, topics: Collection[str], until_s: float) -> Client:
-        """Return the client, connected, with the metadata of topics. For the background loop; hold `turn` if there are topics.
+        """Return the client, connected, with the metadata of topics.
+
+        For the background loop; hold `turn` if there are topics.
 
         Raises:
             KafkaError, OSError: the cluster does not respond by `until_s`, or refuses.

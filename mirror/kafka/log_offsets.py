@@ -1,6 +1,6 @@
-"""Ask where logs begin and end, and where a time is in them: one request (ListOffsets) to each leader, for all that it leads.
+"""Look up offsets in logs: start, end, or a time, by one request (ListOffsets) per leader.
 
-By the client of our own: librdkafka's admin client makes a future for each topic-partition, which takes four times as long.
+Not by librdkafka's admin client: it makes a future for each partition, which takes four times as long.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from mirror.kafka.protocol import CONSUMER, ApiKey
 from mirror.model.topic_partition import TopicPartition
 from mirror.runtime import background
 
-MOST = 32  # topic-partitions that are asked about at once
+MOST = 32  # partitions that are asked about at once
 
 
 class OpenTransaction(NamedTuple):
-    """The first open transaction of a topic-partition; `transactional_id` is "" where brokers do not tell it."""
+    """The first open transaction of a partition; `transactional_id` is "" if brokers do not report it."""
 
     start: int
     producer_id: int
@@ -38,11 +38,11 @@ class OpenTransaction(NamedTuple):
 
 
 async def open_transactions(client: Client, places: Iterable[TopicPartition]) -> dict[TopicPartition, OpenTransaction]:
-    """Return the first open transaction of each topic-partition that has one, as far as brokers tell: those of 3.0 and later.
+    """Return each partition's first open transaction, as far as brokers (3.0 and later) report it.
 
     Args:
         client: Knows the leaders.
-        places: At most MOST of them are asked about.
+        places: At most MOST of them are looked up.
     """
     by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
     for place in list(places)[:MOST]:
@@ -65,7 +65,7 @@ async def _first(client: Client, node: int, asked: Collection[TopicPartition]) -
 
     try:
         answer = await client.ask(node, Request(ApiKey.DESCRIBE_PRODUCERS, 0, 0, build))
-    except KafkaError:  # a broker that is too old, or does not answer, tells nothing
+    except KafkaError:  # a broker that is too old, or does not respond, adds nothing
         return {}
     found: dict[TopicPartition, OpenTransaction] = {}
     for topic in answer.topics:
@@ -81,7 +81,7 @@ async def _first(client: Client, node: int, asked: Collection[TopicPartition]) -
 
 
 async def _names(client: Client, producer_ids: Collection[int]) -> Mapping[int, str]:
-    """Return transactional ids by producer id, of those that coordinators name."""
+    """Return transactional ids by producer id, if their coordinators report them."""
     if not producer_ids:
         return {}
 
@@ -112,13 +112,13 @@ async def offsets_of(
     isolation_level: int = 0,
     within_s: float | None = None,
 ) -> Answers:
-    """Return an offset of each topic-partition, or the error that it has instead.
+    """Return an offset of each partition, or the error that it has instead.
 
-    A broker that does not answer costs its own topic-partitions their offsets, and no others.
+    A broker that does not answer costs its own partitions their offsets, and no others.
 
     Args:
         client: Knows the leaders.
-        wanted: EARLIEST, LATEST, or a time (epoch ms) whose first record is meant, by topic-partition.
+        wanted: EARLIEST, LATEST, or a time (epoch ms) whose first record is meant, by partition.
         replica: For DEBUGGER the latest offset is the end of the leader's log, which may have more than consumers are shown.
         isolation_level: 1: the latest offset is that of decided transactions.
         within_s: How long a broker may take; by default as long as for any request.
@@ -190,19 +190,19 @@ class LogOffsets:
         self._within_s = within_s
 
     def ask(self, places: Iterable[TopicPartition], at: int, *, isolation_level: int = 0) -> Answers:
-        """Return the offset of each topic-partition at EARLIEST, LATEST, or a time (epoch ms), or the error that it has instead.
+        """Return each partition's offset at EARLIEST, LATEST or a time (epoch ms), or its error.
 
         Raises:
-            KafkaError, OSError: no broker of the cluster answers.
+            KafkaError, OSError: no broker of the cluster responds.
         """
         wanted = dict.fromkeys(places, at)
         return background.run(self._asked(wanted, isolation_level)) if wanted else {}
 
     def open_transactions(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, OpenTransaction]:
-        """Return the first open transaction of each topic-partition that has one, of a bounded number of them.
+        """Return each partition's first open transaction; at most MOST partitions are looked up.
 
         Raises:
-            KafkaError, OSError: no broker of the cluster answers.
+            KafkaError, OSError: no broker of the cluster responds.
         """
         wanted = list(places)
         return background.run(self._asked_whose(wanted)) if wanted else {}

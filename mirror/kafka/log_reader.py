@@ -1,4 +1,4 @@
-"""Read record batches back from a log: a bounded piece of one topic-partition, whole."""
+"""Read record batches back from a log: a bounded piece of one partition, whole."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ Sifted = Callable[[list[Batch]], Awaitable[list[Batch]]]
 
 
 class TooMuchError(Exception):
-    """What was asked for is more than is read back at once."""
+    """The request is for more than is read at once."""
 
 
 def records_from(batches: list[Batch], start: int) -> int:
-    """Return how many records of batches are at an offset or behind it."""
+    """Return how many records of batches are at or after an offset."""
     return sum(max(0, min(batch.count, batch.last_offset - start + 1)) for batch in batches if not batch.is_control)
 
 
@@ -40,15 +40,15 @@ async def read_batches(
     sifted: Sifted | None = None,
     counted: Counted = records_from,
 ) -> list[Batch]:
-    """Read batches from offset `start` on until they hold so many records, or the log ends.
+    """Read batches from an offset until they hold so many records, or the log ends.
 
     Args:
         log_of: The cluster; its metadata must know the topic.
         place: Topic and partition.
-        start: Offset to begin at; the first batch may begin before it.
-        records: How many are wanted; of aborted transactions none count under read_committed.
-        isolation_level: As in a fetch request: 1 for committed records only, batches of aborted ones come empty.
-        sifted: Returns those of some batches that count, and are returned; None: all.
+        start: Offset to start at; the first batch may start before it.
+        records: How many are wanted; records of aborted transactions do not count under read_committed.
+        isolation_level: As in a fetch request: 1 for committed records only; batches of aborted transactions are empty.
+        sifted: Returns those of some batches that count and are returned; None: all.
         counted: Returns how many of the wanted records some batches have from an offset on.
 
     Raises:
@@ -80,7 +80,7 @@ async def read_batches(
 
 
 async def read_part(log_of: Source, place: TopicPartition, offset: int, isolation_level: int) -> Fetched:
-    """Return what one fetch brings of a topic-partition from an offset on; raises KafkaError."""
+    """Return what one fetch brings of a partition from an offset on; raises KafkaError."""
     node = log_of.leader(*place)
     if node is None:
         raise BrokerError(ErrorCode.leader_not_available, f"{place[0]}-{place[1]}")

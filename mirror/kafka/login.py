@@ -1,4 +1,4 @@
-"""Log in to a broker: the SASL exchanges, as messages from and to the broker. Nothing here logs or raises a secret."""
+"""Log in to a broker by the messages of SASL. Nothing here logs or raises a secret."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _LAYER_BYTES = 4
 
 
 async def log_in(login: Login, host: str, exchange: Exchange) -> None:
-    """Go through the messages of a mechanism.
+    """Exchange the messages of a mechanism.
 
     Args:
         login: Its mechanism is one that mirror.config.sasl accepts.
-        host: The broker's name, for which a ticket is asked (GSSAPI).
-        exchange: Raises LoginError where the broker refuses.
+        host: The broker's name, for which a ticket is requested (GSSAPI).
+        exchange: Raises LoginError if the broker refuses.
 
     Raises:
         LoginError: the broker refuses, or does not prove that it knows the password (SCRAM) or
@@ -40,7 +40,10 @@ async def log_in(login: Login, host: str, exchange: Exchange) -> None:
 
 
 async def _scram(login: Login, exchange: Exchange) -> None:
-    from scramp import ScramClient, ScramException  # here, for few log in so, and it is 2 MiB in each process
+    from scramp import (
+        ScramClient,
+        ScramException,
+    )  # imported here: few clients use it, and it takes 2 MiB in each process
 
     client = ScramClient([login.mechanism], login.username, login.password)
     try:
@@ -61,7 +64,7 @@ async def _oauth(login: Login, exchange: Exchange) -> None:
 
 
 async def _gssapi(kerberos: Kerberos, host: str, exchange: Exchange) -> None:
-    """Log in with a ticket (RFC 4752). A thread asks the key distribution center, so the loop goes on meanwhile."""
+    """Log in with a ticket (RFC 4752). A thread requests it from the key distribution center."""
     from gssapi.exceptions import GSSError
 
     answer: bytes | None = None
@@ -79,7 +82,7 @@ async def _gssapi(kerberos: Kerberos, host: str, exchange: Exchange) -> None:
 
 
 def _context(kerberos: Kerberos, host: str) -> Any:
-    """Return a security context that has not asked for anything yet. Tickets of a keytab stay in this process's memory."""
+    """Return a new security context. Tickets of a keytab stay in this process's memory."""
     import gssapi
 
     keeper = {}
@@ -98,6 +101,6 @@ def _context(kerberos: Kerberos, host: str) -> Any:
 
 
 def _of_gss(error: Any) -> str:
-    """Return the mechanism's own word, which tells more than that of GSSAPI's, on one line."""
+    """Return the mechanism's own message on one line; it is more exact than GSSAPI's."""
     said = error.get_all_statuses(error.min_code, False) or error.get_all_statuses(error.maj_code, True)
     return " ".join("; ".join(said).split())

@@ -1,8 +1,8 @@
-"""Log in for librdkafka, whose packages for Python lack GSSAPI: a relay on this host between it and the brokers.
+"""Log in for librdkafka, whose Python packages lack GSSAPI: a relay between it and the brokers.
 
-librdkafka connects to the loopback interface with a password that this process alone knows. The relay connects to the broker,
-over TLS if need be, logs in with a ticket, and passes on what both say. Only answers that name brokers are changed: they name
-the relay's own listeners.
+librdkafka connects to the loopback interface with a password that only this process knows. The relay connects to the broker,
+over TLS if required, logs in with a ticket, and forwards both sides' data. It changes only responses that name brokers: there
+it writes the addresses of its own listeners.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mirror.kafka.protocol import ApiKey
 from mirror.runtime import background
 
 HERE, NAME = "127.0.0.1", "relay"
-WITHIN_S = 3_600.0  # librdkafka has time limits of its own, and ends its connection
+WITHIN_S = 3_600.0  # librdkafka has its own time limits, and ends its connection
 ADMITTED_WITHIN_S = 3 * CONNECT_S  # librdkafka gives up at 30 s, too
 UNDER_WAY = 64  # requests of a connection
 FIRST_BYTES = 1 << 16  # of a request of whom we do not know yet
@@ -55,7 +55,7 @@ class _NotAllowed(Exception):
 
 
 def librdkafka_options(java: Mapping[str, str]) -> dict[str, Any]:
-    """Return the configuration for confluent_kafka's clients; with GSSAPI, they go through a relay, which starts here.
+    """Return the configuration for confluent_kafka's clients; with GSSAPI, start a relay for them.
 
     Raises:
         ClientError: A property cannot be honoured.
@@ -68,15 +68,15 @@ def librdkafka_options(java: Mapping[str, str]) -> dict[str, Any]:
 
 @cache
 def _relay(java: tuple[tuple[str, str], ...], pid: int) -> LoginRelay:
-    """Return the relay of a cluster: one for all clients of this process. A fork has none of its threads."""
+    """Return the relay of a cluster for all clients of this process; a fork needs another."""
     return LoginRelay(client_options(dict(java)))
 
 
 class LoginRelay:
-    """A relay to one cluster, in the background (mirror.runtime.background), for as long as the process lives.
+    """A relay to one cluster, in the background (mirror.runtime.background), until the process ends.
 
     Attributes:
-        relayed: Where librdkafka connects to, and as whom.
+        relayed: librdkafka's addresses and login for it.
     """
 
     def __init__(self, options: ClientOptions) -> None:
@@ -189,7 +189,7 @@ class _Passage:
         secret: str,
         renamed: Callable[[Any], Awaitable[Any]],
     ) -> None:
-        """Take both ends, the password that librdkafka has to know, and what renames the brokers of an answer."""
+        """Take both ends, librdkafka's password, and the function that renames brokers in responses."""
         self._broker = broker
         self._reader = reader
         self._writer = writer
@@ -199,7 +199,7 @@ class _Passage:
         self._under_way: asyncio.Queue[_Passed] = asyncio.Queue(UNDER_WAY)
 
     async def run(self) -> None:
-        """Let librdkafka in, and pass on what both sides say, until one ends; raises what ended it."""
+        """Authenticate librdkafka, then forward both sides' data until one ends; raise its error."""
         async with asyncio.timeout(ADMITTED_WITHIN_S):
             await self._admit(await self._broker.open())
         self._most_bytes = MOST_FRAME_BYTES
@@ -257,7 +257,7 @@ class _Passage:
             await self._send(answer)
 
     async def _request(self) -> tuple[int, int, int, bytes]:
-        """Return a request's API key, version and correlation id, and all of it but its size."""
+        """Return a request's API key, version and correlation id, and its bytes without the size."""
         (size,) = _SIZE.unpack(await self._reader.readexactly(_SIZE.size))
         if not _HEAD.size <= size <= self._most_bytes:
             raise _NotAllowed

@@ -1,6 +1,6 @@
-"""Requests and answers as bytes. The messages are kio's, generated from Kafka's own schemas; ours is the frame around them.
+"""Encode requests and decode responses. The messages are kio's; the frame around them is ours.
 
-A `Request` does not know its version: it is built in the highest one that both this client and the broker speak.
+A `Request` has no version yet: it is built in the highest version that both this client and the broker support.
 Layout of frame and headers: https://kafka.apache.org/protocol, "Protocol Primitives" and "Requests Headers".
 """
 
@@ -40,10 +40,10 @@ class Request:
 
     Attributes:
         api: Its key in Kafka's protocol.
-        lowest: First version that says what it has to say.
-        highest: Last version that this client speaks.
+        lowest: First version that has the fields it needs.
+        highest: Last version that this client supports.
         build: Makes the message from kio's module of a version (see `make`).
-        waits_s: How long the broker may hold the answer back, by the request's own wish.
+        waits_s: How long the request allows the broker to hold the response back.
         packs: Writes the message of some versions itself (mirror.kafka.packing); None for the others.
     """
 
@@ -85,7 +85,7 @@ def _message_in(module: ModuleType, which: EntityType) -> Any:
 
 
 def _has_tags(api: int, kind: Any) -> bool:
-    return bool(kind.__flexible__) and api != ApiKey.API_VERSIONS  # which everybody must be able to read
+    return bool(kind.__flexible__) and api != ApiKey.API_VERSIONS  # its response must be readable for every client
 
 
 @cache
@@ -107,14 +107,14 @@ def _writer(kind: Any) -> Any:
 
 
 def negotiate_version(request: Request, api_versions: Mapping[int, tuple[int, int]]) -> int:
-    """Return the version to speak.
+    """Return the version to use.
 
     Args:
-        request: What is to be asked.
-        spoken: The broker's lowest and highest version by API key.
+        request: The request to send.
+        api_versions: The broker's lowest and highest version by API key.
 
     Raises:
-        UnsupportedError: there is none that both speak.
+        UnsupportedError: no version is supported by both.
     """
     lowest, highest = api_versions.get(request.api, (0, -1))
     version = min(highest, request.highest)
@@ -145,18 +145,18 @@ def _head(request: Request, version: int, correlation: int, client_id: bytes, ta
 
 
 def decoded(api: int, version: int, frame: memoryview | bytes) -> Any:
-    """Return an answer.
+    """Return a response.
 
     Args:
-        api: What was asked.
-        version: In which version.
-        frame: The answer, from its correlation id on.
+        api: The request's API key.
+        version: The request's version.
+        frame: The response, from its correlation id on.
 
     Raises:
-        MalformedError: it is none.
+        MalformedError: it cannot be decoded.
     """
     if api == ApiKey.API_VERSIONS and frame[_ID_BYTES : _ID_BYTES + 2] == _UNSUPPORTED:
-        version = 0  # a broker of before 2.4 answers so that everybody can read it
+        version = 0  # brokers before 2.4 respond in version 0, which every client can read
     read, has_tags = _response_reader(api, version)
     try:
         at = _read_header(frame, 0)[1] if has_tags else _ID_BYTES

@@ -1,4 +1,4 @@
-"""What a client knows of a cluster: its brokers, the topics it has to follow, their leaders."""
+"""Keep what a client knows of a cluster: its brokers, followed topics, and their leaders."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NO_SUCH_TOPIC = (ErrorCode.unknown_topic_or_partition, ErrorCode.invalid_topic_
 
 
 class Broker(NamedTuple):
-    """Where a broker is to be reached."""
+    """The address of a broker."""
 
     host: str
     port: int
@@ -26,11 +26,11 @@ class Broker(NamedTuple):
 
 
 class PartitionState(NamedTuple):
-    """A topic-partition as brokers tell of it.
+    """A partition as brokers report it.
 
     Attributes:
-        leader: Node id; None where there is no leader now.
-        epoch: Of the leader, -1 where the broker does not tell.
+        leader: Node id; None if there is no leader now.
+        epoch: Of the leader, -1 if the broker does not report it.
         in_sync: How many replicas are in sync, the leader included.
     """
 
@@ -48,7 +48,7 @@ class TopicState:
 
 
 def id_text(topic_id: uuid.UUID | None) -> str:
-    """Return a topic's id as librdkafka prints it, which positions have, "" where there is none."""
+    """Return a topic's id in librdkafka's notation, which positions have; "" if there is none."""
     return "" if topic_id is None else b64encode(topic_id.bytes).rstrip(b"=").decode()
 
 
@@ -62,7 +62,7 @@ def id_of(text: str) -> uuid.UUID | None:
 
 
 class Metadata:
-    """The last answers of a cluster's brokers. An answer that is older than what is known of a leader changes nothing of it."""
+    """The last metadata of a cluster; responses older than a known leader epoch change nothing."""
 
     def __init__(self) -> None:
         self.brokers: dict[int, Broker] = {}
@@ -70,7 +70,7 @@ class Metadata:
         self.errors: dict[str, ErrorCode] = {}  # of topics that were asked for and are not shown
 
     def leader(self, topic: str, partition: int) -> int | None:
-        """Return the node id of the leader, None while there is none, or none is known."""
+        """Return the node id of the leader, None if there is none or it is unknown."""
         state = self._state(topic, partition)
         return state.leader if state is not None else None
 
@@ -85,16 +85,16 @@ class Metadata:
         return state.in_sync if state is not None else 0
 
     def partitions(self, topic: str) -> Collection[int]:
-        """Return the partitions of a topic, none where it is not known."""
+        """Return the partitions of a topic, none if it is unknown."""
         found = self.topics.get(topic)
         return found.partitions.keys() if found is not None else ()
 
     def has(self, topic: str, partition: int) -> bool:
-        """Tell whether a topic-partition is known."""
+        """Return whether a partition is known."""
         return partition in self.partitions(topic)
 
     def shows(self, topic: str, partition: int) -> bool:
-        """Return whether a topic-partition exists.
+        """Return whether a partition exists.
 
         Raises:
             BrokerError: the cluster refuses to show the topic to this client.
@@ -105,7 +105,7 @@ class Metadata:
         return self.has(topic, partition)
 
     def topic_id(self, topic: str) -> uuid.UUID | None:
-        """Return a topic's id, None where it is not known."""
+        """Return a topic's id, None if it is unknown."""
         found = self.topics.get(topic)
         return found.topic_id if found is not None else None
 
@@ -114,8 +114,8 @@ class Metadata:
         return found.partitions.get(partition) if found is not None else None
 
     def update(self, answer: Any) -> None:
-        """Take in the answer to `request_for`."""
-        if answer.brokers:  # one that starts just now names none
+        """Record the response to `request_for`."""
+        if answer.brokers:  # a broker that is just starting lists none
             self.brokers = {one.node_id: Broker(one.host, one.port, one.rack) for one in answer.brokers}
         topics: dict[str, TopicState] = {}
         errors: dict[str, ErrorCode] = {}
@@ -142,13 +142,13 @@ class Metadata:
         return state
 
     def update_leader(self, topic: str, partition: int, refusal: Any, endpoints: Iterable[Any]) -> None:
-        """Take in the new leader that a refusal to fetch or to append names, where it names one (KIP-951).
+        """Record the new leader that a refusal to fetch or append reports, if any (KIP-951).
 
         Args:
             topic: The topic.
             partition: The partition.
-            refusal: Its part of the answer, with `current_leader` in newer versions.
-            endpoints: Where the brokers are that the answer names.
+            refusal: Its part of the response, with `current_leader` in newer versions.
+            endpoints: The addresses of the brokers in the response.
         """
         named = getattr(refusal, "current_leader", None)
         before = self._state(topic, partition)

@@ -1,7 +1,7 @@
-"""Write the two requests that go out for each batch, fetch and produce, by hand: kio takes five times as long.
+"""Write the two requests of each batch, fetch and produce, without kio, which takes five times as long.
 
-Layout: FetchRequest.json and ProduceRequest.json of Kafka, the flexible versions ("+"), where lengths are unsigned varints of
-one more, and a byte 0 says that there are no tagged fields. A test compares each with what kio writes.
+Layout: FetchRequest.json and ProduceRequest.json of Kafka, the flexible versions ("+"): lengths are unsigned varints, plus
+one, and a byte 0 stands for no tagged fields. A test compares each with what kio writes.
 """
 
 from __future__ import annotations

@@ -27,14 +27,14 @@ def produce_request(
     versions: tuple[int, int],
     ids: Mapping[str, uuid.UUID],
 ) -> Request:
-    """Return the request to append batches on all replicas that are in sync.
+    """Return the request to append batches on all in-sync replicas.
 
     Args:
         transactional_id: None outside of transactions.
-        batches: By topic-partition, each in pieces.
+        batches: By partition, each in pieces.
         answer_ms: How long the broker waits for the replicas.
-        versions: The first and the last version that will do; from 13 on topics have no names.
-        ids: Of all topics, where the last version is such a one.
+        versions: The first and the last usable version; from 13 on topics have no names.
+        ids: Of all topics, if the last version is 13 or later.
     """
     topics = by_topic(batches)
 
@@ -71,7 +71,7 @@ def produce_request(
 
 
 def parts_of(answer: Any, names: Mapping[uuid.UUID, str]) -> dict[TopicPartition, Any]:
-    """Return what an answer says of each topic-partition; `names` are those of topics that it knows by their ids."""
+    """Return each partition's part of a response; `names` are topic names by id."""
     return {
         TopicPartition(names[topic.topic_id] if hasattr(topic, "topic_id") else topic.name, part.index): part
         for topic in answer.responses

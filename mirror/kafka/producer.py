@@ -1,12 +1,12 @@
-"""Send prepared record batches to one cluster: idempotently, in bounded requests, with an outcome for every batch.
+"""Send prepared record batches to one cluster idempotently, with an outcome for every batch.
 
-Each topic-partition has one batch under way at a time, which keeps its order. A batch ends in one of four ways: the target
-has it; the target refuses it; the target certainly did not append it for as long as it was tried (`NotAppendedError`); or it was
-taken back before it was sent (`WithdrawnError`). In the last two cases another batch may take its sequence number.
+Each partition has one batch in flight at a time, which keeps its order. A batch ends in one of four ways: the target has it; the
+target refuses it; the target certainly did not append it in all attempts (`NotAppendedError`); or it was withdrawn before it was
+sent (`WithdrawnError`). In the last two cases another batch may use its sequence number.
 
-A batch of which it is unknown whether the target has it (its answer did not come) is sent again until that is known: its
-sequence number keeps the broker from appending it twice. If the records are so old that the broker may have forgotten the number,
-the batch ends in `UncertainError` instead, and its sender reads the log.
+If a batch gets no response, it is sent again until its outcome is known: its sequence number keeps the broker from appending it
+twice. If the records are so old that the broker may have forgotten the number, the batch ends in `UncertainError` instead, and
+its sender reads the log.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from mirror.runtime.clock import now_ms
 REQUESTS_UNDER_WAY = 5  # per broker: max.in.flight.requests.per.connection of Kafka's client
 LEAST_REQUEST_BYTES = 1 << 20  # no broker's socket.request.max.bytes is below
 # A broker answers a request when all its batches are on all replicas, or after so long, and nothing else on its connection
-# before. So a topic-partition whose replicas are slow holds up others for no longer; its batch then waits on another connection.
+# before. So a partition whose replicas are slow holds up others for no longer; its batch then waits on another connection.
 ANSWER_MS = 2_000
-SILENT_S = 2.0  # behind that: the broker says nothing, or its connection is half-open
+SILENT_S = 2.0  # after that, the broker is silent, or its connection is half-open
 SLOWEST_LINK = 64 << 10  # bytes/s
 ID_WITHIN_S = 5.0
 TAKE_BACK_S = 2.5  # how long a batch is tried that the target certainly does not append
@@ -71,7 +71,7 @@ _MOVED = (ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch)
 
 
 class NotAppendedError(KafkaError):
-    """The target does not append a batch now, and has no trace of it; `why` is the last reason."""
+    """The target does not append a batch now and has no trace of it; `why` is the last error."""
 
     def __init__(self, why: KafkaError) -> None:
         super().__init__(f"{why}, for {TAKE_BACK_S:g} s")
@@ -79,9 +79,9 @@ class NotAppendedError(KafkaError):
 
 
 class UncertainError(KafkaError):
-    """The target may have a batch from an earlier attempt, and refuses it or may append it again. Its log shows which.
+    """The target may have a batch from an earlier attempt. Its log shows whether it does.
 
-    `why`: the last error.
+    `why`: the last error. The target refuses the batch, or may append it again.
     """
 
     def __init__(self, why: BaseException) -> None:
@@ -90,29 +90,29 @@ class UncertainError(KafkaError):
 
 
 class WithdrawnError(KafkaError):
-    """A batch was taken back before it was sent: the target has no trace of it."""
+    """A batch was withdrawn before it was sent: the target has no trace of it."""
 
 
 class ProducerClosedError(KafkaError):
-    """The producer was closed before it was known what became of a batch."""
+    """The producer was closed before the outcome of a batch was known."""
 
 
 class Leaders(Protocol):
-    """What a producer needs of a client's metadata."""
+    """The part of a client's metadata that a producer uses."""
 
     def leader(self, topic: str, partition: int) -> int | None:
-        """Return the node id of the leader, None while there is none."""
+        """Return the node id of the leader, None if there is none."""
 
     def update_leader(self, topic: str, partition: int, refusal: Any, endpoints: Iterable[Any]) -> None:
-        """Take in the new leader that a refusal names."""
+        """Record the new leader that a refusal reports."""
 
 
 class Requester(Protocol):
-    """What a producer needs of mirror.kafka.client.Client."""
+    """The part of mirror.kafka.client.Client that a producer uses."""
 
     @property
     def metadata(self) -> Leaders:
-        """What is known of the cluster."""
+        """The client's metadata of the cluster."""
 
     async def ask(
         self,
@@ -138,16 +138,16 @@ class Requester(Protocol):
         """Have the next call look up who coordinates."""
 
     async def feature(self, node: int, name: str, purpose: Purpose = ...) -> int:
-        """Return the level of a feature that the cluster has finalized, 0 where it has none; raises KafkaError."""
+        """Return the finalized level of a cluster's feature, 0 if it has none; raise KafkaError."""
 
 
 @dataclass(slots=True, eq=False)
 class _Delivery:
-    """A batch on its way.
+    """A batch in flight.
 
     Attributes:
-        numbered: Its numbers, where the caller keeps them.
-        topic_id: A broker that speaks of ids refuses another topic of that name; None: whichever has the name.
+        numbered: Its sequence numbers, if the caller assigns them.
+        topic_id: A broker that supports ids refuses another topic of that name; None: any topic of that name.
         sequence: Its number by the producer's own count, -1 until it is first sent.
         may_be_there: An attempt may have appended it.
     """
@@ -163,7 +163,10 @@ class _Delivery:
 
     @property
     def may_be_forgotten(self) -> bool:
-        """Return whether its records are so old that the broker may have forgotten the producer: numbers are no fence then."""
+        """Return whether the broker may have forgotten the producer, because the records are so old.
+
+        Then sequence numbers are no fence.
+        """
         return self.numbered is not None and now_ms() - self.outgoing.max_timestamp > REMEMBERED_MS
 
     @property
@@ -174,7 +177,7 @@ class _Delivery:
 
 @dataclass(slots=True)
 class _Node:
-    """What waits for one broker, oldest first, and how many requests it has not answered."""
+    """The batches that wait for one broker, oldest first, and its requests in flight."""
 
     waiting: deque[_Delivery] = field(default_factory=deque)
     waiting_bytes: int = 0
@@ -187,7 +190,7 @@ class _Node:
         self.waiting_bytes += delivery.size
 
     def next_request(self, most_bytes: int) -> list[_Delivery]:
-        """Take what goes into one request, which is under way then."""
+        """Remove and return the batches of the next request."""
         taken: list[_Delivery] = []
         size = 0
         while self.waiting and (not taken or size + self.waiting[0].size <= most_bytes):
@@ -207,14 +210,14 @@ class _Node:
 
 
 class _Lane(NamedTuple):
-    """A broker, and whether what goes to it may be in its log already: that has a connection of its own."""
+    """A broker, and whether its log may have the batch already: such batches have their own connection."""
 
     node: int
     is_again: bool
 
 
 class _Unsent:
-    """Requests whose task has begun and that are not sent yet: a quota holds them back, or a connection is being opened."""
+    """Requests that are not sent yet: a quota holds them back, or a connection is being opened."""
 
     def __init__(self) -> None:
         self._batches: dict[asyncio.Task[None], list[_Delivery]] = {}
@@ -225,12 +228,12 @@ class _Unsent:
         request.add_done_callback(lambda _: self._batches.pop(request, None))
 
     def leave(self, request: asyncio.Task[None] | None) -> None:
-        """Note that a request is sent now; raises WithdrawnError, so that it is not, if its batches were taken back."""
+        """Record that a request is sent now; raise WithdrawnError if its batches were withdrawn."""
         if request is None or self._batches.pop(request, None) is None:
             raise WithdrawnError
 
     def take_back(self) -> list[_Delivery]:
-        """Return the batches of which no earlier attempt may have come into the log; their requests are never sent."""
+        """Return the batches that no attempt can have appended; their requests are never sent."""
         fresh = {one: batches for one, batches in self._batches.items() if not any(b.may_be_there for b in batches)}
         for request in fresh:
             del self._batches[request]
@@ -243,7 +246,7 @@ class Producer:
     transactional_id: str | None = None
     # True where a batch that may be in the log can be undone: then it is not retried without end
     gives_up_uncertain = False
-    # Versions of Produce requests that name topics, and of those that have their ids where the broker speaks of them
+    # Versions of Produce requests with topic names, and with topic ids for brokers that support them
     by_name, by_id = (3, 11), (3, 13)
     perhaps_appended = _PERHAPS_APPENDED
 
@@ -256,14 +259,14 @@ class Producer:
         retry_s: float,
         announced: Announced | None = None,
     ) -> None:
-        """Make a producer that sends nothing yet.
+        """Create a producer that sends nothing yet.
 
         Args:
             client: Connects to the cluster; its metadata must know the topics.
-            request_bytes: Largest request; a batch that is larger goes alone.
+            request_bytes: Largest request; a larger batch is sent alone.
             request_timeout_ms: How long a broker waits for its replicas.
             retry_s: Pause before a batch is sent again.
-            announced: Called with each producer id before anything is written by it; where it raises, nothing is.
+            announced: Called with each producer id before its first batch is sent; if it raises, nothing is sent.
         """
         self._client = client
         self._request_bytes = request_bytes
@@ -273,8 +276,8 @@ class Producer:
         self._loop = asyncio.get_running_loop()
         self._id = self._epoch = -1
         self._sequences: dict[TopicPartition, int] = defaultdict(int)  # the next one
-        self._lent_epochs: dict[TopicPartition, int] = {}  # of this producer's id, by topic-partition: see `numbers`
-        # Their first ones are under way, or wait for a broker.
+        self._lent_epochs: dict[TopicPartition, int] = {}  # of this producer's id, by partition: see `numbers`
+        # Their first batches are in flight, or wait for a broker.
         self._queues: dict[TopicPartition, deque[_Delivery]] = {}
         self._nodes: dict[_Lane, _Node] = defaultdict(_Node)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -289,7 +292,7 @@ class Producer:
         deadline = self._loop.time() + ID_WITHIN_S
         while True:
             answer = await self._client.ask_any(init_producer_id(None, 0))
-            # A broker that has just started has no ids yet, and says that it loads.
+            # A broker that has just started has no ids yet, and reports that it loads.
             if not answer.error_code.retriable or self._loop.time() > deadline:
                 break
             await asyncio.sleep(self._retry_s)
@@ -303,7 +306,7 @@ class Producer:
         self._sequences.clear()
 
     def numbers(self, topic: str, partition: int) -> NextSequence:
-        """Return numbers for a topic-partition that has none, for a caller who keeps them: nobody has used them there."""
+        """Return unused sequence numbers for a partition whose caller assigns them."""
         where = TopicPartition(topic, partition)
         epoch = self._lent_epochs[where] = self._lent_epochs.get(where, self._epoch) + 1
         return NextSequence(self._id, epoch, 0)
@@ -320,13 +323,13 @@ class Producer:
 
         Args:
             outgoing: The batch.
-            topic: Where to.
-            partition: Where to.
-            numbered: Its numbers; None: the producer counts by itself. A topic-partition has one or the other.
-            topic_id: Of the topic, where it is known.
+            topic: The remote topic.
+            partition: Its partition.
+            numbered: Its sequence numbers; None: the producer counts. A partition uses one or the other.
+            topic_id: Of the topic, if known.
 
         Returns:
-            A future with the target's offset of its first record, NO_OFFSET where the broker no longer knows it; or with why
+            A future with the target's offset of its first record, NO_OFFSET if the broker no longer knows it; or with why
             the target refuses it, a NotAppendedError, an UncertainError or a ProducerClosedError.
         """
         if self.is_closed:
@@ -346,9 +349,9 @@ class Producer:
         await self._idle.wait()
 
     def withdraw(self) -> None:
-        """Take back the batches that were never sent: each ends in WithdrawnError, and its sequence number is free.
+        """Withdraw the batches that were never sent: each ends in WithdrawnError.
 
-        A quota may hold a request back for longer than anybody waits for its answer (KIP-219).
+        Their sequence numbers are free. A quota may hold a request back for longer than any caller waits (KIP-219).
         """
         if self.is_closed:
             return
@@ -360,7 +363,7 @@ class Producer:
             self._refused(delivery, WithdrawnError())
 
     def close(self) -> None:
-        """Send nothing more; batches without an outcome get ProducerClosedError. Whether the target has them is unknown."""
+        """Send nothing more; batches whose outcome is unknown get ProducerClosedError."""
         self.is_closed = True
         for task in self._tasks:
             task.cancel()
@@ -374,7 +377,7 @@ class Producer:
     # --- from the queues to the brokers -------------------------------------------------------------------------
 
     def _admit(self, delivery: _Delivery) -> None:
-        """Take up the first batch of a topic-partition, as soon as that has a leader."""
+        """Take up the first batch of a partition, as soon as that has a leader."""
         delivery.began_s = delivery.began_s or self._loop.time()
         leader = self._client.metadata.leader(*delivery.where)
         if leader is None:
@@ -392,7 +395,7 @@ class Producer:
             self._loop.call_soon(self._dispatch, lane)  # what comes in the same turn of the loop goes in one request
 
     def _dispatch(self, lane: _Lane) -> None:
-        """Send what waits for a broker: at once while it has answered everything, and full requests beside others."""
+        """Send a broker's waiting batches: at once if it has no request, else only full requests."""
         if self.is_closed:
             return
         node = self._nodes[lane]
@@ -457,12 +460,12 @@ class Producer:
                 self._dispatch(lane)
 
     def _heed_limit(self, size: int) -> None:
-        """Send smaller requests where a large one ended its connection: a broker so refuses what is above its own limit."""
+        """Halve the request size if a large request ended its connection: it may exceed the broker's limit."""
         if size > LEAST_REQUEST_BYTES:
             self._request_bytes = max(LEAST_REQUEST_BYTES, min(self._request_bytes, size // 2))
 
     def _numbered(self, delivery: _Delivery) -> tuple[Bytes, ...]:
-        """Return a batch as it goes over the wire, in pieces: the very same bytes each time."""
+        """Return the bytes of a batch in pieces, identical in each attempt."""
         data = delivery.outgoing.data
         if (numbered := delivery.numbered) is not None:
             return with_producer_state(data, numbered.producer_id, numbered.epoch, numbered.next, transactional=False)
@@ -498,7 +501,7 @@ class Producer:
         self._next(delivery)
 
     def _refused(self, delivery: _Delivery, error: BaseException) -> None:
-        """Give a batch up. Its sequence number is free again: it is the last one that was given out."""
+        """Give a batch up, and free its sequence number, which is the last one that was assigned."""
         if delivery.may_be_there:
             error = UncertainError(error)
         elif delivery.sequence >= 0:
@@ -507,7 +510,7 @@ class Producer:
         self._next(delivery)
 
     def _put_off(self, delivery: _Delivery, error: KafkaError) -> None:
-        """Try a batch again soon, unless the target certainly has no trace of it after all this time."""
+        """Retry a batch soon, unless all attempts have failed without a trace for long enough."""
         if self.is_closed:
             return
         if error.has_stale_metadata:
@@ -526,7 +529,7 @@ class Producer:
             self._admit(delivery)
 
     def _next(self, delivery: _Delivery) -> None:
-        """Go on with what is queued behind a batch that has its outcome."""
+        """Continue with the next batch of a partition."""
         queue = self._queues.get(delivery.where)
         if queue is None:
             return  # closed meanwhile
@@ -540,28 +543,31 @@ class Producer:
 
 
 def _gives_up(delivery: _Delivery, error: KafkaError, tried_s: float, *, can_undo: bool) -> bool:
-    """Return whether to stop sending a batch that may be in the log. A batch that can be aborted is tried for a time."""
+    """Return whether to stop retrying a batch that may be in the log.
+
+    A batch that can be aborted is retried for a limited time.
+    """
     if can_undo:
         return tried_s > _uncertain_for_s(error)
     return delivery.may_be_there and delivery.may_be_forgotten and _may_be_other_broker(error)
 
 
 def _may_be_other_broker(error: KafkaError) -> bool:
-    """Return whether the next attempt may reach another broker, or the same one after a restart."""
+    """Return whether the next attempt may reach another broker, or a restarted one."""
     return not isinstance(error, BrokerError) or error.code in _MOVED
 
 
 def _may_be_taken_later(code: ErrorCode) -> bool:
-    """Tell whether the very same bytes may be taken when they are sent again."""
-    # A leader has all topic-partitions of a request added to the transaction (KIP-890); where one is refused, the others are
+    """Return whether a retry with the same bytes may succeed."""
+    # A leader has all partitions of a request added to the transaction (KIP-890); if one is refused, the others are
     # not attempted. It is refused, and they come again without it.
     return code is ErrorCode.operation_not_attempted or (code.retriable and code is not ErrorCode.corrupt_message)
 
 
 def _uncertain_for_s(error: KafkaError) -> float:
-    """Return how long to wait before a batch is undone, by what came of it last.
+    """Return how long to retry a batch before it is undone, by its last error.
 
-    A leader that answers, but waits for its replicas, would wait for them with the marker too.
+    A leader that responds, but waits for its replicas, would wait for them with the marker too.
     """
     return DECIDES_S if is_code(error, ErrorCode.request_timed_out) else TAKE_BACK_S
 
@@ -569,7 +575,7 @@ def _uncertain_for_s(error: KafkaError) -> float:
 def _fail(future: asyncio.Future[int], error: BaseException) -> None:
     if not future.done():
         future.set_exception(error)
-        future.exception()  # retrieved here, so that asyncio does not log it where the sender waits no longer
+        future.exception()  # retrieved here: otherwise asyncio logs it if the sender waits no longer
 
 
 def _name(where: TopicPartition) -> str:

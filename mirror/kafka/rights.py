@@ -22,7 +22,7 @@ def refused(where: str, reason: str, code: int, *, cluster: str, right: str = ""
     """Return the error that names the right to grant.
 
     Args:
-        where: What was refused, by which cluster.
+        where: The refused call and its cluster.
         reason: The broker's words.
         code: One for which `lacks_right` is true.
         cluster: The cluster's alias.
@@ -33,7 +33,7 @@ def refused(where: str, reason: str, code: int, *, cluster: str, right: str = ""
 
 
 def refusal_of(error: BaseException, where: str, *, cluster: str, right: str = "") -> ClusterRefuses | None:
-    """Return the same for an error of our own client, None if the error is about no right."""
+    """Return the same for an error of this project's client, None if it concerns no right."""
     if isinstance(error, BrokerError) and lacks_right(error.code):
         return refused(where, str(error), error.code, cluster=cluster, right=right)
     return None

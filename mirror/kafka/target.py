@@ -23,9 +23,9 @@ log = logging.getLogger("mirror")
 
 
 class Target(GroupOffsets):
-    """Writes prepared batches to the target cluster, idempotently, and keeps offsets of groups there.
+    """Writes prepared batches to the target cluster idempotently, and commits group offsets there.
 
-    With a transactional id it can be fenced: `open` only connects then, `fence` makes it the one that may write.
+    With a transactional id, `open` only connects, and `fence` makes this producer the only one that may write.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Target(GroupOffsets):
         await self._client.warm(tuple(self._client.metadata.brokers))
 
     async def fence(self, spare: int = 0, rotated: Rotated | None = None) -> None:
-        """Obtain the transactional producer's id: any earlier one is refused from now on, its open transaction aborted.
+        """Obtain the transactional producer's id: earlier producers are fenced, their transaction aborted.
 
         Args:
             spare: As of TransactionalProducer.open.
@@ -88,7 +88,7 @@ class Target(GroupOffsets):
         return self._producer.is_closed
 
     def abort(self) -> None:
-        """Send nothing more: what no broker has received yet never arrives, not even from the kernel's buffers."""
+        """Send nothing more, and drop what no broker has received, including the kernel's buffers."""
         self._producer.close()
         self._client.abort()
 
@@ -102,11 +102,11 @@ class Target(GroupOffsets):
         await self._client.refresh()
 
     def knows(self, topic: str, partition: int) -> bool:
-        """Tell whether the topic-partition exists, as far as the metadata says."""
+        """Return whether the partition exists, as far as the metadata shows."""
         return self._client.metadata.has(topic, partition)
 
     def shows(self, topic: str) -> bool:
-        """Tell whether there is such a topic, as far as the metadata says."""
+        """Return whether the topic exists, as far as the metadata shows."""
         return bool(self._client.metadata.partitions(topic))
 
     def topic_id(self, topic: str) -> str:
@@ -118,7 +118,7 @@ class Target(GroupOffsets):
         return self._client.metadata.leader(topic, partition)
 
     def in_sync(self, topic: str, partition: int) -> int:
-        """Return how many replicas are in sync with the leader, as far as the metadata says."""
+        """Return the number of in-sync replicas, as far as the metadata shows."""
         return self._client.metadata.in_sync(topic, partition)
 
     def learn(self) -> None:
@@ -141,7 +141,7 @@ class Target(GroupOffsets):
         self._producer.withdraw()
 
     def numbers(self, topic: str, partition: int) -> NextSequence | None:
-        """Return numbers for the batches of a topic-partition that has none; None where transactions fence."""
+        """Return numbers for the batches of a partition that has none; None where transactions fence."""
         return None if self._transactions is not None else self._producer.numbers(topic, partition)
 
     # --- transactions -------------------------------------------------------------------------------------------
@@ -153,10 +153,12 @@ class Target(GroupOffsets):
     async def commit_transaction(
         self, group: str, offsets: Mapping[TopicPartition, tuple[int, str]], confirm: Confirm | None = None
     ) -> None:
-        """Commit what was sent and, with it, (offset, metadata) of a group's topic-partitions; `confirm` as of the producer.
+        """Commit the transaction, with (offset, metadata) of a group's partitions.
+
+        `confirm`: as of TransactionalProducer.commit.
 
         Raises:
-            KafkaError: nothing of it counts; or that is not known (the connection went), and the next `fence` decides.
+            KafkaError: nothing of it counts; or the outcome is unknown (the connection failed), and the next `fence` decides.
         """
         await self._transactional().commit(group, offsets, confirm)
 

@@ -1,4 +1,4 @@
-"""Ask the coordinators of a transaction, again while they move, load, or are busy with the transaction before."""
+"""Send requests to transaction coordinators, and retry while they move, load or are busy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = logging.getLogger("mirror")
 
 # The broker still writes the markers of the transaction before: it takes milliseconds.
 MARKERS_S = 0.005
-# After so long one of its topic-partitions takes no marker. That transaction is decided, but its id is of no use until then.
+# After so long one of its partitions takes no marker. That transaction is decided, but its id is of no use until then.
 STUCK_S = 2.0
 FENCE_AGAIN_S = 1.0
 LEAST_TIMEOUT_MS = 5_000  # a transaction lasts less than a second; this is for a coordinator that is slow
@@ -34,14 +34,14 @@ Codes = Callable[[Any], Collection[ErrorCode]]
 
 
 class StuckError(KafkaError):
-    """A transaction that was decided long ago does not end: one of its topic-partitions takes no marker."""
+    """A transaction that was decided long ago does not end: one of its partitions accepts no marker."""
 
 
 class TransactionCoordinators:
-    """The coordinators of a transactional id and of the group whose offsets are committed with it."""
+    """The coordinators of a transactional id, and of the group whose offsets it commits."""
 
     def __init__(self, client: Requester, *, retry_s: float, is_closed: Callable[[], bool]) -> None:
-        """Take the client, the pause before a request is repeated, and what tells that nobody waits any more."""
+        """Take the client, the pause before retries, and a predicate that ends them."""
         self._client = client
         self._retry_s = retry_s
         self._is_closed = is_closed
@@ -114,9 +114,9 @@ class TransactionCoordinators:
             check(code, f"{topic}-{partition}")
 
     async def identify(self, name: str, timeout_ms: int) -> tuple[Any, int]:
-        """Return the answer to who asks for the id of a transactional producer, and the time-out that it was asked for with.
+        """Return the response to InitProducerId, and the time-out of the transaction.
 
-        That is a shorter one than `timeout_ms` where the target allows none so long. Raises KafkaError.
+        It is shorter than `timeout_ms` if the target does not allow that. Raises KafkaError.
         """
         while True:
             answer = await self.ask(init_producer_id(name, timeout_ms), own_code, key=name)
@@ -127,7 +127,7 @@ class TransactionCoordinators:
             timeout_ms = shorter_ms
 
     async def fence(self, name: str, timeout_ms: int) -> None:
-        """Fence the producer that has a transactional id, as soon as its last transaction has ended."""
+        """Fence the producer of a transactional id as soon as its last transaction has ended."""
         request = init_producer_id(name, timeout_ms)
         while not self._is_closed():
             try:
@@ -142,7 +142,7 @@ class TransactionCoordinators:
 
 
 def codes_of(found: Iterable[tuple[TopicPartition, ErrorCode]]) -> list[ErrorCode]:
-    """Return the codes of topic-partitions."""
+    """Return the codes of partitions."""
     return [code for _, code in found]
 
 
@@ -154,7 +154,7 @@ def own_code(answer: Any) -> list[ErrorCode]:
 @cache  # once, for each window opens a producer
 def _tell_of_time_out(name: str, asked_ms: int, shorter_ms: int) -> None:
     log.warning(
-        "%s: the target allows no transaction of %d ms (transaction.max.timeout.ms of its brokers): going on with %d ms",
+        "%s: the target allows no transaction of %d ms (transaction.max.timeout.ms of its brokers): using %d ms",
         name,
         asked_ms,
         shorter_ms,

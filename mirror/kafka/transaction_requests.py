@@ -1,8 +1,8 @@
 """The requests of a transactional producer, in both versions of Kafka's transaction protocol.
 
-In the first, which brokers from 0.11 on speak, topic-partitions and the group enter a transaction by requests of their own. In
-the second (KIP-890, `transaction.version` 2, Kafka 4.0) they enter with what is written to them, and each transaction has an
-epoch of its own: what comes late of an earlier one is refused.
+In the first version (brokers from 0.11), partitions and the group enter a transaction by separate requests. In the second
+(KIP-890, `transaction.version` 2, Kafka 4.0) they enter with the data written to them, and each transaction has its own epoch:
+late data of an earlier one is refused.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ProducerState(NamedTuple):
 
 
 def init_producer_id(transactional_id: str | None, timeout_ms: int) -> Request:
-    """Return the request for a producer id; with a transactional id it fences the producer that has it."""
+    """Return the request for a producer id; with a transactional id, it fences the earlier producer."""
 
     def build(module: ModuleType, _: int) -> Any:
         return make(
@@ -49,7 +49,7 @@ def init_producer_id(transactional_id: str | None, timeout_ms: int) -> Request:
 
 
 def add_partitions(who: ProducerState, places: Iterable[TopicPartition]) -> Request:
-    """Return the request that enters topic-partitions into a transaction."""
+    """Return the request that enters partitions into a transaction."""
     topics = partitions_by_topic(places)
 
     def build(module: ModuleType, version: int) -> Any:
@@ -74,7 +74,7 @@ def add_offsets(who: ProducerState, group: str) -> Request:
 def commit_offsets(
     who: ProducerState, group: str, offsets: Mapping[TopicPartition, tuple[int, str]], *, is_second: bool = False
 ) -> Request:
-    """Return the request that commits (offset, metadata) of a group's topic-partitions in a transaction."""
+    """Return the request that commits (offset, metadata) of a group's partitions in a transaction."""
 
     def build(module: ModuleType, _: int) -> Any:
         kinds = module.TxnOffsetCommitRequestTopic, module.TxnOffsetCommitRequestPartition
@@ -87,7 +87,7 @@ def commit_offsets(
 
 
 def end_transaction(who: ProducerState, *, is_committed: bool, is_second: bool = False) -> Request:
-    """Return the request that commits or aborts a transaction. In the second version its answer has the next epoch."""
+    """Return the request to commit or abort a transaction; version 2's response has the next epoch."""
 
     def build(module: ModuleType, _: int) -> Any:
         return module.EndTxnRequest(**who.fields(), committed=is_committed)
@@ -96,7 +96,7 @@ def end_transaction(who: ProducerState, *, is_committed: bool, is_second: bool =
 
 
 def added(answer: Any) -> list[tuple[TopicPartition, ErrorCode]]:
-    """Return what became of each topic-partition of `add_partitions`."""
+    """Return the error code of each partition in an `add_partitions` response."""
     return [
         (TopicPartition(topic.name, part.partition_index), part.partition_error_code)
         for topic in answer.results_by_topic_v3_and_below

@@ -1,6 +1,6 @@
 """Send prepared batches in transactions, and commit a group's offsets with them.
 
-Both versions of Kafka's transaction protocol (mirror.kafka.transaction_requests): in the first each topic-partition is added to
+Both versions of Kafka's transaction protocol (mirror.kafka.transaction_requests): in the first each partition is added to
 the transaction before its first batch, and the group before its offsets. EndTxn commits or aborts all of it.
 """
 
@@ -41,7 +41,10 @@ class TransactionStateError(KafkaError):
 
 
 class TransactionState(Enum):
-    """What may follow: NONE -> OPEN (begin) -> ENDING (commit, abort) -> NONE; only an OPEN one takes batches."""
+    """The state of a transaction: NONE -> OPEN (begin) -> ENDING (commit, abort) -> NONE.
+
+    Only an OPEN transaction accepts batches.
+    """
 
     NONE = "no transaction"
     OPEN = "takes batches"
@@ -54,7 +57,7 @@ class TransactionalProducer(Producer):
     gives_up_uncertain = True  # by aborting the transaction
     by_name = by_id = _FIRST  # of the transaction protocol; see `_agree`
     # A leader that appended a batch and moved before its replicas had it answers so too. Without transactions the sequence number
-    # tells; here a commit would make the batch count, and its records would come again.
+    # shows it; here a commit would make the batch count, and its records would be sent again.
     perhaps_appended = (*Producer.perhaps_appended, ErrorCode.not_leader_or_follower)
 
     def __init__(self, *args: Any, transactional_id: str, transaction_timeout_ms: int, **kwargs: Any) -> None:
@@ -82,11 +85,11 @@ class TransactionalProducer(Producer):
         self._has_appended = False  # a broker has a batch of the open transaction, so the one before has ended
 
     async def open(self, spare: int = 0, rotated: Rotated | None = None) -> None:
-        """Become the one that may write by this transactional id: an earlier one's open transaction is aborted.
+        """Fence the earlier producer of this transactional id and abort its open transaction.
 
         Args:
-            spare: Number of the transactional id that was used last: 0, or that of a spare one.
-            rotated: Called with the number of a spare id before that is used, so that a successor knows of it. None: no spare
+            spare: Number of the last used transactional id: 0, or that of a spare one.
+            rotated: Called with the number of a spare id before its first use, so that a successor knows it. None: no spare
                 id is used.
 
         Raises:
@@ -110,7 +113,7 @@ class TransactionalProducer(Producer):
             node = await self._client.coordinator(CoordinatorType.TRANSACTION, self._named(self._spare))
             level = await self._client.feature(node, _FEATURE, Purpose.COORDINATION)
         except KafkaError as error:
-            log.debug("%s: its coordinator does not tell which transactions it has: %s", self.transactional_id, error)
+            log.debug("%s: its coordinator does not report its transaction version: %s", self.transactional_id, error)
             return  # the first one, which every broker speaks
         self._is_second = level >= _SECOND
         self.by_name, self.by_id = (_SECOND_BY_NAME, _SECOND_BY_ID) if self._is_second else (_FIRST, _FIRST)
@@ -154,12 +157,12 @@ class TransactionalProducer(Producer):
     async def commit(
         self, group: str, offsets: Mapping[TopicPartition, tuple[int, str]], confirm: Confirm | None = None
     ) -> None:
-        """Commit all batches that the target has, and (offset, metadata) of a group's topic-partitions with them.
+        """Commit all acknowledged batches, with (offset, metadata) of a group's partitions.
 
         `confirm` runs after the transaction began and before EndTxn. It raises KafkaError if a successor has the slot.
 
         Raises:
-            KafkaError: nothing of it counts; or that is not known, and the next `open` of the transactional id decides.
+            KafkaError: nothing of it counts; or the outcome is unknown, and the next `open` of the transactional id decides.
         """
         await self._end()
         if self._is_uncertain:
@@ -175,7 +178,7 @@ class TransactionalProducer(Producer):
         self._state = TransactionState.NONE
 
     async def abort(self) -> None:
-        """Take back what was sent since the transaction began, whatever came of it; raises KafkaError."""
+        """Abort all batches since the transaction began, whatever their outcome; raise KafkaError."""
         await self._end()
         if self._is_uncertain and not (self._is_second and (self._added or self._has_group)):
             # NextSequence numbers are not known either then. A new epoch begins with 0, and ends the transaction of the old one.
@@ -221,10 +224,10 @@ class TransactionalProducer(Producer):
         self._state = TransactionState.ENDING
         await self.until_idle()
 
-    # --- topic-partitions enter a transaction before their first batch --------------------------------------------
+    # --- partitions enter a transaction before their first batch --------------------------------------------
 
     def _enter(self, delivery: _Delivery, leader: int) -> None:
-        """Add the topic-partition to the transaction first. It has a leader, which must take the marker that ends it."""
+        """Add the partition to the transaction first. Its leader must append the marker that ends it."""
         if self._is_second:
             self._added.add(delivery.where)
         if delivery.where in self._added:
@@ -255,7 +258,7 @@ class TransactionalProducer(Producer):
             task.result()
 
     async def _add_to_transaction(self, adding: dict[TopicPartition, _Delivery]) -> None:
-        """Add topic-partitions; those that are denied, or gone, keep none of the others out."""
+        """Add partitions to the transaction; unauthorized or deleted ones keep no other out."""
         while adding and not self.is_closed:
             answer = await self._coordinators.ask(
                 requests.add_partitions(self._who, adding),
@@ -287,9 +290,9 @@ class TransactionalProducer(Producer):
             super()._put_off(delivery, error)
 
     def _hold_up(self, delivery: _Delivery) -> None:
-        """Try a batch again in milliseconds, or by another id where the transaction before does not end.
+        """Retry a batch in milliseconds, or with another id if the earlier transaction does not end.
 
-        No batch of this transaction can have been appended before that one has ended.
+        No batch of this transaction can be appended before that one has ended.
         """
         now_s = self._loop.time()
         if now_s - self._held_up_s > 2 * coordinators.STUCK_S:
@@ -306,10 +309,10 @@ class TransactionalProducer(Producer):
         super()._appended(delivery, base)
 
     async def _rotate_held_up(self) -> None:
-        """Take another id for the whole of the transaction: a batch that is appended by the one before would not be committed.
+        """Use another transactional id for the whole transaction.
 
-        So nothing is sent meanwhile, and what is under way is answered first. Where a batch of it is appended after all, the
-        transaction before has ended, and the id stays.
+        A batch appended under the old id would not be committed: nothing is sent meanwhile, and requests in flight finish first.
+        If one of their batches was appended after all, the earlier transaction has ended, and the id stays.
         """
         failure: KafkaError | None = None
         await self._pause()

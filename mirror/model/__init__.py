@@ -1,1 +1,1 @@
-"""What is replicated and how it is written down: plans, record batches, offset maps, reports. Pure."""
+"""Pure data of replication: plans, record batches, offset maps, reports."""

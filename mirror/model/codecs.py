@@ -18,7 +18,7 @@ LEVELS = MappingProxyType({"gzip": range(1, 10), "lz4": range(1, 18), "zstd": ra
 DEFAULT_LEVELS = MappingProxyType({GZIP: 6, LZ4: 9, ZSTD: 3})
 _FAST_LZ4 = 0
 
-# The framing of xerial's snappy, which Java's client reads and writes: a header, then blocks behind their lengths.
+# The framing of xerial's snappy, which Java's client reads and writes: a header, then blocks with their lengths.
 _XERIAL_HEADER = b"\x82SNAPPY\0\0\0\0\1\0\0\0\1"
 _XERIAL_BLOCK_BYTES = 32 << 10
 _LENGTH = struct.Struct(">i")
@@ -71,7 +71,7 @@ def _as_snappy_blocks(data: Bytes, _: int) -> bytes:
 
 
 def _as_lz4_frame(data: Bytes, level: int) -> bytes:
-    """Compress with independent blocks and no checksum of the content: brokers read no other frames (KIP-57)."""
+    """Compress with independent blocks and no content checksum: brokers read no other frames (KIP-57)."""
     is_default = level == DEFAULT_LEVELS[LZ4]
     compressor = cramjam.lz4.Compressor(
         level=_FAST_LZ4 if is_default else level, content_checksum=False, block_linked=False

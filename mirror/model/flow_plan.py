@@ -1,4 +1,4 @@
-"""Define what is replicated by whom and when: assignments of slots, and the arithmetic of windows. Pure."""
+"""Define the plan of a flow, the assignment of slots, and the arithmetic of windows. Pure."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ PREFIX = "mirror-drill-"
 
 
 def canary(source: str, target: str) -> str:
-    """Return the name of the canary topic of a flow's drill, on both clusters, and of its consumer group."""
+    """Return the name of a drill's canary topic, on both clusters, and of its consumer group."""
     return f"{PREFIX}{source}-{target}"
 
 
 def is_canary(name: str) -> bool:
-    """Tell whether a topic, as the cluster that it was written on calls it, or a group is of some drill."""
+    """Return whether a drill owns a group, or a topic as its original cluster names it."""
     return name.startswith(PREFIX)
 
 
-# MirrorMaker's own rule takes them for internal, so nobody mirrors them.
+# By MirrorMaker's own rule they are internal, so no mirror copies them.
 LEASE_TOPIC = "mm2-batons.{source}.internal"
 SLOTS_TOPIC = "mm2-slots.{source}.{slots}.internal"  # a partition per slot, without records: what processes share
 OFFSET_MAP_TOPIC = "mm2-offset-map.{source}.internal"
@@ -39,23 +39,26 @@ OWN_GROUP = "mirror.{flow}"
 
 
 def paused_key(source: str) -> TopicPartition:
-    """Return the topic-partition at whose offset the group of a flow from `source` keeps the paused topics."""
+    """Return the partition at whose offset a flow's group stores the paused topics."""
     return TopicPartition(OFFSET_MAP_TOPIC.format(source=source), 0)
 
 
 def is_own_group(name: str) -> bool:
-    """Tell whether a consumer group is of some mirror, its positions or a drill's: they are nobody's reading offsets."""
+    """Return whether a consumer group belongs to a mirror: its positions or its drill.
+
+    Its offsets are not those of a reader.
+    """
     return is_canary(name) or (name.startswith(OWN_GROUP.format(flow="")) and "->" in name)
 
 
 class PlannedPartition(NamedTuple):
-    """One topic-partition of a flow, and the ids of its topic on both sides (a recreated topic has another).
+    """One partition of a flow, with the ids of its topics; a recreated topic has another id.
 
-    `is_late`: it appeared after the flow had begun, so it is replicated from its begin wherever the others began.
-    `spread_over`: partitions of a remote topic that has another number of them than the source; 0 where both have the same.
-    `upstream`: ids of the topics that its records came from. `is_loop`: one of these is on the target, and it is not
-    replicated: its records would go round in a loop. `transforms`: what is done to its records on their way. `is_hidden`: the
-    source does not show its topic to this client any more.
+    `is_late`: it appeared after the flow had begun, so it is replicated from its start, wherever the others started.
+    `spread_over`: number of partitions of the remote topic if it differs from the source's; else 0.
+    `upstream`: ids of the topics that its records came from. `is_loop`: one of these is on the target; it is not replicated,
+    because its records would go round in a loop. `transforms`: the transforms of its records. `is_hidden`: the source no
+    longer shows its topic to this client.
     """
 
     topic: str
@@ -82,12 +85,15 @@ class PlannedPartition(NamedTuple):
 
     @property
     def keeps_partition(self) -> bool:
-        """True if its records, and no others of the flow, go to the partition of the same number; else by their keys."""
+        """True if its records go to the partition of the same number; else they go by their keys.
+
+        Such a remote partition has no other records of the flow.
+        """
         return self.spread_over == 0
 
 
 class Absent(NamedTuple):
-    """A topic-partition that a flow's settings match, and that is not on the target, so that nothing of it is replicated."""
+    """A partition that matches a flow's settings but is not on the target, so it is not replicated."""
 
     topic: str
     remote_topic: str
@@ -107,9 +113,9 @@ class Absent(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class FlowPlan:
-    """All topic-partitions of one flow, with what a task needs to know about it.
+    """All partitions of one flow, with what a task needs to know about it.
 
-    `partitions` are those that are replicated, `absent` those that would be if the target had them.
+    `partitions` are replicated; `absent` ones would be if the target had them.
     """
 
     source: str
@@ -122,7 +128,7 @@ class FlowPlan:
     source_group: str = ""  # group on the source that shows the positions, "" for the one named as that on the target
     on_recreated: OnRecreated = OnRecreated.RESTART
     transaction_ms: int = 0  # how long a transaction may last; 0: none, delivery is at least once
-    is_bidirectional: bool = False  # topics have the same names both ways, and each record crosses once
+    is_bidirectional: bool = False  # topics have the same names both ways, and each record is replicated once
 
     @property
     def name(self) -> str:
@@ -151,15 +157,18 @@ class FlowPlan:
 
     @cached_property
     def labels(self) -> Mapping[TopicPartition, Labels]:
-        """Return the metric labels of each topic-partition, by source topic and partition."""
+        """Return the metric labels of each partition, by source topic and partition."""
         return {p.on_source: (self.source, self.target, p.remote_topic, str(p.partition)) for p in self.places}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what the plan file holds: neither labels nor what is absent, which workers have no use for."""
+        """Return what the plan file holds: without labels and absent partitions, which workers do not use."""
         return {name: value for name, value in vars(self).items() if name not in ("labels", "absent")}
 
     def back(self) -> FlowPlan:
-        """Return what is known of the flow back, where topics have the same names both ways: its names and topic-partitions."""
+        """Return the known part of the reverse flow, if topics have the same names both ways.
+
+        That is its names and partitions.
+        """
         swapped = (p._replace(topic_id=p.remote_id, remote_id=p.topic_id, upstream=()) for p in self.partitions)
         return replace(
             self,
@@ -181,7 +190,7 @@ class FlowPlan:
         return f"{self.group}.{layout.text()}"
 
     def of_slots(self, mine: Collection[int], *, slots: int) -> FlowPlan:
-        """Return the plan with the topic-partitions of some of all `slots` only."""
+        """Return the plan with the partitions of some of all `slots` only."""
 
         def is_mine(place: PlannedPartition | Absent) -> bool:
             return self.slot_of(place, slots=slots) in mine
@@ -191,14 +200,14 @@ class FlowPlan:
         )
 
     def shares(self, slots: int) -> list[FlowPlan]:
-        """Return the plan of each slot, in one pass over the topic-partitions."""
+        """Return the plan of each slot, in one pass over the partitions."""
         found: list[list[PlannedPartition]] = [[] for _ in range(slots)]
         for assigned in self.partitions:
             found[self.slot_of(assigned, slots=slots)].append(assigned)
         return [replace(self, partitions=tuple(partitions), absent=()) for partitions in found]
 
     def slot_of(self, place: PlannedPartition | Absent, *, slots: int) -> int:
-        """Return the slot that replicates a topic-partition."""
+        """Return the slot that replicates a partition."""
         return slot_of(self.name, place.topic, place.partition, tasks_max=self.tasks_max, slots=slots)
 
     def transactional_id(self, slot: int) -> str:
@@ -206,7 +215,7 @@ class FlowPlan:
         return f"{self.group}.{slot}"
 
     def producer_id(self, slot: int) -> str | None:
-        """Return the transactional id that a slot writes by, None if it writes in no transactions."""
+        """Return a slot's transactional id, None if it uses no transactions."""
         return self.transactional_id(slot) if self.is_exactly_once else None
 
     @property
@@ -221,12 +230,12 @@ class FlowPlan:
 
     @property
     def gaps_topic(self) -> str:
-        """Compacted internal topic on the target: the ledger of what was lost, skipped, repeated or refused."""
+        """Compacted internal topic on the target: the ledger of lost, skipped, repeated or refused records."""
         return GAPS_TOPIC.format(source=self.source)
 
     @property
     def group_offsets_topic(self) -> str:
-        """Compacted internal topic on the target: the offsets that the flow has set for consumer groups there."""
+        """Compacted internal topic on the target: the offsets that the flow has set for consumer groups."""
         return GROUP_OFFSETS_TOPIC.format(source=self.source)
 
     @property
@@ -241,25 +250,26 @@ class FlowPlan:
 
     @property
     def producers_topic(self) -> str:
-        """Compacted internal topic on the target: the ids of the flow's producers, where it is bidirectional."""
+        """Compacted internal topic on the target: the ids of the flow's producers, if it is bidirectional."""
         return PRODUCERS_TOPIC.format(source=self.source)
 
     @property
     def producers_topic_back(self) -> str:
-        """Return the same of the flow back, which is on the source."""
+        """Return the same topic of the reverse flow, which is on the source."""
         return PRODUCERS_TOPIC.format(source=self.target)
 
     @property
     def paused_key(self) -> TopicPartition:
-        """Topic-partition whose offset of the group has the paused topics (mirror.model.paused_topics) as its metadata."""
+        """Partition whose offset of the group has the paused topics (mirror.model.paused_topics) as its metadata."""
         return paused_key(self.source)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """Which window of which slot a task serves. `run_id` names the appliance's run; `lanes` 1 means that nobody takes over.
+    """The window and slot that a task serves.
 
-    `gone`: earlier runs of the same state folder, which have ended. `is_retry`: an earlier attempt at the window died.
+    `run_id` identifies the run of the process; `lanes` 1 means that no other window takes over. `gone`: earlier runs of the same
+    state folder, which have ended. `is_retry`: an earlier attempt at the window died.
     """
 
     number: int
@@ -282,7 +292,7 @@ class Window:
         return self.number % self.lanes
 
     def is_first_of(self, every_ms: int) -> bool:
-        """Tell whether a time of that length begins with this window."""
+        """Return whether a period of that length begins with this window."""
         return self.start_ms // every_ms != (self.start_ms - self.window_ms) // every_ms
 
     @property
@@ -292,7 +302,7 @@ class Window:
 
 
 def slot_of(flow: str, topic: str, partition: int, *, tasks_max: int, slots: int) -> int:
-    """Return the slot that replicates a topic-partition: the same in every lane and window."""
+    """Return the slot that replicates a partition: the same in every lane and window."""
     first = zlib.crc32(flow.encode())
     used = min(tasks_max, slots)
     return (first + (zlib.crc32((flow + topic).encode()) + partition) % used) % slots
@@ -304,7 +314,7 @@ def window_at(now_ms: float, window_ms: int) -> int:
 
 
 def next_window(start: int, now_ms: float, *, window_ms: int, lanes: int) -> int:
-    """Return the first window of `start`'s lane, from `start` on, that is not over at `now_ms`."""
+    """Return the first window of a lane, from `start` on, that has not ended at `now_ms`."""
     current = window_at(now_ms, window_ms)
     if start >= current:
         return start

@@ -1,4 +1,7 @@
-"""Define gaps: what a flow lost, skipped, wrote twice or could not write, as records of its ledger. Pure."""
+"""Define gaps: what a flow lost, skipped, wrote twice or could not write. Pure.
+
+Gaps are the records of its ledger.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,10 @@ from mirror.model.topic_partition import TopicPartition
 
 
 class Effect(Enum):
-    """What became of the records of a gap."""
+    """What happened to the records of a gap."""
 
     LOST = "lost"  # the target does not have them, and the source not any more
-    SKIPPED = "skipped"  # the target does not have them, because somebody wanted it so
+    SKIPPED = "skipped"  # the target does not have them, because an operator wanted that
     REPEATED = "repeated"  # the target may have them twice
     KEPT = "kept"  # the target has them, and the source not any more
     REFUSED = "refused"  # the target, or the source, did not take or give them when this was written
@@ -28,7 +31,7 @@ class Cause(Enum):
     SOURCE_REPLACED = "the source's topic was deleted and created again"
     TARGET_REPLACED = "the remote topic was deleted and created again"
     TARGET_CUT = "the target lost the end of its log"
-    TARGET_DIFFERS = "the target has other records behind the last position than the source"
+    TARGET_DIFFERS = "after the last position, the target has other records than the source"
     REPARTITIONED = "the topic has another number of partitions on the target, so what is there cannot be compared"
     REFUSAL = "a record is not taken"
     OPERATOR = "an operator set the position"
@@ -36,9 +39,9 @@ class Cause(Enum):
 
 
 class Gap(NamedTuple):
-    """A range of source offsets of one topic-partition, from `first` to `last`; None where nobody knows.
+    """A range of source offsets of one partition, from `first` to `last`; None if unknown.
 
-    `at_ms` is when it was found, epoch ms; `said` is what the log says of it; `topic_id` is the source topic's, "" where unknown.
+    `at_ms` is when it was found, epoch ms; `said` is its text in the log; `topic_id` is the source topic's, "" if unknown.
     """
 
     topic: str
@@ -53,12 +56,12 @@ class Gap(NamedTuple):
 
     @property
     def offsets(self) -> int | None:
-        """Return how many offsets it has; None where nobody knows."""
+        """Return the number of its offsets, None if unknown."""
         return None if self.first is None or self.last is None else self.last - self.first + 1
 
     @property
     def key(self) -> bytes:
-        """Return what it has in common with itself when it is found again, after a crash: the later record replaces it then."""
+        """Return the key under which a repeated find replaces the gap after a crash."""
         return json.dumps([self.topic, self.partition, self.cause.name, self.first, self.topic_id]).encode()
 
     def plain(self) -> dict[str, Any]:
@@ -76,7 +79,7 @@ class Gap(NamedTuple):
 
     @classmethod
     def decode(cls, value: bytes | None) -> Gap | None:
-        """Read a record's value back; None for one that is not of this kind."""
+        """Decode a record's value; return None for another kind of record."""
         try:
             found: dict[str, Any] = json.loads(value or b"")
             return cls(
@@ -100,12 +103,12 @@ def with_gap(gaps: Iterable[Gap], gap: Gap) -> list[Gap]:
 
 
 def set_by_operator(place: TopicPartition, before: int, after: int, *, at_ms: int, topic_id: str) -> Gap | None:
-    """Return what a position that somebody sets leaves out, or has come again; None where it stays.
+    """Return the gap that an operator's new position leaves or repeats; None if there is none.
 
     Args:
         place: Topic and partition of the source.
-        before: The position as it was.
-        after: The one that is set.
+        before: The position before.
+        after: The new one.
         at_ms: Now, epoch ms.
         topic_id: The source topic's.
     """

@@ -17,7 +17,7 @@ class NotThatRecord(ValueError):
 
 
 class OffsetSync(NamedTuple):
-    """A record at `upstream` of a source's topic-partition is at `downstream` of the remote one."""
+    """A record at `upstream` of a source's partition is at `downstream` of the remote one."""
 
     topic: str  # the source's name
     partition: int
@@ -37,7 +37,7 @@ class OffsetSync(NamedTuple):
 
 
 class Checkpoint(NamedTuple):
-    """A group that stands at `upstream` of the source shall go on at `downstream` of the remote topic-partition."""
+    """A group at offset `upstream` of the source resumes at `downstream` of the remote partition."""
 
     group: str
     topic: str  # the remote name

@@ -1,7 +1,7 @@
-"""Map source offsets of a topic-partition to target offsets, as runs. Pure.
+"""Map source offsets of a partition to target offsets, as runs. Pure.
 
-Each acknowledged batch says where its records went; runs that continue one another merge, so a topic-partition without gaps
-is one run, whatever its length. MirrorMaker keeps at most 64 points of this instead and cannot translate between them.
+Each acknowledged batch yields runs; adjacent runs merge, so a partition without gaps is one run, whatever its length.
+MirrorMaker keeps at most 64 points of this instead, and cannot translate between them.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ _OFFSETS = "q"  # eight bytes each: a map may have millions of runs
 
 
 class OffsetRun(NamedTuple):
-    """`count` records whose source offsets from `source` on have the target offsets from `target` on.
+    """`count` records from source offset `source` on, which have target offsets from `target` on.
 
-    A count of 0 says that nothing was replicated between `source` and the next run, because there was nothing.
+    A count of 0 means that no record was replicated between `source` and the next run, because there was none.
     """
 
     source: int
@@ -25,20 +25,23 @@ class OffsetRun(NamedTuple):
     records: int
 
     def after(self, records: int) -> OffsetRun:
-        """Return what is left of the run behind its first so many records; of fewer it has a count of 0 or less."""
+        """Return the rest of the run after its first so many records.
+
+        If it has fewer records, the count is 0 or less.
+        """
         return OffsetRun(self.source + records, self.target + records, self.records - records)
 
 
 class OffsetMap:
-    """Runs of records. A newer run wins over whatever it overlaps, on either side.
+    """Runs of records. A newer run replaces what it overlaps, on either side.
 
     A: Runs are in the order of their source offsets, and of their target offsets.
     B: No two runs overlap, on either side.
     C: `translate` and `reverse` never lead past a record that was not read.
-    D: They lead behind every record that was read, unless the map was thinned.
+    D: They lead past every record that was read, unless the map was thinned.
 
-    A newer run wins on the source's side because a batch that was repeated after a crash is best read where it was written
-    last; on the target's side because a target offset that comes again means that the target's log was cut, or its topic
+    A newer run wins on the source's side, because a batch that was repeated after a crash is best read where it was written
+    last; it wins on the target's side, because a repeated target offset means that the target's log was cut, or its topic
     deleted and created again.
     """
 
@@ -62,7 +65,7 @@ class OffsetMap:
     __hash__ = None  # type: ignore[assignment]  # it changes
 
     def add(self, source: int, target: int, count: int) -> None:
-        """Take in where `count` records went."""
+        """Record where `count` records went."""
         sources, targets, counts = self._sources, self._targets, self._counts
         while sources and (sources[-1] >= source or targets[-1] >= target + (not counts[-1])):
             sources.pop(), targets.pop(), counts.pop()
@@ -76,7 +79,7 @@ class OffsetMap:
         counts.append(count)
 
     def extend(self, runs: Iterable[OffsetRun]) -> None:
-        """Take in runs, oldest first."""
+        """Record runs, oldest first."""
         for run in runs:
             self.add(*run)
 
@@ -91,19 +94,19 @@ class OffsetMap:
         return OffsetRun(self._sources[-1], self._targets[-1], self._counts[-1]) if self._sources else None
 
     def translate(self, source: int) -> int | None:
-        """Return the target offset to read from where the source was to be read from `source`.
+        """Return the target offset at which a reader of the source at offset `source` resumes.
 
-        Never past a record that the source offset leaves unread; so an offset in a gap, or ahead of what is replicated,
-        becomes the target offset behind the run before it. None before the first run: what lies there is not known.
+        Never beyond a record that the reader has not read: an offset in a gap, or beyond what is replicated, becomes the
+        target offset after the run before it. None before the first run: that part is unknown.
         """
         return _across(self._sources, self._targets, self._counts, source)
 
     def reverse(self, target: int) -> int | None:
-        """Return the source offset to read from where the target was to be read from `target`; rules as in `translate`."""
+        """Return the source offset at which a reader of the target resumes; rules as in `translate`."""
         return _across(self._targets, self._sources, self._counts, target)
 
     def gapless_on_target(self, target: int, until: int) -> int:
-        """Return how far, at most to `until`, all that the target has from an offset on are records of the source."""
+        """Return up to which target offset (at most `until`) all records are the source's."""
         at = bisect_right(self._targets, target) - 1
         while 0 <= at < len(self) and self._targets[at] <= target < until:
             target = max(target, self._targets[at] + self._counts[at])
@@ -118,7 +121,7 @@ class OffsetMap:
             self._counts[-1] = min(self._counts[-1], end - self._targets[-1])
 
     def forget_before(self, source: int) -> None:
-        """Drop what nobody can read any more, but the newest run that begins before: whose end is where a gap leads to."""
+        """Drop runs before an offset, except the newest one: a gap leads to its end."""
         self._drop(bisect_right(self._sources, source) - 1)
 
     def thin(self) -> None:
@@ -138,7 +141,7 @@ class OffsetMap:
         del self._sources[:oldest], self._targets[:oldest], self._counts[:oldest]
 
     def since(self, source: int) -> Iterator[OffsetRun]:
-        """Return the runs, or their parts, that lie at or behind a source offset."""
+        """Return the runs, or their parts, at or after a source offset."""
         at = bisect_left(self._sources, source)
         if at and self._sources[at - 1] + self._counts[at - 1] > source:
             before = OffsetRun(self._sources[at - 1], self._targets[at - 1], self._counts[at - 1])
@@ -149,7 +152,10 @@ class OffsetMap:
     # --- as text, in a few bytes per run -------------------------------------------------------------------------
 
     def text(self) -> str:
-        """Return the map as text: "source,target,count" of each run, the offsets counted from the end of the run before."""
+        """Return the map as text: "source,target,count" of each run.
+
+        Offsets are relative to the end of the run before.
+        """
         parts = []
         source = target = 0
         for run in self:

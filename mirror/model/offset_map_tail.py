@@ -1,7 +1,7 @@
-"""Keep the newest part of an offset map with the position, and move it to the map's topic from time to time. Pure.
+"""Keep the newest part of an offset map with the position, and move it to the map's topic. Pure.
 
-The position and the tail are one commit, so what was acknowledged and where it went are known together after any crash.
-A steady topic-partition's tail is one run that grows; the topic is written once a minute, or when a tail grows long.
+Position and tail are one commit, so both are known after any crash. A steady partition's tail is one run that grows; the topic
+is written once a minute, or when a tail becomes long.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MOST = 3_500  # brokers refuse metadata above 4,096 characters by default
 
 
 class Tail:
-    """Runs that the map's topic does not have yet, and before them the one that still grew when they were moved there."""
+    """Runs that the map's topic does not have yet, after the one that still grew when it was moved there."""
 
     __slots__ = ("_begins_at", "is_unsaved", "runs")
 
@@ -37,7 +37,7 @@ class Tail:
             self.runs = OffsetMap()
 
     def acknowledged(self, runs: Iterable[OffsetRun], base: int) -> None:
-        """Take in a batch that the target has from offset `base` on."""
+        """Record a batch that the target has from offset `base` on."""
         if self._begins_at is not None:
             self.runs.add(self._begins_at, base, 0)
             self._begins_at = None
@@ -46,11 +46,14 @@ class Tail:
             self.runs.add(run.source, base + run.target, run.records)
 
     def nothing_before(self, source: int, target: int) -> None:
-        """Take in that of a source's records from an offset on none is on the target before an offset there."""
+        """Record that no source record from an offset on is on the target before a target offset."""
         self.runs.add(source, target, 0)
 
     def text(self) -> str:
-        """Return the tail for a position's metadata; of one that is too long the newest runs, which is safe but not all."""
+        """Return the tail for a position's metadata.
+
+        Of a long tail only the newest runs, which is safe but incomplete.
+        """
         text = self.runs.text()
         while len(text) > MOST:
             self.runs.keep_newest(len(self.runs) // 2)
@@ -58,7 +61,10 @@ class Tail:
         return text + UNSAVED if self.is_unsaved else text
 
     def last_hole(self) -> tuple[int | None, int] | None:
-        """Return the first and last source offset between the two newest runs; the first is None if there is only one run."""
+        """Return the first and last source offset between the two newest runs.
+
+        The first is None if there is only one run.
+        """
         *_, before, last = (None, None, *self.runs)
         if last is None:
             return None
@@ -71,7 +77,7 @@ class Tail:
         return len(self.runs) > 1 and len(self.runs.text()) > LONG
 
     def moved(self, until: OffsetRun) -> None:
-        """Forget what the topic has now: all runs before `until`, the newest that was written there."""
+        """Forget what the topic has now: all runs before `until`, the newest written one."""
         self.is_unsaved = self.runs.last != until
         newer = sum(1 for run in self.runs if run.source >= until.source)
         self.runs.keep_newest(max(1, newer))
@@ -82,9 +88,9 @@ PAUSED = b"paused"
 
 
 class MapRecord(NamedTuple):
-    """One record of the map's topic: runs of a topic-partition. A later record wins over what it overlaps.
+    """One record of the map's topic: runs of a partition. A later record replaces overlapping runs.
 
-    `ids` of the topic on both sides (mirror.policy.recreated), "" where they are not known.
+    `ids` of the topic on both sides (mirror.policy.recreated), "" if unknown.
     """
 
     topic: str  # of the source
@@ -93,7 +99,7 @@ class MapRecord(NamedTuple):
     ids: str = ""
 
     def encode(self) -> tuple[bytes, bytes]:
-        """Return key and value. The key holds the first source offset, so a run that grows replaces itself."""
+        """Return key and value. The key has the first source offset, so a growing run replaces itself."""
         assert self.runs.first is not None
         value = f"{self.runs.text()} {self.ids}".rstrip()
         return self.key(self.topic, self.partition, self.runs.first.source), value.encode()
@@ -105,7 +111,7 @@ class MapRecord(NamedTuple):
 
     @classmethod
     def decode(cls, key: bytes | None, value: bytes | None) -> MapRecord | None:
-        """Read a record back; None for one that is not of this kind, or that only removes another."""
+        """Decode a record; return None for another kind of record, or a tombstone."""
         if key is None or value is None:
             return None
         try:

@@ -1,4 +1,4 @@
-"""Keep the topics that an operator paused: a list of patterns, as the metadata of an offset on the target."""
+"""Keep the topics that an operator paused: patterns in the metadata of an offset on the target."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Paused(NamedTuple):
     patterns: tuple[str, ...] = ()
 
     def pattern(self) -> JavaPattern | None:
-        """Compile what a paused topic matches, None where none is paused. To do once for many topics."""
+        """Return a pattern of all paused topics, None if there is none. Compile it once for many topics."""
         return compile_list(self.patterns)
 
     def text(self) -> str:

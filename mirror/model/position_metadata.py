@@ -17,14 +17,14 @@ _REGISTERED = "registered="
 
 
 class PositionMetadata(NamedTuple):
-    """What a window tells the next one about a topic-partition, beside its position.
+    """What a window passes to the next one about a partition, together with its position.
 
     `ids` of the topic on both sides (mirror.policy.recreated) and `tail` of the offset map, both as text. `until_ms`: a
-    batch was sent whose outcome is not known, and may come into the log until then (epoch ms); 0: there is none. `in_sync`:
-    with so many replicas in sync the target appended nothing; None: it appends, as far as is known. `sequence`: the number of
-    the next batch; None: there is none yet. `epoch`: that of the source's leader that appended the record before the position.
-    `upstream`: ids of the topics that the source's records came from, over any number of clusters (mirror.flows.upstream).
-    `registered`: from that target offset on, the producers of all that the flow wrote are in its registry
+    batch with an unknown outcome may be appended until then (epoch ms); 0: there is none. `in_sync`: the target appended
+    nothing with so many in-sync replicas; None: it appends, as far as is known. `sequence`: the number of the next batch;
+    None: there is none yet. `epoch`: that of the source's leader that appended the record before the position. `upstream`:
+    ids of the topics that the source's records came from, over any number of clusters (mirror.flows.upstream). `registered`:
+    from that target offset on, the producers of all that the flow wrote are in its registry
     (mirror.replication.producer_registry); None: they are not.
     """
 

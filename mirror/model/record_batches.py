@@ -1,6 +1,6 @@
-"""Record batches as bytes: read a header, prepare a batch for another cluster, re-batch records. Pure.
+"""Record batches as bytes: read a header, prepare a batch for another cluster, repack records. Pure.
 
-Layout of a v2 batch: Kafka's DefaultRecordBatch (big-endian, CRC-32C over everything behind the CRC field).
+Layout of a v2 batch: Kafka's DefaultRecordBatch (big-endian, CRC-32C over everything after the CRC field).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Batch(NamedTuple):
     max_timestamp: int
     producer_id: int
     leader_epoch: int  # of who appended it, -1 where the format has none
-    count: int  # type: ignore[assignment]  # of records; hides a method of tuples that nobody calls
+    count: int  # type: ignore[assignment]  # of records; hides a method of tuples that is not used
 
     @property
     def codec(self) -> int:
@@ -84,10 +84,10 @@ class Batch(NamedTuple):
         return bool(self.attributes & _LOG_APPEND_TIME)
 
     def is_copyable(self, position: int) -> bool:
-        """Tell whether the batch can cross without looking at a record.
+        """Return whether the batch can be copied without decoding its records.
 
-        The broker demands lastOffsetDelta = count - 1, so a compacted batch cannot; nor one whose
-        timestamps live elsewhere (LogAppendTime, delete horizon), nor one that begins before `position`.
+        The broker demands lastOffsetDelta = count - 1, so a compacted batch cannot; nor can one whose timestamps are stored
+        elsewhere (LogAppendTime, delete horizon), nor one that starts before `position`.
         """
         return (
             self.magic == 2
@@ -98,7 +98,7 @@ class Batch(NamedTuple):
 
 
 class Outgoing(NamedTuple):
-    """One batch ready for the target, and what it stands for on the source.
+    """One batch ready for the target, and the source offsets that it covers.
 
     Timestamps are epoch ms of the records inside: exact minimum, maximum and sum on the slow path; on the
     fast path the first and the maximal timestamp of the header, and their mean times the count.
@@ -106,7 +106,7 @@ class Outgoing(NamedTuple):
 
     data: bytes | memoryview
     count: int  # type: ignore[assignment]  # of records
-    next_offset: int  # source offset behind the last record that this batch covers, dropped ones included
+    next_offset: int  # source offset after the last record that this batch covers, dropped ones included
     min_timestamp: int
     max_timestamp: int
     sum_timestamp: float
@@ -115,14 +115,14 @@ class Outgoing(NamedTuple):
 
 
 class Round(NamedTuple):
-    """What is sent at once of a source partition: a batch for each of some target partitions."""
+    """The batches of a source partition that are sent at once, one per target partition."""
 
     batches: Mapping[int, Outgoing]  # by the target's partition; one, unless the topic is repartitioned
-    next_offset: int  # where the source partition stands when all of them are acknowledged
+    next_offset: int  # the source partition's position when all of them are acknowledged
 
 
 def batches(data: bytes) -> Iterator[Batch]:
-    """Yield the complete batches of a fetch response's records; a cut-off tail is left for the next fetch."""
+    """Yield the complete batches of a fetch response; a cut-off tail is left for the next fetch."""
     view = memoryview(data)
     at, end = 0, len(data)
     while at + MAGIC_AT < end:
@@ -142,7 +142,7 @@ def batches(data: bytes) -> Iterator[Batch]:
 
 
 def producer_ids(data: bytes) -> set[int]:
-    """Return the ids of those who wrote the complete batches of a fetch response's records; NO_PRODUCER may be among them."""
+    """Return the producer ids of a fetch response's complete batches, possibly with NO_PRODUCER."""
     found, at, end = set(), 0, len(data)
     while at + MAGIC_AT < end:
         _, length = _OVERHEAD.unpack_from(data, at)
@@ -155,16 +155,19 @@ def producer_ids(data: bytes) -> set[int]:
 
 
 def _legacy(view: memoryview, base: int, magic: int) -> Batch:
-    """Describe a magic 0 or 1 message set; its offset field holds the *last* offset of a compressed wrapper."""
+    """Describe a magic 0 or 1 message set.
+
+    Its offset field holds the *last* offset of a compressed wrapper.
+    """
     found = list(records(view))
     first = found[0].offset if found else base
     return Batch(view, magic, first, base, 0, NO_TIMESTAMP, NO_TIMESTAMP, NO_PRODUCER, NO_EPOCH, len(found))
 
 
 def copy_batch(batch: Batch, codec: int | None, level: int | None = None) -> Outgoing:
-    """Return the batch as it is, or with its records section in another codec; no record is looked at.
+    """Return the batch unchanged, or with its records section in another codec; decode no record.
 
-    A plain batch that compression would make larger stays plain.
+    An uncompressed batch that compression would enlarge stays uncompressed.
     """
     data: bytes | memoryview = batch.data
     if codec is not None and codec != batch.codec:
@@ -199,7 +202,7 @@ def _transcoded(batch: Batch, codec: int, level: int | None) -> bytes | memoryvi
 def with_producer_state(
     data: bytes | memoryview, producer_id: int, epoch: int, sequence: int, *, transactional: bool
 ) -> tuple[bytes, memoryview]:
-    """Return the batch as our producer sends it: a header with its ids, sequence and CRC, and the records as they are."""
+    """Return the batch as our producer sends it: a header with ids, sequence and CRC, and the records."""
     header, records_section = bytearray(data[:HEADER_SIZE]), memoryview(data)[HEADER_SIZE:]
     (attributes,) = _ATTRIBUTES.unpack_from(header, _CRC_FROM)
     attributes = attributes | _TRANSACTIONAL if transactional else attributes & ~_TRANSACTIONAL
@@ -221,22 +224,24 @@ def rebatch(
     transforms: Transforms = (),
     until: int | None = None,
 ) -> list[Outgoing]:
-    """Decode the records at or behind `position` and pack them into new batches, order kept, and content without transforms.
+    """Decode the records from `position` on, and pack them into new batches in order.
+
+    Without transforms, their content stays the same.
 
     Args:
-        sources: Batches of one topic-partition in offset order, none of them control or aborted.
+        sources: Batches of one partition in offset order, none of them control or aborted.
         position: Next source offset to replicate.
         codec: Codec of the new batches; None keeps that of the first source batch.
-        max_bytes: Uncompressed bytes at which a new batch is begun; one record may exceed it.
+        max_bytes: Uncompressed bytes at which a new batch is started; one record may exceed it.
         level: Of the codec; None for its default.
-        transforms: What is done to the records, which may leave some out.
-        until: Source offset of the first record that is not to be packed; None: all.
+        transforms: Transforms of the records, which may drop some.
+        until: Source offset of the first record that must not be packed; None: all are packed.
 
     Returns:
-        Batches that together cover every record that is not left out; none when there is none.
+        Batches that together cover every record that is not dropped; none if there is none.
 
     Raises:
-        TransformError: a record is not what a transform works on.
+        TransformError: a transform cannot process a record.
     """
     sources = list(sources)
     codec = sources[0].codec if codec is None else codec
@@ -263,7 +268,7 @@ def rebatch(
 
 
 def raws(batch: Batch) -> Iterator[Raw]:
-    """Yield a batch's records with their bodies as they are; those of the old formats in today's."""
+    """Yield a batch's records with unchanged bodies; records of old formats in the present one."""
     if batch.magic == 2:
         if batch.count == 1 and not batch.attributes & (CODEC_BITS | _LOG_APPEND_TIME):
             yield only_record(batch.data)
@@ -278,7 +283,7 @@ class Packer:
     """One batch under construction, with the sums its report needs."""
 
     def __init__(self, codec: int, max_bytes: int, level: int | None = None) -> None:
-        """Take the codec, and the uncompressed bytes that it may hold; one record may exceed them."""
+        """Take the codec, and the maximal uncompressed bytes; one record may exceed them."""
         self._codec = codec
         self._level = level
         self._max_bytes = max_bytes
@@ -288,7 +293,7 @@ class Packer:
         self.next_offset = 0
         self._first = self._min = self._max = self._sum = 0  # timestamps, epoch ms
         self._runs: list[list[int]] = []  # [first source offset, first index, records]
-        self._behind = -1  # source offset behind the last run
+        self._behind = -1  # source offset after the last run
 
     def append(self, timestamp: int, body: bytes, source: int) -> bool:
         """Add the record of that source offset; False when the batch is full."""
@@ -333,7 +338,10 @@ class Packer:
 
 
 def of_values(pairs: Iterable[tuple[bytes, bytes | None]], *, timestamp_ms: int) -> Iterator[Outgoing]:
-    """Yield uncompressed batches of records that the mirror itself writes, as (key, value); small enough for any broker."""
+    """Yield uncompressed batches of the mirror's own records, given as (key, value).
+
+    They are small enough for any broker.
+    """
     builder, size = Packer(CODECS["none"], 1 << 30), 0
     for key, value in pairs:
         if size > OWN_BYTES:
@@ -346,7 +354,10 @@ def of_values(pairs: Iterable[tuple[bytes, bytes | None]], *, timestamp_ms: int)
 
 
 def split_batch(outgoing: Outgoing) -> list[Outgoing]:
-    """Split a batch that the target refuses, too large or for one of its records; a single record comes back alone."""
+    """Split a batch that the target refuses; a single record is returned alone.
+
+    It may be too large, or one of its records may be refused.
+    """
     if outgoing.count < 2:
         return [outgoing]
     codec = HEADER.unpack_from(outgoing.data)[5] & CODEC_BITS
@@ -363,7 +374,7 @@ def committed(fetched: Iterable[Batch], aborted: Iterable[tuple[int, int]]) -> I
     """Yield what a read_committed reader sees, markers included (they move the position).
 
     Args:
-        fetched: Batches of one fetch response of one topic-partition.
+        fetched: Batches of one fetch response of one partition.
         aborted: (producer id, first offset) of the aborted transactions that the response names.
 
     Source: org.apache.kafka.clients.consumer.internals.CompletedFetch.
@@ -383,5 +394,5 @@ def committed(fetched: Iterable[Batch], aborted: Iterable[tuple[int, int]]) -> I
 
 
 def without_records(batch: Batch) -> Batch:
-    """Return a batch of which nothing is to cross: it is empty, and the position moves behind it."""
+    """Return an empty batch, so that nothing is copied and the position moves past it."""
     return batch._replace(data=batch.data[:0], attributes=batch.attributes | _CONTROL, count=0)

@@ -1,7 +1,7 @@
-"""Records inside of batches: read them, and write batches of them. Pure; for the slow path, each record is a Python object there.
+"""Read records inside batches, and write batches of them, for the slow path. Pure.
 
-Layout of a v2 record: Kafka's DefaultRecord. Sizes and deltas are zigzag varints; behind the deltas come key, value and headers,
-which are the same bytes in any batch: `body` is handed on as it is.
+On the slow path each record is a Python object. Layout of a v2 record: Kafka's DefaultRecord. Sizes and deltas are zigzag
+varints; after the deltas come key, value and headers, which are the same bytes in any batch: `body` is passed on unchanged.
 Layout of the formats before 0.11: LegacyRecord, AbstractLegacyRecordBatch.
 """
 
@@ -19,7 +19,7 @@ CREATE_TIME, LOG_APPEND_TIME = 0, 1
 HEADER = struct.Struct(">qiibIhiqqqhii")  # of a v2 batch
 HEADER_SIZE = HEADER.size
 LOG_OVERHEAD = 12  # baseOffset and batchLength, which batchLength itself does not count
-MAGIC_AT = 16  # in every format, behind the offset, the length, and four bytes more
+MAGIC_AT = 16  # in every format, after the offset, the length, and four more bytes
 CODEC_BITS = 0x07
 _LOG_APPEND_TIME_BIT = 0x08
 _OVERHEAD = struct.Struct(">qi")
@@ -33,7 +33,7 @@ class CorruptBatch(Exception):
 
 
 class Raw(NamedTuple):
-    """A record that nobody has looked into: its body is key, value and headers, as they are written."""
+    """A record that is not decoded: its body is key, value and headers, as they are written."""
 
     offset: int
     timestamp: int
@@ -41,7 +41,7 @@ class Raw(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A record. `timestamp` is in epoch ms, NO_TIMESTAMP where it has none."""
+    """A record. `timestamp` is in epoch ms, NO_TIMESTAMP if it has none."""
 
     offset: int
     timestamp: int
@@ -108,14 +108,14 @@ def raw_records(data: bytes | memoryview) -> Iterator[Raw]:
         for _ in range(count):
             size, at = _read_varint(section, at)
             end = at + size
-            delta, at = _read_varint(section, at + 1)  # behind the attributes
+            delta, at = _read_varint(section, at + 1)  # after the attributes
             index, at = _read_varint(section, at)
             if end > len(section):
                 raise CorruptBatch(f"the batch at offset {base} ends within a record")
             yield Raw(base + index, first + delta if appended is None else appended, section[at:end])
             at = end
     except IndexError:
-        raise CorruptBatch(f"the batch at offset {base} has fewer records than it says") from None
+        raise CorruptBatch(f"the batch at offset {base} has fewer records than its header states") from None
 
 
 def _section(data: bytes | memoryview, codec: int) -> bytes:
@@ -126,7 +126,7 @@ def _section(data: bytes | memoryview, codec: int) -> bytes:
 
 
 def only_record(data: bytes | memoryview) -> Raw:
-    """Return the record of a v2 batch that has one and is not compressed; CorruptBatch as of `raw_records`."""
+    """Return the record of an uncompressed v2 batch that has one; CorruptBatch as of `raw_records`."""
     (base,) = _INT64.unpack_from(data)
     (first,) = _INT64.unpack_from(data, 27)
     section = bytes(data[HEADER_SIZE:])
@@ -143,7 +143,7 @@ def only_record(data: bytes | memoryview) -> Raw:
 
 
 def records(data: bytes | memoryview) -> Iterator[Record]:
-    """Yield the records of batches of any format, one batch behind the other.
+    """Yield the records of consecutive batches of any format.
 
     Raises:
         CorruptBatch: they cannot be read.
@@ -185,7 +185,7 @@ def _field(body: bytes, at: int) -> tuple[bytes | None, int]:
 
 
 def _legacy(data: bytes, base: int) -> Iterator[Record]:
-    """Yield the messages of one entry of the formats before 0.11: one, or those in a compressed one."""
+    """Yield the messages of one entry of the formats before 0.11, which may be a compressed set."""
     crc, magic, attributes = _LEGACY.unpack_from(data, LOG_OVERHEAD)
     if zlib.crc32(memoryview(data)[LOG_OVERHEAD + 4 :]) != crc:
         raise CorruptBatch(f"the message at offset {base} does not match its CRC")
@@ -221,7 +221,7 @@ def _sized(data: bytes, at: int) -> tuple[bytes | None, int]:
 
 
 def is_abort(control: bytes | memoryview) -> bool:
-    """Tell whether a control batch ends its transaction by an abort."""
+    """Return whether a control batch aborts its transaction."""
     for record in records(control):
         return record.key is not None and _VERSION_TYPE.unpack_from(record.key)[1] == _ABORT
     return False
@@ -245,14 +245,14 @@ def _as_field(content: bytes | None) -> bytes:
 def batch_of(
     parts: list[bytes], *, codec: int, level: int | None, count: int, first_timestamp: int, max_timestamp: int
 ) -> bytes:
-    """Return a v2 batch without producer, its first offset 0, as `stamped` takes it: its CRC is not set.
+    """Return a v2 batch without producer, with base offset 0 and without CRC, for `stamped`.
 
     Args:
         parts: The records' bytes.
         codec: Compresses them.
         level: Of the codec; None for its default.
         count: Records.
-        first_timestamp: That the records' deltas count from, epoch ms.
+        first_timestamp: The base of the records' deltas, epoch ms.
         max_timestamp: The largest, epoch ms.
     """
     section = codecs.compress(codec, b"".join(parts), level)

@@ -1,4 +1,4 @@
-"""Place records for a topic of another number of partitions as Kafka's default partitioner would. Pure.
+"""Assign records to partitions as Kafka's default partitioner does, if the numbers differ. Pure.
 
 A key's records stay in order: all of one key go to one partition, and a round is acknowledged whole before the next is sent.
 """
@@ -23,19 +23,19 @@ def rounds(
     max_bytes: int,
     level: int | None = None,
 ) -> list[Round]:
-    """Decode the records at or behind `position` and pack them by target partition.
+    """Decode the records from `position` on, and pack them by target partition.
 
     Args:
-        sources: Batches of one topic-partition in offset order, none of them control or aborted.
+        sources: Batches of one partition in offset order, none of them control or aborted.
         position: Next source offset to replicate.
         partitions: Partitions of the target's topic.
-        unkeyed: Partition for the records without a key; to be another one each time.
+        unkeyed: Partition for the records without a key; should differ each time.
         codec: Codec of the new batches; None keeps that of the first source batch.
-        max_bytes: Uncompressed bytes at which a new batch is begun; one record may exceed it.
+        max_bytes: Uncompressed bytes at which a new batch is started; one record may exceed it.
         level: Of the codec; None for its default.
 
     Returns:
-        Rounds to send one after the other; none when all records lie before `position`. Only the last one moves it.
+        Rounds to send one after the other; none if all records lie before `position`. Only the last one advances it.
     """
     codec = sources[0].codec if codec is None else codec
     packed: dict[int, list[Packer]] = {}

@@ -1,4 +1,4 @@
-"""Count and measure what one window replicates of a topic-partition, and name why one is paused. Pure."""
+"""Measure what one window replicates of a partition, and name reasons of pauses. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FORGOTTEN = "the position went with it, and it is paused until that is put back"
 
 @dataclass(slots=True)
 class Spread:
-    """Last, smallest, largest and summed value of a measure in ms; `last` is None before the first one.
+    """Last, smallest, largest and summed value of a measure in ms; `last` is None at first.
 
     `counts` are the values between BOUNDS_MS, the last count those above all of them.
     """
@@ -31,7 +31,7 @@ class Spread:
     counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS_MS) + 1))
 
     def add(self, low: float, high: float, total: float, count: int) -> None:
-        """Take in one batch: its smallest, largest and summed value; the smallest belongs to the newest record."""
+        """Add one batch: its smallest, largest and summed value; the smallest is the newest record's."""
         self.last = low
         self.low = min(self.low, low)
         self.high = max(self.high, high)
@@ -48,7 +48,7 @@ class Spread:
         self.counts[last] += count - below
 
     def measured(self) -> Measured:
-        """Return what a report tells of the measure."""
+        """Return the measure for a report."""
         if self.last is None:
             return Measured(None, None, None, 0.0, self.counts)
         return Measured(self.last, self.low, self.high, self.total, self.counts)
@@ -56,7 +56,7 @@ class Spread:
 
 @dataclass(slots=True)
 class Tally:
-    """What one window replicated of one topic-partition."""
+    """What one window replicated of one partition."""
 
     records: int = 0
     bytes: int = 0

@@ -1,13 +1,13 @@
-"""The number that the next batch of a topic-partition has for its broker, which appends each number once. Pure.
+"""The sequence number of a partition's next batch; a broker appends each number once. Pure.
 
-A broker does not ask who sends: a batch with the producer's id, its epoch and the next sequence number is taken from any
-connection, one of the last five again is answered with its first offset, and all else is refused. So what is kept with a position
-is a fence: a process that was taken for dead, and a packet that comes late, have numbers that are used.
+A broker does not check who sends: it appends a batch with the producer's id, its epoch and the next sequence number from any
+connection, responds with the first offset to a repeat of one of the last five, and refuses everything else. So the numbers stored
+with a position are a fence: a process that seemed dead, and a late packet, have used numbers.
 
-A: A number stands for the records behind one position. Where a position changes by anything else than records that the target
-   has, the numbers end, and others begin (`None`, then those of a producer id that has never written there).
-B: Numbers that a broker refuses are doubted. What the target has behind the position says which is the next one; where it has
-   nothing there, the numbers end.
+A: A number stands for the records after one position. If a position changes other than by records that the target has, the
+   numbers end, and others begin (`None`, then those of a producer id that has never written there).
+B: Numbers that a broker refuses are doubted. The target's records after the position show the next number; if there are
+   none, the numbers end.
 
 Source: org.apache.kafka.storage.internals.log.ProducerAppendInfo.
 """
@@ -21,7 +21,7 @@ _DOUBTED = "?"
 
 
 class NextSequence(NamedTuple):
-    """Id and epoch of a producer, and the number of the record behind the position."""
+    """Id and epoch of a producer, and the sequence number of the record after the position."""
 
     producer_id: int
     epoch: int
@@ -29,11 +29,11 @@ class NextSequence(NamedTuple):
     is_doubted: bool = False
 
     def after(self, records: int) -> NextSequence:
-        """Return the numbers behind so many records that the target has; they are not doubted."""
+        """Return the numbers after so many acknowledged records; they are not doubted."""
         return NextSequence(self.producer_id, self.epoch, (self.next + records) % SEQUENCES)
 
     def doubted(self) -> NextSequence:
-        """Return the same, of which the broker thinks otherwise."""
+        """Return the same numbers, marked as refused by the broker."""
         return self._replace(is_doubted=True)
 
     def __str__(self) -> str:

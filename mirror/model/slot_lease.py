@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from mirror.model.slot_ownership import SlotLayout
 
-GRACE_S = 5.0  # how long a window goes on past its end while no successor is ready, and how long it waits for answers
+GRACE_S = 5.0  # how long a window continues past its end without a ready successor, and how long it waits for responses
 DEAD_AFTER_S = 2 * GRACE_S + 3.0  # after a window's end, when a lease that was never released counts as dead
 
 _UNCLEAN = "unclean"
@@ -19,14 +19,14 @@ _LAYOUT = "layout-"
 
 
 class WindowOutcome(NamedTuple):
-    """How a window ended, as far as the next one has to know; by default as it should.
+    """How a window ended, as far as the next one has to know; by default, cleanly.
 
     Attributes:
-        is_unclean: Something failed, or a process died: the target may have more than the positions tell.
+        is_unclean: Something failed, or a process died: the target may be ahead of the positions.
         in_doubt: Some positions may belong to other topics of the same names.
-        spare: Number of the spare transactional id that the slot writes by, 0 for none.
-        decided_at_ms: Until when a cluster may not know what became of the last transaction, epoch ms, 0 where that is known.
-        is_transactional: It wrote in transactions, by the slot's transactional id or the spare one.
+        spare: Number of the slot's spare transactional id, 0 for none.
+        decided_at_ms: Until when a cluster may not know the outcome of the last transaction, epoch ms; 0 if it is known.
+        is_transactional: It wrote in transactions, with the slot's transactional id or the spare one.
     """
 
     is_unclean: bool = False
@@ -37,9 +37,9 @@ class WindowOutcome(NamedTuple):
 
 
 class LeaseState(NamedTuple):
-    """A slot's lease as one lane has it: window `window` of run `run_id` holds it, or has released it.
+    """A slot's lease in one lane: window `window` of run `run_id` holds it, or has released it.
 
-    Kept as an offset of the flow's group, 2 * window plus 1 when released, with the run, the outcome and the layout of the run
+    Stored as an offset of the flow's group, 2 * window plus 1 when released, with the run, the outcome and the layout of the run
     as metadata.
     """
 
@@ -50,7 +50,7 @@ class LeaseState(NamedTuple):
     layout: SlotLayout | None = None  # None where an earlier version wrote it
 
     def encode(self) -> tuple[int, str]:
-        """Return it as offset and metadata. How a window ended is part of it only when it has."""
+        """Return it as offset and metadata. The outcome is part of it only once the window has ended."""
         spare, decided_at_ms = self.outcome.spare, self.outcome.decided_at_ms
         marks = {
             _UNCLEAN: self.is_released and self.outcome.is_unclean,
@@ -80,7 +80,10 @@ class LeaseState(NamedTuple):
         return cls(offset // 2, int(run_id or 0), bool(offset % 2), outcome, SlotLayout.parse(layout))
 
     def began_ms(self, window_ms: int) -> int:
-        """Return when the window began, epoch ms; `window_ms` is the length of windows if the lease does not name its layout."""
+        """Return when the window began, epoch ms.
+
+        `window_ms` is the length of windows if the lease does not name its layout.
+        """
         return self.window * self._window_ms(window_ms)
 
     def dead_ms(self, window_ms: int) -> float:
@@ -96,15 +99,15 @@ def _number(mark: str, marks: Collection[str]) -> int:
 
 
 def lane_takes_s(lanes: int, window_ms: int) -> float:
-    """Return the longest time between two windows that a lane completes: lanes take turns, and a window may end late."""
+    """Return the longest time between two windows of a lane: lanes alternate, and a window may end late."""
     return lanes * window_ms / 1000 + DEAD_AFTER_S
 
 
 class Predecessor(NamedTuple):
-    """What a window begins with: how those before it ended, and whether its direct predecessor was served at all.
+    """What a window begins with: the outcome of the windows before it, and whether one is missing.
 
-    `has_gap`: positions may be older than they should be. A broker that was killed has been seen to come back with a
-    group's offsets of minutes ago.
+    `has_gap`: positions may be older than they should be. A killed broker was seen to come back with a group's offsets of minutes
+    ago.
     """
 
     outcome: WindowOutcome = WindowOutcome()
@@ -119,14 +122,14 @@ def predecessor_of(
     | the lanes' leases | predecessor |
     |---|---|
     | none | has a gap |
-    | window - 1 of the same run, released | as it says |
-    | window - 1 of another run, released | as it says, and has a gap |
+    | window - 1 of the same run, released | as its outcome |
+    | window - 1 of another run, released | as its outcome, and has a gap |
     | one that is still held: its process died | is unclean |
-    | older ones, released | as they say, and has a gap |
+    | older ones, released | as their outcomes, and has a gap |
 
     Args:
         window: The number of the window that begins.
-        run_id: Its run. A process that starts does not know what the broker went through meanwhile, however soon it starts.
+        run_id: Its run. A process that starts does not know what happened to the broker meanwhile, however soon it starts.
         leases: Those of the slot's lanes, as far as they were ever held.
         others: The leases of all slots of another layout that ran later than the slot's own lanes. Any of them may have had the
             slot's partitions.

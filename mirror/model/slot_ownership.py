@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 COMMIT_S = 1.0  # how often a window commits positions, and looks whether the slot is still its process'
-_KEYS_OF_A_FLOW = 2  # the runs that shall stop, the layout of those that work
+_KEYS_OF_A_FLOW = 2  # the stopped runs, and the layout of the working ones
 _KEYS_OF_A_SLOT = 4  # owner, ready, and the leases of up to two lanes
 
 
 class SlotLayout(NamedTuple):
-    """How topic-partitions are divided into slots, and time into windows: the same for all processes of a flow."""
+    """How partitions are divided into slots, and time into windows: the same for all processes of a flow."""
 
     slots: int
     tasks_max: int
@@ -28,7 +28,7 @@ class SlotLayout(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """The run that is to serve a slot (0: none), since when, when it was last renewed (epoch ms), a digest of its settings."""
+    """The run that owns a slot (0: none), its times (epoch ms), and a digest of its settings."""
 
     run_id: int
     since_ms: int = 0
@@ -51,42 +51,48 @@ _STOPS_KEPT = 8
 
 
 def is_stopped(run_id: int, stops: tuple[int, str] | None) -> bool:
-    """Tell whether a run is among those that shall stop; `stops` is what was committed at `stop_key`."""
+    """Return whether a run must stop; `stops` is what was committed at `stop_key`."""
     return stops is not None and str(run_id) in stops[1].split()
 
 
 def with_stop(run_id: int, stops: tuple[int, str] | None) -> tuple[int, str]:
-    """Return what to commit at `stop_key` so that this run stops too; processes may stop at the same time."""
+    """Return what to commit at `stop_key` so that this run stops too.
+
+    Several processes may stop at the same time.
+    """
     return 0, " ".join([*(stops[1].split() if stops is not None else ()), str(run_id)][-_STOPS_KEPT:])
 
 
 def stop_key() -> int:
-    """Return the partition of the lease topic whose metadata are the ids of runs that shall stop."""
+    """Return the partition of the lease topic whose metadata are the ids of stopped runs."""
     return 0
 
 
 def layout_key() -> int:
-    """Return the partition of the lease topic whose metadata is the `SlotLayout` of the processes that work."""
+    """Return the partition of the lease topic whose metadata is the working processes' `SlotLayout`."""
     return 1
 
 
 def owner_key(slot: int) -> int:
-    """Return the partition of the lease topic whose offset is the run that is to serve a slot, and its metadata an `Owner`."""
+    """Return the partition of the lease topic whose offset and metadata are a slot's `Owner`."""
     return _KEYS_OF_A_FLOW + _KEYS_OF_A_SLOT * slot
 
 
 def ready_key(slot: int) -> int:
-    """Return the partition of the lease topic on which a slot's successor says that it is ready."""
+    """Return the partition of the lease topic on which a slot's successor announces its readiness."""
     return owner_key(slot) + 1
 
 
 def lease_key(slot: int, lane: int) -> int:
-    """Return the partition of the lease topic that keeps a lane's `LeaseState` of a slot; no lane writes another's."""
+    """Return the partition of the lease topic that has the `LeaseState` of a slot and lane.
+
+    No lane writes another lane's.
+    """
     return owner_key(slot) + 2 + lane
 
 
 def is_lease_key(key: int) -> bool:
-    """Tell whether a partition of the lease topic is one of `lease_key`."""
+    """Return whether a partition of the lease topic is one of `lease_key`."""
     return key >= _KEYS_OF_A_FLOW and (key - _KEYS_OF_A_FLOW) % _KEYS_OF_A_SLOT >= 2
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class TopicPartition(NamedTuple):
-    """A partition of a topic of one cluster. Equal to the plain pair, so that either is a key."""
+    """A partition of a topic of one cluster. Equal to the plain pair, so either can be a key."""
 
     topic: str
     partition: int

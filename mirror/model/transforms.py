@@ -1,7 +1,7 @@
-"""Change records, or leave them out, as the transforms of Kafka Connect do that work on a record alone. Pure.
+"""Change or drop records, as Kafka Connect's transforms of single records do. Pure.
 
-Semantics: org.apache.kafka.connect.transforms of Kafka 4.1.1. There they work on what a converter has made of a record; here keys
-and values are bytes, and the transforms of fields take them for JSON. What they leave alone stays byte for byte as it was.
+Semantics: org.apache.kafka.connect.transforms of Kafka 4.1.1. Connect's transforms process a converter's output; here keys and
+values are bytes, and transforms of fields decode them as JSON. Whatever they do not change stays byte for byte the same.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class TransformError(Exception):
-    """A record is not what a transform works on; it must not cross as it is. `offset`: the record's, -1 where nobody has said."""
+    """A transform cannot process a record, which must not be copied unchanged.
+
+    `offset`: the record's, -1 if unknown.
+    """
 
     def __init__(self, complaint: str, offset: int = -1) -> None:
         super().__init__(complaint)
@@ -26,7 +29,7 @@ class TransformError(Exception):
 
 
 class Content(NamedTuple):
-    """What a transform may look at and change."""
+    """The part of a record that a transform may read and change."""
 
     key: bytes | None
     value: bytes | None
@@ -34,17 +37,17 @@ class Content(NamedTuple):
 
 
 class Change(Protocol):
-    """What a transform does to a record."""
+    """Changes a record."""
 
     def __call__(self, record: Content) -> Content | None:
-        """Return what becomes of the record, None where it is left out; raises TransformError."""
+        """Return the changed record, None if it is dropped; raise TransformError."""
 
 
 class Condition(Protocol):
     """For which records a transform is meant."""
 
     def __call__(self, record: Content) -> bool:
-        """Tell whether it is meant for a record."""
+        """Return whether the condition is true for a record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,7 @@ class Transform:
     is_negated: bool = False
 
     def applied(self, record: Content) -> Content | None:
-        """Return what becomes of a record, None where it is left out; raises TransformError with the transform's name."""
+        """Return the changed record, None if it is dropped; raise TransformError with the transform's name."""
         if self.condition is not None and self.condition(record) is self.is_negated:
             return record
         try:
@@ -70,7 +73,7 @@ Transforms = tuple[Transform, ...]
 
 
 def transformed(transforms: Transforms, raw: Raw) -> Raw | None:
-    """Return what becomes of a record, None where it is left out; raises TransformError."""
+    """Return the changed record, None if it is dropped; raise TransformError."""
     before = Content(*fields_of(raw.body))
     try:
         found = applied(transforms, before)
@@ -82,7 +85,7 @@ def transformed(transforms: Transforms, raw: Raw) -> Raw | None:
 
 
 def applied(transforms: Transforms, record: Content) -> Content | None:
-    """Return what all transforms make of a record, None where one leaves it out; raises TransformError."""
+    """Return the record after all transforms, None if one drops it; raise TransformError."""
     found: Content | None = record
     for transform in transforms:
         if found is not None:
@@ -100,7 +103,7 @@ class HasHeader:
     name: str
 
     def __call__(self, record: Content) -> bool:
-        """Tell whether the record has a header of that name."""
+        """Return whether the record has a header of that name."""
         return any(name == self.name for name, _ in record.headers)
 
 
@@ -109,7 +112,7 @@ class IsTombstone:
     """Connect's RecordIsTombstone."""
 
     def __call__(self, record: Content) -> bool:
-        """Tell whether the record has no value."""
+        """Return whether the record has no value."""
         return record.value is None
 
 
@@ -139,13 +142,13 @@ class DropHeaders:
 
 @dataclass(frozen=True, slots=True)
 class InsertHeader:
-    """Connect's InsertHeader; the value is written as it stands in the file."""
+    """Connect's InsertHeader; the value is written exactly as in the file."""
 
     name: str
     value: bytes = field(repr=False)  # it may come from a config provider
 
     def __call__(self, record: Content) -> Content:
-        """Return the record with the header behind those it has."""
+        """Return the record with the header after its other headers."""
         return record._replace(headers=(*record.headers, (self.name, self.value)))
 
 
@@ -158,7 +161,7 @@ class MaskFields:
     replacement: str | None = None
 
     def __call__(self, record: Content) -> Content:
-        """Return the record with the fields masked; a record without that part stays as it is."""
+        """Return the record with the fields masked; a record without that part stays unchanged."""
         return _in_part(record, self.of_key, self._masked)
 
     def _masked(self, text: str, members: list[Member]) -> str:
@@ -206,11 +209,11 @@ class ReplaceFields:
         return f"{{{','.join(parts)}}}"
 
 
-# --- JSON objects, of which what is not looked at stays as it was written ------------------------------------------------
+# --- JSON objects: whatever is not changed keeps its text -----------------------------------------------------------------
 
 
 class Member(NamedTuple):
-    """A field of a JSON object, and where its value stands in the text."""
+    """A field of a JSON object, and the position of its value in the text."""
 
     name: str
     value: Any
@@ -223,7 +226,7 @@ _BLANK = re.compile(r"[ \t\n\r]*")
 
 
 def members(text: str) -> list[Member]:
-    """Return the fields of a JSON object, in order; raises TransformError where the text is none."""
+    """Return the fields of a JSON object, in order; raise TransformError if the text is none."""
     try:
         return list(_members(text))
     except (ValueError, IndexError, RecursionError) as error:

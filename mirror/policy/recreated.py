@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class OnRecreated(StrEnum):
-    """What to do about a topic-partition whose topic was replaced, on either side."""
+    """What to do about a partition whose topic was replaced, on either side."""
 
     RESTART = "restart"  # replicate it from its start: on the target behind what is there, or into a topic that is empty again
     STOP = "stop"  # pause it until somebody sets its position

@@ -30,19 +30,19 @@ class Throttled(NamedTuple):
 
 @dataclass(slots=True)
 class Connections:
-    """The clients of one flow, and what a window leaves for the next one here."""
+    """The clients of one flow, and what a window leaves for the process' next window."""
 
     source: Source
     target: Target
     transactional_id: str | None  # that the target writes by
     both_ways: BidirectionalState | None = None  # where the flow is bidirectional
-    # topic-partitions of the source that had data at the end of the last window here
+    # partitions of the source that had data at the end of this process' last window
     busy: frozenset[TopicPartition] = frozenset()
     is_dirty: bool = False  # something was left unacknowledged: the producer must not live on
 
     @property
     def written_back(self) -> ProducerRegistry | None:
-        """Tells which records of the source the flow back wrote; None: none."""
+        """Returns which of the source's records the reverse flow wrote; None: there is none."""
         return None if self.both_ways is None else self.both_ways.written_back
 
     @property
@@ -63,14 +63,14 @@ class ConnectionRegistry:
         self._by_flow: dict[str, Connections] = {}
 
     def find(self, name: str) -> Connections | None:
-        """Return a flow's clients, None where it has none."""
+        """Return a flow's clients, None if it has none."""
         return self._by_flow.get(name)
 
     async def connect(self, plan: FlowPlan, window: Window) -> Connections:
-        """Return a flow's clients, new ones where it has none, and a new target where it was closed or is of another slot.
+        """Return a flow's clients; connect those that are missing or belong to another slot.
 
-        A slot is written to by its own transactional id only. By another's nobody would be fenced that still writes to it, and
-        that other slot's window would be.
+        A slot is written by its own transactional id only. Another slot's id would not fence this slot's earlier writers, but
+        would fence the window of that other slot.
         """
         name = plan.producer_id(window.slot)
         connections = self._by_flow.get(plan.name)
@@ -112,6 +112,9 @@ async def _close(client: Source | Target, *, within_s: float) -> None:
 
 
 async def ended(task: asyncio.Task[Any], *, within_s: float) -> bool:
-    """Wait for a task; unlike asyncio.timeout, no longer even where what it waits for swallows its cancellation."""
+    """Wait for a task, but never longer, even if it swallows its cancellation.
+
+    asyncio.timeout would wait for such a task.
+    """
     await asyncio.wait({task}, timeout=within_s)
     return task.done()

@@ -1,7 +1,8 @@
-"""Copy again what the target lost with the end of a log, in an unclean election or a power cut.
+"""Copy again the records that the target lost from the end of a log.
 
-All in-sync replicas had each acknowledged record. If the records of a log end before the last acknowledged one, the log was cut.
-The window then resumes where the records end, before it appends anything. Markers and aborted transactions are not records.
+An unclean leader election or a power cut loses them. All in-sync replicas had each acknowledged record, so if the records of a
+log end before the last acknowledged one, the log was cut. The window then resumes at the end of the records, before it appends
+anything. Markers and aborted transactions are not records.
 """
 
 from __future__ import annotations
@@ -75,13 +76,16 @@ async def go_back_to_cuts(
 
 
 def _may_be_cut(partition: Partition) -> bool:
-    """Return whether the end of the target's log shows a cut: only this flow writes there, and it knows its offsets."""
+    """Return whether the end of the target's log can show a cut.
+
+    Only this flow must write to it, and its target offsets must be known.
+    """
     is_ours = partition.assigned.keeps_partition and partition.registered is None
     return is_ours and partition.start is None and bool(TopicIds.parse(partition.ids).target)
 
 
 async def _end_of_records(target: Source, place: TopicPartition, end: int) -> int | None:
-    """Return the offset behind the last committed record before `end`, None if that is not known now.
+    """Return the offset after the last committed record before `end`, None if it is unknown now.
 
     The leader may not show everything before `end` yet, or a batch may be corrupt.
     """
@@ -97,7 +101,7 @@ async def _end_of_records(target: Source, place: TopicPartition, end: int) -> in
             try:
                 fresh = list(record_batches.batches(part.records))
             except record_batches.CorruptBatch as error:
-                log.warning("%s-%d: where its records end cannot be read: %s", *place, error)
+                log.warning("%s-%d: the end of its records cannot be read: %s", *place, error)
                 return None
             if not fresh:
                 return None
@@ -133,7 +137,7 @@ def _go_back(name: str, partition: Partition, end: int, runs: OffsetMap) -> None
     where = f"{name}: {assigned.remote_topic}-{assigned.partition}"
     what = f"the target's records end at offset {end}, and it had acknowledged what is before {partition.next_target_offset}"
     if (last := runs.last) is None:
-        said = f"{what}: it was cut; what it lost is not known, for the offset map does not reach back so far"
+        said = f"{what}: it was cut; the lost records are unknown, because the offset map does not reach back so far"
         log.error("%s: %s", where, said)
         partition.record_gap(Effect.LOST, Cause.TARGET_CUT, None, acked - 1, said)
         partition.map_again(Tail(), end)

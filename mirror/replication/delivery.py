@@ -1,6 +1,6 @@
-"""Define how a window's records and positions reach the target: a `Delivery` per window, and the one of at least once.
+"""Define how a window's records and positions reach the target: the protocol, and at least once.
 
-The other one is mirror.replication.exactly_once.ExactlyOnce.
+For exactly once see mirror.replication.exactly_once.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ARRIVES_S = 8.0  # how long a broker that has received a batch may take to appen
 
 
 def hold_back(partition: Partition) -> None:
-    """Write nothing to a partition until its last batch is in the target's log or can no longer arrive.
+    """Write nothing to a partition until its last batch has arrived or can no longer arrive.
 
     The next window reads this with the position.
     """
@@ -44,7 +44,7 @@ def hold_back(partition: Partition) -> None:
 
 
 class Acknowledged(NamedTuple):
-    """A batch that the target has: since when it was read (epoch ms), and its base offset there, -1 where that is unknown."""
+    """An acknowledged batch: when it was read (epoch ms), and its target offset, -1 if unknown."""
 
     partition: Partition
     outgoing: Outgoing
@@ -63,28 +63,31 @@ class Acknowledged(NamedTuple):
 
 
 class Sender(Protocol):
-    """What a delivery requires of the sending part (mirror.replication.sending)."""
+    """The part of mirror.replication.sending.Sending that a delivery uses."""
 
     needs_new_producer: bool
     target: Target
 
     @property
     def in_flight(self) -> int:
-        """How many topic-partitions have a batch on its way."""
+        """How many partitions have a batch in flight."""
 
     @property
     def held_bytes(self) -> int:
         """How much was read, and is not acknowledged."""
 
     async def is_quiet(self, within_s: float | None = None) -> bool:
-        """Wait until nothing is on its way; False when that took too long."""
+        """Wait until nothing is in flight; return False on a time-out."""
 
     def send_next(self, partition: Partition) -> None:
-        """Send the next batch of a topic-partition, if there is one."""
+        """Send the next batch of a partition, if there is one."""
 
 
 class Delivery(Protocol):
-    """Opens the producer, commits positions, decides when a batch may be sent and when it counts. One object per window."""
+    """Opens the producer, commits positions, and decides when batches are sent and count.
+
+    One object per window.
+    """
 
     is_transactional: bool  # records and positions are written in transactions
     # nothing is sent while it is not valid; None: the target itself refuses a producer that may not write
@@ -93,16 +96,19 @@ class Delivery(Protocol):
     async def open(
         self, producer: SlotProducer, target: Target, found: Offsets, places: Sequence[TopicPartition]
     ) -> Offsets:
-        """Fence the predecessor; return the offsets of `places` and the leases: `found`, or read again. Raises KafkaError."""
+        """Fence the predecessor; return the offsets of `places` and the leases.
+
+        They are `found`, or read again. Raises KafkaError.
+        """
 
     async def pending(self, target: Target) -> PendingCommit:
-        """Return the positions that the lease's next commit takes along; what they leave out is in the ledger before."""
+        """Return the positions for the lease's next commit, after the ledger has their gaps."""
 
     async def commit(self, target: Target, leased: LeasedCommits) -> None:
-        """Commit positions while the window goes on, if that is not part of the transactions. Raises KafkaError."""
+        """Commit positions during the window, unless transactions do. Raises KafkaError."""
 
     def begin(self, sender: Sender, read_ahead: ReadAhead, pauses: Pauses, stop: Event) -> None:
-        """Begin to replicate; `stop` is to be set where it cannot go on."""
+        """Begin to replicate; set `stop` if the window cannot continue."""
 
     def stop(self) -> None:
         """Note that nothing more is sent."""
@@ -124,7 +130,7 @@ class Delivery(Protocol):
         """Have all that was sent count; False when that took too long, or failed."""
 
     def admit(self, partition: Partition) -> bool:
-        """Tell whether a batch may be sent now; where not, `Sending.send_next` is called when it may."""
+        """Return whether a batch may be sent now; if not, call `Sending.send_next` when it may."""
 
     def sent(self) -> None:
         """Note that a batch was sent."""
@@ -133,13 +139,13 @@ class Delivery(Protocol):
         """Note that the target has a batch."""
 
     def uncertain(self, partition: Partition, error: UncertainError) -> bool:
-        """Deal with a batch that the target may have or not; False where only another producer can."""
+        """Handle a batch with an unknown outcome; return False if only another producer can."""
 
     def unexpected_offset(self) -> bool:
-        """Record that the target appended a batch at an unexpected offset; return whether the batch is aborted."""
+        """Record a batch at an unexpected target offset; return whether it is aborted."""
 
     def has_settled(self, partition: Partition) -> bool:
-        """Tell whether all that was read of a topic-partition is on the target, and counts."""
+        """Return whether all that was read of a partition is on the target and counts."""
 
     def placed(self, partition: Partition) -> None:
         """Record that a partition has another position now."""
@@ -147,9 +153,9 @@ class Delivery(Protocol):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class AtLeastOnce:
-    """At least once: what the target has acknowledged counts. Sequence numbers are the fence (mirror.model.sequences).
+    """At least once: acknowledged records count; sequence numbers fence (mirror.model.sequences).
 
-    A: A batch is sent with numbers that are with the position on the target, not before.
+    A: A batch is sent only after its sequence numbers are committed with the position on the target.
     """
 
     plan: FlowPlan
@@ -168,13 +174,16 @@ class AtLeastOnce:
     async def open(
         self, producer: SlotProducer, target: Target, found: Offsets, places: Sequence[TopicPartition]
     ) -> Offsets:
-        """End the predecessor's transactions, if it wrote in any: their records and positions would come, or go, later."""
+        """End the predecessor's transactions, if it used any.
+
+        Otherwise their records and positions would appear, or vanish, later.
+        """
         if not producer.has_transactional_predecessor:
             return found
         return await producer.end_predecessor(target, found, places)
 
     async def pending(self, target: Target) -> PendingCommit:
-        """Return the positions that have changed; what they leave out is in the ledger before."""
+        """Return the changed positions, after the ledger has their gaps."""
         self.ledger.told(await self.ledger.write(target))
         return self.positions.pending(target)
 
@@ -196,7 +205,7 @@ class AtLeastOnce:
         for partition in unknown:
             hold_back(partition)
         log.warning(
-            "%s: slot %d: no answer about the last batches of %d topic-partitions (%s): nothing is written to them for %.0f s",
+            "%s: slot %d: no answer about the last batches of %d partitions (%s): nothing is written to them for %.0f s",
             self.plan.name,
             self.window.slot,
             len(unknown),
@@ -211,7 +220,7 @@ class AtLeastOnce:
         await self._move_tails(target)
 
     async def leave(self, target: Target) -> None:
-        """Do nothing: the next window here writes by the same producer."""
+        """Do nothing: the process' next window uses the same producer."""
 
     async def _move_tails(self, target: Target) -> None:
         try:
@@ -227,7 +236,10 @@ class AtLeastOnce:
         return await self._sender.is_quiet(within_s)
 
     def admit(self, partition: Partition) -> bool:
-        """Allow it where its numbers are known; have new ones committed where it has none. Spread topics have none."""
+        """Allow it if its sequence numbers are committed; otherwise have new ones committed.
+
+        Repartitioned topics have none.
+        """
         assigned = partition.assigned
         target = self._sender.target
         if partition.has_announced_numbers or not is_there(target, assigned):
@@ -256,7 +268,7 @@ class AtLeastOnce:
         return False
 
     def has_settled(self, partition: Partition) -> bool:
-        """Tell whether nothing of it is on its way."""
+        """Return whether nothing of it is in flight."""
         return partition.has_arrived_whole
 
     def placed(self, partition: Partition) -> None:

@@ -1,14 +1,14 @@
-"""Exactly once: batches and positions reach the target in one transaction after the other, and count when it is committed.
+"""Exactly once: batches and their positions are written in transactions, and count when committed.
 
-Each transaction is committed as soon as nothing more waits to be sent, or when it has lasted for its time. Opening the slot's
-transactional producer fences every earlier one, so what a window that is taken for dead still writes is refused by the broker.
-Only an earlier producer whose last transaction does not end is not fenced: its successor writes by a spare transactional id.
-Therefore a window looks at its lease before each commit:
+A transaction is committed as soon as nothing more waits to be sent, or after its maximal duration. Opening the slot's
+transactional producer fences every earlier one, so the broker refuses later writes of a window that seems dead. Only a producer
+whose last transaction does not end is not fenced: its successor uses a spare transactional id.
+Therefore a window reads its lease before each commit:
 
-    this window:   begin a transaction, look at the lease, commit the transaction
+    this window:   begin a transaction, read the lease, commit the transaction
     a successor:   claim the lease, open the producer, read the positions
 
-If the look does not show the claim, the successor opens the producer after the transaction began. Then the coordinator aborts
+If this window does not see the claim, the successor opens the producer after the transaction began. Then the coordinator aborts
 the transaction, or has committed it before the successor reads the positions.
 """
 
@@ -43,7 +43,7 @@ log = logging.getLogger("mirror")
 BACKLOG_BYTES = 1 << 20
 BACKLOG_LASTS = 5  # times as long
 
-# After its answer to a commit a broker writes the markers for some ms, and tells who sends meanwhile to come again.
+# After its response to a commit, a broker writes the markers for some ms, and has producers retry meanwhile.
 # A rest costs less than that, and fewer transactions leave the brokers more time for each.
 REST_S = 0.01
 LOOKS_AGAIN_S = 0.05
@@ -51,19 +51,19 @@ LOOKS_AGAIN_S = 0.05
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ExactlyOnce:
-    """Delivery of exactly once: what is counted and committed as position is what was committed as records.
+    """Delivery of exactly once: records and positions count only if one transaction committed both.
 
-    A: nothing is sent while a transaction ends.
-    B: a position is committed by the transaction that has the last batch before it.
-    C: where a transaction is aborted, every topic-partition stands where the last committed one left it.
+    A: Nothing is sent while a transaction ends.
+    B: A position is committed by the transaction that has the last batch before it.
+    C: If a transaction is aborted, every partition returns to its position in the last committed one.
     """
 
     plan: FlowPlan
     window: Window
     partitions: Sequence[Partition]  # those of the window
     positions: PositionCommits  # theirs
-    ledger: Ledger  # takes the gaps, in the transaction that commits the positions behind them
-    lease: Lease  # tells whether another window has the slot
+    ledger: Ledger  # receives the gaps, in the transaction that commits the positions after them
+    lease: Lease  # shows whether another window has the slot
     lease_term: LeaseTerm | None = None
     is_transactional = True
 
@@ -94,7 +94,7 @@ class ExactlyOnce:
         self._sender, self._read_ahead, self._pauses, self._target = sender, read_ahead, pauses, sender.target
         for partition in self.partitions:
             if not partition.outcome_unknown_until_ms:  # else the numbers show that its last batch is in no transaction
-                partition.number(None)  # of the default mode, whose numbers end here
+                partition.number(None)  # of the default mode, whose sequence numbers end here
         self._committed = {partition: partition.acked for partition in self.partitions}
         self._target.begin_transaction()
         self._ends = asyncio.get_running_loop().create_task(self._end_in_time(stop))
@@ -105,7 +105,10 @@ class ExactlyOnce:
         self._has_sent.set()
 
     async def drained(self, within_s: float) -> bool:
-        """Commit what was sent; False when that took too long or failed: the next producer of the slot aborts it then."""
+        """Commit what was sent; return False on a time-out or an error.
+
+        Then the slot's next producer aborts it.
+        """
         is_committed = False
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within_s):
@@ -131,7 +134,7 @@ class ExactlyOnce:
         self._uncommitted.append(batch)
 
     def uncertain(self, partition: Partition, error: UncertainError) -> bool:
-        """Abort the transaction, and leave the topic-partition to a window that finds its outcome."""
+        """Abort the transaction, and leave the partition to a window that finds its outcome."""
         self._pauses.standstill(partition, error)
         # Else the next attempt would cost a transaction at once.
         hold_back(partition)
@@ -139,12 +142,12 @@ class ExactlyOnce:
         return True
 
     def unexpected_offset(self) -> bool:
-        """Abort the transaction: nobody who reads committed records is to see the batch there."""
+        """Abort the transaction: consumers of committed records must not see the batch there."""
         self._abort_soon()
         return True
 
     def has_settled(self, partition: Partition) -> bool:
-        """Tell whether nothing of it is on its way or uncommitted."""
+        """Return whether nothing of it is in flight or uncommitted."""
         return partition.has_arrived_whole and all(one.partition is not partition for one in self._uncommitted)
 
     def abandon(self) -> int:
@@ -164,11 +167,11 @@ class ExactlyOnce:
         """Do nothing: transactions write the offset map."""
 
     async def leave(self, target: Target) -> None:
-        """Close the producer: the other lane fences it next, and the next window of this one opens another."""
+        """Close the producer: the other lane fences it next, and this lane's next window opens another."""
         await target.close()
 
     def placed(self, partition: Partition) -> None:
-        """Let it stand there when a transaction is aborted."""
+        """Return to this position when a transaction is aborted."""
         self._committed[partition] = partition.acked
 
     async def _end_in_time(self, stop: asyncio.Event) -> None:
@@ -202,7 +205,7 @@ class ExactlyOnce:
             self._sender.send_next(partition)
 
     async def _end_transaction(self) -> bool:
-        """Commit the running transaction, or abort it where it cannot be; False when the producer is of no more use."""
+        """Commit the transaction, or abort it; return False if the producer is of no more use."""
         self._is_ending = True
         self._has_sent.clear()  # before we wait: what wakes us at the window's end may come meanwhile
         while self._sender.in_flight:
@@ -237,7 +240,7 @@ class ExactlyOnce:
     async def _move_tails(self) -> None:
         """Add the offset map to the transaction. If the target refuses it, the records count all the same.
 
-        Only what the target certainly did not append is left out. Another error comes again with the commit.
+        Only what the target certainly did not append is left out. Another error is raised again by the commit.
         """
         try:
             await self.positions.move_tails(self._target)
@@ -252,7 +255,10 @@ class ExactlyOnce:
             )
 
     async def _confirm(self) -> None:
-        """Look at the lease until the target responds; raise KafkaError if a successor may not have fenced this window."""
+        """Read the lease until the target responds.
+
+        Raises KafkaError if a successor may not have fenced this window.
+        """
         while not self._target.is_closed:
             try:
                 found = await self._target.committed(self.plan.group, self.lease.looks_at)
@@ -277,7 +283,7 @@ class ExactlyOnce:
         self._take_back()
 
     def _take_back(self) -> None:
-        """Stand where the last commit was: what the target has acknowledged since then does not count."""
+        """Return to the last commit: what the target has acknowledged since then does not count."""
         self._uncommitted.clear()
         for partition, acked in self._committed.items():
             self._read_ahead.clear(partition)

@@ -1,9 +1,9 @@
-"""Fetch ahead from the source: two fetchers for each broker, one for topic-partitions with data and one for the idle ones.
+"""Fetch ahead from the source: per broker, one fetcher for busy partitions and one for idle ones.
 
-A topic-partition is read from its leader, or from the replica in the mirror's rack that its leader names (KIP-392).
+A partition is read from its leader, or from the replica in the mirror's rack that its leader names (KIP-392).
 
-A: A topic-partition is always asked for by one of the two, while there is room for it: one that has data again leaves the fetch
-   of the idle ones when the other one asks for it.
+A: While there is room for it, a partition is always in a fetch of one of the two. A partition with new data leaves the idle
+   fetch when the busy one requests it.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ from mirror.replication.producer_registry import NOBODY, ProducerRegistry
 from mirror.replication.read_ahead import ReadAhead
 from mirror.runtime.logs import describe, level_once
 
-FREE = 20  # topic-partitions that are asked for at once again
+FREE = 20  # partitions that are asked for at once again
 EACH_S = 1e-4  # for each one more
-SMALL_BYTES = 64 << 10  # a fetch that brings more is worth what it costs: that is how one catches up
+SMALL_BYTES = 64 << 10  # a fetch that returns more is worth its cost: that is how a backlog is read
 
 
 def fetch_delay_s(topic_partitions: int, received_bytes: int) -> float:
-    """Return how long (s) to wait after a fetch of so many topic-partitions that brought so much, before the next one.
+    """Return the pause (s) after a fetch of so many partitions that returned so many bytes.
 
-    A fetch that brought nothing has waited at the broker.
+    A fetch that returned nothing has waited at the broker.
     """
     return max(0, topic_partitions - FREE) * EACH_S if 0 < received_bytes <= SMALL_BYTES else 0.0
 
 
 log = logging.getLogger("mirror")
 
-HOT_S = 3.0  # a topic-partition quiet for longer joins the cold fetch, which many idle ones share
+HOT_S = 3.0  # a partition quiet for longer joins the cold fetch, which many idle ones share
 RETRY_S = 0.2
 LONGEST_RETRY_S = 5.0
 REFRESH_S = 5.0
-LOOKS_S = 0.1  # how often a fetcher looks whether a pause has ended, beside what wakes it
-SILENT_S = 1.0  # behind the longest wait that a fetch asks for
+LOOKS_S = 0.1  # how often a fetcher checks whether a pause has ended, besides its wake-ups
+SILENT_S = 1.0  # after the longest wait that a fetch allows
 
 
 @dataclass(slots=True)
@@ -70,28 +70,28 @@ class Polled:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Fetching:
-    """The fetchers of one flow in one window. `refresh` begins and ends them as leaders change."""
+    """The fetchers of one flow in one window. `follow_leaders` starts and ends them."""
 
     name: str  # the flow, for the log
     source: Source  # reads the source
     partitions: Mapping[TopicPartition, Partition]  # by topic and partition of the source
     options: FetchOptions  # how to read
-    read_ahead: ReadAhead  # takes in what was read
+    read_ahead: ReadAhead  # queues what was read
     pauses: Pauses  # pause what cannot be read
     # what had data at the end of an earlier window; the others begin as idle ones
     busy_before: InitVar[Collection[TopicPartition]]
-    on_batches: Callable[[Partition], None]  # gets a topic-partition that has batches to send
-    on_doubt: Callable[[Partition], None]  # gets a topic-partition whose topic may be another one
-    # tells which records the flow back wrote, which do not go back; None: there are none
+    on_batches: Callable[[Partition], None]  # gets a partition that has batches to send
+    on_doubt: Callable[[Partition], None]  # gets a partition whose topic may be another one
+    # returns which records the reverse flow wrote, which are skipped; None: there is none
     written_back: ProducerRegistry | None = None
 
     def __post_init__(self, busy_before: Collection[TopicPartition]) -> None:
         self._loop = asyncio.get_running_loop()
         self._by_node: dict[int, list[Partition]] = {}
         self._busy: dict[int, dict[Partition, None]] = {}  # by node, of these: those with data lately
-        # by node: what a fetch in flight asks of these
+        # by node: the partitions of the fetch in flight
         self._asked_busy: dict[int, Mapping[TopicPartition, FetchPosition]] = {}
-        self._has_work = asyncio.Event()  # a topic-partition has data again
+        self._has_work = asyncio.Event()  # a partition has data again
         self._fetchers: dict[tuple[int, bool], asyncio.Task[None]] = {}
         self._asked_s: dict[tuple[int, bool], float] = {}  # by fetcher: when it asked what is not answered yet
         self._logged: set[str] = set()
@@ -111,11 +111,11 @@ class Fetching:
 
     @property
     def busy(self) -> frozenset[TopicPartition]:
-        """What has had data lately."""
+        """The partitions that have had data lately."""
         return frozenset(key for key, partition in self.partitions.items() if partition.fetch.is_hot)
 
     def follow_leaders(self) -> None:
-        """Have each broker asked for what is to be read from it, as the metadata say now; raises what ended a fetcher."""
+        """Start and end fetchers as the metadata's leaders change; raise the error of a failed fetcher."""
         by_node: dict[int, list[Partition]] = defaultdict(list)
         for (topic, number), partition in self.partitions.items():
             leader = self.source.leader(topic, number)
@@ -124,7 +124,7 @@ class Fetching:
                     partition
                 )
             elif self.source.knows(topic, number):
-                self.source.learn()  # no fetch fails for a topic-partition without a leader
+                self.source.learn()  # no fetch fails for a partition without a leader
         self._by_node = by_node
         self._busy = {node: dict.fromkeys(p for p in everyone if p.fetch.is_hot) for node, everyone in by_node.items()}
         for node in by_node:
@@ -151,12 +151,12 @@ class Fetching:
         await asyncio.gather(*self._fetchers.values(), return_exceptions=True)
 
     def is_silent(self) -> bool:
-        """Tell whether a fetch had no answer in time: its connection may be half-open."""
+        """Return whether a fetch got no response in time: its connection may be half-open."""
         patience_s = self.options.max_wait_ms / 1000 + SILENT_S
         return any(self._loop.time() > at + patience_s for at in self._asked_s.values())
 
     def warn(self, what: str, error: BaseException) -> None:
-        """Log a failure, once until a fetch succeeds: a dead cluster must not fill the log."""
+        """Log a failure once until a fetch succeeds: a dead cluster must not fill the log."""
         log.log(level_once(self._logged, what), "%s: %s (%s), retrying", self.name, what, describe(error))
 
     async def _fetch(self, node: int, *, is_cold: bool) -> None:
@@ -199,14 +199,14 @@ class Fetching:
                 await asyncio.sleep(left_s)
 
     def _read_from_leaders(self, node: int) -> None:
-        """Read from leaders what was read from a replica that fails, and for this window ask for no other one."""
+        """Read from the leaders again if a replica fails, for the rest of the window."""
         for partition in self._by_node.get(node, ()):
             if partition.fetch.read_replica is not None:
                 partition.fetch.follow_leader()
                 self._limits = self._limits._replace(rack="")
 
     def _wanted(self, node: int, *, is_cold: bool) -> dict[TopicPartition, FetchPosition]:
-        """Return what to ask of one broker now: where to read each topic-partition from that has room to queue it."""
+        """Return the partitions to fetch from one broker now: those that have room in their queues."""
         now = self._loop.time()
         most, missed = self.options.max_partition_bytes, frozenset[Partition]()
         everyone: Iterable[Partition] = self._busy.get(node, ())
@@ -220,14 +220,14 @@ class Fetching:
         }
 
     def _missed(self, node: int) -> frozenset[Partition]:
-        """Return what has data again, and the fetch of the busy ones that is under way does not ask for."""
+        """Return the partitions with new data that the busy fetch in flight does not request."""
         asked = self._asked_busy.get(node)
         if asked is None:
             return frozenset()
         return frozenset(partition for partition in self._busy.get(node, ()) if partition.on_source not in asked)
 
     def _cool(self, node: int, now: float) -> None:
-        """Let topic-partitions that have been quiet join the fetch of the idle ones."""
+        """Let partitions that have been quiet join the fetch of the idle ones."""
         busy = self._busy.get(node, {})
         for partition in [p for p in busy if now - p.fetch.last_data_s > HOT_S and not p.backlog.held_bytes]:
             partition.fetch.cool()
@@ -302,11 +302,11 @@ class Fetching:
             self.pauses.back_off(partition, f"the source refuses the fetch: {name_of(code)}")
 
     def _has_moved(self, node: int, partition: Partition) -> bool:
-        """Tell whether another leader is known: a refusal names it, on newer brokers."""
+        """Return whether another leader is known: newer brokers name it when they refuse."""
         return self.source.leader(*partition.on_source) not in (None, node)
 
     def _diverged(self, partition: Partition, offset: int) -> None:
-        """Go back to where the log has what was read: behind that, a leader that lacked records has appended others."""
+        """Return to the last common offset: after it, a leader that lacked records has appended others."""
         if partition.has_arrived_whole:
             partition.fetch.truncate(min(offset, partition.position))
             self.on_doubt(partition)
@@ -314,7 +314,10 @@ class Fetching:
             partition.pause.retry(self._loop.time() + RETRY_S)  # first let what was read arrive
 
     async def _out_of_range(self, partition: Partition) -> None:
-        """Go on where the log begins, where retention deleted the position; doubt the topic, where the log ends before it."""
+        """Resume at the log start if retention deleted the position.
+
+        If the log ends before the position, doubt the topic.
+        """
         if not partition.has_arrived_whole:
             partition.pause.retry(self._loop.time() + RETRY_S)  # first let what was read arrive
             return
@@ -339,7 +342,7 @@ class Fetching:
             partition.tally.lost += earliest - asked
             said = (
                 f"offsets {asked} to {earliest - 1} were deleted by the source's retention before they were replicated; "
-                f"going on at {earliest}"
+                f"resuming at {earliest}"
             )
             log.error("%s: %s-%d: %s", self.name, *key, said)
             partition.record_gap(Effect.LOST, Cause.RETENTION, asked, earliest - 1, said)

@@ -1,4 +1,7 @@
-"""Tell which topics a flow's are, and where a window begins on each: at its position, or elsewhere when a topic was replaced."""
+"""Find out which topics a flow's partitions belong to, and where a window starts on each.
+
+A window starts at the position, or elsewhere if a topic was replaced.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ WITHIN_S = 3.0
 
 
 class Identities:
-    """Asks both clusters which topics they have by a flow's names. Brokers before 2.8 cannot tell one topic from another."""
+    """Reads the ids of a flow's topics on both clusters. Brokers before 2.8 have none."""
 
     def __init__(self, plan: FlowPlan, source: Source, target: Target, logged_reasons: LoggedReasons) -> None:
         self._plan = plan
@@ -34,10 +37,10 @@ class Identities:
         self._logged_reasons = logged_reasons
 
     async def identify(self, partitions: Iterable[Partition]) -> dict[Partition, str]:
-        """Verify each topic-partition whose topics are there; return why the others stay unverified.
+        """Verify each partition whose topics exist; return why the others stay unverified.
 
         Raises:
-            KafkaError: a cluster does not tell.
+            KafkaError: a cluster does not report its topics.
         """
         async with asyncio.timeout(WITHIN_S):
             await asyncio.gather(self._source.refresh(), self._target.refresh())
@@ -65,10 +68,10 @@ def placed(
     from_earliest: bool,
     is_uncertain: bool,
 ) -> Partition:
-    """Return a topic-partition at its position (offset and metadata, None when it has none).
+    """Return a partition at its position (offset and metadata, None when it has none).
 
     Its identity is unverified where the last window was uncertain of one, and where its position is of other topics than the
-    plan: one of the two is older than the other, and only the clusters know which. So is that of a topic-partition without a
+    plan: one of the two is older than the other, and only the clusters know which. So is that of a partition without a
     position: a broker forgets those of a topic that is deleted.
     """
     now = TopicIds(assigned.topic_id, assigned.remote_id)
@@ -116,14 +119,14 @@ def placed(
 def identified(
     plan: FlowPlan, partition: Partition, now: TopicIds, logged_reasons: LoggedReasons, *, before: bool = False
 ) -> None:
-    """Take in which topics a topic-partition is of; where they are others, do what the flow's policy says.
+    """Record the topics of a partition; if they were replaced, apply the flow's policy.
 
     Args:
         plan: Has the policy.
         partition: Its `ids` are those of its position.
         now: The ids of its topics.
         logged_reasons: Has what this process logged of it.
-        before: The plan says so too: no later window needs to ask.
+        before: The plan has the replacement too: no later window needs to check.
     """
     known = TopicIds.parse(partition.ids)
     ids = known.updated(now)
@@ -149,14 +152,16 @@ def identified(
         return
     cause = Cause.SOURCE_REPLACED if side == "source" else Cause.TARGET_REPLACED
     if plan.on_recreated is OnRecreated.CONTINUE:
-        said = f"{what}; going on at offset {offset}"
+        said = f"{what}; resuming at offset {offset}"
         partition.record_gap(Effect.SKIPPED, cause, None, offset - 1, said)
         partition.map_from(offset)
     else:
         last = f"the last position was {offset}" if has_position else "its position went with it"
         said = f"{what}; replicating it from its start, {last}"
         if side == "source":
-            partition.record_gap(Effect.LOST, cause, offset, None, said)  # what the one before had behind the position
+            partition.record_gap(
+                Effect.LOST, cause, offset, None, said
+            )  # the records of the earlier topic after the position
         else:
             partition.record_gap(Effect.REPEATED, cause, None, offset - 1 if has_position else None, said)
         partition.restart()

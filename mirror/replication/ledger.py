@@ -1,4 +1,4 @@
-"""Write the gaps of a window's topic-partitions into the flow's ledger, before the positions behind them are committed."""
+"""Write the gaps of a window's partitions into the flow's ledger before it commits their positions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ log = logging.getLogger("mirror")
 WRITE_S = 2.0
 AGAIN_S = 30.0  # until it is tried again where it could not be written
 
-NewestGaps = dict[tuple[str, TopicPartition], Gap]  # by flow and topic-partition: the last gap that this process wrote
+NewestGaps = dict[tuple[str, TopicPartition], Gap]  # by flow and partition: the last gap that this process wrote
 
 
 class LedgerEntry(NamedTuple):
@@ -36,9 +36,9 @@ class LedgerEntry(NamedTuple):
 class Ledger:
     """The gaps of one flow in one window.
 
-    A: A gap is in the ledger before a position behind it is committed, or by the same transaction. After a crash between the two
+    A: A gap is in the ledger before a position after it is committed, or by the same transaction. After a crash between the two,
        it is found again, and its record replaces itself.
-    B: A ledger that cannot be written holds up no record: the log has what it lacks.
+    B: A ledger that cannot be written delays no record: the log has its entries.
     """
 
     def __init__(self, plan: FlowPlan, partitions: Sequence[Partition], newest: NewestGaps) -> None:
@@ -48,7 +48,7 @@ class Ledger:
         self._again_s = 0.0
 
     async def write(self, target: Target) -> list[LedgerEntry]:
-        """Write what the ledger does not have yet; `told` is to be called with what is returned when it counts."""
+        """Write the new gaps; call `told` with the result when they count."""
         found = [LedgerEntry(p, gap) for p in self._partitions if p.gaps for gap in p.gaps]
         if not found or time.monotonic() < self._again_s:
             return []
@@ -77,6 +77,6 @@ class Ledger:
             self._newest[self._plan.name, partition.on_source] = gap
 
     def _is_known(self, told: LedgerEntry) -> bool:
-        """Tell whether it is the same as before but for the time: a record that is refused is so again in each window."""
+        """Return whether it differs only in time: a refused record is refused again in each window."""
         newest = self._newest.get((self._plan.name, told.partition.on_source))
         return newest is not None and newest._replace(at_ms=told.gap.at_ms) == told.gap

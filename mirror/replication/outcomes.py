@@ -1,4 +1,4 @@
-"""Batches without an outcome: noted at a window's end, found in the target's log at the begin of a later one."""
+"""Batches without an outcome: recorded at a window's end, looked up at a later window's start."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ FOUND_WITHIN_S = 15.0
 def in_question(
     partitions: Collection[Partition], forgotten: Collection[TopicPartition], *, is_unclean: bool, has_gap: bool
 ) -> list[Partition]:
-    """Pause what may still arrive; return the topic-partitions whose targets may hold more than their positions say.
+    """Pause what may still arrive; return the partitions whose targets may be ahead of their positions.
 
     Args:
         partitions: Those of the window, as they were placed.
         forgotten: Those without a position, which the target may have forgotten.
-        is_unclean: The last window ended without committing all it wrote, or may have.
-        has_gap: Positions may be older than what the target has: where offset maps tell at a look, they are compared.
+        is_unclean: The last window ended, or may have ended, without committing all it wrote.
+        has_gap: Positions may be older than the target's records: they are compared if offset maps can show it at a glance.
     """
     for partition in partitions:
         if partition.outcome_unknown_until_ms > now_ms():
@@ -63,22 +63,22 @@ async def find_outcomes(
     logged_reasons: LoggedReasons,
     warn: Callable[[str, BaseException], None],
 ) -> bool:
-    """Go on behind what the target has of each topic-partition; pause those that cannot be compared yet.
+    """Resume after the last record on the target; pause partitions that cannot be compared yet.
 
     Args:
         plan: The flow.
         partitions: As returned by `in_question`.
         source: Reads the source.
-        written_back: Tells which of its records the flow back wrote, where the flow is bidirectional.
+        written_back: Returns which of the source's records the reverse flow wrote, if the flow is bidirectional.
         isolation_level: As the flow reads the source.
         is_transactional: This window writes in transactions.
         was_transactional: The windows before did.
-        is_patient: Wait for leaders that have more than they show.
+        is_patient: Wait for leaders whose high watermark is behind their log end.
         logged_reasons: Has what this process logged of them.
-        warn: Gets what went wrong.
+        warn: Gets errors.
 
     Returns:
-        False where the next window cannot tell from positions that it has to look again.
+        False if the positions do not show the next window that it has to look again.
     """
     if not partitions:
         return True
@@ -105,9 +105,9 @@ async def find_outcomes(
     for partition in set(partitions) - unsettled:
         partition.record_outcome()
         if partition.sequence is not None and partition.sequence.is_doubted:
-            partition.number(None)  # the target has nothing behind the position: its numbers are no longer these
+            partition.number(None)  # the target has no record after the position: its sequence numbers are obsolete
     _await_outcomes(plan, unsettled, logged_reasons)
-    # Those without a position have no metadata that would tell the next window.
+    # Partitions without a position have no metadata for the next window.
     return all(p.start is None for p in unsettled)
 
 
@@ -115,7 +115,7 @@ def _await_outcomes(plan: FlowPlan, unsettled: Collection[Partition], logged_rea
     news = [p for p in unsettled if logged_reasons.record(plan.name, p.assigned, AWAITS)]
     if news:
         log.warning(
-            "%s: %d topic-partitions paused (%s): what was written to them last cannot be seen on the target yet",
+            "%s: %d partitions paused (%s): the outcome of their last batches is not visible on the target yet",
             plan.name,
             len(news),
             named(news),

@@ -1,4 +1,4 @@
-"""Hold the state of one topic-partition inside a window: its position, what was read of it, its identity and its pause."""
+"""Hold the state of one partition inside a window: position, backlog, identity and pause."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from mirror.policy.recreated import TopicIds
 from mirror.runtime.clock import now_ms
 from mirror.runtime.logs import first_few
 
-QUEUE_BYTES = 4 << 20  # read-ahead per topic-partition
+QUEUE_BYTES = 4 << 20  # read-ahead per partition
 FIRST_BACK_OFF_S, LAST_BACK_OFF_S = 1.0, 60.0
 
 
 class Identity(Enum):
-    """Whether the topics of a topic-partition are those that its position was committed for.
+    """Whether the topics of a partition are those that its position was committed for.
 
     ========== ============================ =========================================================
     from       to                           when
     ========== ============================ =========================================================
-    (begin)    VERIFIED                     plan and position name the same topics
-    (begin)    UNVERIFIED                   they differ, there is no position, or the last window was not sure
-    (begin)    REPLACED_BEFORE              they differ, and the flow's policy is to stop
-    VERIFIED   UNVERIFIED                   a cluster answers as for another topic, or shows none
-    UNVERIFIED VERIFIED                     the clusters name the same topics, or the policy is to go on
+    (start)    VERIFIED                     plan and position name the same topics
+    (start)    UNVERIFIED                   they differ, there is no position, or the last window was not sure
+    (start)    REPLACED_BEFORE              they differ, and the flow's policy is to stop
+    VERIFIED   UNVERIFIED                   a cluster responds as for another topic, or shows none
+    UNVERIFIED VERIFIED                     the clusters name the same topics, or the policy is to continue
     UNVERIFIED REPLACED                     they name others, and the policy is to stop
     ========== ============================ =========================================================
     """
@@ -46,18 +46,18 @@ class Identity(Enum):
     VERIFIED = auto()
     UNVERIFIED = auto()  # nothing is fetched; batches already read are still sent
     REPLACED = auto()  # paused until an operator sets its position; the next window verifies it again
-    REPLACED_BEFORE = auto()  # the same, and the plan says so already
+    REPLACED_BEFORE = auto()  # the same, and the plan has it already
 
 
 class Pause(Enum):
-    """What ends the pause of a topic-partition. An operator's pause of the topic goes on top of it.
+    """What ends the pause of a partition. An operator's pause of the topic applies in addition.
 
     ================ ======================================================================================
     NONE             it is replicated
     BACK_OFF         it is tried again after a time that doubles
-    STANDSTILL       it is tried again when the target's metadata show a change
-    NEXT_WINDOW      it is tried again by the next window, through another producer or to another topic
-    OUTCOME_UNKNOWN  a window's begin finds that its last batch is in the target's log, or will never be
+    STANDSTILL       it is tried again when the target's metadata change
+    NEXT_WINDOW      the next window tries it again, with another producer or another topic
+    OUTCOME_UNKNOWN  the start of a window finds that its last batch is in the target's log, or will never be
     REPLACED         an operator sets its position
     ================ ======================================================================================
 
@@ -80,7 +80,7 @@ class PauseState:
     is_by_operator: bool = False
     lacks_topic: bool = False  # a cluster does not show its topic
     _reason: str = ""
-    _due_s: float | None = 0.0  # when it is tried again, by the loop's clock; None: its kind says what ends the pause
+    _due_s: float | None = 0.0  # when it is tried again, by the loop's clock; None: `kind` shows what ends the pause
     _back_off_s: float = FIRST_BACK_OFF_S
 
     @property
@@ -90,7 +90,7 @@ class PauseState:
 
     @property
     def is_topic_in_question(self) -> bool:
-        """True if one of its topics is another one, or hidden: the flow looks for them soon."""
+        """True if one of its topics was replaced or is hidden: the flow refreshes topics soon."""
         return self.kind is Pause.REPLACED or self.lacks_topic
 
     def begin(self, kind: Pause, reason: str, due_s: float | None = None, *, lacks_topic: bool = False) -> None:
@@ -122,7 +122,10 @@ class PauseState:
 
 @dataclass(slots=True, eq=False)
 class Backlog:
-    """What was read of a partition and is not acknowledged. ReadAhead and Repacking of mirror.replication change it."""
+    """The records of a partition between fetch and acknowledgement.
+
+    ReadAhead and Repacking of mirror.replication change it.
+    """
 
     queue: deque[Batch] = field(default_factory=deque)
     ready: deque[Round] = field(default_factory=deque)
@@ -141,7 +144,7 @@ class FetchState:
     """What fetches have shown of a partition's log."""
 
     high_watermark: int = -1  # the last that was fetched, -1: unknown
-    read_replica: int | None = None  # node id of the one that its leader wants asked instead
+    read_replica: int | None = None  # node id of the replica that its leader names
     truncated_to: int | None = None  # up to where the log has what was read, if that is before the position
     is_hot: bool = True  # it had data lately
     last_data_s: float = 0.0
@@ -178,7 +181,7 @@ class FetchState:
 
 @dataclass(slots=True, eq=False)
 class Partition:
-    """State of one topic-partition inside a window.
+    """State of one partition inside a window.
 
     Offsets are of the source unless stated otherwise. `committed` is the position that the target's group has with the
     present metadata, None if it must be written.
@@ -190,7 +193,7 @@ class Partition:
     position: int = -1  # next offset to fetch
     acked: int = -1  # next offset that the target has not acknowledged
     start: int | None = None  # EARLIEST or LATEST while it has no position
-    # First and last source offset of what the target lost with the end of its log; None for a first one that is not known.
+    # First and last source offset of what the target lost from the end of its log; the first is None if unknown.
     hole: tuple[int | None, int] | None = None
     next_target_offset: int = 0  # a batch with a lower one means that the target's log was cut, or is another topic's
     ids: str = ""  # of its topics, as they are committed with the position
@@ -199,9 +202,9 @@ class Partition:
     outcome_unknown_until_ms: int = 0  # epoch ms; until then a batch may come into the target's log: nothing is sent
     in_sync: int | None = None  # replicas that were in sync when the target appended nothing
     sequence: NextSequence | None = None  # of the record at `acked`; None: not numbered yet, or in transactions
-    announced: NextSequence | None = None  # the one that the target's group has with its position
-    registered: int | None = None  # as PositionMetadata.registered, where the flow is bidirectional
-    # of a remote topic-partition that others write to: where it ended before the first record
+    announced: NextSequence | None = None  # the committed one in the target's group
+    registered: int | None = None  # as PositionMetadata.registered, if the flow is bidirectional
+    # if others write to the remote partition too: its log end before the first record
     target_end: int | None = None
     epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
     tail: Tail = field(default_factory=Tail)
@@ -236,7 +239,7 @@ class Partition:
         self.epochs = LeaderEpochs()
 
     def forget_epochs(self) -> None:
-        """Forget of which leaders what was read is: the log has grown, or has nothing of them any more."""
+        """Forget the leader epochs of what was read: the log has grown, or diverged."""
         self.epochs = LeaderEpochs()
 
     def read(self, batch: Batch) -> None:
@@ -246,7 +249,10 @@ class Partition:
         self.epochs.read(batch.base_offset, batch.leader_epoch)
 
     def landed(self, outgoing: Outgoing, base: int) -> None:
-        """Record the target offset of a batch; -1 if the broker no longer knows it, as of a repeated batch."""
+        """Record the target offset of a batch, -1 if the broker no longer knows it.
+
+        That happens to a repeated batch.
+        """
         if self.sequence is not None:
             self.sequence = self.sequence.after(outgoing.count)
         if base >= 0 and self.assigned.keeps_partition:
@@ -254,7 +260,7 @@ class Partition:
             self.next_target_offset = base + 1
 
     def rewind(self, to: int | None = None) -> None:
-        """Read again what is not acknowledged; after `to`, if that is given: the position of a commit."""
+        """Read again from the last acknowledgement, or from the position of a commit."""
         if to is not None:
             self.acked = to
         self.position = self.acked
@@ -264,12 +270,12 @@ class Partition:
         self.in_flight = True
 
     def settle(self, *, has_arrived: bool) -> None:
-        """Record that no batch is in flight any more, and whether the target has appended something."""
+        """Record that no batch is in flight, and whether the target has appended something."""
         self.in_flight = False
         self.has_arrived |= has_arrived
 
     def find_hole(self) -> None:
-        """Record what the target lost with the end of its log, as a batch that was appended after the cut shows."""
+        """Record what the target lost from the end of its log, as a batch after the cut shows."""
         self.hole = self.tail.last_hole()
 
     def map_from(self, offset: int) -> None:
@@ -281,7 +287,7 @@ class Partition:
         self.start = EARLIEST
 
     def map_again(self, tail: Tail, target_end: int) -> None:
-        """Continue with another tail of the offset map, at the end that the target's log has now."""
+        """Continue with another tail of the offset map, at the present end of the target's log."""
         self.tail, self.next_target_offset, self.committed = tail, target_end, None
 
     def expect(self, target_offset: int) -> None:
@@ -299,7 +305,10 @@ class Partition:
         self.next_target_offset, self.sequence, self.epochs = 0, None, LeaderEpochs()
 
     def passed(self, offset: int) -> None:
-        """Advance `acked`: all records before the offset are on the target or deliberately skipped. Never moves back."""
+        """Advance `acked` past an offset; never move it back.
+
+        All earlier records are on the target or deliberately skipped.
+        """
         self.acked = max(self.acked, offset)
 
     def record_gap(self, effect: Effect, cause: Cause, first: int | None, last: int | None, said: str) -> None:
@@ -314,9 +323,9 @@ class Partition:
 
     @property
     def has_announced_numbers(self) -> bool:
-        """True when the target's group has its numbers, and the next window goes on with them, or is refused.
+        """True if the target's group has its sequence numbers: the next window continues them, or is refused.
 
-        And where it has none: the producer counts the batches of a repartitioned topic.
+        Also true without numbers: the producer counts the batches of a repartitioned topic.
         """
         if not self.assigned.keeps_partition:
             return True
@@ -325,12 +334,15 @@ class Partition:
 
     @property
     def has_arrived_whole(self) -> bool:
-        """True when nothing that was read of it is still on its way to the target."""
+        """True if nothing of it is queued or in flight."""
         return self.backlog.is_empty and not self.in_flight
 
     @property
     def is_idle(self) -> bool:
-        """True where this window has nothing to tell of it: nothing was replicated, lost or rewound, and it is not paused."""
+        """True if this window has nothing to report of it, and it is not paused.
+
+        Nothing was replicated, lost or rewound.
+        """
         return not (self.tally.records or self.tally.lost or self.tally.rewinds or self.pause.reason)
 
     # --- its position in the target's group ----------------------------------------------------------------------
@@ -340,13 +352,16 @@ class Partition:
         self.committed = None
 
     def record_commit(self, acked: int, before: int | None, sequence: NextSequence | None) -> None:
-        """Record that the group has a position; `before` is what `committed` was when it was sent."""
+        """Record a committed position; `before` is `committed` at the time of the request."""
         self.announced = sequence
         if self.committed == before:  # else its metadata have changed since, and are written again
             self.committed = acked
 
     def hold_back(self, until_ms: int) -> None:
-        """Write nothing until its last batch is in the target's log or can no longer arrive. The next window reads it."""
+        """Write nothing until its last batch has arrived or can no longer arrive.
+
+        The next window reads this with the position.
+        """
         self.outcome_unknown_until_ms, self.committed = until_ms, None
 
     def record_outcome(self) -> None:
@@ -355,7 +370,10 @@ class Partition:
             self.outcome_unknown_until_ms, self.committed = 0, None
 
     def record_in_sync(self, replicas: int | None) -> None:
-        """Record how many replicas were in sync when the target appended nothing, for the next window; None: it does."""
+        """Record the in-sync replicas when the target appended nothing, for the next window.
+
+        None: the target appends.
+        """
         if replicas is not None or self.in_sync is not None:
             self.in_sync, self.committed = replicas, None
 
@@ -379,7 +397,7 @@ class Partition:
     # --- its identity -------------------------------------------------------------------------------------------
 
     def doubt(self) -> None:
-        """Fetch no more until the clusters have named its topics; batches already read are still sent."""
+        """Stop fetching until the clusters have named its topics; queued batches are still sent."""
         if self.identity is Identity.VERIFIED:
             self.identity = Identity.UNVERIFIED
 
@@ -392,14 +410,17 @@ class Partition:
         self.identity = Identity.VERIFIED
 
     def replaced(self, reason: str, *, before: bool) -> None:
-        """Pause it until an operator sets its position; `before` the window, where the plan says so too."""
+        """Pause it until an operator sets its position.
+
+        `before`: the plan has the replacement too.
+        """
         self.identity = Identity.REPLACED_BEFORE if before else Identity.REPLACED
         self.pause.begin(Pause.REPLACED, reason)
 
     def fetched_from(self, max_bytes: int) -> FetchPosition:
-        """Return where to fetch it from: of the topic that its position is of, where that one's id is known.
+        """Return where to fetch it from, by the topic id of its position if that is known.
 
-        The same one as before while nothing has changed: a fetch of many idle ones compares them by their identity first.
+        The same object as before if nothing has changed: a fetch of many idle partitions compares identities first.
         """
         at, place = self._from, (self.position, max_bytes, self.epochs.last, self.ids)
         if at is None or (at.offset, at.max_bytes, at.last_epoch, self._from_ids) != place:
@@ -410,7 +431,7 @@ class Partition:
 
     @property
     def remote_id(self) -> uuid.UUID | None:
-        """The id of the remote topic that its position is of; None where it is not known."""
+        """The id of the remote topic of its position; None if unknown."""
         return id_of(TopicIds.parse(self.ids).target)
 
     @property
@@ -420,7 +441,7 @@ class Partition:
 
     @property
     def is_placed(self) -> bool:
-        """True when it is known what is to be fetched of it."""
+        """True if it is known what to fetch of it."""
         return self.start is None and self.identity is Identity.VERIFIED
 
     def has_room(self, now_s: float) -> bool:

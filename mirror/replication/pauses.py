@@ -1,4 +1,4 @@
-"""Pause topic-partitions one by one, so that no other waits for them, and resume them; say so in the log once."""
+"""Pause and resume partitions one by one, so that no other waits; log each pause once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mirror.runtime.logs import first_few
 
 
 class LoggedReasons:
-    """The last logged reason of each paused topic-partition."""
+    """The last logged reason of each paused partition."""
 
     def __init__(self) -> None:
         self._reasons: dict[tuple[str, str, int], str] = {}
@@ -35,26 +35,26 @@ class LoggedReasons:
         return True
 
     def forget(self, flow: str, assigned: PlannedPartition) -> None:
-        """Forget the reason of a topic-partition that is replicated again."""
+        """Forget the reason of a partition that is replicated again."""
         self._reasons.pop((flow, assigned.topic, assigned.partition), None)
 
 
 log = logging.getLogger("mirror")
 
-LEARN_EVERY_S = 2.0  # how often the target is asked about topic-partitions that it appends nothing to
+LEARN_EVERY_S = 2.0  # how often the target is asked about partitions that it appends nothing to
 GATHER_S = 0.5  # standstills of this time are logged in one line
 STANDS_STILL = "the target takes no writes for it"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Pauses:
-    """The pauses of a flow's topic-partitions in one window."""
+    """The pauses of a flow's partitions in one window."""
 
     name: str  # the flow, for the log
-    target: Target  # whose metadata end a standstill
+    target: Target  # its metadata end a standstill
     partitions: Collection[Partition]  # those of the window, as they were placed
     read_ahead: ReadAhead  # holds what was read of them
-    tries_all: bool  # also try what the target appended nothing to, and of which its metadata show no change
+    tries_all: bool  # also try partitions to which the target appended nothing, although its metadata show no change
     logged_reasons: LoggedReasons  # has what this process logged of them
 
     def __post_init__(self) -> None:
@@ -69,28 +69,31 @@ class Pauses:
                 self.until_next_window(partition, GOES_ROUND)
 
     def follow(self, paused: Paused) -> None:
-        """Pause the topics that an operator wants paused, and resume the others; batches already sent still arrive."""
+        """Pause the topics that an operator paused, and resume the others.
+
+        Batches in flight still arrive.
+        """
         pattern = paused.pattern()
         for partition in self.partitions:
             topic = partition.assigned.topic
             partition.pause.set_by_operator(is_paused=pattern is not None and _is_meant(pattern, topic))
 
     def back_off(self, partition: Partition, reason: str, *, lacks_topic: bool = False) -> None:
-        """Try a topic-partition again after a while, from the last acknowledged offset on."""
+        """Try a partition again after a while, from the last acknowledged offset on."""
         due_s = self._loop.time() + partition.pause.next_back_off_s()
         self._pause(partition, Pause.BACK_OFF, reason, due_s, lacks_topic=lacks_topic)
 
     def refused(self, partition: Partition, reason: str) -> None:
-        """Do as `back_off` does for a record that one of the clusters does not take or give: the ledger is to have it."""
+        """Back off as for a record that a cluster refuses, and record it in the ledger."""
         partition.record_gap(Effect.REFUSED, Cause.REFUSAL, partition.acked, None, reason)
         self.back_off(partition, reason)
 
     def until_next_window(self, partition: Partition, reason: str, *, lacks_topic: bool = False) -> None:
-        """Leave a topic-partition to the next window."""
+        """Leave a partition to the next window."""
         self._pause(partition, Pause.NEXT_WINDOW, reason, lacks_topic=lacks_topic)
 
     def absent(self, partition: Partition) -> None:
-        """Pause a topic-partition that is not there on the target."""
+        """Pause a partition that is not there on the target."""
         assigned = partition.assigned
         lacks = f"with {assigned.spread_over} partitions" if assigned.spread_over else f"partition {assigned.partition}"
         reason = f"{assigned.remote_topic} {lacks} {ABSENT}"
@@ -101,7 +104,7 @@ class Pauses:
             self.back_off(partition, reason, lacks_topic=True)
 
     def standstill(self, partition: Partition, error: NotAppendedError | UncertainError) -> None:
-        """Pause a topic-partition until the target's metadata show a change."""
+        """Pause a partition until the target's metadata show a change."""
         if is_absent(error.why):
             self.absent(partition)
             return
@@ -114,7 +117,7 @@ class Pauses:
         self._at_standstill.add(partition)
 
     def end_standstills(self) -> None:
-        """Try those again of which the target's metadata show a change."""
+        """Retry stalled partitions whose metadata on the target have changed."""
         if self._at_standstill and self._loop.time() > self._learns_s:
             self._learns_s = self._loop.time() + LEARN_EVERY_S
             self.target.learn()
@@ -127,7 +130,7 @@ class Pauses:
                     partition.pause.retry()
 
     def end(self, partition: Partition) -> None:
-        """Resume a topic-partition of which something was placed or acknowledged."""
+        """Resume a partition after a placement or an acknowledgement."""
         partition.record_in_sync(None)
         partition.pause.end()
         self.logged_reasons.forget(self.name, partition.assigned)
@@ -156,11 +159,11 @@ class Pauses:
     def _say(self) -> None:
         unsaid, self._unsaid = self._unsaid, {}
         for reason, who in unsaid.items():
-            log.warning("%s: %d topic-partitions paused (%s): %s", self.name, len(who), first_few(who), reason)
+            log.warning("%s: %d partitions paused (%s): %s", self.name, len(who), first_few(who), reason)
 
 
 def _is_meant(pattern: JavaPattern, topic: str) -> bool:
-    """Tell whether an operator paused a topic; where that cannot be found out in time, it is not to flow."""
+    """Return whether an operator paused a topic; also True if the pattern takes too long to match."""
     try:
         return pattern.matches(topic)
     except SlowPattern:

@@ -1,4 +1,4 @@
-"""Verify which topics unverified topic-partitions are of, and find the start offsets of those without a position."""
+"""Verify the topics of unverified partitions, and find start offsets where positions are missing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ IDENTIFY_EVERY_S = 1.0
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Placement:
-    """Places topic-partitions beside those that flow. One is looked at when what was read of it is on the target, and counted."""
+    """Places partitions while others flow, once all that was read of them is on the target and counts."""
 
     name: str
     source: Source
@@ -41,12 +41,12 @@ class Placement:
         self._has_failed = False
 
     def doubt(self, partition: Partition) -> None:
-        """Fetch no more of a topic-partition until the clusters have named its topics; batches already read are still sent."""
+        """Stop fetching a partition until the clusters have named its topics; queued batches are still sent."""
         partition.doubt()
         self._is_needed.set()
 
     async def run(self, fetching: Fetching) -> None:
-        """Place what is to be placed, until cancelled."""
+        """Place partitions until cancelled."""
         while True:
             self._is_needed.clear()
             await self._identify(fetching)
@@ -82,13 +82,13 @@ class Placement:
         await fetching.refresh()  # a topic that was deleted and created again has other leaders
 
     def _identified(self, partition: Partition) -> None:
-        """Go on with a topic-partition whose topic is the same, or was treated as the flow's policy says."""
+        """Continue with a partition whose topic is the same, or was handled by the flow's policy."""
         if partition.fetch.truncated_to is not None:
             partition.tally.rewinds += 1
             assigned, end = partition.assigned, partition.fetch.truncated_to
             said = (
                 f"the source's log was truncated: its records from offset {end} on are not those that were read up to offset "
-                f"{partition.position - 1}, which the target keeps; going on at {end}"
+                f"{partition.position - 1}, which the target keeps; resuming at {end}"
             )
             log.error("%s: %s-%d: %s", self.name, assigned.topic, assigned.partition, said)
             partition.record_gap(Effect.KEPT, Cause.TRUNCATION, end, partition.position - 1, said)
@@ -99,9 +99,9 @@ class Placement:
         self.delivery.placed(partition)
 
     def _tell_hole(self, partition: Partition, first: int | None, last: int) -> None:
-        """Log and record what the target lost with the end of its log, if a batch was appended after the cut."""
+        """Log and record what the target lost from the end of its log, if a batch follows the cut."""
         assigned = partition.assigned
-        named = f"offsets {first} to {last}" if first is not None else f"what is before offset {last + 1}"
+        named = f"offsets {first} to {last}" if first is not None else f"the records before offset {last + 1}"
         said = f"{assigned.remote_topic} lost the end of its log, and has been written since: {named} of the source were there"
         log.error("%s: %s-%d: %s", self.name, assigned.topic, assigned.partition, said)
         partition.record_gap(Effect.LOST, Cause.TARGET_CUT, first, last, said)
@@ -119,7 +119,7 @@ class Placement:
         found = await self.source.offsets(wanted)
         for key, answer in found.items():
             if isinstance(answer, SILENCES):
-                fetching.warn("where topics begin cannot be read", answer)
+                fetching.warn("the start offsets of topics cannot be read", answer)
             else:
                 self._place(self.partitions[key], answer)
         if sum(isinstance(answer, int) for answer in found.values()) < len(wanted):
@@ -131,5 +131,5 @@ class Placement:
             self.pauses.end(partition)
             self.delivery.placed(partition)
         else:
-            self.pauses.back_off(partition, f"the source does not tell where it begins: {answer}")
+            self.pauses.back_off(partition, f"the source does not report its start offset: {answer}")
             partition.doubt()  # what has no leader yet may have been created since the plan was made

@@ -1,4 +1,4 @@
-"""Collect the positions that a window commits, with the tails of their offset maps, and the map's topic."""
+"""Collect the positions that a window commits, with the tails of their offset maps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ MAP_AGAIN_S = 30.0  # until it is tried again where it could not be written
 
 
 def is_there(target: Target, assigned: PlannedPartition) -> bool:
-    """Tell whether a topic-partition has its counterpart, as far as the metadata says; a spread one needs none of its number."""
+    """Return whether a partition has its counterpart, as far as the metadata shows.
+
+    A repartitioned one needs no counterpart of the same number.
+    """
     return not assigned.keeps_partition or target.knows(assigned.remote_topic, assigned.partition)
 
 
@@ -37,14 +40,16 @@ async def keep_alive(
     *,
     is_paused: bool,
 ) -> None:
-    """Commit again what nothing else commits, or it would expire; at once, not to undo what an operator sets.
+    """Commit again what nothing else commits and would expire.
+
+    At once, to avoid overwriting an operator's changes.
 
     Args:
-        target: Keeps the positions.
+        target: Stores the positions.
         plan: The flow.
-        partitions: Those of the window; of them, the positions that an operator is to set.
+        partitions: Those of the window; of them, the positions that an operator must set.
         found: Positions with their metadata, as they were read just now.
-        is_paused: An operator has paused topics, the list of which is kept beside the positions.
+        is_paused: An operator has paused topics; their list is stored with the positions.
 
     Raises:
         KafkaError: the target refuses.
@@ -58,7 +63,7 @@ async def keep_alive(
 
 
 class PendingPosition(NamedTuple):
-    """A position of a pending commit with its numbers, and what the group had `before` as far as was known."""
+    """A position of a pending commit with its sequence numbers, and the known value `before` it."""
 
     partition: Partition
     acked: int
@@ -74,7 +79,7 @@ class PendingCommit(NamedTuple):
 
 
 class PositionCommits:
-    """The commits of positions of one flow in one window. A pending one counts after `completed`."""
+    """The commits of one flow's positions in one window. A pending one counts after `completed`."""
 
     def __init__(self, plan: FlowPlan, window: Window, partitions: Sequence[Partition]) -> None:
         self._plan = plan
@@ -83,10 +88,10 @@ class PositionCommits:
         self.map_is_due = window.is_first_of(MAP_EVERY_MS)
 
     def pending(self, target: Target) -> PendingCommit:
-        """Return the positions that differ from what the target's group has.
+        """Return the positions that differ from those of the target's group.
 
-        Without those of remote topics that are gone: a broker keeps no position for them. But where records arrived the position
-        goes with them, whatever the metadata says at the moment: without it they would come again.
+        Positions of deleted remote topics are left out: a broker stores none for them. But if records arrived, their position is
+        committed with them, whatever the metadata shows at the moment: without it they would be copied again.
         """
         offsets: dict[TopicPartition, tuple[int, str]] = {}
         written: list[PendingPosition] = []
@@ -94,7 +99,7 @@ class PositionCommits:
             if partition.start is not None or partition.acked == partition.committed:
                 continue
             if partition.awaits_operator:
-                continue  # whatever is new about it: to write the old position would undo what the operator sets meanwhile
+                continue  # whatever is new: writing the old position would overwrite the operator's change
             assigned = partition.assigned
             if partition.has_arrived or is_there(target, assigned):
                 metadata = PositionMetadata(
@@ -112,17 +117,20 @@ class PositionCommits:
         return PendingCommit(offsets, written)
 
     def completed(self, pending: PendingCommit) -> None:
-        """Take in that the target has a pending commit."""
+        """Record that the target has committed a pending commit."""
         for partition, acked, before, sequence in pending.written:
             partition.record_commit(acked, before, sequence)
 
     def write_all(self) -> None:
-        """Put every position into the next commit. Offsets of a group expire, and a sleeper may have committed older ones."""
+        """Put every position into the next commit.
+
+        Group offsets expire, and a process that was suspended may have committed older ones.
+        """
         for partition in self._partitions:
             partition.rewrite_position()
 
     async def move_tails(self, target: Target) -> None:
-        """Write the tails to the map's topic that have grown long, and once a minute all that have grown.
+        """Write long tails to the map's topic, and once a minute all that have grown.
 
         Raises:
             KafkaError: the target refuses; the tails stay with the positions.
@@ -146,7 +154,7 @@ class PositionCommits:
             sent = [target.send(batch, topic, 0) for batch in of_values(records, timestamp_ms=int(now_ms()))]
             await asyncio.wait_for(asyncio.gather(*sent), MAP_WRITE_S)
         except TimeoutError:
-            return  # the producer goes on trying; the tails stay with the positions
+            return  # the producer keeps retrying; the tails stay with the positions
         self._map_again_s = 0.0
         for partition, last in growing:
             partition.tail.moved(last)
@@ -165,7 +173,7 @@ class LeasedCommits:
     window: Window  # who holds the lease
     own: TopicPartition  # where the lease is kept
     positions: PositionCommits  # those of the window
-    pending: Callable[[Target], Awaitable[PendingCommit]]  # returns those that a commit takes along
+    pending: Callable[[Target], Awaitable[PendingCommit]]  # returns the positions of a commit
     outcome: Callable[[], WindowOutcome]  # how the window ends, as far as that is known
 
     async def claim(self, target: Target) -> None:

@@ -1,11 +1,11 @@
-"""Keep the ids of a flow's producers on its target, so that the flow back can tell the records of the two clusters apart.
+"""Keep the ids of a flow's producers on its target, where the reverse flow recognizes its records.
 
-Each record batch has the id of the producer that wrote it, and a cluster gives an id once. A bidirectional flow writes its ids
-into a topic of its target. Who reads a batch there, and then that topic, knows whether the flow wrote the batch.
+Each record batch has the id of the producer that wrote it, and a cluster assigns an id once. A bidirectional flow writes its
+ids into a topic of its target. A reader of a batch there, and then of that topic, knows whether the flow wrote the batch.
 
 A: An id is in the topic before a batch of that producer is in any log.
-B: A batch is judged by a topic that was read behind it, or behind another one of that producer in the same window.
-C: Where the topic is not there, or cannot be read, nothing is taken for anybody's.
+B: A batch is judged by a read of the topic after the batch, or after another batch of that producer in the same window.
+C: If the topic does not exist or cannot be read, no batch is attributed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mirror.model.topic_partition import TopicPartition
 from mirror.replication.partition import Partition
 from mirror.runtime.logs import describe
 
-MOST_OTHERS = 100_000  # ids of other producers that are remembered; of one that is forgotten the topic is read again
+MOST_OTHERS = 100_000  # remembered ids of other producers; for a forgotten one the topic is read again
 
 
 class Registration:
@@ -44,12 +44,12 @@ class Registration:
             self._registered |= new
 
     async def announced(self, producer_id: int) -> None:
-        """Do so for one; what a producer calls with its id."""
+        """Register one producer id; a producer calls it with its id."""
         await self.register([producer_id])
 
 
 class RegisteredProducers(NamedTuple):
-    """Which of some producers are registered; or why that is not known, "" where it is."""
+    """Which producers are registered; or the reason why that is unknown, "" if it is known."""
 
     producers: frozenset[int] = frozenset()
     unknown: str = ""
@@ -59,7 +59,7 @@ NOBODY = RegisteredProducers()
 
 
 class ProducerRegistry:
-    """The ids that a flow has registered, as far as somebody had to know."""
+    """The registered ids of a flow, as far as they were looked up."""
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
@@ -70,14 +70,14 @@ class ProducerRegistry:
         self._reading = asyncio.Lock()
 
     async def written_by(self, cluster: Source, producer_ids: Iterable[int]) -> frozenset[int]:
-        """Return which of the producers of batches that were read are registered.
+        """Return which of the producers of some batches are registered.
 
         Args:
-            cluster: Where the batches were read, and the topic is; it follows that topic.
+            cluster: The cluster of the batches and of the topic; it follows that topic.
             producer_ids: Of the batches.
 
         Raises:
-            KafkaError: the topic is not there, or cannot be read.
+            KafkaError: the topic does not exist or cannot be read.
         """
         asked = set(producer_ids)
         unknown = asked - self._registered - self._others.keys() - {NO_PRODUCER}
@@ -90,9 +90,10 @@ class ProducerRegistry:
         return frozenset(asked & self._registered)
 
     def doubt_others(self) -> None:
-        """Look for all others again: a flow that becomes bidirectional registers producers that it has written by before.
+        """Look up all other producers again.
 
-        Its topics are left out until its positions say so, and a window begins with them; so that is when this is to be called.
+        A flow that becomes bidirectional registers producers of earlier batches. Its topics are left out until its positions
+        have the registration and a window starts with them; that window calls this.
         """
         self._others.clear()
 
@@ -103,7 +104,7 @@ class ProducerRegistry:
             return RegisteredProducers(await self.written_by(cluster, producers))
         except KafkaError as error:
             return RegisteredProducers(
-                unknown=f"which of its records the flow back wrote cannot be told: {describe(error)}"
+                unknown=f"the records of the reverse flow cannot be distinguished: {describe(error)}"
             )
 
     async def only(self, cluster: Source, batches: list[Batch]) -> list[Batch]:
@@ -131,21 +132,21 @@ class ProducerRegistry:
 
 
 class BidirectionalState:
-    """What a bidirectional flow keeps from window to window: its registration, and what tells whose the source's records are."""
+    """What a bidirectional flow keeps between windows: its registration, and its reverse flow's ids."""
 
     def __init__(self, plan: FlowPlan) -> None:
         self.registration = Registration(plan)
         self.written_back = ProducerRegistry(plan.producers_topic_back)
 
     async def begin_window(self, plan: FlowPlan, partitions: Collection[Partition]) -> None:
-        """Register the producers of numbers that earlier windows left, and note from where on all of them are.
+        """Register the producers of earlier windows' sequence numbers, and record the target's log ends.
 
         Args:
             plan: The flow.
             partitions: Those of the window, as they were placed.
 
         Raises:
-            KafkaError, TimeoutError: the target does not take them, or does not tell where its logs end.
+            KafkaError, TimeoutError: the target refuses them, or does not report its log ends.
         """
         self.written_back.doubt_others()
         await self.registration.register({p.sequence.producer_id for p in partitions if p.sequence is not None})

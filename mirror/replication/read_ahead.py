@@ -1,4 +1,4 @@
-"""Hold what a slot and flow has read and the target has not acknowledged, within bounds."""
+"""Bound the records that a slot and flow has read and the target has not acknowledged."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from collections.abc import Iterable
 from mirror.model.record_batches import Batch, Outgoing
 from mirror.replication.partition import Partition
 
-BUDGET_BYTES = 48 << 20  # of the whole slot and flow, until it is acknowledged: what bounds memory whatever the backlog
+BUDGET_BYTES = 48 << 20  # of the whole slot and flow, until acknowledgement: bounds memory at any backlog
 LEAST_FETCH_BYTES = 64 << 10
 
 
 class ReadAhead:
-    """The queues of all topic-partitions of a slot and flow."""
+    """The queues of all partitions of a slot and flow."""
 
     def __init__(self) -> None:
         self.held_bytes = 0  # read, and not acknowledged
         self.most_held_bytes = 0
         self.read_records = 0
-        self._reserved_bytes = 0  # may come by the fetches that are under way
+        self._reserved_bytes = 0  # maximal size of the fetches in flight
         self._is_short = False  # a fetcher has found no room since the last was given back
-        self.room = asyncio.Event()  # set whenever something was let go of
+        self.room = asyncio.Event()  # set whenever room becomes free
 
     def share(self, fetchers: int) -> int:
         """Return how many bytes a fetch may bring now, 0 when there is no room.
@@ -49,7 +49,7 @@ class ReadAhead:
             self.room.set()
 
     def put_back(self, partition: Partition, taken: list[Batch], start: int) -> None:
-        """Queue again what has records from an offset on; batches that begin before stay in `taken`, too."""
+        """Queue batches again from an offset on; a batch that starts before it stays in `taken`, too."""
         while taken and taken[-1].last_offset >= start:
             last = taken[-1]
             partition.backlog.queue.appendleft(last)
@@ -66,7 +66,7 @@ class ReadAhead:
             partition.backlog.taken_bytes += more
 
     def pass_over(self, partition: Partition, offset: int) -> None:
-        """Go on at an offset: there is nothing to send before it."""
+        """Skip to an offset: there is nothing to send before it."""
         partition.passed(offset)
         self.let_go(partition)
 
@@ -77,20 +77,20 @@ class ReadAhead:
         partition.read(batch)
 
     def let_go(self, partition: Partition) -> None:
-        """Let go of what was taken out of a queue and has its outcome; nothing while more of it is to be sent."""
+        """Release batches that have their outcome, unless more of them must be sent."""
         if not (partition.backlog.ready or partition.in_flight):
             self._hold(partition, -partition.backlog.taken_bytes)
             partition.backlog.taken_bytes = 0
 
     def clear(self, partition: Partition) -> None:
-        """Forget what was read of a topic-partition and not sent."""
+        """Forget what was read of a partition and not sent."""
         while partition.backlog.queue:
             self.take_out(partition)
         partition.backlog.ready.clear()
         self.let_go(partition)
 
     def take_out(self, partition: Partition) -> Batch:
-        """Take the next batch out of the queue. It is held until it has its outcome."""
+        """Remove the next batch from the queue. It is held until it has its outcome."""
         batch = partition.backlog.queue.popleft()
         partition.backlog.taken_bytes += len(batch.data)
         return batch

@@ -1,13 +1,13 @@
-"""After a crash: find what the target has behind the last committed positions among the source's records, to write none twice.
+"""After a crash: find the source records that the target has after its committed positions.
 
-A remote topic-partition is written by the mirror alone and in the source's order. So what it has behind the last position is what
-the source has behind it, and both are compared record by record. Where they differ somebody else writes there too, or something
-was deleted: then delivery is at least once, and the log says how many records may be duplicated.
+Only the mirror writes to a remote partition, in the source's order. So the target's records after a position are the source's
+records after that position, and both are compared one by one. If they differ, another producer writes there too, or records were
+deleted: then delivery is at least once, and the log has the number of possible duplicates.
 
-A: A position moves only behind records that are the same on both sides, one by one. D is the exception.
+A: A position moves only past records that are equal on both sides, one by one. D is the exception.
 B: It never moves back.
-C: What a leader has and does not show, or does not answer about, is waited for: it is never taken for nothing.
-D: If the source's retention has deleted records behind the position, the target's records count as those, in their order. They
+C: Records above the high watermark, and leaders that do not respond, are waited for, never treated as absent.
+D: If the source's retention has deleted records after the position, the target's records count as those, in order. They
    cannot be copied again, and are not lost.
 """
 
@@ -35,7 +35,7 @@ from mirror.replication.producer_registry import ProducerRegistry
 
 log = logging.getLogger("mirror")
 
-PIECES = (10_000, 500, 20)  # records that are compared at once; fewer where they are large
+PIECES = (10_000, 500, 20)  # numbers of records to compare at once; fewer if they are large
 AT_ONCE = 4
 REPLICATED_WITHIN_S = 2.0
 LOOK_AGAIN_S = 0.2
@@ -50,14 +50,14 @@ def matched(
     target_from: int,
     transforms: Transforms = (),
 ) -> OffsetMap | None:
-    """Return where the target's records from `target_from` on were on the source; None where they are not those.
+    """Return where the target's records from an offset on were on the source; None if they differ.
 
     Args:
-        source: Batches of the source's topic-partition, those of aborted transactions emptied; at least as many records.
-        target: Batches of the remote topic-partition, up to its end.
-        source_from: Source offset of the record that is expected first.
-        target_from: Target offset of the record that is looked at first.
-        transforms: What was done to the records on their way.
+        source: Batches of the source's partition, those of aborted transactions emptied; at least as many records.
+        target: Batches of the remote partition, up to its end.
+        source_from: Source offset of the first expected record.
+        target_from: Target offset of the first compared record.
+        transforms: The transforms of the flow.
     """
     found, theirs = OffsetMap(), _records(source, source_from, transforms)
     for ours in _records(target, target_from):
@@ -69,7 +69,7 @@ def matched(
 
 
 class _Compared(NamedTuple):
-    """A record as it is compared: its content as it was written, and whether a broker set its time."""
+    """A record for comparison: its content as written, and whether a broker set its timestamp."""
 
     offset: int
     timestamp: int
@@ -77,7 +77,7 @@ class _Compared(NamedTuple):
     is_timed_by_broker: bool
 
     def is_same(self, other: _Compared) -> bool:
-        """Tell whether both are the same record; times that a broker set say nothing."""
+        """Return whether both are the same record; timestamps of brokers are not compared."""
         if self.body != other.body:
             return False
         return self.timestamp == other.timestamp or self.is_timed_by_broker or other.is_timed_by_broker
@@ -95,16 +95,16 @@ def _records(batches: Iterable[Batch], start: int, transforms: Transforms = ()) 
                 try:
                     record = transformed(transforms, raw) if transforms and raw.offset >= start else raw
                 except TransformError:
-                    return  # it stays, and so does what is behind it
+                    return  # it stays, and so does everything after it
                 if record is not None and record.offset >= start:
                     yield _Compared(*record, batch.is_timed_by_broker)
 
 
 class ClusterPair(NamedTuple):
-    """The two clusters, and of a bidirectional flow, whose topics others write to as well, who tells whose records they have.
+    """The two clusters, and for a bidirectional flow the owners of their records.
 
-    `written_back`: what the flow back wrote to the source, which is never on its way to the target. `own`: what this flow wrote
-    to the target, which is all there is of it.
+    `written_back`: the records on the source that the reverse flow wrote, which are never replicated. `own`: the records on the
+    target that this flow wrote.
     """
 
     source: Source
@@ -124,13 +124,13 @@ class ClusterPair(NamedTuple):
 
 
 class ExpectedTail(NamedTuple):
-    """A topic-partition whose target has `records` more than its position tells."""
+    """A partition whose target has `records` more than its position shows."""
 
     partition: Partition
     source_from: int
     target_from: int
     target_end: int
-    source_start: int = 0  # where the source's log begins now, as far as its leader tells
+    source_start: int = 0  # the log start on the source now, as far as its leader reports it
 
     @property
     def records(self) -> int:
@@ -148,25 +148,25 @@ async def resume_after_tails(
     was_transactional: bool,
     patience_s: float,
 ) -> None:
-    """Move each topic-partition behind what the target has of it, and take it out of the set when that is done.
+    """Move each partition past the target's records, and remove it from the set.
 
-    Left in are those that cannot be compared yet: a leader does not answer, or has more than its replicas and hides it.
+    Partitions that cannot be compared yet stay: a leader does not respond, or its log end is beyond its high watermark.
 
     Args:
         name: The flow, for the log.
-        unsettled: Topic-partitions as their positions were read. Spread ones cannot be compared; the ledger says so.
+        unsettled: Partitions at their committed positions. Repartitioned ones cannot be compared; the ledger records that.
         sides: Reads both clusters.
         isolation_level: As the flow reads the source.
         is_transactional: The flow writes in transactions: the target's records count when they are committed.
         was_transactional: So did the windows before.
-        patience_s: How long to wait for leaders that have more than they show.
+        patience_s: How long to wait for leaders whose log end is beyond their high watermark.
 
     Raises:
         KafkaError: what the clients raise.
     """
     turns = asyncio.Semaphore(AT_ONCE)
     # What exactly once has aborted stays in the log, for the default mode too. Of a topic that others write to, nothing would be
-    # shown that is behind a transaction of theirs.
+    # shown after the start of a transaction of theirs.
     is_committed = sides.own is None or is_transactional or was_transactional
 
     async def one(expected: ExpectedTail) -> None:
@@ -196,22 +196,22 @@ async def resume_after_tails(
     unsettled -= set(ours) - unknown - {expected.partition for expected in found}
     await asyncio.gather(*(one(expected) for expected in found))
     if unsettled:
-        sides.source.learn()  # no fetch of a paused topic-partition fails, so no refusal names its next leader
+        sides.source.learn()  # no fetch of a paused partition fails, so no refusal names its next leader
 
 
 def _note_uncompared(name: str, spread: Iterable[Partition]) -> None:
     """Log that records of repartitioned topics may be written twice."""
     for partition in spread:
         where, said = f"{partition.assigned.topic}-{partition.assigned.partition}", "records may be written twice"
-        why = "the topic has another number of partitions on the target, where they cannot be found"
+        why = "the topic has another number of partitions on the target: records cannot be compared"
         log.warning("%s: %s: %s from offset %d on: %s", name, where, said, partition.position, why)
         partition.record_gap(Effect.REPEATED, Cause.REPARTITIONED, partition.position, None, f"{said}: {why}")
 
 
 async def _hidden(partitions: list[Partition], target: Source, patience_s: float) -> set[Partition]:
-    """Return the topic-partitions whose leaders do not answer, or go on having more than they show.
+    """Return the partitions whose leaders do not respond, or keep their log end beyond the high watermark.
 
-    Where replicas are well that takes a moment.
+    If the replicas are healthy, this takes a moment.
     """
     left = {p.on_target: p for p in partitions}
     deadline = time.monotonic() + patience_s
@@ -228,27 +228,26 @@ async def _hidden(partitions: list[Partition], target: Source, patience_s: float
 
 
 def _is_more(log_end: int | KafkaError | None, shown: int | KafkaError | None) -> bool:
-    """Tell whether there is more than is shown, or may be."""
+    """Return whether the log end is, or may be, beyond what is shown."""
     if isinstance(log_end, int) and isinstance(shown, int):
         return log_end > shown
     return not (_is_for_good(log_end) or _is_for_good(shown))
 
 
 def _is_for_good(answer: int | KafkaError | None) -> bool:
-    """Tell whether a cluster has nothing to tell of a topic-partition, now or later: it is not there, or not to be seen."""
+    """Return whether a cluster will report nothing of a partition: it does not exist, or is hidden."""
     return not isinstance(answer, int) and is_code(answer, *_FOR_GOOD)
 
 
 async def _expected_tails(
     partitions: list[Partition], source: Source, target: Source, *, with_marker: Collection[Partition] = ()
 ) -> tuple[list[ExpectedTail], set[Partition]]:
-    """Return the topic-partitions whose target has offsets that the positions do not tell of.
+    """Return the partitions whose target is ahead of their positions, and those where that is unknown.
 
-    And those of which that is not known, for a leader does not answer. One offset more is the marker of a transaction where
-    that is to be expected.
+    It is unknown if a leader does not respond. One extra offset is the marker of a transaction, if one is expected.
     """
     remote = {p.on_target: p for p in partitions}
-    # A position may have been written before the first record: then all that its topic has may be behind it.
+    # A position may have been written before the first record: then the whole topic may be after it.
     new = [p for p in partitions if p.start == EARLIEST or (p.start is None and p.tail.runs.last is None)]
     ends = await target.offsets(dict.fromkeys(remote, LATEST))
     target_starts = await target.offsets({p.on_target: EARLIEST for p in new})
@@ -283,9 +282,9 @@ def _with_start(expected: ExpectedTail, start: int | KafkaError | None) -> Expec
 async def _resume(
     name: str, expected: ExpectedTail, sides: ClusterPair, isolation_level: int, *, is_committed: bool
 ) -> None:
-    """Move a topic-partition behind what its target has, piece by piece; where that takes too long, the next window goes on.
+    """Move a partition past its target's records piece by piece, within a time limit.
 
-    `is_committed`: what was aborted on the target does not count.
+    After that, the next window continues. `is_committed`: aborted records on the target do not count.
     """
     partition, assigned = expected.partition, expected.partition.assigned
     where = f"{name}: {assigned.topic}-{assigned.partition}"
@@ -301,7 +300,7 @@ async def _resume(
             _record_possible_repeats(where, expected, str(error))
             return
         if runs is None:
-            _record_possible_repeats(where, expected, "those behind the last position are not the source's")
+            _record_possible_repeats(where, expected, "the records after the last position are not the source's")
             return
         if (last := runs.last) is None:
             break  # markers of transactions, and what others wrote
@@ -309,7 +308,7 @@ async def _resume(
             return
         expected = expected._replace(source_from=last.source + last.records, target_from=last.target + last.records)
     log.info(
-        "%s: going on at offset %d: the target has %d records more than the last position says",
+        "%s: resuming at offset %d: the target has %d more records than the last position shows",
         where,
         partition.position,
         more,
@@ -317,7 +316,7 @@ async def _resume(
 
 
 async def _after_deleted(where: str, expected: ExpectedTail, target: Source, *, is_committed: bool) -> ExpectedTail:
-    """Move behind the records that the source has deleted and the target has; return what is left to compare.
+    """Move past the records that the source has deleted and the target has; return the rest.
 
     Each record of the target had at least one offset on the source, so this position is never too high.
     """
@@ -344,7 +343,7 @@ async def _after_deleted(where: str, expected: ExpectedTail, target: Source, *, 
 
 
 def _record_possible_repeats(where: str, expected: ExpectedTail, why: str) -> None:
-    """Go on at the position, though the target may have some of what comes; say so."""
+    """Resume at the position and log that the target may already have some of the next records."""
     said = f"{expected.records} records may be written twice: {why}"
     log.warning("%s: %s", where, said)
     last = expected.source_from + expected.records - 1
@@ -355,10 +354,10 @@ def _record_possible_repeats(where: str, expected: ExpectedTail, why: str) -> No
 async def _compared(
     expected: ExpectedTail, sides: ClusterPair, isolation_level: int, *, is_committed: bool
 ) -> OffsetMap | None:
-    """Return where the next records of the target were on the source, as many as are read back at once; None: they differ.
+    """Return where the target's next records were on the source, as many as fit; None: they differ.
 
     Raises:
-        TooMuchError: a few records are more than that.
+        TooMuchError: a few records exceed the limit.
         KafkaError, CorruptBatch: one of the two cannot be read.
     """
     assigned = expected.partition.assigned
@@ -396,9 +395,9 @@ async def _compared(
 
 
 def _moved(partition: Partition, expected: ExpectedTail, runs: OffsetMap, *, is_shared: bool) -> bool:
-    """Stand behind records that both sides have; False where the position is behind them already.
+    """Move past records that both sides have; return False if the position is beyond them already.
 
-    `is_shared`: others write to the remote topic too, so offsets do not count what this flow appended.
+    `is_shared`: others write to the remote topic too, so offsets do not count this flow's records.
     """
     last = runs.last
     assert last is not None

@@ -1,4 +1,4 @@
-"""Make the rounds in which what was read is sent: batches go whole where they can, else their records are packed again."""
+"""Make rounds of what was read: batches stay whole if possible, else their records are repacked."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from mirror.model.transforms import TransformError
 from mirror.replication.partition import Partition
 from mirror.replication.read_ahead import ReadAhead
 
-TINY_BYTES = 8 * 1024  # a batch below this costs more as a request of its own than its records cost re-batched
+TINY_BYTES = 8 * 1024  # a smaller batch costs more as a request than repacking its records
 TINY_RUN = 2  # this many tiny batches waiting are worth decoding
 
 
 class Repacking:
-    """Takes batches out of the queues of a slot and flow, and makes rounds of them."""
+    """Removes batches from the queues of a slot and flow, and makes rounds of them."""
 
     def __init__(self, produce: ProduceOptions, read_ahead: ReadAhead) -> None:
         """Take the limits of the target's producer, and the queues."""
@@ -48,7 +48,7 @@ class Repacking:
             self.spent_s += time.perf_counter() - began
 
     def is_too_large(self, outgoing: Outgoing) -> bool:
-        """Tell whether a batch is larger than the file's max.request.size."""
+        """Return whether a batch is larger than the file's max.request.size."""
         return self._largest is not None and len(outgoing.data) > self._largest
 
     def split(self, partition: Partition, outgoing: Outgoing) -> None:
@@ -87,7 +87,7 @@ class Repacking:
         return batch.last_offset + 1
 
     def _pack(self, partition: Partition) -> int:
-        """Copy the next batch, or pack the records of some; return the source offset after them."""
+        """Copy the next batch, or repack the records of some; return the source offset after them."""
         batch, ready = partition.backlog.queue[0], partition.backlog.ready
         if batch.is_control:
             self._read_ahead.take_out(partition)

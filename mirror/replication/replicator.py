@@ -1,4 +1,7 @@
-"""Replicate one slot's share of one flow until the window ends: fetch ahead, send in order, place and pause beside that."""
+"""Replicate one slot's share of one flow until the window ends.
+
+Fetching ahead, sending in order, placing and pausing run concurrently.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ WITHDRAWS_EVERY_S = 0.2
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Replicator:
-    """Runs until it is stopped; when it is drained, `acked` of each topic-partition says exactly what the target holds."""
+    """Runs until it is stopped; once drained, `acked` of each partition is exactly what the target has."""
 
     name: str  # the flow, for the log
     source: Source  # reads the source
@@ -39,11 +42,13 @@ class Replicator:
     fetch: FetchOptions  # how to read
     read_ahead: ReadAhead  # holds what was read
     repacking: Repacking  # makes of it what is sent
-    pauses: Pauses  # those of the same topic-partitions
+    pauses: Pauses  # those of the same partitions
     delivery: Delivery  # when acknowledged batches count
-    identities: Identities  # tells which topics they are
+    identities: Identities  # finds out which topics they are
     busy_before: Collection[TopicPartition]  # what had data at the end of an earlier window
-    written_back: ProducerRegistry | None  # tells which records of the source the flow back wrote; None: none
+    written_back: (
+        ProducerRegistry | None
+    )  # returns which of the source's records the reverse flow wrote; None: there is none
 
     def __post_init__(self) -> None:
         by_key = {p.on_source: p for p in self.partitions}
@@ -86,11 +91,11 @@ class Replicator:
 
     @property
     def busy(self) -> frozenset[TopicPartition]:
-        """What has had data lately."""
+        """The partitions that have had data lately."""
         return self._fetching.busy
 
     def report(self, slot: SlotReport) -> SlotReport:
-        """Return a report with what the time was spent on, and what of its topic-partitions was read and is left."""
+        """Return a report with the time spent, the records read, and what is left of them."""
         read_ahead, polled = self.read_ahead, self._fetching.polled
         return slot._replace(
             sending_s=self._sending.spent_s,
@@ -128,13 +133,13 @@ class Replicator:
         self.pauses.follow(paused)
 
     def lease_confirmed(self) -> None:
-        """Send what was held back while it was not known whether the slot is still ours."""
+        """Send the batches that were held back while the lease was unconfirmed."""
         self._sending.lease_confirmed()
 
     async def drained(self, within_s: float) -> bool:
-        """Wait until every batch that was sent counts, or is refused; False when that took too long.
+        """Wait until every batch that was sent counts or is refused; return False on a time-out.
 
-        What a quota still holds back then is taken back: the next window reads it again, and nobody has a trace of it.
+        After a second, batches that a quota still holds back are withdrawn: the next window reads them again.
         """
         withdrawing = asyncio.create_task(withdraw_late(self.target))
         try:
@@ -144,7 +149,10 @@ class Replicator:
 
 
 async def withdraw_late(target: Target) -> None:
-    """Take back what is not sent yet after a second, and what comes later: the offset map goes behind the last records."""
+    """After a second, keep withdrawing batches that are not sent yet.
+
+    Again and again, because the offset map is sent after the last records.
+    """
     await asyncio.sleep(WITHDRAWS_S)
     while True:
         target.withdraw()

@@ -1,4 +1,4 @@
-"""Send to the target: one batch of a topic-partition at a time, the next one when it is answered."""
+"""Send to the target: one batch of a partition at a time, the next after its response."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ Sent = dict[asyncio.Future[int], Outgoing]
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Sending:
-    """The batches of one flow and window that are on their way to the target.
+    """The batches of one flow and window that are in flight to the target.
 
-    `needs_new_producer`: the target does not take what this one sends any more.
+    `needs_new_producer`: the target refuses further batches of this producer.
     """
 
     name: str  # the flow, for the log
@@ -43,12 +43,12 @@ class Sending:
     delivery: Delivery  # when acknowledged batches count
     # nothing is sent while it is not valid; None: the target itself refuses a producer that may not write
     lease: LeaseTerm | None
-    on_doubt: Callable[[Partition], None]  # gets a topic-partition whose remote topic may be another one
+    on_doubt: Callable[[Partition], None]  # gets a partition whose remote topic may be another one
 
     def __post_init__(self) -> None:
         self._without_lease: dict[Partition, None] = {}  # in order: waits for a valid lease to send
         self._in_flight = 0
-        # stands still while batches are packed
+        # stops while batches are packed
         self._under_way = Stopwatch(lambda: time.perf_counter() - self.repacking.spent_s)
         self._quiet = asyncio.Event()
         self._quiet.set()
@@ -57,7 +57,7 @@ class Sending:
 
     @property
     def in_flight(self) -> int:
-        """How many topic-partitions have a batch on its way."""
+        """How many partitions have a batch in flight."""
         return self._in_flight
 
     @property
@@ -67,11 +67,11 @@ class Sending:
 
     @property
     def spent_s(self) -> float:
-        """For how long batches were on their way; without what was spent on packing meanwhile."""
+        """How long batches were in flight, without the time for packing."""
         return self._under_way.total_s
 
     async def is_quiet(self, within_s: float | None = None) -> bool:
-        """Wait until nothing is on its way; False when that took too long."""
+        """Wait until nothing is in flight; return False on a time-out."""
         try:
             await asyncio.wait_for(self._quiet.wait(), within_s)
         except TimeoutError:
@@ -83,13 +83,13 @@ class Sending:
         self._is_stopping = True
 
     def lease_confirmed(self) -> None:
-        """Send what was held back while it was not known whether the slot is still ours."""
+        """Send the batches that were held back while the lease was unconfirmed."""
         waiting, self._without_lease = self._without_lease, {}
         for partition in waiting:
             self.send_next(partition)
 
     def send_next(self, partition: Partition) -> None:
-        """Send the next batch of a topic-partition, unless one is on its way: that keeps the order."""
+        """Send the next batch of a partition, unless one is in flight: that keeps the order."""
         if self._is_stopping or partition.in_flight or not self.delivery.admit(partition):
             return
         if self.lease is not None and not self.lease.is_valid:
@@ -100,7 +100,7 @@ class Sending:
         except TransformError as error:
             self.pauses.refused(partition, str(error))
             return
-        except Exception as error:  # noqa: BLE001 - whatever a hostile batch does, only its partition stops
+        except Exception as error:  # noqa: BLE001 - whatever a hostile batch causes, only its partition stops
             self.pauses.back_off(partition, f"a batch at source offset {partition.acked} cannot be read: {error!r}")
             return
         if following is not None:
@@ -138,7 +138,7 @@ class Sending:
             future.add_done_callback(answered)
 
     def _answered(self, partition: Partition, sending: Round, sent: Sent, read_ms: float) -> None:
-        """Take in the answers to what was on its way of a topic-partition; then send what is next."""
+        """Record the responses to a partition's batches in flight; then send the next ones."""
         self._in_flight -= 1
         if self._in_flight == 0:
             self._quiet.set()
@@ -159,7 +159,7 @@ class Sending:
         self.send_next(partition)
 
     def _check_offset(self, partition: Partition, base: int, expected: int) -> None:
-        """Send no more of a topic-partition whose batch came to lie before others, until the clusters have said why."""
+        """Stop a partition whose batch was appended before earlier ones, until the clusters explain it."""
         if not (partition.assigned.keeps_partition and NO_OFFSET < base < expected):
             return
         assigned = partition.assigned
@@ -182,13 +182,13 @@ class Sending:
         self.on_doubt(partition)
 
     def _failed(self, partition: Partition, sent: Sent, failed: list[asyncio.Future[int]]) -> bool:
-        """Take in that batches were not acknowledged; False where their outcome is left to the next window."""
+        """Handle batches that were not acknowledged; return False if the next window finds their outcome."""
         errors = [ProducerClosedError() if done.cancelled() else done.exception() for done in failed]
         if any(isinstance(error, WithdrawnError) for error in errors):
             return False  # it was not sent when the window ended: the next one reads it again
         if any(isinstance(error, ProducerClosedError) for error in errors):
             if self._is_stopping:
-                return False  # the window was given up with this on its way: the next one finds out whether it arrived
+                return False  # the window was given up with this batch in flight: the next one finds out whether it arrived
             self._producer_failed(partition, ProducerClosedError())
         elif not partition.assigned.keeps_partition:
             # What the other partitions took comes again; of the sequences of this producer one has a hole now.
@@ -207,7 +207,7 @@ class Sending:
             # The next window compares what the target has, and this process opens another producer for its next.
             self.needs_new_producer = True
             if isinstance(error, UncertainError):
-                hold_back(partition)  # an earlier attempt may still be under way
+                hold_back(partition)  # an earlier attempt may still be in flight
             if knows_no_such_producer(error):
                 partition.doubt_numbers()
             self.pauses.until_next_window(partition, f"the target may no longer know our producer ({error})")

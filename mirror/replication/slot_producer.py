@@ -1,4 +1,4 @@
-"""End the transactions of a slot's predecessor, and open its transactional producer, by the id that the slot's lease names."""
+"""Open a slot's transactional producer by the id in its lease, and end its predecessor's transactions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Claim = Callable[[Target], Awaitable[None]]
 
 
 class SlotProducer:
-    """Names a transactional id in the lease before it is used: a successor fences the id that the lease names.
+    """Writes a transactional id into the lease before its first use, so that a successor fences it.
 
     Attributes:
         spare: Number of the transactional id: 0, or that of a spare one.
@@ -48,7 +48,7 @@ class SlotProducer:
         return self._lease.predecessor.outcome.is_transactional
 
     async def fence_predecessor(self, target: Target, found: Offsets, places: Iterable[TopicPartition]) -> Offsets:
-        """Open the slot's producer, which ends the predecessor's open transaction; return positions, which that may have moved.
+        """Open the slot's producer, which ends the predecessor's transaction; return the positions after that.
 
         Args:
             target: The target.
@@ -64,13 +64,13 @@ class SlotProducer:
         return await self._positions(target, places)
 
     async def end_predecessor(self, target: Target, found: Offsets, places: Iterable[TopicPartition]) -> Offsets:
-        """End the predecessor's open transaction; same as `fence_predecessor` for a window that writes in no transaction.
+        """End the predecessor's open transaction, for a window that writes without transactions.
 
-        Otherwise records and positions would come, or go, later, when the broker's time-out ends the transaction or a process
-        that slept wakes up.
+        Otherwise records and positions would appear, or vanish, later: when the broker's time-out ends the transaction, or when a
+        suspended process wakes up.
 
         Raises:
-            KafkaError: the cluster refuses, or a topic-partition takes no marker at the moment.
+            KafkaError: the cluster refuses, or a partition accepts no marker at the moment.
         """
         await self._await_decision(target, found)
         await self._end_transaction(self._window.slot, self.spare)
@@ -116,7 +116,7 @@ class SlotProducer:
         self._lease.is_claimed_again = True
         await self._claim(target)
         log.warning(
-            "%s: slot %d: a transaction does not end: one of its topic-partitions takes no writes; going on beside it",
+            "%s: slot %d: a transaction does not end, one of its partitions accepts no writes; using another transactional id",
             self._plan.name,
             self._window.slot,
         )

@@ -40,14 +40,14 @@ from mirror.runtime.logs import describe, level_once
 log = logging.getLogger("mirror")
 
 DRAINS_LOST_S = 2.0  # how long a window may wait for answers when its slot has another owner
-GIVEN_UP_S = 2 * GRACE_S + 1.0  # behind a window's end, when one that hangs is ended: before it counts as dead
+GIVEN_UP_S = 2 * GRACE_S + 1.0  # after a window's end: a window that hangs is ended then, before it counts as dead
 END_LOOKS_S = 0.02  # how often a window whose time is over looks for its successor
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 
 
 @dataclass(slots=True)
 class Served:
-    """What a window did for a flow: nothing when it never acquired the lease."""
+    """What a window did for a flow: nothing if it never acquired the lease."""
 
     partitions: list[Partition] = field(default_factory=list)
     slot: SlotReport | None = None
@@ -93,13 +93,13 @@ class FlowWindow:
         self._state = state
         self._fetch = fetch_options(plan.consumer)
         self._stop = asyncio.Event()
-        self._has_numbers = asyncio.Event()  # that are to be committed before anything is sent with them
+        self._has_numbers = asyncio.Event()  # they must be committed before anything is sent with them
         self._served = Served()
         self._commits = PositionCommits(plan, window, self._served.partitions)
         self._logged: set[str] = set()
         self._had_failure = False  # positions may not be what they were: the successor looks what the target has
         self._has_begun = False  # before, the outcome of the predecessor is still that of the slot
-        self._decides_ms = 0  # until when the target may not know what became of our last transaction
+        self._decides_ms = 0  # until when the target may not have decided our last transaction
         self._paused = Paused()
         self._lease = Lease(plan, window, self._warn)
         self._term = LeaseTerm()
@@ -137,7 +137,7 @@ class FlowWindow:
         )
 
     async def run(self) -> Served:
-        """Run all steps; what is returned is empty when the lease was never acquired."""
+        """Run all steps; return an empty result if the lease was never acquired."""
         connections = await self._retried("connect", self._warm)
         if connections is not None and await self._lease.acquire(
             connections.target, self._term, lambda: self._begin(connections)
@@ -149,7 +149,7 @@ class FlowWindow:
         return self._served
 
     def _warn(self, what: str, error: BaseException) -> None:
-        """Note a failure, and say what cannot be done, once a window: a dead cluster must not fill the log."""
+        """Record and log a failure, once a window: a dead cluster must not fill the log."""
         self._had_failure = True
         name, slot, level = self._plan.name, self._window.slot, level_once(self._logged, what)
         log.log(level, "%s: slot %d cannot %s (%s), retrying", name, slot, what, describe(error))
@@ -167,7 +167,7 @@ class FlowWindow:
         return None
 
     async def _warm(self) -> Connections | None:
-        """Connect to the target, wait until the slot is this process', connect to the source, announce that we are ready."""
+        """Connect to the target, wait for the slot, connect to the source, announce readiness."""
         plan = self._plan
         connections = await self._state.connections.connect(plan, self._window)
         own = {plan.lease_topic, plan.offset_map_topic, plan.gaps_topic}
@@ -186,11 +186,11 @@ class FlowWindow:
     # --- the lease ------------------------------------------------------------------------------------------
 
     async def _begin(self, connections: Connections) -> bool:
-        """Claim the lease, then read positions; release it, and return False, if a successor may have missed the claim.
+        """Claim the lease, then read positions; if in doubt, release the lease and return False.
 
-        A successor announces that it is ready before it looks at our lease, and we claim our lease before we look whether
-        it is ready: one of the two sees the other, however long a cluster makes either wait in between. The same goes for
-        another process that was given the slot.
+        In doubt is a claim that a successor may have missed. A successor announces its readiness before it reads our lease,
+        and we claim our lease before we read whether a successor is ready: one of the two sees the other, however long a
+        cluster delays either in between. The same applies to another process that was given the slot.
         """
         plan, target, window = self._plan, connections.target, self._window
         await self._producer.claim(target)
@@ -229,7 +229,7 @@ class FlowWindow:
             at, reasons = found.get(assigned.on_target), self._state.logged_reasons
             partition = placed(self._plan, assigned, at, reasons, from_earliest=is_early, is_uncertain=in_doubt)
             if assigned.on_source in forgotten:
-                partition.rewrite_position()  # to be written again, where the map knew it
+                partition.rewrite_position()  # must be written again if the map knew it
             self._served.partitions.append(partition)
 
     # --- replicating and handing over -------------------------------------------------------------------------
@@ -269,7 +269,7 @@ class FlowWindow:
         replicator.follow(self._paused)
         throttled_s = connections.throttled_s
         keeper = asyncio.create_task(self._keep(connections, replicator))
-        # A timer of its own: no answer that does not come may keep a window going for longer than others wait for its end.
+        # A separate timer: no missing response may extend a window beyond the time that others wait for its end.
         ending = asyncio.get_running_loop().call_later((self._last_ms - now_ms()) / 1000, self._stop.set)
         try:
             await replicator.run(self._stop)
@@ -297,7 +297,7 @@ class FlowWindow:
         await self._delivery.leave(connections.target)
 
     async def _hand_over(self, connections: Connections, replicator: Replicator) -> None:
-        """Commit the last positions and release the lease, unless a successor has taken it over: that one knows more."""
+        """Commit the last positions and release the lease, unless a successor has taken it over."""
         deadline = time.monotonic() + GRACE_S
         while time.monotonic() < deadline:
             try:
@@ -324,7 +324,7 @@ class FlowWindow:
         return self._window.end_ms + (GRACE_S * 1000 if self._window.lanes > 1 else 0)
 
     async def _keep(self, connections: Connections, replicator: Replicator) -> None:
-        """Confirm each second that we may write, and commit positions; end the window when it is over and a successor ready."""
+        """Confirm the lease each second and commit positions; end an overdue window if a successor is ready."""
         window = self._window
         while not self._stop.is_set():
             remaining_s = (window.end_ms - now_ms()) / 1000
@@ -342,13 +342,13 @@ class FlowWindow:
                 self._stop.set()
 
     async def _look(self, target: Target, replicator: Replicator) -> bool:
-        """Look how this window stands, extend its lease if it may write, and follow what operators paused.
+        """Read the state of the lease, extend it if this window may write, and apply operators' pauses.
 
         Returns:
             True when a successor is ready.
 
         Raises:
-            KafkaError: the target does not answer.
+            KafkaError: the target does not respond.
         """
         asked = LeaseTerm.now()
         found = await target.committed(self._plan.group, [*self._lease.looks_at, self._plan.paused_key])
@@ -364,7 +364,7 @@ class FlowWindow:
         return self._lease.has_successor(found)
 
     def _warn_of_sleeper(self) -> None:
-        """Write again what a process has covered that stood still for long, and have the successor look at the target."""
+        """Write the positions again after a suspended process overwrote them; mark the successor's check."""
         self._had_failure = True
         self._commits.write_all()
         covered = "%s: slot %d: a process that was suspended has committed old positions over newer ones; they are written again"
@@ -388,7 +388,7 @@ class FlowWindow:
 async def release_for_dead_attempt(
     plan: FlowPlan, target: Target, lease: Lease, warn: Callable[[str, BaseException], None]
 ) -> None:
-    """Release the lease of an earlier attempt that died too late in the window for this one to take over."""
+    """Release the lease of an earlier attempt that died too late in the window for a takeover."""
     try:
         await target.open({plan.lease_topic})
         await lease.release_for_dead_attempt(target)
@@ -397,7 +397,7 @@ async def release_for_dead_attempt(
 
 
 async def next_commit(has_numbers: asyncio.Event, at_most_s: float) -> None:
-    """Wait until positions are to be committed: after a time, or a moment after topic-partitions got numbers."""
+    """Wait until positions are due: after a time, or soon after partitions got sequence numbers."""
     try:
         await asyncio.wait_for(has_numbers.wait(), max(0.0, at_most_s))
     except TimeoutError:
@@ -409,9 +409,9 @@ async def next_commit(has_numbers: asyncio.Event, at_most_s: float) -> None:
 async def _with_forgotten(
     plan: FlowPlan, target: Target, found: Offsets, lease: Lease, state: WorkerState
 ) -> tuple[Offsets, set[TopicPartition]]:
-    """Return offsets with those that the offset map knows in the group's place, and which topic-partitions lacked theirs.
+    """Return offsets, completed from the offset map, and the partitions whose offsets were missing.
 
-    Of a flow that has never run none is missing: what its target has is not its own.
+    A flow that has never run misses none: the records on its target are not its own.
     """
     places = {p.on_target: p for p in plan.partitions if p.keeps_partition and not p.is_loop}
     lacking = [p for place, p in places.items() if place not in found]
@@ -440,7 +440,7 @@ def replicator_of(
         connections: Its clients.
         partitions: Those of the window, as they were placed.
         delivery: That of the window.
-        tries_all: Also try what the target appended nothing to, and of which its metadata show no change.
+        tries_all: Also try partitions to which the target appended nothing, although its metadata show no change.
         logged_reasons: Has what this process logged of them.
     """
     target, read_ahead = connections.target, ReadAhead()

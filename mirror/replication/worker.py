@@ -19,12 +19,12 @@ from mirror.runtime.logs import log_to_stderr
 
 
 class Worker:
-    """What one worker process serves its windows with.
+    """The state with which one worker process serves its windows.
 
     Attributes:
         loop: Runs all windows of the process.
         state: What is kept from window to window.
-        has_told: Flows and slots of which this process has told all topic-partitions.
+        has_told: Flows and slots of which this process has reported all partitions.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -33,7 +33,7 @@ class Worker:
         self.has_told: set[tuple[str, int]] = set()
 
     def serve(self, window: Window, flows: tuple[FlowPlan, ...]) -> Iterator[WindowReport]:
-        """Yield reports when the window is over: of what is idle only now and then, so that it costs nothing."""
+        """Yield reports when the window is over. Idle partitions are reported only now and then."""
         started = time.time()
         served = self.loop.run_until_complete(_serve_all(window, flows, self.state))
         duration_ms = (time.time() - max(started, window.start_ms / 1000)) * 1000
@@ -62,7 +62,7 @@ def serve_slot(window: Window, flows: tuple[FlowPlan, ...]) -> Iterator[WindowRe
 
 
 async def _serve_all(window: Window, flows: tuple[FlowPlan, ...], state: WorkerState) -> list[Served]:
-    """Serve every flow of the slot beside the others: a dead cluster holds up its own flows only."""
+    """Serve every flow of the slot concurrently: a dead cluster delays its own flows only."""
     return await asyncio.gather(*(serve(flow, window, state) for flow in flows))
 
 
@@ -73,7 +73,7 @@ def _report(
     duration_ms: float,
     of_slot: SlotReport | None,
 ) -> WindowReport:
-    """Return the row of one topic-partition; called once a window, not per record."""
+    """Return the row of one partition; called once a window, not per record."""
     assigned, tally = partition.assigned, partition.tally
     return WindowReport(
         source=flow.source,

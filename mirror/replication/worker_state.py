@@ -1,4 +1,4 @@
-"""Hold what a worker process keeps from window to window: one object per process, made by `worker.py` and handed down."""
+"""Hold what a worker process keeps between windows: one object, created by `worker.py`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class WorkerState:
 
     Attributes:
         connections: The clients of each flow.
-        logged_reasons: Why topic-partitions are paused, as this process logged it.
-        newest_gaps: The last gap of each topic-partition that this process wrote into the ledger.
+        logged_reasons: Why partitions are paused, as this process logged it.
+        newest_gaps: The last gap of each partition that this process wrote into the ledger.
         served: The flows that this process has replicated.
     """
 

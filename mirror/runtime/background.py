@@ -1,4 +1,4 @@
-"""Run coroutines for threads without a loop of their own, on one daemon thread of the process; wait for calls in bounded time."""
+"""Run coroutines for threads without an event loop, on one daemon thread of the process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ _starting = threading.Lock()
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Return what a coroutine returns, or raise what it raises. It bounds its time itself. Not for that thread."""
+    """Return a coroutine's result, or raise its error. Not for that thread.
+
+    The coroutine bounds its own time.
+    """
     return asyncio.run_coroutine_threadsafe(coroutine, _loop()).result()
 
 
@@ -36,16 +39,16 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 
 class BackgroundCall(Generic[T]):
-    """One question at a time, in a thread of its own. Not for several threads."""
+    """One call at a time, in a separate thread. Not for several threads."""
 
     def __init__(self) -> None:
         self._executor = ThreadPoolExecutor(1)
         self._pending: tuple[Future[T], float] | None = None
 
     def ask(self, question: Callable[[], T], *, within_s: float) -> tuple[T, float] | None:
-        """Ask, unless the last one is still unanswered; return an answer and when it was asked for, epoch seconds.
+        """Start a call unless the last one still runs; return a result and its start, epoch seconds.
 
-        None where it has not come within the time: it is waited for the next time. Raises what the question raises.
+        None if it has not ended in time: the next call waits for it. Raises what the call raises.
         """
         if self._pending is None:
             self._pending = self._executor.submit(question), time.time()
@@ -56,5 +59,5 @@ class BackgroundCall(Generic[T]):
         return future.result(), asked_s
 
     def close(self) -> None:
-        """Ask no more; what is under way is not waited for."""
+        """Start no more calls; do not wait for the running one."""
         self._executor.shutdown(wait=False, cancel_futures=True)

@@ -1,9 +1,8 @@
-"""Keep the class-data archive of a JVM: it starts in half the time when its jars need not be read.
+"""Keep the class-data archive of a JVM: it starts in half the time without reading its jars.
 
-The first run that finds none has its JVM write one when it ends; later runs map it. Where that does not come to its end in
-time, as on a machine with too much to do, it is tried again an hour later: it costs more than it saves once. The file's name
-says which Java and which jars it belongs to, so that an upgrade makes a new one, and the JVM itself ignores an archive that
-is not its own.
+The first run without an archive has its JVM write one at its end; later runs map it. If that does not finish in time, as on a
+busy machine, it is tried again an hour later: writing costs more than one start saves. The file's name contains the Java and
+the jars it belongs to, so that an upgrade makes a new one, and the JVM itself ignores an archive of another JVM.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import time
 from pathlib import Path
 
 JVM_END_S = 20.0  # how long a stop waits for the JVM, which writes the archive at its end
-ASKED_FOR_S = 300.0  # the same, where that is all that is wanted
+ASKED_FOR_S = 300.0  # the same, if the archive is all that is wanted
 ABANDONED_S = 3600.0  # a partial file this old belongs to a process that was killed, or had too little time
 
 
@@ -22,14 +21,14 @@ class ClassArchive:
     """One archive in a folder, for a Java program and the jars of one program."""
 
     def __init__(self, folder: Path, java: str, name: str, jars: Path, *, is_asked_for: bool = False) -> None:
-        """Take what it is of.
+        """Describe the archive.
 
         Args:
             folder: Where archives are.
             java: The Java program.
-            name: What its file is called after: the program of the jars, with its version.
+            name: What its file is named after: the program of the jars, with its version.
             jars: Their folder.
-            is_asked_for: Write it also where another try is not an hour ago.
+            is_asked_for: Write it even if the last attempt was less than an hour ago.
         """
         self._is_asked_for = is_asked_for
         self._path = folder / f"{name}-{_fingerprint(java, jars)}.jsa"
@@ -46,11 +45,11 @@ class ClassArchive:
         return self._path.is_file()
 
     def use_option(self) -> str:
-        """Return the option that uses the archive, "" where there is none."""
+        """Return the option that uses the archive, "" if there is none."""
         return f"-XX:SharedArchiveFile={self._path}" if self.is_there else ""
 
     def jvm_option(self) -> str:
-        """Return the options that use the archive, or have it written; "" where its folder cannot be written."""
+        """Return the options that use or write the archive; "" if its folder is not writable."""
         if option := self.use_option():
             return option
         try:
@@ -63,17 +62,17 @@ class ClassArchive:
             return ""
         if not os.access(self._path.parent, os.W_OK) or (is_tried and not self._is_asked_for):
             return ""
-        # The JVM says why it leaves out each class that cannot be archived; nobody can act on it.
+        # The JVM logs each class that cannot be archived, and why; there is nothing to do about it.
         return f"-XX:ArchiveClassesAtExit={self._partial} -Xlog:cds=off -Xlog:cds+dynamic=off"
 
     def keep(self) -> None:
-        """Give what the JVM wrote its name; to call when the JVM ended well, so that no run maps half an archive."""
+        """Give the JVM's file its final name, after the JVM ended well: no run maps half an archive."""
         if self._partial.is_file():
             self._partial.replace(self._path)
 
 
 def _fingerprint(java: str, jars: Path) -> str:
-    """Return a short name for this Java and these jars; both are refused by the JVM when they changed in place."""
+    """Return a short name for this Java and these jars; the JVM refuses both if changed in place."""
     program = Path(java).resolve()
     modules = program.parents[1] / "lib" / "modules"
     stamp = modules.stat().st_mtime_ns if modules.is_file() else 0

@@ -9,7 +9,7 @@ STEP_S = 1.0  # less than that between two looks is the clock being slowed, not 
 
 
 class Clock:
-    """Compares the wall clock with one that only goes on."""
+    """Compares the wall clock with the monotonic clock."""
 
     def __init__(self, wall: Callable[[], float] = time.time, steady: Callable[[], float] = time.monotonic) -> None:
         self._wall = wall
@@ -17,7 +17,7 @@ class Clock:
         self._ahead_s = wall() - steady()
 
     def set_back_s(self) -> float:
-        """Return how far the wall clock was set back since the last look; 0 when it was not."""
+        """Return how far the wall clock was set back since the last look; 0 if it was not."""
         ahead_s = self._wall() - self._steady()
         back_s, self._ahead_s = self._ahead_s - ahead_s, ahead_s
         return back_s if back_s > STEP_S else 0.0
@@ -32,7 +32,7 @@ class Stopwatch:
     """Runs between `start` and `stop`. `total_s` has what was stopped."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """Take a clock, which tells seconds."""
+        """Take a clock that returns seconds."""
         self._clock = clock
         self._started_s: float | None = None
         self.total_s = 0.0

@@ -23,7 +23,7 @@ class Query(Protocol):
         """Start; raises StreamTerminated if the engine cannot."""
 
     def revive(self) -> list[StreamTerminated]:
-        """Restart what has ended, and return why it ended; raises StreamTerminated if the engine itself is gone."""
+        """Restart what has ended and return why; raise StreamTerminated if the engine itself is gone."""
 
     def stop(self) -> None:
         """Stop at once."""
@@ -33,7 +33,7 @@ class WindowQueries(Query, Protocol):
     """The lanes: each plans a window and serves its slots, then the next one."""
 
     def finish(self, within_s: float) -> bool:
-        """Wait until the running windows have ended, after the plan says stop; return False if the time is too short."""
+        """Wait until the running windows have ended, after the plan stops them; return False on a time-out."""
 
 
 class Engine(Protocol):
@@ -55,7 +55,7 @@ class Engine(Protocol):
         """Pass the rows of each stream, by its name, to its `take`; record progress.
 
         Args:
-            recorder: Takes in what the queries do.
+            recorder: Records the queries' events.
             streams: By name.
             on_batch: Called with a query's name when it has completed a micro-batch.
         """

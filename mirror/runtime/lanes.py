@@ -14,7 +14,7 @@ class LaneProgress:
     """Records when each lane last completed a window; safe from any thread."""
 
     def __init__(self, lanes: Iterable[str], *, longest_s: float) -> None:
-        """Expect each of the lanes, by the name of its query, to complete a window every `longest_s` at least."""
+        """Expect each of the lanes, by its query's name, to complete a window every `longest_s`."""
         self._overdue_s = longest_s + SLACK_S
         self._looked_s = time.monotonic()
         self._completed_s = dict.fromkeys(lanes, self._looked_s)
@@ -25,7 +25,7 @@ class LaneProgress:
             self._completed_s[query] = time.monotonic()
 
     def hung(self) -> str:
-        """Return a sentence that names the overdue lanes, "" if there are none. Call it at least every few seconds."""
+        """Return a sentence that names the overdue lanes, or "". Call it every few seconds."""
         now_s = time.monotonic()
         if now_s - self._looked_s > SLEPT_S:
             self._completed_s = dict.fromkeys(self._completed_s, now_s)
@@ -44,7 +44,7 @@ class Restarts:
         self._at_s: deque[float] = deque()
 
     def one_more(self) -> int:
-        """Take in one now; return how many there were lately, this one included."""
+        """Count one now; return how many there were lately, including this one."""
         now_s = time.monotonic()
         self._at_s.append(now_s)
         while self._at_s[0] < now_s - self._within_s:

@@ -21,7 +21,7 @@ def level_once(logged: set[str], what: str) -> int:
 
 
 def describe(error: BaseException) -> str:
-    """Return what an error says; a time-out of asyncio's has no words of its own."""
+    """Return an error's message; a time-out of asyncio has none."""
     return str(error) or ("no answer in time" if isinstance(error, TimeoutError) else repr(error))
 
 
@@ -35,14 +35,17 @@ def first_few(names: Sequence[str]) -> str:
 
 
 class _OneLine(logging.Formatter):
-    """Keeps an event to its line, whatever names are in it; a traceback follows on lines of its own."""
+    """Keeps an event on one line, whatever names are in it; a traceback follows on its own lines."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802, its name in logging
         return one_line(super().formatMessage(record))
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    """Leave out what py4j logs by the root logger: its caller has the same as an error, and after the JVM's end nobody asks."""
+    """Drop py4j's records of the root logger.
+
+    Its caller gets the same as an error, and after the JVM's end there is no caller.
+    """
     return record.name != "root" or "py4j" not in Path(record.pathname).parts
 
 
@@ -57,7 +60,10 @@ def log_to_stderr(*, verbose: bool = False) -> None:
 
 
 def hang_up_quietly() -> None:
-    """Say nothing of a connection that is closed as this process ends: Spark's runners stumble over it without their JVM."""
+    """Log nothing about connections that close as this process ends.
+
+    Spark's runners fail on them without their JVM.
+    """
     tell = sys.excepthook
 
     def ended(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -1,4 +1,4 @@
-"""Ask a Prometheus: what the lag inspector draws the past from."""
+"""Query a Prometheus, from which the lag inspector draws the past."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TIMEOUT_S = 15.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FiringAlert:
-    """An alert that fires: its labels, since when, and what its rule says to a person; a link is "" where there is none."""
+    """A firing alert: its labels, its start, and its rule's texts; a link is "" if there is none."""
 
     name: str
     labels: Mapping[str, str]
@@ -29,7 +29,7 @@ class FiringAlert:
 
     @property
     def is_critical(self) -> bool:
-        """Whether it wakes somebody."""
+        """Whether it wakes an operator."""
         return self.labels.get("severity") == "critical"
 
 
@@ -45,7 +45,7 @@ class Prometheus:
         """Return the result of an instant query: `metric` and `value` of each series.
 
         Raises:
-            MirrorError: the server refuses the query; its message says why and where.
+            MirrorError: the server refuses the query; the message has the reason and the place.
         """
         return self._result("query", {"query": expr, **({"time": str(at_s)} if at_s is not None else {})})
 

@@ -1,4 +1,4 @@
-"""Do what signals ask for, in a thread: a handler interrupts the main thread, which may hold any lock."""
+"""Handle signals in a thread: a handler interrupts the main thread, which may hold any lock."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 
 def on_signals(actions: Mapping[signal.Signals, Callable[[], None]]) -> None:
-    """Call an action for each signal that comes; nothing changes where this is not the main thread, which alone may ask."""
+    """Call an action for each signal. Does nothing outside of the main thread."""
     if threading.current_thread() is not threading.main_thread():
         return
     asked: queue.SimpleQueue[int] = queue.SimpleQueue()  # the one queue that a handler may put into

@@ -1,4 +1,7 @@
-"""Keep the state folder: one process at a time, and the ids of its runs. It may be deleted while no mirror runs."""
+"""Keep the state folder: one process at a time, and the ids of its runs.
+
+It may be deleted while no mirror runs.
+"""
 
 from __future__ import annotations
 
@@ -24,21 +27,21 @@ _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 
 
 def keep_private() -> None:
-    """Have this process, and those that it starts, write files and folders that their owner alone may read.
+    """Make this process and its children write files that only their owner can read.
 
-    They have names of topics and groups, and the records of a tail. A folder that is there keeps its permissions.
+    They contain names of topics and groups, and the records of a tail. An existing folder keeps its permissions.
     """
     os.umask(0o077)
 
 
 def is_taken(path: Path) -> bool:
-    """Tell whether a mirror that runs has a folder."""
+    """Return whether a running mirror has a folder."""
     try:
         with (path / "runs").open("a+") as held:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except OSError:  # it is not there yet, or taking it says what is wrong with it
+    except OSError:  # it does not exist yet, or taking it reports what is wrong with it
         pass
     return False
 
@@ -58,15 +61,15 @@ class StateFolder:
 
     @classmethod
     def of_several(cls, path: Path) -> StateFolder:
-        """Return the folder, or the next one ("state-2", "state-3", ...) where mirrors that run have those before."""
+        """Return the folder, or the first one of "state-2", "state-3", ... that no running mirror has."""
         candidates = [path, *(path.with_name(f"{path.name}-{n}") for n in range(2, MOST_HERE + 1))]
         free = next((one for one in candidates if not is_taken(one)), path)
         if free != path:
-            log.info("mirror.state.dir: %s belongs to a mirror that runs; this one keeps its state in %s", path, free)
+            log.info("mirror.state.dir: %s belongs to a running mirror; this one keeps its state in %s", path, free)
         return cls(free)
 
     def take(self) -> None:
-        """Make the folder this process'; raises SettingsError when another process has it, or it cannot be written."""
+        """Take the folder for this process; raise SettingsError if it is taken or not writable."""
         keep_private()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -81,8 +84,8 @@ class StateFolder:
         except OSError:
             held.close()
             raise SettingsError(
-                f"mirror.state.dir: {self.path} belongs to a mirror that runs. To share its work, start this one with a "
-                "folder and an address of its own: --state-dir DIR --metrics-listen HOST:PORT."
+                f"mirror.state.dir: {self.path} belongs to a running mirror. To share its work, start this one with "
+                "another folder and another address: --state-dir DIR --metrics-listen HOST:PORT."
             ) from None
         held.seek(0)
         self._held = held  # the lock lasts as long as the file is open
@@ -104,7 +107,7 @@ class StateFolder:
             if error.errno not in _DISK:
                 raise
             raise StreamTerminated(
-                f"mirror.state.dir: {self.path} cannot be written ({error.strerror}). Make room, and start the appliance again."
+                f"mirror.state.dir: {self.path} cannot be written ({error.strerror}). Make room, and start kafka-mirror again."
             ) from error
 
     def leave(self) -> None:
@@ -115,13 +118,13 @@ class StateFolder:
 
 
 def _runs(text: str) -> dict[int, str]:
-    """Return the runs that a file names, and the place of each; "" if the file is of an earlier version."""
+    """Return the runs that a file names, with their places; "" for a file of an earlier version."""
     lines = [line.partition(" ") for line in text.splitlines()]
     return {int(run): place for run, _, place in lines if run.isdecimal()}
 
 
 def _place(file: IO[str]) -> str:
-    """Return what names an open file and the boot of its machine: no copy has the same, on this machine or another."""
+    """Return the identity of an open file and its machine's boot: no copy has the same."""
     try:
         boot = _BOOT.read_text().strip()
     except OSError:

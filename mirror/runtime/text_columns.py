@@ -10,9 +10,9 @@ LEAST_TEXT = 24  # characters of a line that a text in the last column has
 
 
 def one_line(text: str) -> str:
-    """Return `text` with every character that would end its line, or command a terminal, written as an escape.
+    """Return `text` with every character escaped that would end its line or command a terminal.
 
-    Kafka restricts neither group ids nor client ids, so strangers choose what stands in a log and in a table.
+    Kafka restricts neither group ids nor client ids, so strangers choose text in a log and in a table.
     """
     return (
         text
@@ -22,10 +22,10 @@ def one_line(text: str) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]], *, right: Collection[int], width: int | None = None) -> str:
-    """Return the rows with every column as wide as its widest cell; the columns in `right` are set flush right.
+    """Return the rows as aligned columns; those in `right` are flush right.
 
-    Each row is one line. Where a `width` is given that it does not fit in, its last columns stand in lines below, indented, and
-    the text of the very last one is broken between words.
+    Each row is one line. If a row exceeds `width`, its last columns follow in indented lines, and the text of the very last
+    one is broken between words.
     """
     rows = [[one_line(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -36,7 +36,7 @@ def aligned(rows: Sequence[Sequence[str]], *, right: Collection[int], width: int
 
 
 def _lines(widths: Sequence[int], width: int) -> list[range]:
-    """Return the columns that stand in a line, line by line; the last column is as wide as what is left for it."""
+    """Return the columns of each line; the last column is as wide as the rest of the line."""
     found, begin, used = [], 0, 0
     for column, wide in enumerate(widths):
         least = min(wide, LEAST_TEXT) if column == len(widths) - 1 else wide

@@ -1,4 +1,4 @@
-"""Name the user that this process runs as. The user of a container may be a number without a passwd entry."""
+"""Name the user of this process. A container's user may be a number without a passwd entry."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def has_passwd_entry() -> bool:
 
 
 def user_name() -> str:
-    """Return the name from the environment or the passwd entry, the number if there is neither."""
+    """Return the name from the environment or the passwd entry, else the number."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -27,7 +27,7 @@ def user_name() -> str:
 
 
 def home_folder() -> Path:
-    """Return the home folder, that of temporary files if neither HOME nor a passwd entry names one."""
+    """Return the home folder, or that of temporary files if there is none."""
     try:
         return Path.home()
     except RuntimeError:

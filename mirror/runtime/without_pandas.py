@@ -21,9 +21,9 @@ class _Finder(PathFinder):
 
 
 def leave_out_pandas() -> None:
-    """Make Spark and Arrow do without pandas and numpy. Call it before either is imported, in a separate process.
+    """Make Spark and Arrow do without pandas and numpy. Call it before either is imported.
 
-    They import both if they are installed, as for the lag inspector (Streamlit needs them), and work without. Replication
-    uses neither; they cost 100 MiB over all processes and a second at start.
+    In a separate process. They import both if they are installed, as for the lag inspector (Streamlit needs them), and work
+    without. Replication uses neither; they cost 100 MiB over all processes and a second at start.
     """
     sys.meta_path[:] = [_Finder if finder is PathFinder else finder for finder in sys.meta_path]

@@ -1,4 +1,4 @@
-"""Define the Spark data source `kafka-checkpoints`: a micro-batch is a round of checkpoints, a row a group's topic-partition.
+"""Define the Spark data source `kafka-checkpoints`: a micro-batch is a round, a row a group's partition.
 
 A simple stream reader on purpose: it works in one process that stays, which keeps the offset maps it has read.
 """
@@ -45,7 +45,7 @@ class CheckpointSource(DataSource):
 
 
 class CheckpointReader(SimpleDataSourceStreamReader):
-    """Each read is a round over the flows whose interval is over. Offsets are `{"round": rounds done}`."""
+    """Each read is a round over the flows that are due. Offsets are `{"round": rounds done}`."""
 
     def __init__(self, options: dict[str, str]) -> None:
         self._plan = Path(options["plan"])
@@ -70,11 +70,11 @@ class CheckpointReader(SimpleDataSourceStreamReader):
     def readBetweenOffsets(  # noqa: N802
         self, start: dict[str, int], end: dict[str, int]
     ) -> Iterator[CheckpointReport]:
-        """Return nothing: a round that was lost is not repeated, the next one is about the same offsets."""
+        """Return nothing: a lost round is not repeated; the next one handles the same offsets."""
         return iter([])
 
     def _is_due(self, plan: CheckpointPlan) -> bool:
-        """Tell whether a flow's turn has come: a little early rather than a whole trigger late."""
+        """Return whether a flow is due: a little early rather than a whole trigger late."""
         now_s, interval_s = time.monotonic(), plan.settings.interval_s
         if now_s < self._due_s.get(plan.flow.name, 0.0):
             return False
@@ -86,7 +86,7 @@ class CheckpointReader(SimpleDataSourceStreamReader):
         return [report for reports in found for report in reports]
 
     async def _flow(self, plan: CheckpointPlan) -> list[CheckpointReport]:
-        """Return a flow's reports, or one that says why there are none: other flows go on."""
+        """Return a flow's reports, or one with the failure: other flows continue."""
         flow = self._flows.get(plan.flow.name)
         if flow is None:
             flow = self._flows[plan.flow.name] = FlowCheckpoints(plan)

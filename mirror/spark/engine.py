@@ -1,4 +1,4 @@
-"""Run the driver's windows and checkpoint rounds as Spark's streaming queries: the engine of the product."""
+"""Run windows and checkpoint rounds as Spark's streaming queries: the engine of the product."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SparkEngine:
 
     @classmethod
     def start(cls, settings: Mapping[str, str], *, tasks: int, archive: ClassArchive | None = None) -> Self:
-        """Start Spark; `archive` is the JVM's class archive, by default the one of the Spark and Java in use.
+        """Start Spark; `archive` is the JVM's class archive, by default that of Spark and Java in use.
 
         Raises:
             SettingsError: the Spark cluster has no room for so many tasks.

@@ -1,4 +1,4 @@
-"""Make the plan that workers read from the flows as the driver sees them, and write it when it has changed."""
+"""Make the workers' plan from the driver's flows, and write it when it has changed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mirror.model.flow_plan import FlowPlan
 
 
 class Plan:
-    """All flows with their topic-partitions, those whose groups are followed, and whether the appliance is stopping."""
+    """All flows with their partitions, those whose groups are followed, and whether the process stops."""
 
     def __init__(
         self, flows: tuple[FlowPlan, ...], *, checkpoints: tuple[CheckpointPlan, ...] = (), is_stopping: bool = False
@@ -26,7 +26,7 @@ class Plan:
 
 
 def write_plan(path: Path, plan: Plan) -> None:
-    """Replace the plan file at once; it holds client settings, so only its owner may read it."""
+    """Replace the plan file atomically; it holds client settings, so only its owner may read it."""
     partial = path.with_suffix(".partial")
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
@@ -35,7 +35,7 @@ def write_plan(path: Path, plan: Plan) -> None:
 
 
 def read_plan(path: Path) -> Plan:
-    """Read the plan that the driver of this very appliance wrote."""
+    """Read the plan that the driver of this process wrote."""
     with path.open("rb") as file:
         plan = pickle.load(file)  # noqa: S301 - our own file, readable by its owner only
     if not isinstance(plan, Plan):
@@ -44,7 +44,7 @@ def read_plan(path: Path) -> Plan:
 
 
 class PlanFile:
-    """The plan file as somebody sees it who looks often: it is read again only when it was replaced."""
+    """The plan file for frequent readers: it is read again only after it was replaced."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -60,7 +60,7 @@ class PlanFile:
 
 
 class Plans:
-    """The plan file of an appliance."""
+    """The plan file of a process."""
 
     def __init__(self, path: Path, flows: Sequence[FlowState]) -> None:
         self.path = path
@@ -68,7 +68,7 @@ class Plans:
         self._led: set[tuple[str, str]] = set()  # flows whose checkpoints the file asks for
 
     def write(self, *, is_stopping: bool = False) -> None:
-        """Write what is to be replicated now; a plan that is stopping ends every window."""
+        """Write what to replicate now; a stopping plan ends every window."""
         self._led = led_flows(self._flows)
         plans = tuple(state.plan for state in self._flows if state.plan is not None)
         checkpoints = tuple(self._of_groups(state) for state in self._flows if state.follows_groups and state.leads)
@@ -84,7 +84,7 @@ class Plans:
         assert plan is not None
         back = [s.plan for s in self._flows if s.plan is not None and s.name == state.name[::-1]]
         if not back and plan.is_bidirectional:
-            back = [plan.back()]  # another process runs it, by a file of its own
+            back = [plan.back()]  # another process runs it, with another settings file
         return CheckpointPlan(
             flow=plan,
             back=next(iter(back), None),

@@ -44,7 +44,7 @@ class Lanes:
         self._queries: dict[int, Any] = {}
 
     def start(self) -> None:
-        """Start all lanes. Their checkpoint locations hold window numbers only, so each run begins with none."""
+        """Start all lanes. Their checkpoint locations hold window numbers only, so each run starts empty."""
         shutil.rmtree(self._checkpoints, ignore_errors=True)
         for lane in range(self._lanes):
             self._start(lane)
@@ -70,7 +70,7 @@ class Lanes:
         return ended
 
     def finish(self, within_s: float) -> bool:
-        """Wait until the running windows have ended (the plan says stop); False when they did not in time."""
+        """Wait until the running windows have ended (the plan stops them); return False on a time-out."""
         waiters = [threading.Thread(target=_processed, args=(q,), daemon=True) for q in self._queries.values()]
         for waiter in waiters:
             waiter.start()
@@ -111,7 +111,7 @@ class CheckpointStream:
         return [ended]
 
     def stop(self) -> None:
-        """Stop at once: what a round leaves undone, the next run's first one does."""
+        """Stop immediately: the next run's first round completes an unfinished one."""
         if self._query is not None:
             # A round that waits for a cluster outlasts Spark's patience; it ends with the JVM.
             with contextlib.suppress(Py4JError, PySparkException):
@@ -119,7 +119,7 @@ class CheckpointStream:
 
 
 def _observed(rows: DataFrame, name: str, query: str, location: Path) -> DataStreamWriter:
-    """Return a stream whose rows nobody keeps but the listener sees."""
+    """Return a stream whose rows only the listener uses."""
     observed = rows.observe(name, collect_list(struct("*")).alias("reports"))
     return observed.writeStream.format("noop").queryName(query).option("checkpointLocation", str(location))
 
@@ -135,7 +135,7 @@ def _started(writer: DataStreamWriter, location: Path) -> Any:
 
 
 def _reason(error: Exception) -> str:
-    """Return what the JVM says of an error, as long as it can be asked."""
+    """Return the JVM's text for an error, as long as the JVM responds."""
     try:
         return _first_line(error.java_exception.toString() if isinstance(error, Py4JJavaError) else error)
     except (Py4JError, OSError):
@@ -146,7 +146,7 @@ def _is_active(query: Any) -> bool:
     try:
         return bool(query.isActive)
     except (Py4JError, OSError) as error:
-        raise StreamTerminated("Spark's JVM is gone (killed, or out of memory?); start the appliance again") from error
+        raise StreamTerminated("Spark's JVM is gone (killed, or out of memory?); start kafka-mirror again") from error
 
 
 def _processed(query: Any) -> None:

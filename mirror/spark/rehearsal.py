@@ -1,4 +1,4 @@
-"""Start Spark once for nothing, so that its JVM writes the class archive before anybody waits for it."""
+"""Start Spark once without work, so that its JVM writes the class archive in advance."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ENDS_WITHIN_S = 10.0
 
 
 def write_archive(archive: ClassArchive) -> None:
-    """Run lanes and checkpoints of no flow for some seconds, and end Spark in good order, at which its JVM writes the archive."""
+    """Run empty lanes and checkpoints for some seconds, then end Spark: its JVM writes the archive."""
     with tempfile.TemporaryDirectory() as name:
         folder, plan = StateFolder(Path(name)), Path(name) / "plan"
         write_plan(plan, Plan(()))

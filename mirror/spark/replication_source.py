@@ -1,4 +1,4 @@
-"""Define the Spark data source `kafka-replication`: a micro-batch is a window, a task is a slot, a row is a report."""
+"""Define the Spark data source `kafka-replication`: micro-batches are windows, tasks slots, rows reports."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from mirror.runtime.state_folder import StateFolder
 from mirror.spark.plans import PlanFile
 
 NAME = "kafka-replication"
-AHEAD_S = 1.0  # before its begin a window is planned: what Spark takes for a micro-batch, and a task to get ready
-LOOKS_S = 0.2  # between two looks whether the appliance stops, while a planner waits
+AHEAD_S = 1.0  # plan a window this long before it starts: Spark's planning plus a task's warm-up
+LOOKS_S = 0.2  # between two checks whether the process stops, while a planner waits
 
 
 class SlotPartition(InputPartition):
@@ -32,7 +32,7 @@ class SlotPartition(InputPartition):
 
 
 class ReplicationSource(DataSource):
-    """Options: `plan` (file the driver keeps up to date), `lane`, `lanes`, `slots`, `window_ms`, `first`, `run_id`, `gone`."""
+    """Options: `plan` (the driver's file), `lane`, `lanes`, `slots`, `window_ms`, `first`, `run_id`, `gone`."""
 
     @classmethod
     def name(cls) -> str:
@@ -40,7 +40,7 @@ class ReplicationSource(DataSource):
         return NAME
 
     def schema(self) -> str:
-        """Return the columns of a row; there is one per topic-partition and window."""
+        """Return the columns of a row; there is one per partition and window."""
         return schema_of(WindowReport)
 
     def streamReader(self, schema: object) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
@@ -78,24 +78,24 @@ class LaneReader(DataSourceStreamReader):
         return {"window": self._first}
 
     def latestOffset(self, start: dict[str, int], limit: object) -> dict[str, int]:  # noqa: N802
-        """Return the offset behind the lane's next window when that is due; `start` again while the appliance is stopping."""
+        """Return the offset after the lane's next due window; `start` again while the process stops."""
         window = next_window(start["window"], time.time() * 1000, window_ms=self._window_ms, lanes=self._lanes)
         return {"window": window + self._lanes} if self._is_due(window) else start
 
     def _is_due(self, window: int) -> bool:
-        """Wait until a window is to be planned, so that it has what the plan has then; False when the appliance stops."""
+        """Wait until a window must be planned, with the then current plan; return False on a stop."""
         due_s, parent = window * self._window_ms / 1000 - AHEAD_S, os.getppid()
         while not self._plan.current().is_stopping:
             wait_s = due_s - time.time()
             if wait_s <= 0:
                 return True
             if os.getppid() != parent:
-                return False  # the JVM is gone, and nobody waits for an answer
+                return False  # the JVM is gone, and does not wait for a result
             time.sleep(min(wait_s, LOOKS_S))
         return False
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[SlotPartition]:
-        """Return one task per slot that has topic-partitions."""
+        """Return one task per slot that has partitions."""
         if start == end:
             return []
         number = end["window"] - self._lanes
@@ -118,7 +118,7 @@ class LaneReader(DataSourceStreamReader):
 
     def read(self, partition: SlotPartition) -> Iterator[WindowReport]:
         """Serve the window and yield its reports."""
-        from mirror.replication.worker import serve_slot  # here: the planner's process needs no Kafka client
+        from mirror.replication.worker import serve_slot  # imported here: the planner's process needs no Kafka client
 
         task = TaskContext.get()
         window = replace(partition.window, is_retry=task is not None and task.attemptNumber() > 0)

@@ -1,4 +1,4 @@
-"""Start Spark in a JVM of its own, and end both."""
+"""Start Spark in a separate JVM, and end both."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ _DEFAULTS = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
-    # A micro-batch has a row for each topic-partition: to write, compile and load code for them costs more than it saves.
+    # A micro-batch has a row for each partition: to write, compile and load code for them costs more than it saves.
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.speculation": "false",  # a second attempt of a slot would write beside the first
+    "spark.speculation": "false",  # a second attempt of a slot would write concurrently with the first
     "spark.task.maxFailures": "4",  # a window that is served again finds its own turn
     "spark.ui.showConsoleProgress": "false",
 }
@@ -56,7 +56,7 @@ _ON_A_CLUSTER = {"spark.executor.memory": "512m", "spark.executor.extraJavaOptio
 CORES_WITHIN_S = 60.0
 _ASKED_FOR = ("org.apache.spark.api.python.PythonUtils", "org.apache.spark.sql.api.python.PythonSQLUtils")
 _PYTHON = Path(__file__).with_name("python.sh")
-# What would start another Spark than the one that is installed with this program, or configure it for another purpose.
+# What would start another Spark than the installed one, or configure it for another purpose.
 _FOREIGN = (
     "SPARK_HOME",
     "SPARK_CONF_DIR",
@@ -85,7 +85,7 @@ class Spark:
 
     @classmethod
     def start(cls, settings: Mapping[str, str], archive: ClassArchive, *, tasks: int) -> Spark:
-        """Start Spark with room for `tasks` at once; they wait for networks, so they may outnumber the cores.
+        """Start Spark with room for `tasks` at once; they wait for networks, so cores may be fewer.
 
         Spark runs in this machine's own JVM unless `settings` name a cluster as spark.master.
 
@@ -112,7 +112,7 @@ class Spark:
         return cls(spark, gateway, archive)
 
     def silence(self) -> None:
-        """Let Spark say no more: rounds and tasks that a stop interrupts are errors to it."""
+        """Silence Spark's log: it reports rounds and tasks that a stop interrupts as errors."""
         with contextlib.suppress(Py4JError, OSError):
             self.session.sparkContext.setLogLevel("OFF")
 
@@ -121,7 +121,7 @@ class Spark:
         with contextlib.suppress(Py4JError, OSError):
             self.session.stop()
         jvm = getattr(self._gateway, "proc", None)
-        if jvm is None:  # a gateway that somebody else started
+        if jvm is None:  # a gateway that another program started
             return
         with contextlib.suppress(Py4JError, OSError):
             self._gateway.shutdown()
@@ -132,12 +132,12 @@ class Spark:
 
 
 def _folders() -> str:
-    """Return options for the folders that the JVM would look for in other places than Python.
+    """Return options for the folders that the JVM looks for in other places than Python.
 
     The JVM does not read TMPDIR, and takes "?" for the home of a user without a passwd entry.
 
     Raises:
-        SettingsError: no folder for temporary files can be written.
+        SettingsError: no folder for temporary files is writable.
     """
     try:
         temporary = tempfile.gettempdir()
@@ -151,16 +151,17 @@ def _folders() -> str:
 
 
 def _log_in(gateway: JavaGateway) -> None:
-    """Set Hadoop's user: its own login fails with a NullPointerException if the user has no passwd entry."""
+    """Set Hadoop's user: its own login fails with a NullPointerException without a passwd entry."""
     users = getattr(gateway.jvm, "org.apache.hadoop.security.UserGroupInformation")
     users.setLoginUser(users.createRemoteUser(user_name()))
 
 
 def _keep_what_is_asked_for(gateway: JavaGateway) -> None:
-    """Keep the classes that PySpark asks the JVM for all the time, each by name (docs/adr/0034).
+    """Cache the classes that PySpark looks up in the JVM again and again (docs/adr/0034).
 
-    The JVM looks for a name in two hundred jars, and for one without its package in nine packages of each. What a progress event
-    takes to be read is mostly that, for it has several iterators, and to PySpark the end of each is an exception to be named.
+    The JVM looks for a name in two hundred jars, and for one without its package in nine packages of each. That is most of
+    the time for reading a progress event, which has several iterators: to PySpark the end of each is an exception whose class
+    it looks up.
     """
     jvm = gateway.jvm
     for name in _ASKED_FOR:
@@ -169,7 +170,7 @@ def _keep_what_is_asked_for(gateway: JavaGateway) -> None:
 
 
 def _prepare_environment(*, is_here: bool) -> None:
-    """Set what Spark's JVM and its Python processes are to find, and take away what is of another installation."""
+    """Set the environment of Spark's JVM and Python processes, and remove other installations' values."""
     foreign = [name for name in (*_FOREIGN, *(_FOREIGN_HERE if is_here else ())) if os.environ.pop(name, None)]
     if foreign:
         log.info("without effect, for Spark comes with this program: %s", ", ".join(foreign))
@@ -187,7 +188,7 @@ def _prepare_environment(*, is_here: bool) -> None:
 
 
 def _await_cores(spark: SparkSession, tasks: int) -> None:
-    """Wait until a cluster has room for all tasks at once: a lane that waits for the other's cores is never warm in time."""
+    """Wait until a cluster has room for all tasks: a lane without cores is never warm in time."""
     deadline = time.monotonic() + CORES_WITHIN_S
     while (cores := spark.sparkContext.defaultParallelism) < tasks:
         if time.monotonic() > deadline:

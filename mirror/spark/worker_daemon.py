@@ -1,7 +1,7 @@
-"""Run Spark's Python daemon, with what the workers need loaded before it forks them, so that they share it.
+"""Run Spark's Python daemon, with the workers' modules loaded before it forks them.
 
-Spark starts it as `python -m mirror.spark.worker_daemon pyspark.worker` (spark.python.daemon.module). What only plans has
-Spark's own daemon.
+Spark starts it as `python -m mirror.spark.worker_daemon pyspark.worker` (spark.python.daemon.module). Processes that only plan
+use Spark's own daemon.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mirror.runtime.without_pandas import leave_out_pandas
 
 
 class Tracebacks:
-    """The daemon's `traceback`: a worker whose Spark has ended, and closed the socket, has nobody to tell and nothing to say."""
+    """The daemon's `traceback`: silent for a worker whose Spark has ended and closed the socket."""
 
     format_exc = staticmethod(traceback.format_exc)
 

@@ -37,7 +37,7 @@ class SwitchOptions:
         within_s: How long a step waits for others.
         window_ms: Length of the mirror's windows.
         folder: Where what is too long for the journal is written.
-        seen: The appliance's last poll of each topic-partition, as far as this machine has it.
+        seen: The appliance's last poll of each partition, as far as this machine has it.
         hooks: By step: a command that is run when the step is done, before the next one.
         say: Shows progress.
         may_go_on: Asked before each step; raises to stop.

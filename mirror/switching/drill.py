@@ -31,7 +31,7 @@ LOOK_S = 0.5
 KEPT, KEPT_RUNS = 50, 2  # drills, and runs with all that was said, that a journal holds
 RATE = 100  # records a second
 WITHIN_S = 120.0  # that a step waits
-LAST = 100  # records of each topic-partition that are verified
+LAST = 100  # records of each partition that are verified
 RETENTION = {"retention.ms": "3600000", "segment.ms": "600000"}  # of the canary topic: nobody needs old ones
 
 

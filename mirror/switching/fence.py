@@ -109,5 +109,5 @@ def _ends(cluster: Cluster, places: Sequence[TopicPartition]) -> Mapping[TopicPa
 
 
 def named(grown: Mapping[TopicPartition, int]) -> str:
-    """Return topic-partitions with a count of records each."""
+    """Return partitions with a count of records each."""
     return first_few([f"{topic}-{partition} (+{count})" for (topic, partition), count in sorted(grown.items())])

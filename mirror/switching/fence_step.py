@@ -62,7 +62,7 @@ def _keep_there(work: StepContext, acls: Collection[Acl]) -> None:
 
 
 def _places_on_source(scope: Scope) -> list[TopicPartition]:
-    """Return the topic-partitions of the source that are chosen, whether or not the target has them."""
+    """Return the partitions of the source that are chosen, whether or not the target has them."""
     return [
         TopicPartition(topic.source.name, part) for topic in scope.matched() for part in range(topic.source.partitions)
     ]
@@ -74,7 +74,7 @@ def fenced_ends(work: StepContext) -> dict[TopicPartition, int]:
 
 
 def whole_plan(work: StepContext) -> FlowPlan:
-    """Return the flow's plan, with every chosen topic-partition of the source in it.
+    """Return the flow's plan, with every chosen partition of the source in it.
 
     Raises:
         MirrorError: some are not on the target, or have been created behind the fence: they would be left behind.
@@ -99,9 +99,7 @@ def await_counterparts(work: StepContext) -> None:
     while absent := work.scope.absent(work.scope.plan()):
         if time.monotonic() > deadline:
             return  # the plan is looked at again, and says what is wrong
-        work.say(
-            f"{pluralized(len(absent), 'topic-partition')} are not on {work.scope.target.alias}: {absent[0].reason}"
-        )
+        work.say(f"{pluralized(len(absent), 'partition')} are not on {work.scope.target.alias}: {absent[0].reason}")
         time.sleep(COUNTERPARTS_S)
 
 

@@ -29,7 +29,7 @@ GAPS = "gaps"  # a fact of the step GAP
 
 
 def tell_gap(work: StepContext) -> StepResult:
-    """Say of each topic-partition up to where it was replicated, and how far its log was seen to reach."""
+    """Say of each partition up to where it was replicated, and how far its log was seen to reach."""
     scope = work.scope
     plan = scope.plan()
     places = scope.partitions(plan)
@@ -56,14 +56,14 @@ def tell_gap(work: StepContext) -> StepResult:
 
 
 def _entry(found: dict[str, Any], now_ms: int) -> Gap:
-    """Return what the ledger is to have of a topic-partition that lacks records."""
+    """Return what the ledger is to have of a partition that lacks records."""
     first, last = found["position"], found["seen_end"] - 1
     said = "seen on the source, which is lost, and not on the target; what was written after that nobody has seen"
     return Gap(found["topic"], found["partition"], Effect.LOST, Cause.SOURCE_LOST, first, last, now_ms, said)
 
 
 def gap(topic: str, partition: int, position: int | None, newest_ms: int, seen: Sample | None) -> dict[str, Any]:
-    """Return what is known of one topic-partition: None where nobody knows.
+    """Return what is known of one partition: None where nobody knows.
 
     `missing` counts what was seen and has not crossed; what was written after `seen_s` nobody knows.
     """

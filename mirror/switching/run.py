@@ -91,7 +91,7 @@ class SwitchRun:
     kind: Kind
     topics: str
     groups: str
-    last: int  # records of each topic-partition that are verified
+    last: int  # records of each partition that are verified
     by: str
     version: str
     began_s: float

@@ -1,4 +1,4 @@
-"""Hold what a switch is about: the flow and the one back, both clusters, the topic-partitions and groups that are chosen."""
+"""Hold what a switch is about: the flow and the one back, both clusters, the partitions and groups that are chosen."""
 
 from __future__ import annotations
 
@@ -140,11 +140,11 @@ class Scope:
         return plan, maps_of(self.flow, plan)
 
     def partitions(self, plan: FlowPlan) -> list[PlannedPartition]:
-        """Return the topic-partitions of a plan that are chosen."""
+        """Return the partitions of a plan that are chosen."""
         return [assigned for assigned in plan.partitions if self._is_chosen(assigned.topic)]
 
     def absent(self, plan: FlowPlan) -> list[Absent]:
-        """Return the topic-partitions of a plan that are chosen, and that are not on the target."""
+        """Return the partitions of a plan that are chosen, and that are not on the target."""
         return [place for place in plan.absent if self._is_chosen(place.topic)]
 
     def seen_only(self, plan: FlowPlan, seen: Mapping[TopicPartition, Sample]) -> dict[TopicPartition, Sample]:

@@ -62,11 +62,11 @@ def drain(work: StepContext) -> StepResult:
         behind = {place: count for place, count in waiting.items() if count}
         if not behind:
             return StepResult(
-                [*opened, f"{scope.target.alias} has every record of {pluralized(len(places), 'topic-partition')}"],
+                [*opened, f"{scope.target.alias} has every record of {pluralized(len(places), 'partition')}"],
                 {"positions": listed((assigned.on_source, _position(assigned, found)) for assigned in places)},
             )
         total = sum(behind.values())
-        work.say(f"{pluralized(total, 'record')} of {pluralized(len(behind), 'topic-partition')} wait")
+        work.say(f"{pluralized(total, 'record')} of {pluralized(len(behind), 'partition')} wait")
         if total != last:
             last, moved_s = total, time.monotonic()
         if time.monotonic() > moved_s + work.within_s:
@@ -89,7 +89,7 @@ def _position(assigned: PlannedPartition, found: dict[TopicPartition, Position])
 
 
 def verify(work: StepContext) -> StepResult:
-    """Compare the newest records of each topic-partition on both sides."""
+    """Compare the newest records of each partition on both sides."""
     scope = work.scope
     plan = whole_plan(work)
     maps = maps_of(scope.flow, plan)
@@ -99,17 +99,17 @@ def verify(work: StepContext) -> StepResult:
     if wrong:
         first = wrong[0].failure or wrong[0].first or "records are missing"
         raise MirrorError(
-            f"{len(wrong)} topic-partitions differ on {scope.target.alias}: {first}. Nothing has been moved. "
+            f"{len(wrong)} partitions differ on {scope.target.alias}: {first}. Nothing has been moved. "
             "'kafka-mirror verify' compares all; --abort takes the fence away."
         )
     count = sum(finding.compared for finding in findings.values())
-    said = [f"{pluralized(count, 'record')} of {pluralized(len(findings), 'topic-partition')} are equal on both sides"]
+    said = [f"{pluralized(count, 'record')} of {pluralized(len(findings), 'partition')} are equal on both sides"]
     ends = log_ends(scope.target, [each.on_target for each in wanted.unmapped])
     left = [each.on_source for each in wanted.unmapped if ends.get(each.on_target) != 0]
     if left:
         named = first_few([f"{topic}-{partition}" for topic, partition in left])
         said.append(
-            f"{pluralized(len(left), 'topic-partition')} not compared, because no offset map has its records: {named}"
+            f"{pluralized(len(left), 'partition')} not compared, because no offset map has its records: {named}"
         )
     return StepResult(
         said,
@@ -219,7 +219,7 @@ def start_reverse(work: StepContext) -> StepResult:
         raise MirrorError(
             f"no process replicates {back.flow.name}. Start 'kafka-mirror run', and run the same command again."
         )
-    said = [f"{back.flow.name} replicates {pluralized(len(plan.partitions), 'topic-partition')}"]
+    said = [f"{back.flow.name} replicates {pluralized(len(plan.partitions), 'partition')}"]
     if left:
         said.append(f"of it stays paused: {first_few(left)} (kafka-mirror positions resume)")
     return StepResult(said, {"resumed": [pattern for pattern in known.patterns if pattern not in left]})

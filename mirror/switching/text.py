@@ -20,7 +20,7 @@ DOES: dict[Step, str] = {
     Step.GAP: "say what {source} had, as far as it was seen, that is not on {target}",
     Step.FENCE: "deny writing the topics on {source}; wait until nobody writes",
     Step.DRAIN: "wait until {target} has every record",
-    Step.VERIFY: "compare the last {last} records of each topic-partition",
+    Step.VERIFY: "compare the last {last} records of each partition",
     Step.SETTINGS: "carry settings and ACLs of topics over once more",
     Step.TAIL: "write what {target} has, and never gave to {source}, into a file",
     Step.GROUPS: "wait until the groups have no members on {source}; move each to its exact place",

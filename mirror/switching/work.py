@@ -33,7 +33,7 @@ class StepContext:
         within_s: How long a step waits for others: writers, readers, records that wait.
         window_ms: Length of the mirror's windows.
         folder: Where what is too long for the journal is written.
-        seen: The appliance's last poll of each topic-partition, by remote topic and partition, as far as this machine has it.
+        seen: The appliance's last poll of each partition, by remote topic and partition, as far as this machine has it.
         say: Shows progress.
     """
 

@@ -1,1 +1,1 @@
-"""Compare what is on the target with what it was made of, along the offset map, on Spark."""
+"""Compare the target's records with the source's along the offset map, on Spark."""

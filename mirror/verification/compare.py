@@ -51,7 +51,7 @@ def scope_of(flow: Flow, args: Namespace) -> tuple[FlowPlan, Scope]:
 def scope_over(
     places: Sequence[PlannedPartition], maps: FlowMaps, source: Cluster, target: Cluster, *, last: int | None
 ) -> Scope:
-    """Return what there is to compare now of some topic-partitions; raises ClusterUnavailable."""
+    """Return what there is to compare now of some partitions; raises ClusterUnavailable."""
     return Scope(
         tuple(places),
         maps.maps,
@@ -84,7 +84,7 @@ class Comparer:
         self._spark.close()
 
     def compare(self, plan: FlowPlan, pieces: Sequence[Piece]) -> dict[TopicPartition, Finding]:
-        """Return a finding per topic-partition."""
+        """Return a finding per partition."""
         found: dict[TopicPartition, Finding] = defaultdict(Finding)
         if not pieces:
             return found
@@ -99,7 +99,7 @@ class Comparer:
 
 
 async def check_pieces(plan: FlowPlan, pieces: list[Piece]) -> dict[TopicPartition, Finding]:
-    """Return a finding per topic-partition, compared here: for a few records, where Spark's start would take longest."""
+    """Return a finding per partition, without Spark: for a few records its start would take longest."""
     found: dict[TopicPartition, Finding] = defaultdict(Finding)
     for piece, finding in await _Check(plan.consumer, plan.producer).all(pieces):
         found[TopicPartition(piece.topic, piece.partition)].add(finding)
@@ -107,7 +107,7 @@ async def check_pieces(plan: FlowPlan, pieces: list[Piece]) -> dict[TopicPartiti
 
 
 class _Check:
-    """What a task does with its pieces. Clients are Java properties."""
+    """The work of a task on its pieces. Clients are Java properties."""
 
     def __init__(self, source: Mapping[str, str], target: Mapping[str, str]) -> None:
         self._source = source

@@ -1,4 +1,4 @@
-"""Cut what is compared into pieces of the offset map, and compare the two sides of one piece. Pure."""
+"""Cut a comparison into pieces of the offset map, and compare both sides of a piece. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHOWN_BYTES = 40
 
 
 class Piece(NamedTuple):
-    """Records of one topic-partition that went from source offsets `source`.. to target offsets `target`.. in one run."""
+    """Records of one partition and run, from source offset `source` and target offset `target` on."""
 
     topic: str
     partition: int
@@ -32,13 +32,13 @@ class Piece(NamedTuple):
     transforms: Transforms = ()
 
     def after(self, records: int) -> Piece:
-        """Return what is left of the piece behind its first so many records."""
+        """Return the rest of the piece after its first so many records."""
         return self._replace(source=self.source + records, target=self.target + records, records=self.records - records)
 
 
 @dataclass(slots=True)
 class Finding:
-    """What a piece, or a topic-partition, was found to be. `digest` is of what both sides agree on."""
+    """The result of a piece or a partition. `digest` is of the equal records."""
 
     compared: int = 0
     different: int = 0
@@ -49,7 +49,7 @@ class Finding:
     failure: str = ""
 
     def add(self, other: Finding) -> None:
-        """Take in the finding of a later piece."""
+        """Add the finding of a later piece."""
         self.compared += other.compared
         self.different += other.different
         self.missing += other.missing
@@ -66,7 +66,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Topic-partitions to verify, and which of their offsets are still there on both sides."""
+    """Partitions to verify, and which of their offsets are still there on both sides."""
 
     partitions: tuple[PlannedPartition, ...]
     maps: Mapping[TopicPartition, OffsetMap]
@@ -77,7 +77,7 @@ class Scope:
     unmapped: list[PlannedPartition] = field(default_factory=list)
 
     def pieces(self) -> Iterator[Piece]:
-        """Yield all pieces, oldest first per topic-partition; what has no map is noted in `unmapped`."""
+        """Yield all pieces, oldest first per partition; add partitions without a map to `unmapped`."""
         for assigned in self.partitions:
             key, place = assigned.on_source, assigned.on_target
             runs = list(self.maps.get(key, OffsetMap()))
@@ -100,7 +100,7 @@ class Scope:
 
 
 def clipped(run: OffsetRun, source_start: int, target_start: int) -> OffsetRun:
-    """Return the part of a run that neither log has deleted; its count may be 0 or less then."""
+    """Return the part of a run that neither log has deleted; its count may be 0 or less."""
     return run.after(max(0, source_start - run.source, target_start - run.target))
 
 
@@ -119,7 +119,7 @@ def newest(runs: list[OffsetRun], last: int | None) -> list[OffsetRun]:
 
 
 def compared(piece: Piece, source: Iterable[Batch], target: Iterable[Batch]) -> Finding:
-    """Compare both sides of a piece record by record, each with the one that has its place."""
+    """Compare both sides of a piece record by record, each with the one in its place."""
     theirs = {record.offset - piece.source: record for record in _records(source, piece.source, piece.records)}
     ours = {record.offset - piece.target: record for record in _records(target, piece.target, piece.records)}
     found, digest = Finding(), hashlib.blake2b(digest_size=8)
@@ -143,7 +143,7 @@ def compared(piece: Piece, source: Iterable[Batch], target: Iterable[Batch]) -> 
 
 
 def _changed(record: Any, transforms: Transforms) -> Any:
-    """Return a record of the source as its copy should be; one that a transform leaves out, or does not take, as it is."""
+    """Return a source record as its copy should be; unchanged if a transform drops or refuses it."""
     if not transforms:
         return record
     try:
@@ -154,7 +154,7 @@ def _changed(record: Any, transforms: Transforms) -> Any:
 
 
 def difference(origin: Any, copy: Any) -> str | None:
-    """Say what differs between a record and its copy, None when nothing does. Times that a broker set are left alone."""
+    """Return the difference between a record and its copy, else None. Brokers' timestamps are ignored."""
     for name in ("key", "value"):
         theirs, ours = getattr(origin, name), getattr(copy, name)
         if theirs != ours:

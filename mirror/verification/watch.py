@@ -1,4 +1,7 @@
-"""`kafka-mirror verify --every SECONDS`: compare what is new, round after round at a rate, and expose what was found."""
+"""`kafka-mirror verify --every SECONDS`: compare new records round after round, at a limited rate.
+
+The results are exposed as metrics.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +30,9 @@ log = logging.getLogger("mirror")
 
 
 def due(pieces: Iterable[Piece], until: Mapping[TopicPartition, int], *, most: int) -> tuple[list[Piece], int]:
-    """Choose what the next round compares: of each topic-partition what is behind its source offset `until`, oldest first.
+    """Choose the pieces of the next round: of each partition the oldest after `until`.
 
-    Topic-partitions take turns, a piece each, until so many records are chosen; the last piece is cut.
+    Partitions alternate, a piece each, until so many records are chosen; the last piece is cut.
 
     Returns:
         The pieces, and how many records are left for later rounds.
@@ -58,7 +61,7 @@ def due(pieces: Iterable[Piece], until: Mapping[TopicPartition, int], *, most: i
 
 
 def newest_only(pieces: Iterable[Piece], last: int) -> dict[TopicPartition, int]:
-    """Return the source offset of each topic-partition at which its newest so many records begin."""
+    """Return the source offset of each partition at which its newest so many records begin."""
     runs: dict[TopicPartition, list[OffsetRun]] = {}
     for piece in pieces:
         runs.setdefault(TopicPartition(piece.topic, piece.partition), []).append(
@@ -69,13 +72,13 @@ def newest_only(pieces: Iterable[Piece], last: int) -> dict[TopicPartition, int]
 
 @dataclass(slots=True)
 class Progress:
-    """How far each topic-partition was compared, and what has been wrong so far."""
+    """How far each partition was compared, and what has been wrong so far."""
 
     until: dict[TopicPartition, int] = field(default_factory=dict)
     wrong: int = 0
 
     def took(self, pieces: Iterable[Piece], found: Mapping[TopicPartition, Finding]) -> list[str]:
-        """Take in a round; what could not be read is read again. Return what there is to say."""
+        """Record a round; return log lines. What could not be read is read again."""
         lines = []
         for piece in pieces:
             finding = found[TopicPartition(piece.topic, piece.partition)]
@@ -105,7 +108,7 @@ def _listening(stack: ExitStack, settings: Settings, recorder: Recorder, listen:
 
 
 def watch(settings: Settings, flow: Flow, args: Namespace, stop: threading.Event) -> int:
-    """Compare until `stop` is set; return 0 when nothing was found to be wrong, else 1.
+    """Compare until `stop` is set; return 0 if all was equal, else 1.
 
     Raises:
         SettingsError: the address is taken, or the flow replicates no such topic.

@@ -278,7 +278,7 @@ def test_a_record_too_large_for_the_target_stops_its_partition_alone_and_goes_on
             (None, b"no key", [], START_MS),
             {"cleanup_policy": "compact"},
             {"cleanup_policy": "delete"},
-            "INVALID_RECORD. Where it is compacted it takes no record without a key: change its cleanup.policy.",
+            "INVALID_RECORD. A compacted topic accepts no record without a key: change its cleanup.policy.",
         ),
     ],
     ids=["a time beyond the target's limits", "no key for a compacted topic, in transactions"],

@@ -147,7 +147,7 @@ def test_a_running_connects_flow_is_imported_and_goes_on_where_it_stopped(primar
         for partition in (0, 1):
             await_replicated(running, primary, topic, remote, partition)
         assert running.stop()[0] == 0
-    assert "2 topic-partitions go on where MirrorMaker 2 stopped" in running.log.read_text()
+    assert "2 partitions resume where MirrorMaker 2 stopped" in running.log.read_text()
     assert differences(primary, backup, topic, remote) == []
     back = eventually_done(lambda: kafka_mirror("positions", "export", str(running.file), f"{topic}->backup"))
     assert f"2 of 2 positions are in {name}-offsets on backup" in back.stdout

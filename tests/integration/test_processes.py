@@ -229,7 +229,7 @@ def test_a_rolling_restart_that_deals_topic_partitions_out_anew_waits_for_the_la
         shared(first, second)
         assert first.gauge("kafka_mirror_settings_conflict") == 0
     equal(primary, backup, topic)
-    assert "waits for processes that run it with mirror.slots=2, tasks.max=4" in first.log.read_text()
+    assert "waiting for processes that run it with mirror.slots=2, tasks.max=4" in first.log.read_text()
 
 
 @pytest.mark.nightly
@@ -283,5 +283,5 @@ def test_processes_of_one_file_on_one_machine_need_not_be_told_where_to_keep_the
         shared(first, second)
         assert second.port > first.port >= 9404
         logged = second.log.read_text()
-        assert "mirror.state.dir: state belongs to a mirror that runs; this one keeps its state in state-2" in logged
+        assert "mirror.state.dir: state belongs to a running mirror; this one keeps its state in state-2" in logged
         assert f"is taken; metrics are on port {second.port}" in logged

@@ -189,7 +189,7 @@ def test_a_remote_topic_that_is_replaced_between_two_looks_is_treated_as_the_flo
             assert values(backup, f"{policy}.{names[policy]}", 0) == []
         appliance.refresh()
         for policy, name in names.items():
-            warning = f"{policy}.{name} was deleted and created again on the target by somebody"
+            warning = f"{policy}.{name} was deleted and created again on the target"
             eventually(lambda warning=warning: warning in appliance.log.read_text(), within_s=60, because=warning)  # type: ignore[misc]
         windows_pass(appliance, 2)  # of the new plan
         for name in names.values():
@@ -353,7 +353,7 @@ def test_a_target_that_was_rebuilt_is_filled_or_gone_on_with_as_the_flow_says_an
         running.file.write_text(
             text.replace(rebuilt.bootstrap, again.bootstrap).replace("topics = restart", "topics = stop")
         )
-        with pytest.raises(AssertionError, match="Say where it is to begin"):
+        with pytest.raises(AssertionError, match="Set its positions"):
             running.start()
         assert running.process is not None
         assert running.process.wait(60) == 2

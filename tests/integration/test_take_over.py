@@ -94,7 +94,7 @@ def test_it_goes_on_where_mirrormaker_stopped_under_load(primary, backup, topic,
         for partition in range(2):
             await_replicated(running, primary, topic, remote, partition)
         assert running.stop()[0] == 0
-    assert "2 topic-partitions go on where MirrorMaker 2 stopped" in running.log.read_text()
+    assert "2 partitions resume where MirrorMaker 2 stopped" in running.log.read_text()
     assert differences(primary, backup, topic, remote) == []
     if hands_back:
         mirrormaker_resumes(running, primary, backup, topic, tmp_path)
@@ -276,7 +276,7 @@ def test_positions_are_shown_and_set_while_the_flow_rests_and_topics_paused_whil
     for arguments, complaint in {
         ("set", "--to", "soon"): '--to: "soon" is no position. Write earliest, latest, an offset, or a time such as',
         ("set", "--to", "44"): f"--to: 44 is not in {topic}-0, whose offsets are 0 to 43.",
-        ("show", "--topic", "nothing"): "replicates no topic-partition that was asked for",
+        ("show", "--topic", "nothing"): "replicates no partition that was asked for",
     }.items():
         bad = positions(running, *arguments, *([] if "--topic" in arguments else ["--topic", topic]))
         assert (bad.returncode, bad.stderr.count("\n")) == (2, 1)

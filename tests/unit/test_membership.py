@@ -166,7 +166,7 @@ def test_processes_with_other_settings_are_told_of(flow, caplog):
     other.looks(target)
     assert other.member.has_conflict
     assert [r.getMessage() for r in caplog.records if r.levelname == "WARNING"] == [
-        "A->B: another process runs it with other settings; compare what kafka-mirror explain prints there and here"
+        "A->B: another process runs it with other settings; compare the output of kafka-mirror explain on both machines"
     ]
 
 
@@ -276,7 +276,7 @@ def test_a_flow_that_waits_for_an_oauth_token_holds_up_no_other(flow, monkeypatc
 def test_a_state_folder_is_one_process(tmp_path):
     first, second = StateFolder(tmp_path / "state"), StateFolder(tmp_path / "state")
     first.take()
-    with pytest.raises(SettingsError, match="belongs to a mirror that runs"):
+    with pytest.raises(SettingsError, match="belongs to a running mirror"):
         second.take()
     first.leave()
     second.take()

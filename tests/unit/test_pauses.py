@@ -157,7 +157,7 @@ def test_standstills_are_logged_in_one_line_and_once(caplog):
     with caplog.at_level(logging.WARNING):
         played(scene, *several)
     assert [record.getMessage() for record in caplog.records] == [
-        "a->b: 3 topic-partitions paused (t0-0, t1-0, t2-0): the target takes no writes for it: no leader"
+        "a->b: 3 partitions paused (t0-0, t1-0, t2-0): the target takes no writes for it: no leader"
     ]
 
 

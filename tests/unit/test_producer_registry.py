@@ -121,7 +121,7 @@ def test_nobody_is_anybody_where_the_registry_cannot_be_read(is_there, failure):
     with pytest.raises(KafkaError):
         written_by(registry, cluster, [3])
     told = asyncio.run(registry.told(cast(Source, cluster), [batch(3, b"k")]))
-    assert "cannot be told" in told.unknown
+    assert "cannot be distinguished" in told.unknown
     cluster.is_there, cluster.failure = True, None
     assert written_by(registry, cluster, [3]) == {3}
 

@@ -218,8 +218,8 @@ def test_partitions_that_no_offset_map_knows_are_not_said_to_be_equal(monkeypatc
     scope = SimpleNamespace(flow=None, source=None, target=target, partitions=lambda _: places)
     found = steps.verify(SimpleNamespace(scope=scope, run=RUN))  # type: ignore[arg-type]
     assert found.said == [
-        "10 records of 1 topic-partition are equal on both sides",
-        "1 topic-partition not compared, because no offset map has its records: t-1",
+        "10 records of 1 partition are equal on both sides",
+        "1 partition not compared, because no offset map has its records: t-1",
     ]
     assert found.facts["not_compared"] == [["t", 1]]
 

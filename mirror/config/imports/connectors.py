@@ -18,10 +18,10 @@ _OF_CONNECT = {
     "name": "there is no connector",
     "config.action.reload": "a file is read at the start",
     "metric.reporters": "metrics are served for Prometheus",
-    "tasks.max.enforce": "slots share the topic-partitions",
+    "tasks.max.enforce": "slots share the partitions",
 }
 _OF_CONNECT_PREFIXES = {
-    "errors.": "a record that cannot be written stops its topic-partition alone, until it can",
+    "errors.": "a record that cannot be written stops its partition alone, until it can",
     "topic.creation.": "topics are created as their source is",
     "transaction.boundary": "a transaction lasts as long as mirror.transaction.ms says",
     "consumer.override.": "of connectors that read from Connect's own cluster",
