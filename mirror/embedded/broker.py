@@ -52,7 +52,7 @@ _TIED_TO_PARENT = (
 class Broker:
     """A running broker; as a context manager it is stopped at the end, its data stays.
 
-    It can be stopped, killed and restarted; port, data and cluster id stay the same over all of them.
+    It can be stopped, killed and restarted; port, data and cluster id stay the same.
     """
 
     def __init__(
@@ -96,24 +96,24 @@ class Broker:
         version: str = jars.KAFKA_VERSION,
         jvm_options: Sequence[str] = (),
     ) -> Self:
-        """Start a broker and return when it answers a metadata request.
+        """Start a broker and return when it responds to a metadata request.
 
         Args:
-            name: How messages call it, such as "primary".
-            data_dir: Its folder; created when missing. A folder used before is used on: same data, port, cluster id.
+            name: Its name in messages, such as "primary".
+            data_dir: Its folder; created if missing. An existing folder keeps its data, port and cluster id.
             overrides: Broker properties. `listeners`, `advertised.listeners` and `listener.security.protocol.map`
                 are added to the broker's own plain-text loopback listener; all others replace the default.
-            heap: Java's -Xmx; with LARGE_HEAP the JVM also takes the time to compile what is used much, as benchmarks need.
+            heap: Java's -Xmx; with LARGE_HEAP the JVM also takes the time to compile hot code, as benchmarks need.
             port: The plain listener's port; by default the one used before, or a free one.
-            detached: The broker outlives this process, in a session of its own; otherwise the kernel (Linux)
+            detached: The broker outlives this process, in a separate session; otherwise the kernel (Linux)
                 kills it when this process dies.
-            joins: Become a node of this broker's cluster, which keeps the controller, instead of a cluster of its own.
+            joins: Become a node of this broker's cluster, which keeps the controller, instead of a separate cluster.
             node: The node's id then.
             version: Kafka's.
-            jvm_options: Of Java, beside ours.
+            jvm_options: Additional options of Java.
 
         Raises:
-            ClusterUnavailable: It ended or did not answer in time; the message has the end of its log.
+            ClusterUnavailable: It ended, or did not respond in time; the message has the end of its log.
         """
         data_dir = data_dir.absolute()
         data_dir.mkdir(parents=True, exist_ok=True)
@@ -171,11 +171,11 @@ class Broker:
 
     @property
     def log(self) -> Path:
-        """What the broker printed, over all its starts."""
+        """The broker's output of all its starts."""
         return self.data_dir / "broker.log"
 
     def stop(self, *, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """Stop it cleanly (SIGTERM), or kill it when that takes too long. Does nothing when it has stopped."""
+        """Stop it with SIGTERM, or kill it if that takes too long. Does nothing if it has stopped."""
         if self._process is None:
             return
         if self.is_running:
@@ -185,22 +185,22 @@ class Broker:
         self.kill()
 
     def kill(self) -> None:
-        """End it at once (SIGKILL), as a power cut of the process would. Does nothing when it has stopped."""
+        """Kill it (SIGKILL), as a power cut of the process would. Does nothing if it has stopped."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
 
     def restart(self) -> None:
-        """Stop it if it runs and start it again on the same port with the same data."""
+        """Stop it if it runs, and start it again on the same port with the same data."""
         self.stop()
         self._launch()
 
     def pause(self) -> None:
-        """Freeze it (SIGSTOP): connections stay open and nobody answers. End with `resume`."""
+        """Freeze it (SIGSTOP): connections stay open without responses. End with `resume`."""
         os.kill(self.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let a paused broker go on (SIGCONT)."""
+        """Resume a frozen broker (SIGCONT)."""
         os.kill(self.pid, signal.SIGCONT)
 
     def __enter__(self) -> Self:
@@ -303,7 +303,7 @@ class Broker:
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """Return the keys of a properties file as we and Kafka's storage write them; empty when there is none."""
+    """Return the keys of a properties file of this project or of Kafka's storage tool; empty if missing."""
     if not path.exists():
         return {}
     lines = (line.partition("=") for line in path.read_text().splitlines() if not line.startswith("#"))
@@ -311,7 +311,7 @@ def read_properties(path: Path) -> dict[str, str]:
 
 
 def _defaults(data: Path, port: int, controller_port: int) -> dict[str, str]:
-    """Return the properties of a small single-node cluster that waits for nobody."""
+    """Return the properties of a small single-node cluster without start delays."""
     return {
         "mirror.port": str(port),  # ours, so that the next start finds it; Kafka does not know the key and ignores it
         "process.roles": "broker,controller",
@@ -323,7 +323,7 @@ def _defaults(data: Path, port: int, controller_port: int) -> dict[str, str]:
         "inter.broker.listener.name": "PLAINTEXT",
         "controller.listener.names": "CONTROLLER",
         "log.dirs": str(data),
-        "auto.create.topics.enable": "true",  # as most clusters have it: what is deleted must stay deleted all the same
+        "auto.create.topics.enable": "true",  # as most clusters have it: deleted topics must stay deleted all the same
         "num.partitions": "1",
         "default.replication.factor": "1",
         "min.insync.replicas": "1",
@@ -371,7 +371,7 @@ def _is_listening(port: int) -> bool:
 
 
 def _new_cluster_id() -> str:
-    """Return a random id as Kafka writes its own: 16 bytes, base64 for URLs, no padding."""
+    """Return a random id in Kafka's notation: 16 bytes, base64 for URLs, no padding."""
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not text.startswith("-"):  # a leading dash would read as an option of the storage tool

@@ -1,4 +1,4 @@
-"""Start and end a pair of local clusters, primary and backup, that outlive the command that started them."""
+"""Start and end a pair of local clusters, primary and backup, that outlive their command."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _write(folder: Path, clusters: list[LocalCluster]) -> None:
 
 
 def _write_properties(folder: Path, clusters: dict[str, LocalCluster]) -> Path:
-    """Write the settings file, unless one is there that has the right addresses: the user may have changed it."""
+    """Write the settings file unless one with the right addresses exists: the user may have changed it."""
     path = folder / PROPERTIES_FILE
     addresses = {name: f"{name}.bootstrap.servers = {clusters[name].bootstrap}" for name in NAMES}
     if path.exists() and all(line in path.read_text() for line in addresses.values()):
@@ -147,7 +147,7 @@ config.storage.replication.factor = 1
 
 
 def _is_ours(cluster: LocalCluster, folder: Path) -> bool:
-    """Tell whether the process still is the broker we started: the system may have given its pid to another."""
+    """Return whether the process is the broker we started; the system may have reused its pid."""
     if not _is_running(cluster.pid):
         return False
     command = Path(f"/proc/{cluster.pid}/cmdline")

@@ -1,4 +1,4 @@
-"""Hold the settings file of the demos, with places for what each of them fills in."""
+"""Hold the settings file of the demos, with placeholders for their values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ mirror.state.dir = {state}
 mirror.poll.interval.ms = 1000
 mirror.window.ms = {window_ms}
 """
-# Behind the above, for a demo that switches over and back; a key that stands twice counts as it stands last.
+# Appended for a demo that switches over and back; the last occurrence of a key counts.
 BOTH_WAYS = """\
 backup->primary.enabled = true
 backup->primary.topics = demo\\\\..*

@@ -57,7 +57,7 @@ def resolve(progress: Progress = print, *, version: str = KAFKA_VERSION) -> Path
 
 
 def class_archive(*, version: str = KAFKA_VERSION, is_asked_for: bool = False) -> ClassArchive:
-    """Return the class archive of a broker, which is used where somebody had it written."""
+    """Return the class archive of a broker, which is used if it was written."""
     jars = cache_folder() / f"kafka-{version}"
     return ClassArchive(cache_folder(), java(), f"kafka-{version}", jars, is_asked_for=is_asked_for)
 
@@ -68,10 +68,10 @@ def classpath(folder: Path) -> str:
 
 
 def _fetch(folder: Path, progress: Progress, version: str) -> None:
-    """Resolve into a temporary folder and rename it, so that a folder that exists is complete."""
+    """Resolve into a temporary folder and rename it, so that an existing folder is complete."""
     modules = MODULES if version == KAFKA_VERSION else (("org.apache.kafka", BROKER, version),)
     progress(f"fetching Kafka {version} (about 55 MB, once) into {folder}")
-    ivy_cache = folder.parent / "ivy"  # kept after a failure, so the next try goes on where this one ended
+    ivy_cache = folder.parent / "ivy"  # kept after a failure, so the next try continues
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="fetching-") as name:
         work = Path(name)
         (work / "ivy.xml").write_text(_ivy_file(modules))
@@ -117,7 +117,7 @@ def _run_ivy(work: Path, ivy_cache: Path, progress: Progress, version: str) -> N
 
 
 def _reason(output: list[str], code: int) -> str:
-    """Return the line of Ivy's output that says best why it failed."""
+    """Return the most useful line of Ivy's output about its failure."""
     if code < 0:
         return f"no answer within {RESOLVE_TIMEOUT_S} s"
     for mark in ("UnknownHost", "Host ", "timed out", "SERVER ERROR", "module not found", "FAILED"):

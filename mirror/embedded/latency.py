@@ -1,4 +1,4 @@
-"""Measure how long records take to reach a reader of the target cluster, from the producer's clock on."""
+"""Measure the time from a record's production to its arrival at a reader of the target cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PERCENTILES = (50, 95, 99)
 
 
 class LatencyProbe:
-    """Reads topics of the target from their ends on and keeps wall clock minus record timestamp, ms, per record."""
+    """Reads topics of the target from their ends, and keeps wall clock minus record timestamp (ms)."""
 
     def __init__(self, bootstrap: str, *, isolation: str = "read_uncommitted") -> None:
         self._consumer = Consumer(
@@ -34,7 +34,7 @@ class LatencyProbe:
         self.failure: str = ""
 
     def begin(self) -> None:
-        """Count records produced from now on; earlier ones waited for the mirror's start, which is no latency."""
+        """Count records produced from now on; earlier ones waited for the mirror's start."""
         self._since_ms = min(self._since_ms, time.time() * 1000)
 
     def watch(self, partitions: set[tuple[str, int]]) -> None:

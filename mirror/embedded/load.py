@@ -38,7 +38,7 @@ class DemoTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoRecord:
-    """What the n-th record of a topic holds; the same on every run."""
+    """The content of the n-th record of a topic; the same on every run."""
 
     partition: int
     key: bytes | None
@@ -59,7 +59,7 @@ TOPICS = (
 class Load:
     """Writes to the demo topics in a thread until stopped; as a context manager it runs inside the block.
 
-    The content of every record depends only on its topic and number. Its timestamp is the time it was written.
+    The content of every record depends only on its topic and number. Its timestamp is the time of its production.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class Load:
             raise ClusterUnavailable(f"the load ended early: {self._failure}") from self._failure
 
     def write(self, count: int) -> None:
-        """Write `count` records at full speed to all topics, the late one too, and wait for their confirmation."""
+        """Write `count` records at full speed to all topics, and wait for their acknowledgements."""
         self._open(list(TOPICS))
         for _ in range(count):
             self._send()
@@ -169,7 +169,7 @@ class Load:
                 self._producers[topic.codec] = Producer(
                     {**self._client, "compression.type": topic.codec, "enable.idempotence": True, "linger.ms": 20}
                 )
-        # Interleaved, so that every topic moves within one round whatever its share.
+        # Interleaved, so that every topic has records in each round, whatever its share.
         self._round = [topic for turn in range(max(t.share for t in topics)) for topic in topics if turn < topic.share]
 
     def _send(self) -> None:

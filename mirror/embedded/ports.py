@@ -18,10 +18,10 @@ _held: list[socket.socket] = []  # until this process ends: a server may start s
 
 
 def free_port() -> int:
-    """Return a loopback port that nobody listens on. No other caller gets it, in this process or another.
+    """Return an unused loopback port. No other caller gets it, in this process or another.
 
-    The port stays bound until this process ends. That keeps out sockets without SO_REUSEADDR, which this function tries ports
-    with, and lets in servers, which set it.
+    The port stays bound until this process ends. That keeps out sockets without SO_REUSEADDR, with which this function tries
+    ports, and lets in servers, which set it.
 
     Raises:
         MirrorError: No port was free.

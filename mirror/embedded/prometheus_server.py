@@ -1,4 +1,4 @@
-"""Run a real Prometheus on a free loopback port, with the configuration and rules that docker-compose.yml mounts."""
+"""Run a real Prometheus on a free loopback port, with the files that docker-compose.yml mounts."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ READY_S = 30.0
 
 
 def is_installed() -> bool:
-    """Tell whether there is a Prometheus to start."""
+    """Return whether Prometheus is installed."""
     return shutil.which("prometheus") is not None
 
 
 def rules_of(folder: Path) -> Path:
-    """Return where a folder laid out as `dashboards/` has the rules: the place that its prometheus.yml names."""
+    """Return the folder of rules that the prometheus.yml of a `dashboards/` folder names."""
     return folder / "chart" / "generated" / "kafka-mirror.rules.yml"
 
 
 def configured(folder: Path, targets: list[str], *, every: str = "15s") -> Path:
-    """Copy the configuration, scraping `targets` (host:port) and telling no Alertmanager; return its main file.
+    """Copy the configuration for some targets, without an Alertmanager; return its main file.
 
     Args:
-        folder: Where to; must exist and hold none yet.
-        targets: Who is scraped.
-        every: How often is scraped and rules are evaluated, as Prometheus writes durations.
+        folder: An existing folder without configuration.
+        targets: The scraped addresses (host:port).
+        every: The interval of scrapes and rule evaluations, in Prometheus' notation.
     """
     shutil.copytree(CONFIGURATION / "prometheus", folder / "prometheus")
     rules_of(folder).parent.mkdir(parents=True)
@@ -50,10 +50,10 @@ def configured(folder: Path, targets: list[str], *, every: str = "15s") -> Path:
 
 @contextmanager
 def running(file: Path, data: Path, *options: str) -> Iterator[Prometheus]:
-    """Run a server with this configuration file and options, keeping its data in `data`, until the context ends.
+    """Run a server with this configuration file and options, with its data in `data`.
 
     Raises:
-        MirrorError: it is not installed, or does not come up; the message has its last words.
+        MirrorError: it is not installed, or does not start; the message has the end of its log.
     """
     program = shutil.which("prometheus")
     if program is None:

@@ -1,4 +1,4 @@
-"""Match topic names the way MirrorMaker does: lists of Java regular expressions, whole name, exclude wins."""
+"""Match topic names as MirrorMaker does: lists of Java regular expressions, whole name, exclude wins."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mirror.policy.java_regex import JavaPattern, compiled
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameFilter:
-    """Which topics or groups a flow takes: any of `include` matches the whole name and none of `exclude` does."""
+    """The topics or groups of a flow: `include` matches the whole name, and `exclude` does not."""
 
     include: tuple[str, ...]
     exclude: tuple[str, ...]
@@ -22,7 +22,7 @@ class NameFilter:
         object.__setattr__(self, "_excluded", compile_list(self.exclude))
 
     def matches(self, name: str) -> bool:
-        """Tell whether the filter lets `name` through. Internal topics and cycles are the policy's matter."""
+        """Return whether the filter selects `name`. Internal topics and cycles are the policy's matter."""
         if self._included is None or not self._included.matches(name):
             return False
         return self._excluded is None or not self._excluded.matches(name)

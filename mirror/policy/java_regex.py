@@ -1,12 +1,12 @@
-r"""Read a Java regular expression, and write it for the library `regex` (version 1) with the same meaning. Pure.
+r"""Translate a Java regular expression for the library `regex` (version 1) with the same meaning. Pure.
 
-Groups, look-around, quantifiers and alternation pass unchanged. Written anew is what differs:
+Groups, look-around, quantifiers and alternation pass unchanged. Translated is what differs:
 
     . $ \Z             Java has six line terminators
     \d \w \s \b       ASCII, as \p{Alpha} and the like
     [...]             Java has no [:alpha:], --, ~~ and ||; the right side of && must be a class in brackets
     (?i)              ASCII; each letter is written in both cases, so the library sees no flag
-    (...)*+           each turn of a possessive quantifier is final
+    (...)*+           each repetition of a possessive quantifier is final
     \x \u \Q..\E     literal characters
 
 Every other construct of Java is refused by name (adr/0044).
@@ -54,11 +54,11 @@ _QUANTIFIER = regex.compile(r"([*+?]|\{([0-9]+)(,([0-9]+)?)?\})([?+]?)")
 
 
 class RegexError(ValueError):
-    """A pattern Java would refuse, or that cannot be carried over exactly; the message says which and where."""
+    """A pattern that Java refuses, or that cannot be translated exactly; the message has the reason."""
 
 
 class SlowPattern(SettingsError):
-    """A pattern tries more ways to match a name than is bearable. Java would go on for minutes, or for ever."""
+    """A pattern backtracks too long over a name. Java would take minutes, or forever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +69,11 @@ class JavaPattern:
     _regex: regex.Pattern[str]
 
     def matches(self, name: str) -> bool:
-        """Tell whether the expression matches the whole name; raises SlowPattern."""
+        """Return whether the expression matches the whole name; raise SlowPattern."""
         return self._within(self._regex.fullmatch, name)
 
     def find(self, name: str) -> bool:
-        """Tell whether the expression matches some part of the name; raises SlowPattern."""
+        """Return whether the expression matches some part of the name; raise SlowPattern."""
         return self._within(self._regex.search, name)
 
     def _within(self, match: Callable[..., object], name: str) -> bool:
@@ -116,8 +116,8 @@ class _Reader:
     def wrong(self, why: str) -> NoReturn:
         raise RegexError(f'"{self.text}" is not a regular expression ({why}). {_HINT}')
 
-    def refuse(self, at: int, found: str, advice: str = "Write the characters that it stands for.") -> NoReturn:
-        raise RegexError(f'"{self.text}" holds {found} at {at}, which is not supported here. {advice}')
+    def refuse(self, at: int, found: str, advice: str = "Write the characters that it matches.") -> NoReturn:
+        raise RegexError(f'"{self.text}" holds {found} at {at}, which is not supported. {advice}')
 
     def peek(self, *tokens: str) -> bool:
         return self.text.startswith(tokens, self.at)
@@ -136,7 +136,7 @@ class _Reader:
         return self.text[self.at - 1 : self.at]
 
     def expression(self) -> str:
-        """Return what stands up to the end, or to the ")" of the group."""
+        """Return the translation up to the end, or to the ")" of the group."""
         out: list[str] = []
         while self.at < len(self.text) and not self.peek(")"):
             if self.take("|"):
@@ -188,7 +188,7 @@ class _Reader:
         """Return an atom with the quantifier that follows."""
         start = self.at
         if not (found := self.match(_QUANTIFIER)):
-            return self.atom() if self.peek("{") else atom  # "{" says what is wrong
+            return self.atom() if self.peek("{") else atom  # the error for "{" is raised there
         count, least, is_range, most, kind = found.groups()
         if least and not int(least) <= int(most or least) <= _MOST:
             self.wrong(f'"{count}" at {start} is no range of counts up to {_MOST}')
@@ -288,7 +288,7 @@ class _Reader:
             self.refuse(start, f'"{self.text[start : max(self.at, start + 2)]}"')
 
     def cased(self, first: str, last: str) -> str:
-        """Return a range as it stands in a class, with the other case of its letters under (?i)."""
+        """Return a range for a class, with the other case of its letters under (?i)."""
         written = _spelled(first) if first == last else f"{_spelled(first)}-{_spelled(last)}"
         if "i" in self.flags:
             written += "".join(char.swapcase() for char in string.ascii_letters if first <= char <= last)
@@ -296,5 +296,5 @@ class _Reader:
 
 
 def _spelled(char: str) -> str:
-    """Return a character so that it is one wherever it stands, in a class or outside."""
+    """Return a character so that it is literal everywhere, in a class or outside."""
     return char if char.isascii() and char.isalnum() else f"\\U{ord(char):08x}"

@@ -1,4 +1,4 @@
-"""Name remote topics, and tell which topics a flow must leave alone. Pure."""
+"""Name remote topics, and decide which topics a flow must not replicate. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ JAVA_PACKAGE = "org.apache.kafka.connect.mirror."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicationPolicy:
-    """DefaultReplicationPolicy of one flow: a remote topic is the source alias, the separator and the topic.
+    """DefaultReplicationPolicy of one flow: a remote topic is source alias, separator and topic.
 
     Source: apache/kafka 4.1.1, connect/mirror-client, ReplicationPolicy and DefaultReplicationPolicy.
     """
@@ -24,7 +24,7 @@ class ReplicationPolicy:
         return f"{self.source_alias}{self.separator}{topic}"
 
     def topic_source(self, topic: str) -> str | None:
-        """Return the alias a topic came from, by its name only; None when it does not look remote.
+        """Return the alias in a topic's name; None if the name is not remote.
 
         Java's split drops trailing empty parts: "foo.bar" looks remote from foo, "foo." does not look remote.
         """
@@ -34,7 +34,7 @@ class ReplicationPolicy:
         return parts[0] if len(parts) >= 2 else None
 
     def upstream_topic(self, topic: str) -> str | None:
-        """Return the name one hop nearer to the origin; None when the topic does not look remote."""
+        """Return the name one hop closer to the origin; None if the name is not remote."""
         source = ReplicationPolicy.topic_source(self, topic)
         return None if source is None else topic[len(source) + len(self.separator) :]
 
@@ -46,11 +46,11 @@ class ReplicationPolicy:
         return topic
 
     def is_heartbeats(self, topic: str) -> bool:
-        """Tell whether this is `heartbeats` of any cluster; MirrorMaker mirrors those whatever the filter says."""
+        """Return whether this is `heartbeats` of any cluster, which MirrorMaker always replicates."""
         return self.original_topic(topic) == HEARTBEATS
 
     def is_internal(self, topic: str) -> bool:
-        """Tell whether a topic belongs to Kafka or MirrorMaker and is never replicated (KIP-1074)."""
+        """Return whether a topic belongs to Kafka or MirrorMaker and is never replicated (KIP-1074)."""
         sep = self.separator
         return (
             topic.startswith(("__", "."))
@@ -67,11 +67,11 @@ class ReplicationPolicy:
         return f"{alias}{self.internal_separator}checkpoints{self.internal_separator}internal"
 
     def offset_syncs_topic(self, alias: str) -> str:
-        """Return the topic with offset syncs; `alias` is the cluster that it does not lie on."""
+        """Return the topic with offset syncs; `alias` is the cluster at the other end."""
         return f"mm2-offset-syncs{self.internal_separator}{alias}{self.internal_separator}internal"
 
     def would_cycle(self, topic: str, target_alias: str) -> bool:
-        """Tell whether `topic` on the source came, over any number of hops, from `target_alias`."""
+        """Return whether `topic` on the source came, over any number of hops, from `target_alias`."""
         current: str | None = topic
         while current is not None:
             source = self.topic_source(current)
@@ -93,7 +93,7 @@ class DefaultReplicationPolicy(ReplicationPolicy):
 
 
 class IdentityReplicationPolicy(ReplicationPolicy):
-    """Topics keep their names, so a name tells no origin and `would_cycle` protects nothing.
+    """Topics keep their names, so a name has no origin, and `would_cycle` protects nothing.
 
     Names ending in "heartbeats" are still prefixed, as in Java (looksLikeHeartbeat).
     """
@@ -105,7 +105,7 @@ class IdentityReplicationPolicy(ReplicationPolicy):
         return ReplicationPolicy.remote_topic(self, topic) if topic.endswith(HEARTBEATS) else topic
 
     def topic_source(self, topic: str) -> str | None:
-        """Return the flow's source alias for every topic but heartbeats, which tell it by name."""
+        """Return the flow's source alias for every topic but heartbeats, whose names have one."""
         return ReplicationPolicy.topic_source(self, topic) if topic.endswith(HEARTBEATS) else self.source_alias
 
     def upstream_topic(self, topic: str) -> str | None:
@@ -124,7 +124,7 @@ _SAME_AS_IDENTITY = (
 
 
 def policy_of_java(name: str) -> type[ReplicationPolicy] | None:
-    """Return the policy that a Java class name stands for, None if it is unknown."""
+    """Return the policy of a Java class name, None if it is unknown."""
     if name in _SAME_AS_IDENTITY:
         return IdentityReplicationPolicy
     return POLICIES.get(name.removeprefix(JAVA_PACKAGE))

@@ -1,4 +1,4 @@
-"""Recognize topics that were deleted and created again, by their ids, which are kept with the positions. Pure."""
+"""Recognize topics that were deleted and created again, by the ids in positions. Pure."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import NamedTuple
 class OnRecreated(StrEnum):
     """What to do about a partition whose topic was replaced, on either side."""
 
-    RESTART = "restart"  # replicate it from its start: on the target behind what is there, or into a topic that is empty again
-    STOP = "stop"  # pause it until somebody sets its position
-    CONTINUE = "continue"  # go on at its position, or at the log's end where that lies before it
+    RESTART = "restart"  # replicate it from its start: appended on the target, or into a topic that is empty again
+    STOP = "stop"  # pause it until an operator sets its position
+    CONTINUE = "continue"  # resume at its position, or at the log's end if that lies before it
 
 
 class TopicIds(NamedTuple):
@@ -30,12 +30,15 @@ class TopicIds(NamedTuple):
         return cls(source, target)
 
     def other_than(self, now: TopicIds) -> str:
-        """Say on which side the topic is another one `now`: "source" or "target", "" where it is the same as far as known."""
+        """Return the side on which the topic was replaced: "source" or "target", "" if neither.
+
+        An unknown id counts as unchanged.
+        """
         for side, known, found in zip(("source", "target"), self, now, strict=True):
             if known and found and known != found:
                 return side
         return ""
 
     def updated(self, now: TopicIds) -> TopicIds:
-        """Return the ids of `now`, and those known before where it does not tell."""
+        """Return the ids of `now`, and earlier ones if unknown."""
         return TopicIds(now.source or self.source, now.target or self.target)

@@ -15,7 +15,7 @@ FENCE = "a switch has fenced the topic; on the target it would keep the mirror i
 
 
 class Acl(NamedTuple):
-    """One ACL on a topic of literal name; operation and permission in Kafka's words, such as READ and ALLOW."""
+    """One ACL on a literal topic name; operation and permission in Kafka's words, such as READ."""
 
     topic: str
     principal: str
@@ -28,7 +28,7 @@ class Acl(NamedTuple):
 
 
 class AclDecision(NamedTuple):
-    """What becomes of one ACL of the source: what the target shall have, or why it gets nothing."""
+    """The decision on one ACL of the source: the target's ACL, or why it gets none."""
 
     source: Acl
     wanted: Acl | None
@@ -36,12 +36,18 @@ class AclDecision(NamedTuple):
 
 
 def denials(topics: Iterable[str]) -> list[Acl]:
-    """Return the fence of a switch: what keeps everybody but super users from writing topics; a DENY wins over every ALLOW."""
+    """Return the fence of a switch: only super users may write the topics.
+
+    A DENY takes precedence over every ALLOW.
+    """
     return [Acl(topic, EVERYBODY, "*", "WRITE", "DENY") for topic in sorted(topics)]
 
 
 def allowances(topics: Iterable[str]) -> list[Acl]:
-    """Return what lets everybody go on reading topics that had no ACL: a cluster may let everybody do anything to such ones."""
+    """Return the ACLs that allow reading topics without other ACLs.
+
+    A cluster may allow everything on a topic without ACLs; the fence ends that.
+    """
     operations = ("READ", "DESCRIBE_CONFIGS")
     return [Acl(topic, EVERYBODY, "*", operation, "ALLOW") for topic in sorted(topics) for operation in operations]
 
@@ -61,7 +67,7 @@ def judged(acls: Iterable[Acl], remote: Mapping[str, str]) -> list[AclDecision]:
 
 def _judge(acl: Acl, remote: Mapping[str, str]) -> AclDecision:
     if acl.topic == ANY_TOPIC:
-        return AclDecision(acl, None, "it is about every topic, which here would be every topic of the target")
+        return AclDecision(acl, None, "it applies to every topic; on the target, that would be every topic there")
     if acl.topic not in remote:
         return AclDecision(acl, None, "the flow does not replicate the topic")
     if (acl.permission, acl.operation) == ("ALLOW", "WRITE"):

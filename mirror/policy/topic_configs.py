@@ -1,7 +1,7 @@
-"""Decide what the settings of a remote topic should be, and what must change for that. Pure.
+"""Decide the settings of a remote topic, and the changes that they need. Pure.
 
-MirrorMaker's rules (MirrorSourceConnector.syncTopicConfigs, DefaultConfigPropertyFilter), with one difference that nobody
-sees on the topic: it writes every setting at each cycle, this only what differs.
+MirrorMaker's rules (MirrorSourceConnector.syncTopicConfigs, DefaultConfigPropertyFilter), with one difference that is invisible
+on the topic: MirrorMaker writes every setting at each cycle, this code only differing ones.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ DEFAULT_EXCLUDE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSetting:
-    """One setting as its broker describes it. `is_own`: set on the topic itself; `is_default`: Kafka's own default."""
+    """One setting as its broker describes it.
+
+    `is_own`: set on the topic itself; `is_default`: Kafka's own default.
+    """
 
     value: str
     is_own: bool
@@ -43,13 +46,13 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConfigSync:
-    """Which settings are carried over: all but those that an expression matches, and how the source's defaults are taken."""
+    """Which settings are synced: all but those that an expression matches; and how defaults are synced."""
 
     exclude: tuple[str, ...] = DEFAULT_EXCLUDE
     defaults_from_source: bool = False
 
     def wanted(self, source: Mapping[str, TopicSetting]) -> dict[str, str | None]:
-        """Return the value that each setting shall have on the target; None is the target's own default."""
+        """Return the wanted value of each setting on the target; None is the target's default."""
         excluded: JavaPattern | None = compile_list(self.exclude)
         return {
             name: None if setting.is_default and not self.defaults_from_source else setting.value
@@ -62,9 +65,9 @@ class ConfigSync:
         return {name: value for name, value in self.wanted(source).items() if value is not None}
 
     def changes(self, source: Mapping[str, TopicSetting], target: Mapping[str, TopicSetting]) -> list[Change]:
-        """Return what must be written so that the target is as wanted; empty when it is.
+        """Return the changes that make the target as wanted.
 
-        An override made only on the target falls back to the default where the source has the default, as in MirrorMaker.
+        An override made only on the target falls back to the default if the source has the default, as in MirrorMaker.
         """
         return [
             Change(name, value)

@@ -1,4 +1,4 @@
-"""Write and read what a drill is tried on: numbered records, a consumer group with one member."""
+"""Write and read a drill's load: numbered records, and a consumer group with one member."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from mirror.lag.text import pluralized
 PARTITIONS = 2
 LOOK_S = 0.1
 SESSION_MS = 10_000  # a drill that was killed leaves the group by then
-ENDS_S = 30.0  # to flush what is under way, or to leave a group
+ENDS_S = 30.0  # to flush what is in flight, or to leave a group
 
 
 class Canary:
-    """A producer and a consumer group that are on one cluster or on the other; a context manager that ends both.
+    """A producer and a consumer group on one cluster or the other; a context manager that ends both.
 
     Attributes:
-        acked: Values that a cluster has acknowledged, by the name that was given to where they were written.
+        acked: Values that a cluster has acknowledged, by the name given to their place.
         read: How often each value was read.
     """
 
@@ -32,9 +32,9 @@ class Canary:
         """Prepare a drill's load.
 
         Args:
-            name: The topic that is written, and the group.
-            run_id: The prefix of each value; it tells this drill's records from those of earlier ones.
-            rate: Records a second.
+            name: The topic to write, and the group.
+            run_id: The prefix of each value; it distinguishes this drill's records from earlier ones.
+            rate: Records per second.
         """
         self._name = name
         self._run_id = run_id
@@ -59,14 +59,14 @@ class Canary:
         self._writer = _InThread(lambda stop: self._write(options, acked, stop), f"canary writes on {cluster}")
 
     def stop_writing(self) -> None:
-        """Wait for what is under way, and write no more; raises MirrorError where a record was refused."""
+        """Wait for what is in flight, and write no more; raise MirrorError if a record was refused."""
         if self._writer is not None:
             writer, self._writer = self._writer, None
             writer.end()
             writer.raise_failure()
 
     def read_on(self, cluster: str, options: Mapping[str, str], topics: Sequence[str]) -> None:
-        """Join the group on a cluster, and read topics; `options` are a consumer's, as Java writes them."""
+        """Join the group on a cluster, and read topics; `options` are a Java consumer's."""
         self._reader = _InThread(lambda stop: self._read(options, topics, stop), f"canary reads on {cluster}")
 
     def stop_reading(self) -> None:
@@ -156,7 +156,7 @@ class Canary:
 
 
 class _InThread:
-    """Runs a function in a thread until it is told to end."""
+    """Runs a function in a thread until it is stopped."""
 
     def __init__(self, do: Callable[[threading.Event], None], name: str) -> None:
         self._do = do

@@ -1,4 +1,4 @@
-"""Conduct a switch: step by step, each kept before and after it is done, so that anybody can go on."""
+"""Conduct a switch step by step, recording each before and after, so that any machine can resume."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class SwitchOptions:
     Attributes:
         within_s: How long a step waits for others.
         window_ms: Length of the mirror's windows.
-        folder: Where what is too long for the journal is written.
-        seen: The appliance's last poll of each partition, as far as this machine has it.
-        hooks: By step: a command that is run when the step is done, before the next one.
+        folder: Where to write what is too long for the journal.
+        seen: The process' last poll of each partition, as far as this machine has it.
+        hooks: By step: a command to run after the step, before the next one.
         say: Shows progress.
-        may_go_on: Asked before each step; raises to stop.
+        may_go_on: Called before each step; raises to stop.
     """
 
     within_s: float
@@ -80,18 +80,20 @@ def conductor() -> str:
 
 
 def unfinished(journal: Journal, scope: Scope, kind: Kind) -> SwitchRun | None:
-    """Return the run to go on with, None where there is none. Topics that either leaves out are left out of both.
+    """Return the run to resume, None if there is none.
+
+    Topics that either leaves out are left out of both.
 
     Raises:
-        SettingsError: it is another one than is asked for, or somebody conducts it.
+        SettingsError: it is another kind of run than requested, or another process conducts it.
     """
     run = journal.unfinished()
     if run is None:
         return None
     if (kind, scope.topics, scope.groups) != (run.kind, run.topics, run.groups):
         raise SettingsError(
-            f"{kind.value}: a run of {run.flow} has not ended: {run.id}, '{called(run)}'. Go on with that one, or take it back "
-            "by --abort."
+            f"{kind.value}: a run of {run.flow} has not ended: {run.id}, '{called(run)}'. Finish that run, or revert "
+            "it with --abort."
         )
     if journal.is_conducted():
         raise SettingsError(f"{kind.value}: {run.by} conducts {run.id} of {run.flow} now. Two never conduct at once.")
@@ -107,10 +109,10 @@ def called(run: SwitchRun) -> str:
 
 
 def conduct(scope: Scope, journal: Journal, run: SwitchRun, how: SwitchOptions) -> SwitchRun:
-    """Do what is left of a run, and return it done.
+    """Do the rest of a run, and return it done.
 
     Raises:
-        MirrorError: a step failed; what was done is kept, and the same again goes on behind it.
+        MirrorError: a step failed; what was done is kept, and a repeated call resumes after it.
     """
     with journal.taken(run):
         while (step := run.next) is not None:
@@ -131,7 +133,7 @@ def _done(scope: Scope, journal: Journal, run: SwitchRun, step: Step, how: Switc
             journal.confirm()
             found.said.append(_hooked(how.hooks[step], run, step))
     except MirrorError as error:
-        # Behind what the step itself has kept: an abort needs it.
+        # After what the step itself has recorded: an abort needs it.
         journal.save(journal.kept.with_step(step, state=StepState.FAILED, ended_s=time.time(), said=(str(error),)))
         raise
     run = _ended(journal.kept, step, found, StepState.DONE)
@@ -178,8 +180,8 @@ def abort(scope: Scope, journal: Journal, run: SwitchRun, how: SwitchOptions) ->
     """
     if not run.may_abort:
         raise SettingsError(
-            f"{run.kind.value}: groups of {run.flow} have been moved, which is not taken back. Run it again without --abort to "
-            "go on; afterwards 'kafka-mirror switch-back' leads back."
+            f"{run.kind.value}: groups of {run.flow} have been moved, which cannot be reverted. Run it again without --abort "
+            "to finish it; then use 'kafka-mirror switch-back'."
         )
     with journal.taken(run):
         found = undo_fence(_work(scope, journal, run, how))
@@ -195,7 +197,7 @@ def abort(scope: Scope, journal: Journal, run: SwitchRun, how: SwitchOptions) ->
 
 
 def _hooked(command: str, run: SwitchRun, step: Step) -> str:
-    """Run an operator's command; return what it said."""
+    """Run an operator's command; return its output."""
     own = {"KAFKA_MIRROR_RUN": run.id, "KAFKA_MIRROR_FLOW": run.flow, "KAFKA_MIRROR_STEP": step.value}
     try:
         done = subprocess.run(  # noqa: S602 - it is the operator's own command line

@@ -1,4 +1,4 @@
-"""Rehearse a switch and the way back on a canary topic and group, under load, and keep what was measured."""
+"""Rehearse a switch and the failback with a canary topic and group, and keep the measurements."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ from mirror.switching.steps import pause_patterns
 DRILL = "drill/"  # key of what came of a drill
 LOADED_S = 5.0  # how long each side serves
 LOOK_S = 0.5
-KEPT, KEPT_RUNS = 50, 2  # drills, and runs with all that was said, that a journal holds
+KEPT, KEPT_RUNS = 50, 2  # drills, and runs with all their text, that a journal keeps
 RATE = 100  # records a second
 WITHIN_S = 120.0  # that a step waits
 LAST = 100  # records of each partition that are verified
-RETENTION = {"retention.ms": "3600000", "segment.ms": "600000"}  # of the canary topic: nobody needs old ones
+RETENTION = {"retention.ms": "3600000", "segment.ms": "600000"}  # of the canary topic: old records are useless
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drill:
-    """What came of a drill.
+    """The result of a drill.
 
     Attributes:
         records: Canary records that a cluster acknowledged.
         lost: Those of them that the group never read.
         repeated: How often it read one again.
-        rpo_records: The most that were on the source and not on the target at once: lost, had the source gone down then.
-        rto_s: From the fence until the group read what was written on the target; None where it did not come so far.
-        back_s: The same for the way back.
+        rpo_records: The most that were on the source and not on the target at once: lost, had the source failed then.
+        rto_s: From the fence until the group read what was written on the target; None if it did not get that far.
+        back_s: The same for the failback.
         steps: Seconds by kind of run and step.
-        failure: Why it did not come to its end, "" where it did.
+        failure: Why it did not finish, "" if it did.
     """
 
     id: str
@@ -81,7 +81,7 @@ class Drill:
 
     @classmethod
     def parse(cls, text: str) -> Drill:
-        """Read `text` back; ValueError where it is none."""
+        """Parse `text`; raise ValueError if it is no drill."""
         try:
             return cls(**json.loads(text))
         except TypeError as error:
@@ -100,10 +100,10 @@ def journal_of(scope: Scope) -> Journal:
 
 
 def rehearse(scope: Scope, how: SwitchOptions, *, rate: int) -> Drill:
-    """Go over and come back with the canary, keep what was measured on the flow's target, and return it.
+    """Switch over and back with the canary, keep the measurements on the target, and return them.
 
     Raises:
-        MirrorError: somebody else rehearses this flow, or the target does not keep the result. What fails on the way is in it.
+        MirrorError: another process rehearses this flow, or the target does not store the result. Failed steps are in the result.
     """
     journal = journal_of(scope)
     _refuse_a_second(scope, journal)
@@ -122,7 +122,7 @@ def rehearse(scope: Scope, how: SwitchOptions, *, rate: int) -> Drill:
 
 
 def outdated(keys: Iterable[str]) -> list[str]:
-    """Return the keys of old drills, and of what their runs have kept, which a journal need not hold. Pure.
+    """Return the keys of old drills and their runs, which a journal need not keep. Pure.
 
     Ids begin with a time, so the newest ones sort last.
     """
@@ -135,7 +135,10 @@ def outdated(keys: Iterable[str]) -> list[str]:
 
 
 def _refuse_a_second(scope: Scope, journal: Journal) -> None:
-    """Raise MirrorError where the canary group has a member, or a drill's run is conducted: somebody rehearses."""
+    """Raise MirrorError if another process rehearses the flow.
+
+    Then the canary group has a member, or a drill's run is conducted.
+    """
     members = [
         group
         for each in (scope, scope.reversed())
@@ -144,13 +147,13 @@ def _refuse_a_second(scope: Scope, journal: Journal) -> None:
     ]
     if members or (journal.unfinished() is not None and journal.is_conducted()):
         raise MirrorError(
-            f"drill: somebody rehearses {scope.flow.name} now, or has until a moment ago. Two never do at once; try again in a "
-            "minute."
+            f"drill: another process rehearses {scope.flow.name} now, or did a moment ago. Only one can; try again in "
+            "a minute."
         )
 
 
 def _failure_of(do: Callable[[], None]) -> str:
-    """Do something; return why it failed, "" where it did not."""
+    """Do something; return why it failed, or ""."""
     try:
         do()
     except MirrorError as error:
@@ -160,7 +163,7 @@ def _failure_of(do: Callable[[], None]) -> str:
 
 @dataclass(slots=True)
 class _Rehearsal:
-    """A drill under way: what it has measured so far."""
+    """A running drill: its measurements so far."""
 
     scope: Scope
     journal: Journal
@@ -210,11 +213,11 @@ class _Rehearsal:
         self.canary.await_read(scope.source.alias, within_s=self.how.within_s)
         first = self._ends()
         deadline = time.monotonic() + self.how.within_s
-        self.how.say("waits until the canary crosses")
+        self.how.say("waiting until the canary is replicated")
         while self._waiting(first):
             if time.monotonic() > deadline:
                 raise MirrorError(
-                    f"{scope.canary} has not crossed in {self.how.within_s:.0f} s. Does 'kafka-mirror run' replicate "
+                    f"{scope.canary} was not replicated in {self.how.within_s:.0f} s. Does 'kafka-mirror run' replicate "
                     f"{scope.flow.name}, with mirror.drill.enabled = true? It looks for new topics every "
                     f"{scope.flow.refresh_topics.interval_s:.0f} s, and at once on SIGHUP."
                 )
@@ -233,14 +236,14 @@ class _Rehearsal:
         return log_ends(self.scope.source, places)
 
     def _waiting(self, ends: Mapping[TopicPartition, int]) -> int:
-        """Return how many records of the canary in front of these ends are not on the target."""
+        """Return how many records of the canary before these ends are not on the target."""
         remote = self.scope.flow.policy.remote_topic(self.scope.canary)
         found = read_positions(self.scope.flow, OWN_GROUP.format(flow=self.scope.flow.name))
         at = {partition: position.offset for (topic, partition), position in found.items() if topic == remote}
         return sum(max(0, end - at.get(partition, 0)) for (_, partition), end in ends.items())
 
     def _go(self, kind: Kind, scope: Scope, journal: Journal) -> None:
-        """Switch, as operators do: writers and readers stop when they are asked to, and begin on the other side."""
+        """Switch as operators do: writers and readers stop on request, and start on the other side."""
         stopped_s, back = 0.0, scope.back
         assert back is not None
 
@@ -293,7 +296,7 @@ def _steps(run: SwitchRun) -> dict[str, float]:
 
 
 def _topics_there(scope: Scope) -> list[str]:
-    """Return the names under which a flow's target has the canary: brought by the flow, and written there."""
+    """Return the names of the canary on a flow's target: replicated by the flow, and written there."""
     return [scope.canary, scope.flow.policy.remote_topic(scope.canary)]
 
 
@@ -315,10 +318,10 @@ def create(scope: Scope, topic: str) -> None:
 
 
 def settle(scope: Scope, journal: Journal) -> None:
-    """Take back what a drill has left that did not come to its end: runs, fence, pause.
+    """Revert what an unfinished drill has left: runs, fence, pause.
 
     Raises:
-        MirrorError: the flow is paused by somebody else, so there is nothing to rehearse; or a cluster refuses.
+        MirrorError: an operator has paused the flow, so there is nothing to rehearse; or a cluster refuses.
     """
     for run in journal.read().runs():
         if run.state is RunState.OPEN:

@@ -1,4 +1,4 @@
-"""Conduct scheduled drills, and export what the last drill of each flow measured, whoever conducted it."""
+"""Conduct scheduled drills, and export the result of each flow's last drill."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from mirror.switching.scope import Scope
 log = logging.getLogger("mirror")
 
 LOOK_S = 30.0
-AGAIN_S = 600.0  # at the soonest after one that failed
+AGAIN_S = 600.0  # not sooner after a failed drill
 OVERDUE = 2  # intervals without a drill that passed
 
 
 class Drills:
-    """Rehearses the flows that this process leads, one after the other, in a thread of its own."""
+    """Rehearses the flows that this process leads, one after the other, in a separate thread."""
 
     def __init__(
         self, settings: Settings, flows: Sequence[FlowState], recorder: Recorder, *, ends: threading.Event
@@ -32,10 +32,10 @@ class Drills:
         """Prepare.
 
         Args:
-            settings: Those of the appliance; `mirror.drill.*` of them say what is to be done.
-            flows: All flows of the appliance.
-            recorder: Takes the metrics.
-            ends: Set when nothing is to be done any more.
+            settings: Those of the process; `mirror.drill.*` schedules drills.
+            flows: All flows of the process.
+            recorder: Receives the metrics.
+            ends: Set to end the thread.
         """
         self._settings = settings
         self._flows = [state for state in flows if state.flow.has_canaries]
@@ -106,14 +106,14 @@ class _Ended(Exception):
 
 
 def next_at(past: Sequence[Drill], *, interval_s: float) -> float:
-    """Return when the next drill is to begin: at once where there is none, sooner after one that failed. Pure."""
+    """Return when the next drill is due: immediately at first, sooner after a failure. Pure."""
     if not past:
         return 0.0
     return past[-1].began_s + (interval_s if past[-1].has_passed else min(interval_s, max(AGAIN_S, interval_s / 4)))
 
 
 def told(past: Sequence[Drill], *, due_s: float | None) -> dict[str, float | None]:
-    """Return what metrics tell of past drills, oldest first, by the end of a family's name; None: nobody knows. Pure."""
+    """Return the metrics of past drills (oldest first) by family suffix; None: unknown. Pure."""
     last = past[-1] if past else None
     return {
         "last_success_timestamp_seconds": max((each.ended_s for each in past if each.has_passed), default=None),
@@ -134,12 +134,14 @@ def steps(past: Sequence[Drill]) -> dict[tuple[str, str], float]:
 
 
 def due(past: Sequence[Drill], *, interval_s: float, since_s: float) -> float:
-    """Return when a drill must have passed: two intervals after the last that did, or after the first where none did. Pure.
+    """Return by when a drill must have passed: two intervals after the last success. Pure.
+
+    Without a success, two intervals after the first drill.
 
     Args:
         past: Drills, oldest first.
-        interval_s: How often one is to be.
-        since_s: Since when drills are expected, which counts where there is none.
+        interval_s: The interval of drills.
+        since_s: Since when drills are expected; used if there is none.
     """
     good = [each.ended_s for each in past if each.has_passed]
     first = past[0].began_s if past else since_s

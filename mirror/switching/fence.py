@@ -1,4 +1,4 @@
-"""Keep producers from topics by ACLs, and see that nobody writes any more."""
+"""Keep producers from topics by ACLs, and check that no producer writes any more."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mirror.model.topic_partition import TopicPartition
 from mirror.policy.topic_acls import Acl, allowances, denials
 from mirror.runtime.logs import first_few
 
-QUIET_S = 5.0  # a log that has not grown for so long is written by nobody
+QUIET_S = 5.0  # a log that has not grown for so long has no producer
 LOOK_S = 0.5
 ORDER = ("READ", "DESCRIBE_CONFIGS", "WRITE")
 TOPICS_AT_ONCE = 1_000  # a controller takes 10,000 changes at a time
@@ -21,18 +21,18 @@ NO_AUTHORIZER = "SECURITY_DISABLED"
 
 
 class StillWrittenError(MirrorError):
-    """Somebody writes though nobody should."""
+    """A producer writes although all must have stopped."""
 
 
 def lacking(cluster: Cluster, topics: Sequence[str], *, keeps_readers: bool) -> list[Acl]:
-    """Return the ACLs that a fence of topics would add: what is there already is somebody else's."""
+    """Return the ACLs that a fence of topics would add; existing ones belong to others."""
     there = cluster.topic_acls()
     opened = cluster.without_acls(topics) if keeps_readers else []
     return [acl for acl in (*allowances(opened), *denials(topics)) if acl not in there]
 
 
 def denied(cluster: Cluster, acls: Sequence[Acl]) -> bool:
-    """Add the ACLs of a fence; return whether the cluster has an authorizer, without which there are no ACLs.
+    """Add the ACLs of a fence; return whether the cluster has an authorizer, which ACLs need.
 
     Raises:
         MirrorError: the cluster refuses.
@@ -54,7 +54,7 @@ def lifted(cluster: Cluster, acls: Sequence[Acl]) -> list[str]:
     """
     for together in _in_order(acls):
         for acl, objection in cluster.remove_acls(together[::-1]).items():
-            if objection and NO_AUTHORIZER not in objection:  # where there are no ACLs, no fence stands
+            if objection and NO_AUTHORIZER not in objection:  # without ACLs there is no fence
                 raise MirrorError(f"the fence of {acl.topic} on {cluster.alias} cannot be lifted: {objection}")
     return sorted({acl.topic for acl in acls})
 
@@ -65,9 +65,9 @@ def open_again(cluster: Cluster, topics: Sequence[str]) -> str:
 
 
 def _in_order(acls: Sequence[Acl]) -> list[list[Acl]]:
-    """Return ACLs request by request, so ordered that nobody is kept from reading meanwhile, and nobody sees half of a topic's.
+    """Return ACLs by request, in an order that blocks no reader at any time.
 
-    The first ACL of a topic ends what the cluster lets everybody do. A broker takes in what one request brings at once.
+    The first ACL of a topic ends what the cluster allows by default. A broker applies one request at once.
     """
     topics = sorted({acl.topic for acl in acls})
     chunks = [set(topics[at : at + TOPICS_AT_ONCE]) for at in range(0, len(topics), TOPICS_AT_ONCE)]
@@ -104,7 +104,7 @@ def until_quiet(
 def _ends(cluster: Cluster, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
     found = log_ends(cluster, places)
     if silent := [place for place in places if place not in found]:
-        raise MirrorError(f"{silent[0][0]}-{silent[0][1]} on {cluster.alias} does not tell where its log ends.")
+        raise MirrorError(f"{silent[0][0]}-{silent[0][1]} on {cluster.alias} does not report its log end.")
     return found
 
 

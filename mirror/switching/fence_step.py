@@ -1,4 +1,4 @@
-"""Fence the source's producers, and see that nothing of the source is left behind the fence."""
+"""Fence the source's producers, and check that no record of the source is left behind."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from mirror.switching.scope import Fencing, Scope
 from mirror.switching.work import StepContext, StepResult
 
 COUNTERPARTS_S = 5.0
-ACLS = "acls"  # a fact of the step FENCE: what it added
-ENDS = "ends"  # another one: where the logs ended
+ACLS = "acls"  # a fact of the step FENCE: the ACLs that it added
+ENDS = "ends"  # another one: the log ends
 
 
 def fence_writers(work: StepContext) -> StepResult:
-    """Deny writing the source's topics, and wait until their logs stand still; again for topics that appear meanwhile."""
+    """Deny writing the source's topics, and wait until their logs are stable; repeat for new topics."""
     scope = work.scope
     acls: set[Acl] = set(acls_of(work.run))
     ends: Mapping[TopicPartition, int] = {}
@@ -55,21 +55,24 @@ def fence_writers(work: StepContext) -> StepResult:
 
 
 def _keep_there(work: StepContext, acls: Collection[Acl]) -> None:
-    """Keep which ACLs are ours on the fenced cluster too, where a flow leads back: a fail-over to it takes no others away."""
+    """Record our ACLs on the fenced cluster too, if a flow leads back.
+
+    A failover to that cluster removes no other ACLs.
+    """
     back = work.scope.back
     if back is not None and not work.scope.canary:
         work.journal.of(back, work.scope.source).keep_fence(work.run.id, acls)
 
 
 def _places_on_source(scope: Scope) -> list[TopicPartition]:
-    """Return the partitions of the source that are chosen, whether or not the target has them."""
+    """Return the chosen partitions of the source, including those that the target lacks."""
     return [
         TopicPartition(topic.source.name, part) for topic in scope.matched() for part in range(topic.source.partitions)
     ]
 
 
 def fenced_ends(work: StepContext) -> dict[TopicPartition, int]:
-    """Return where the logs ended behind the fence."""
+    """Return the log ends after the fence."""
     return {TopicPartition(topic, partition): end for topic, partition, end in work.run.step(Step.FENCE).facts[ENDS]}
 
 
@@ -77,34 +80,34 @@ def whole_plan(work: StepContext) -> FlowPlan:
     """Return the flow's plan, with every chosen partition of the source in it.
 
     Raises:
-        MirrorError: some are not on the target, or have been created behind the fence: they would be left behind.
+        MirrorError: some are not on the target, or were created after the fence: they would be left behind.
     """
     scope, plan, fenced = work.scope, work.scope.plan(), fenced_ends(work)
     if absent := scope.absent(plan):
         raise MirrorError(
             f"{first_few([f'{place.topic}-{place.partition}' for place in absent])} would be left behind: {absent[0].reason}. "
-            "Mend that, or leave the topic out by --without-topic NAME, and run the same command again."
+            "Fix that, or leave the topic out with --without-topic NAME, and run the same command again."
         )
     if new := [assigned.on_source for assigned in scope.partitions(plan) if assigned.on_source not in fenced]:
         raise MirrorError(
             f"{first_few([f'{topic}-{partition}' for topic, partition in new])} appeared after the fence and may be written. "
-            "Take this run back by --abort and begin again, or leave the topic out by --without-topic NAME."
+            "Revert this run with --abort and start again, or leave the topic out with --without-topic NAME."
         )
     return plan
 
 
 def await_counterparts(work: StepContext) -> None:
-    """Wait until the mirror has made what is not on the target yet, for as long as a step may wait."""
+    """Wait until the mirror has created what the target lacks, for as long as a step may wait."""
     deadline = time.monotonic() + work.within_s
     while absent := work.scope.absent(work.scope.plan()):
         if time.monotonic() > deadline:
-            return  # the plan is looked at again, and says what is wrong
+            return  # the plan is checked again, which reports the reason
         work.say(f"{pluralized(len(absent), 'partition')} are not on {work.scope.target.alias}: {absent[0].reason}")
         time.sleep(COUNTERPARTS_S)
 
 
 def open_left_out(work: StepContext) -> list[str]:
-    """Take away the fence from topics that were left out after it was put up; return what was done."""
+    """Remove the fence from topics that were left out afterwards; return what was done."""
     source, without = work.scope.source, work.scope.without
     left_out = [acl for acl in acls_of(work.run) if acl.topic in without]
     if not left_out:

@@ -1,4 +1,4 @@
-"""Wait until groups have stopped reading, and carry out their moves: kept before they are made, and seen to be made."""
+"""Wait until groups have stopped reading, then move them: recorded before and verified after."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def remembered(work: StepContext, moves: Sequence[Moved]) -> list[Moved]:
 
 
 def stands_there(each: Moved, there: Mapping[str, Group]) -> bool:
-    """Tell whether a group stands at its place on the target, or further: it was moved already, or has read on."""
+    """Return whether a group has reached its place on the target: it was moved, or has read on."""
     group = there.get(each.group)
     offset = group.offsets.get(TopicPartition(each.remote, each.partition)) if group is not None else None
     return offset is not None and each.after is not None and offset >= each.after
 
 
 def carry_out(work: StepContext, moves: Sequence[Moved], wanted: Sequence[Moved], there: Mapping[str, Group]) -> None:
-    """Keep all moves, and make those that are wanted.
+    """Record all moves, and make the wanted ones.
 
     Raises:
-        MirrorError: a group reads on the target already, or does not come to stand where it should.
+        MirrorError: a group reads on the target already, or does not arrive at its place.
     """
     active = sorted({each.group for each in wanted if each.group in there and not is_idle(there[each.group].state)})
     if active:
@@ -53,10 +53,10 @@ def carry_out(work: StepContext, moves: Sequence[Moved], wanted: Sequence[Moved]
 
 
 def left(work: StepContext) -> list[Group]:
-    """Wait until nobody reads on the source with the chosen groups; return the groups.
+    """Wait until no chosen group reads on the source; return the groups.
 
     Raises:
-        MirrorError: some still read when the step has waited long enough.
+        MirrorError: some still read at the end of the step's time.
     """
     deadline_s, alias = time.monotonic() + work.within_s, work.scope.source.alias
     fenced, before = fenced_ends(work), work.run.step(Step.FENCE).facts.get(LOOK, {})
@@ -87,7 +87,7 @@ def left(work: StepContext) -> list[Group]:
 
 
 def _may_go_on(work: StepContext, group: Group, fenced: Mapping[TopicPartition, int]) -> bool:
-    """Return whether a group has something to read: up to the fence, or on topics that came from the target."""
+    """Return whether a group has something to read: up to the fence, or on the target's topics."""
     return any(
         offset < fenced.get(place, offset + 1)
         for place, offset in group.offsets.items()
@@ -96,7 +96,7 @@ def _may_go_on(work: StepContext, group: Group, fenced: Mapping[TopicPartition, 
 
 
 def refuse_if_read_on(work: StepContext, moves: Sequence[Moved]) -> None:
-    """Raise MirrorError if a group has read on on the source while it was moved: its reader was not seen before."""
+    """Raise MirrorError if a group has read on the source during its move: its reader was not seen."""
     groups = {group.name: group for group in work.scope.groups_on_source()}
     ours = set_on_source(work.scope)
     later = set()
@@ -108,5 +108,5 @@ def refuse_if_read_on(work: StepContext, moves: Sequence[Moved]) -> None:
     if later:
         raise MirrorError(
             f"{first_few(sorted(later))} read on {work.scope.source.alias} while they were moved. Stop their readers there, and "
-            "run the same command again: it moves them to where they have read to."
+            "run the same command again: it moves them to their new offsets."
         )

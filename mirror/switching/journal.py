@@ -1,7 +1,8 @@
-"""Keep runs in a compacted topic on the flow's target, so that any machine can go on, and only one conductor writes.
+"""Keep runs in a compacted topic on the flow's target, with one writing conductor at a time.
 
-A conductor writes in transactions by one transactional id for the flow: who opens it later fences the one before, whose next
-write fails. Before that it looks for a while whether the other one still writes: a live conductor is left alone.
+So any machine can resume a run. A conductor writes in transactions by one transactional id for the flow: a later conductor fences
+the earlier one, whose next write fails. Before that it checks for a while whether the other one still writes: a live conductor
+keeps its run.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from mirror.policy.topic_acls import Acl
 from mirror.switching.moved_groups import Moved
 from mirror.switching.run import RunState, SwitchRun
 
-RUN, MOVES, CONDUCTOR = "run/", "moves/{}/", "conductor"  # keys: a run's, a group's of a run, what is said last
-FENCE = "fence/"  # of a run of the flow back: the ACLs that it added to topics of this target
+RUN, MOVES, CONDUCTOR = "run/", "moves/{}/", "conductor"  # keys: a run's, a group's of a run, the last progress
+FENCE = "fence/"  # of a run of the reverse flow: the ACLs that it added to topics of this target
 BEAT_S = 2.0
 LOOK_S = 3 * BEAT_S  # a conductor that has written nothing for so long is gone
 WITHIN_S = 20.0
@@ -39,7 +40,7 @@ _FENCED = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRO
 
 
 class JournalTopic(NamedTuple):
-    """A topic on the target, which MirrorMaker's own rule takes for internal, and the transactional id of who writes it."""
+    """A topic on the target, internal by MirrorMaker's own rule, and its writer's transactional id."""
 
     topic: str
     writer: str
@@ -49,18 +50,18 @@ SWITCHES = JournalTopic("mm2-switches.{source}.internal", "mirror.switch.{flow}"
 
 
 def book_of_drill(canary: str) -> JournalTopic:
-    """Return the book of a drill, for both ways: apart from switches', and from that of the drill the other way round."""
+    """Return the journal of a drill, for both directions, separate from all other journals."""
     pair = canary.removeprefix(PREFIX)
     return JournalTopic(f"mm2-drills.{pair}.internal", f"mirror.drill.{pair}")
 
 
 class TakenOverError(MirrorError):
-    """Another conductor goes on with the run."""
+    """Another conductor has resumed the run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """What a journal's topic has: the newest value by key."""
+    """The content of a journal's topic: the newest value by key."""
 
     values: dict[str, str] = field(default_factory=dict)
 
@@ -76,18 +77,18 @@ class Entries:
         return [Moved(*each) for value in kept for each in json.loads(value)]
 
     def fences(self) -> set[Acl]:
-        """Return the ACLs by which runs of the flow back keep producers from this target."""
+        """Return the ACLs by which runs of the reverse flow keep producers from this target."""
         kept = (value for key, value in self.values.items() if key.startswith(FENCE))
         return {Acl(*fields) for value in kept for fields in json.loads(value)}
 
     @property
     def progress(self) -> str:
-        """What the conductor said last, "" where nobody has conducted."""
+        """The conductor's last progress, "" without a conductor."""
         return self.values.get(CONDUCTOR, "")
 
 
 class Journal:
-    """The runs of one flow; `taken` makes this process the one that writes, a context manager with a beat."""
+    """The runs of one flow; `taken` makes this process the writer, in a context with a heartbeat."""
 
     def __init__(self, flow: Flow, target: Cluster, book: JournalTopic = SWITCHES) -> None:
         self._flow = flow
@@ -123,7 +124,7 @@ class Journal:
         return next((run for run in self.read().runs() if run.state is RunState.OPEN), None)
 
     def is_conducted(self) -> bool:
-        """Look for some seconds whether somebody writes."""
+        """Watch for some seconds whether another process writes."""
         before = self._end()
         time.sleep(LOOK_S)
         return self._end() > before
@@ -161,7 +162,7 @@ class Journal:
             self._beat.join()
 
     def open(self) -> None:
-        """Become the one that writes."""
+        """Become the writer."""
         self._create()
         options = {
             **librdkafka_options(self._flow.producer),
@@ -172,11 +173,11 @@ class Journal:
         self._asked(lambda: self._writing().init_transactions(WITHIN_S))
 
     def save(self, run: SwitchRun, moves: Iterable[Moved] = ()) -> None:
-        """Write what became of the run, and moves of groups that are about to be made.
+        """Write the state of the run, and moves of groups that are about to be made.
 
         Raises:
             TakenOverError: another conductor has begun to write.
-            MirrorError: the target does not take it.
+            MirrorError: the target does not store it.
         """
         with self._lock:
             self._run = run
@@ -187,7 +188,7 @@ class Journal:
             self._write({**kept, RUN + run.id: run.text()})
 
     def keep(self, key: str, text: str) -> None:
-        """Write something beside the runs; raises as `save` does."""
+        """Write something besides the runs; raises as `save` does."""
         with self._lock:
             self._write({key: text})
 
@@ -198,10 +199,10 @@ class Journal:
                 self._write(dict.fromkeys(keys))
 
     def keep_fence(self, run_id: str, acls: Collection[Acl]) -> None:
-        """Write which ACLs a run of the flow back has on topics of this target, none where they are taken away.
+        """Write the ACLs of a reverse flow's run on topics of this target, none if they are removed.
 
-        Who fails over to this target reads it here, as the journal of the flow back is lost with the other cluster. It is written
-        outside of transactions, so that it ends no conductor.
+        A failover to this target reads them here, because the journal of the reverse flow is lost with the other cluster.
+        They are written outside of transactions, so that they end no conductor.
 
         Raises:
             MirrorError: the topic cannot be created, or written.
@@ -235,7 +236,7 @@ class Journal:
                     try:
                         self._write({CONDUCTOR: self._said})
                     except MirrorError:
-                        return  # the next `save` tells
+                        return  # the next `save` reports it
 
     def _write(self, records: Mapping[str, str | None]) -> None:
         if self._lost is not None:
@@ -260,12 +261,10 @@ class Journal:
     def _failure(self, error: KafkaException) -> MirrorError:
         what: KafkaError = error.args[0]
         if what.code() in _FENCED:
-            return TakenOverError(
-                f"{self._flow.name}: another conductor goes on with this run; nothing more is done here."
-            )
+            return TakenOverError(f"{self._flow.name}: another conductor has resumed this run; this one stops.")
         return MirrorError(
-            f"{self._flow.name}: {self._topic} on {self._flow.target.alias} takes no record ({what.str()}). "
-            "What was done is kept; the same command goes on."
+            f"{self._flow.name}: {self._topic} on {self._flow.target.alias} accepts no record ({what.str()}). "
+            "What was done is kept; run the same command again to resume."
         )
 
     def _writing(self) -> Producer:

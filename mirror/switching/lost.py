@@ -1,4 +1,4 @@
-"""Do the steps of a fail-over whose source is lost: say what is missing, and move the groups by what the target knows of them."""
+"""Do the steps of a failover whose source is lost: report the gap, and move the groups."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GAPS = "gaps"  # a fact of the step GAP
 
 
 def tell_gap(work: StepContext) -> StepResult:
-    """Say of each partition up to where it was replicated, and how far its log was seen to reach."""
+    """Report for each partition up to where it was replicated, and the last seen log end."""
     scope = work.scope
     plan = scope.plan()
     places = scope.partitions(plan)
@@ -56,16 +56,16 @@ def tell_gap(work: StepContext) -> StepResult:
 
 
 def _entry(found: dict[str, Any], now_ms: int) -> Gap:
-    """Return what the ledger is to have of a partition that lacks records."""
+    """Return the ledger's entry for a partition that lacks records."""
     first, last = found["position"], found["seen_end"] - 1
-    said = "seen on the source, which is lost, and not on the target; what was written after that nobody has seen"
+    said = "seen on the lost source, and not on the target; later records are unknown"
     return Gap(found["topic"], found["partition"], Effect.LOST, Cause.SOURCE_LOST, first, last, now_ms, said)
 
 
 def gap(topic: str, partition: int, position: int | None, newest_ms: int, seen: Sample | None) -> dict[str, Any]:
-    """Return what is known of one partition: None where nobody knows.
+    """Return what is known of one partition; None if unknown.
 
-    `missing` counts what was seen and has not crossed; what was written after `seen_s` nobody knows.
+    `missing` counts the seen records that were not replicated; records written after `seen_s` are unknown.
     """
     return {
         "topic": topic,
@@ -79,7 +79,7 @@ def gap(topic: str, partition: int, position: int | None, newest_ms: int, seen: 
 
 
 def missing(position: int | None, seen: Sample | None) -> int | None:
-    """Return how many records were seen and have not crossed; None where nobody knows."""
+    """Return how many seen records were not replicated; None if unknown."""
     return None if position is None or seen is None else max(0, seen.end - position)
 
 
@@ -95,9 +95,7 @@ def gap_sentences(gaps: list[dict[str, Any]], now_s: float) -> list[str]:
         named = f": {fence.named(waiting)}" if waiting else ""
         said.append(f"{pluralized(count, 'record')} seen on the source and not on the target{named}")
         oldest_s = min(each["seen_s"] for each in known)
-        said.append(
-            f"what was written in the last {duration(max(0.0, now_s - oldest_s))} nobody has seen, and is not counted"
-        )
+        said.append(f"records of the last {duration(max(0.0, now_s - oldest_s))} are unknown, and not counted")
     if len(known) < len(gaps):
         unknown = pluralized(len(gaps) - len(known), "partition")
         said.append(f"unknown of {unknown}: the position, or the end of the log was never seen")
@@ -105,7 +103,7 @@ def gap_sentences(gaps: list[dict[str, Any]], now_s: float) -> list[str]:
 
 
 def recover_groups(work: StepContext) -> StepResult:
-    """Move each group to where its last checkpoint leads now; one that stands further on the target stays there."""
+    """Move each group to the target offset of its last checkpoint, never back."""
     scope = work.scope
     last = last_checkpoints(scope)
     there = scope.groups_on_target(sorted({group for group, _, _ in last}))
@@ -119,12 +117,15 @@ def recover_groups(work: StepContext) -> StepResult:
         f"{pluralized(len(names), 'group')} moved to where the last checkpoint leads on {scope.target.alias} ({moved})"
     ]
     if ahead:
-        said.append(f"{pluralized(len(ahead), 'offset')} stood there, or further, already")
+        said.append(f"{pluralized(len(ahead), 'offset')} had reached that offset already")
     return StepResult(said, {"groups": sorted(names), "offsets": len(wanted)})
 
 
 def last_checkpoints(scope: Scope) -> dict[tuple[str, str, int], Checkpoint]:
-    """Return the last checkpoint of each chosen group, by group, remote topic and partition; raises ClusterUnavailable."""
+    """Return the last checkpoint of each chosen group; raise ClusterUnavailable.
+
+    By group, remote topic and partition.
+    """
     topic = scope.flow.policy.checkpoints_topic(scope.flow.source.alias)
     reading = read_checkpoints(client_options(scope.flow.target_admin), topic)
     found, _ = answered(reading, cluster=scope.target.alias, what=f"checkpoints of {scope.flow.name} cannot be read")
@@ -132,7 +133,7 @@ def last_checkpoints(scope: Scope) -> dict[tuple[str, str, int], Checkpoint]:
 
 
 def recovered(scope: Scope, checkpoints: Iterable[Checkpoint], there: Mapping[str, Group]) -> list[Moved]:
-    """Return where checkpoints lead by the map as it is now, or, where that does not say, as they led when they were made."""
+    """Return the target offsets of checkpoints by the present map, else as checkpointed."""
     plan, maps = scope.plan_and_maps()
     names = {p.on_target: p.topic for p in scope.partitions(plan)}
     return [
@@ -162,7 +163,10 @@ def _recovered(at: Checkpoint, topic: str, offsets: Any, there: Mapping[TopicPar
 
 
 def open_target(work: StepContext) -> StepResult:
-    """Let producers write on the target, which an earlier switch back may have fenced. ACLs of others stay, and are named."""
+    """Allow producers to write on the target, if an earlier failback fenced it.
+
+    ACLs of others stay, and are named.
+    """
     scope = work.scope
     if scope.back is None:
         return StepResult(["no flow leads back, so no switch has fenced the target"])
@@ -170,13 +174,11 @@ def open_target(work: StepContext) -> StepResult:
     work.journal.confirm()
     opened = fence.lifted(scope.target, sorted(kept.fences() & there))
     work.journal.forget([key for key in kept.values if key.startswith(FENCE)])
-    said = (
-        [fence.open_again(scope.target, opened)] if opened else [f"no fence of a switch stands on {scope.target.alias}"]
-    )
+    said = [fence.open_again(scope.target, opened)] if opened else [f"no fence of a switch is on {scope.target.alias}"]
     closed = {acl.topic for acl in there - kept.fences() if acl in denials([acl.topic])}
     if others := [name for name in sorted(closed) if scope.back.topics.matches(name)]:
         said.append(
-            f"{pluralized(len(others), 'topic')} of {scope.target.alias} stay closed to producers: no switch has denied WRITE to "
-            f"everybody there, so somebody else did: {first_few(others)}"
+            f"{pluralized(len(others), 'topic')} of {scope.target.alias} stay closed to producers: ACLs that no switch has "
+            f"added deny WRITE to all: {first_few(others)}"
         )
     return StepResult(said, {"opened": opened})

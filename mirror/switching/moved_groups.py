@@ -1,4 +1,4 @@
-"""Move consumer groups to the target exactly, and see that they stand there."""
+"""Move consumer groups to their exact offsets on the target, and verify that."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ Wanted = dict[TopicPartition, tuple[int, str]]  # offset and metadata by partiti
 
 
 class Moved(NamedTuple):
-    """Where a group stood on the source, and goes on on the target; `before` is where it stood there, None where nowhere."""
+    """A group's offset on the source, and its offset on the target (`after`).
+
+    `before` is its earlier offset on the target, None if it had none.
+    """
 
     group: str
     topic: str
@@ -40,7 +43,7 @@ class Moved(NamedTuple):
 def wanted_moves(scope: Scope, groups: Sequence[Group], there: Mapping[str, Group]) -> list[Moved]:
     """Return the place of each group on the target, along the flow and back along the one that leads here.
 
-    `after` is None where no offset is known to go on from. Offsets that a mirror has set on the source, and no reader has moved
+    `after` is None if no offset is known to resume from. Offsets that a mirror has set on the source, and no reader has moved
     since, came from the target: they are left alone there.
     """
     set_by_mirror = set_on_source(scope)
@@ -73,7 +76,7 @@ def _move(group: Group, here: Place, to: Place, there: Mapping[str, Group]) -> M
 
 
 def set_on_source(scope: Scope) -> SetOffsets:
-    """Return the offsets of the source's groups that the reverse flow has set there; raises ClusterUnavailable."""
+    """Return the source group offsets that the reverse flow has set; raise ClusterUnavailable."""
     found = SetOffsets(GROUP_OFFSETS_TOPIC.format(source=scope.target.alias))
     reading = found.refresh(client_options(scope.flow.source_admin))
     answered(reading, cluster=scope.source.alias, what="offsets that the mirror has set there cannot be read")
@@ -81,12 +84,12 @@ def set_on_source(scope: Scope) -> SetOffsets:
 
 
 def move(scope: Scope, moves: Sequence[Moved], there: Mapping[str, Group]) -> dict[str, str]:
-    """Commit the places on the target and read them back; return, by group, what did not come to stand as it should.
+    """Commit the moves on the target and read them back; return the differences by group.
 
     `there` holds the target's groups as they are. A note of each offset is written before it is set.
 
     Raises:
-        ClusterUnavailable: the target does not answer, or refuses a group.
+        ClusterUnavailable: the target does not respond, or refuses a group.
         MirrorError: the topic of the notes cannot be created.
     """
     notes = SetOffsets(GROUP_OFFSETS_TOPIC.format(source=scope.source.alias))
@@ -133,7 +136,7 @@ def _notes(
 
 
 async def _commit(offsets: GroupOffsets, group: str, wanted: Wanted, known: Mapping[TopicPartition, int]) -> str:
-    """Commit a group's offsets; return a sentence if an offset is another one before or after that, else "".
+    """Commit a group's offsets; return a sentence if they differ before or after that, else "".
 
     If this conductor was suspended, another one may have ended the run, and the group may have read on since.
     """
@@ -148,7 +151,7 @@ async def _commit(offsets: GroupOffsets, group: str, wanted: Wanted, known: Mapp
 
 
 def _create(scope: Scope, topic: str) -> None:
-    """Create the topic of the notes if the flow's processes have not: they may be of an earlier version."""
+    """Create the topic of the notes if the flow's processes, of an earlier version, have not."""
     factor, configs = scope.flow.replication_factor, {"cleanup.policy": "compact", **SOON_COMPACTED}
     objection = scope.target.create(topic, partitions=1, replication_factor=factor, configs=configs)
     if objection:

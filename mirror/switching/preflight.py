@@ -1,4 +1,4 @@
-"""Say before a switch what it would do, what it would lose, how long it should take, and what forbids it."""
+"""Report before a switch its effects, losses, duration, and what blocks it."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from mirror.switching.lost import last_checkpoints, missing
 from mirror.switching.readers import look, moved_between
 from mirror.switching.scope import Fencing, Scope
 
-STEPS_S = 15.0  # what all steps take beside draining: looking for writers, comparing, moving groups
-ANSWERS_S = 3.0  # in which a cluster that is there says so
+STEPS_S = 15.0  # the duration of all steps but draining: looking for writers, comparing, moving groups
+ANSWERS_S = 3.0  # in which an available cluster responds
 ALTER = "ALTER"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicAhead:
-    """A topic, what of it is not on the target yet (None: not known), and how fast it crosses."""
+    """A topic, its records that are not on the target yet (None: unknown), and their rate."""
 
     topic: str
     remote: str
@@ -55,13 +55,13 @@ class Preflight:
 
     @property
     def missing(self) -> int | None:
-        """Records that would be lost if the source was gone now; None where that is not known of any topic."""
+        """Records that would be lost if the source failed now; None if unknown for some topic."""
         known = [topic.missing for topic in self.topics if topic.missing is not None]
         return sum(known) if len(known) == len(self.topics) else None
 
     @property
     def takes_s(self) -> float | None:
-        """How long the switch should take at the present rates; None where nobody knows."""
+        """The expected duration of the switch at the present rates; None if unknown."""
         rate = sum(topic.records_per_s for topic in self.topics)
         if self.missing is None or (self.missing and not rate):
             return None
@@ -102,7 +102,7 @@ def looked_ahead(scope: Scope, rows: Sequence[LagRow], *, window_ms: int, is_res
 
 
 def looked_ahead_without_source(scope: Scope, seen: Mapping[TopicPartition, Sample]) -> Preflight:
-    """Look at the target alone, before a fail-over; raises ClusterUnavailable where it does not answer."""
+    """Look at the target alone, before a failover; raise ClusterUnavailable if it does not respond."""
     plan = scope.plan()
     wanted = scope.partitions(plan)
     positions = read_positions(scope.flow, plan.group)
@@ -120,7 +120,7 @@ def looked_ahead_without_source(scope: Scope, seen: Mapping[TopicPartition, Samp
         counts_of.setdefault(topic, []).append(missing(sample.position, sample))
     if not seen:
         warnings.append(
-            "no poll of the appliance is kept on this machine (mirror.state.dir): nobody here knows what is missing"
+            "this machine has no poll of kafka-mirror (mirror.state.dir): the number of missing records is unknown"
         )
     try:
         Cluster(scope.source.alias, scope.flow.source_admin, within_s=ANSWERS_S).cluster_id()
@@ -166,7 +166,7 @@ def _of_topics(scope: Scope, topics: Mapping[str, str], *, is_running: bool) -> 
     if not topics:
         yield f"{scope.flow.name} replicates no topic that was asked for; 'kafka-mirror plan' lists its topics"
     elif not is_running:
-        yield f"no process replicates {scope.flow.name}, so what waits would never cross; start 'kafka-mirror run'"
+        yield f"no process replicates {scope.flow.name}, so waiting records would never be replicated; start 'kafka-mirror run'"
 
 
 def _of_absent(scope: Scope, absent: Sequence[Absent]) -> Iterable[str]:
@@ -175,7 +175,7 @@ def _of_absent(scope: Scope, absent: Sequence[Absent]) -> Iterable[str]:
         first = next(iter(reasons))
         yield (
             f"{pluralized(len(reasons), 'topic')} of {scope.flow.name} would be left behind: {first_few(sorted(reasons))}. "
-            f"Of {first}: {reasons[first]}. Mend that, or accept it by --without-topic NAME"
+            f"Of {first}: {reasons[first]}. Fix that, or accept it with --without-topic NAME"
         )
 
 
@@ -236,7 +236,7 @@ def _warnings(scope: Scope) -> Iterable[str]:
 
 
 def _of_readers(scope: Scope, before: Sequence[Group]) -> Iterable[str]:
-    """Warn of groups whose offsets have moved since they were read, though they have no members."""
+    """Warn of groups whose offsets move although they have no members."""
     moved = moved_between(look(before, scope.concerns), look(scope.groups_on_source(), scope.concerns))
     if moved:
         yield (

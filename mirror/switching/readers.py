@@ -1,4 +1,4 @@
-"""Tell by their offsets which groups read on the source without members. Pure.
+"""Find groups that read on the source without members, by their offsets. Pure.
 
 A reader that assigns partitions itself (Flink, Spark, a sink connector) may commit offsets to a group that has no members. Such
 a group reads if its offsets move.
@@ -18,7 +18,7 @@ Look = Mapping[str, int]
 
 
 def look(groups: Iterable[Group], concerns: Callable[[str], bool]) -> Look:
-    """Return a checksum of the offsets of each group without members, on the topics that `concerns` returns True for."""
+    """Return a checksum of the offsets of each group without members, on topics of `concerns`."""
     return {
         group.name: zlib.crc32(json.dumps(sorted(at for at in group.offsets.items() if concerns(at[0][0]))).encode())
         for group in groups

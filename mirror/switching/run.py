@@ -1,4 +1,4 @@
-"""Keep what is known of one switch: its steps in their order, what became of each, who conducts it; as JSON. Pure."""
+"""Keep the record of one switch as JSON: its steps in order, their results, its conductor. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOVING = "moving"  # a fact of the step GROUPS: its first group may have been mo
 
 
 class Kind(Enum):
-    """What the whole is for: the word of its command."""
+    """The purpose of the run: the word of its command."""
 
     SWITCH = "switch"  # with a flow back
     MIGRATE = "migrate"  # without
@@ -21,7 +21,7 @@ class Kind(Enum):
 
 
 class Step(Enum):
-    """What is done; STEPS has the order of each kind."""
+    """A step; STEPS has the order of each kind."""
 
     GAP = "gap"
     FENCE = "fence"
@@ -46,7 +46,7 @@ STEPS: Mapping[Kind, tuple[Step, ...]] = {
 
 
 class StepState(Enum):
-    """WAITING -> RUNNING -> DONE or FAILED; a FAILED one runs again; an abort makes what was done UNDONE."""
+    """WAITING -> RUNNING -> DONE or FAILED; a FAILED step runs again; an abort makes done steps UNDONE."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -56,7 +56,7 @@ class StepState(Enum):
 
 
 class RunState(Enum):
-    """Where a whole run stands."""
+    """The state of a whole run."""
 
     OPEN = "not ended"
     DONE = "done"
@@ -65,7 +65,7 @@ class RunState(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRecord:
-    """What became of a step. Times are epoch seconds; `said` are sentences for a person, `facts` the same for programs."""
+    """The result of a step. Times are epoch seconds; `said` is for a person, `facts` for programs."""
 
     state: StepState = StepState.WAITING
     began_s: float | None = None
@@ -81,9 +81,10 @@ class StepRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchRun:
-    """One switch of a flow. `topics` and `groups` are pattern lists, "" for all that the flow has; `version` is the program's.
+    """One switch of a flow.
 
-    `without` are topics that an operator leaves out.
+    `topics` and `groups` are pattern lists, "" for all that the flow has; `version` is the program's; `without` are topics
+    that an operator leaves out.
     """
 
     id: str
@@ -100,7 +101,7 @@ class SwitchRun:
     steps: Mapping[Step, StepRecord] = field(default_factory=dict)
 
     def step(self, step: Step) -> StepRecord:
-        """Return what became of a step."""
+        """Return the record of a step."""
         return self.steps.get(step, StepRecord())
 
     def with_step(self, step: Step, **changes: Any) -> SwitchRun:
@@ -109,7 +110,7 @@ class SwitchRun:
 
     @property
     def state(self) -> RunState:
-        """Where it stands."""
+        """The state of the whole run."""
         if self.is_aborted:
             return RunState.ABORTED
         return RunState.DONE if self.next is None else RunState.OPEN

@@ -1,4 +1,4 @@
-"""Hold what a switch is about: the flow and the one back, both clusters, the partitions and groups that are chosen."""
+"""Hold what a switch is about: the flow and its reverse, both clusters, partitions and groups."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Fencing(Enum):
 
     NONE = "their operators stop them"
     ACLS = "ACLs deny it"
-    ACLS_AND_READ = "ACLs deny it, and let everybody read topics that had none"
+    ACLS_AND_READ = "ACLs deny it, and allow everyone to read topics that had none"
 
 
 @dataclass(slots=True)
 class Scope:
-    """What is switched. Everything is read from the clusters when it is asked for: much happens between two steps."""
+    """What is switched. Everything is read from the clusters on demand, because it changes between steps."""
 
     flow: Flow
     back: Flow | None
@@ -90,9 +90,9 @@ class Scope:
             )
         if flow.is_bidirectional:
             raise SettingsError(
-                f"{kind.value}: topics of {flow.name} keep their names both ways, and both clusters take writes: nothing is to "
-                f"be switched. Stop the writers of {flow.source.alias}, wait until 'kafka-mirror lag' shows 0, and give their "
-                f"clients the brokers of {flow.target.alias}."
+                f"{kind.value}: topics of {flow.name} keep their names both ways, and both clusters accept writes: there is "
+                f"nothing to switch. Stop the writers of {flow.source.alias}, wait until 'kafka-mirror lag' shows 0, and "
+                f"give them the brokers of {flow.target.alias}."
             )
         if back is not None and is_identity(flow.policy):
             raise SettingsError(
@@ -103,7 +103,7 @@ class Scope:
         return cls(flow, back, topics, groups, fence, kind is Kind.FAIL_OVER, brought, frozenset(without))
 
     def reversed(self) -> Scope:
-        """Return the scope of the flow back, all of its topics; of a drill, the same canary."""
+        """Return the scope of the reverse flow, with all of its topics; of a drill, the same canary."""
         assert self.back is not None
         if self.canary:
             return Scope(self.back, self.flow, fence=self.fence, canary=self.canary)
@@ -119,14 +119,14 @@ class Scope:
         flow = flow_named(settings, name, command="drill")
         if not flow.has_canaries:
             raise SettingsError(
-                f"drill: {name} carries no canary topic. Set mirror.drill.enabled = true, enable the flow back, and start "
-                "'kafka-mirror run' with both."
+                f"drill: {name} has no canary topic. Set mirror.drill.enabled = true, enable the reverse flow, and start "
+                "'kafka-mirror run' with both flows."
             )
         back = flow_named(settings, f"{flow.target.alias}->{flow.source.alias}", command="drill")
         return cls(flow, back, fence=Fencing.ACLS_AND_READ, canary=canary(flow.source.alias, flow.target.alias))
 
     def matched(self) -> list[TopicPair]:
-        """Return the topics that are chosen and written on the source by its own producers: others are a mirror's."""
+        """Return the chosen topics whose producers write on the source; others are a mirror's."""
         topics = matched(self.flow, source_topics(self.flow, self.source, self.target.topics()))
         return [topic for topic in topics if self._is_chosen(topic.source.name)]
 
@@ -144,11 +144,11 @@ class Scope:
         return [assigned for assigned in plan.partitions if self._is_chosen(assigned.topic)]
 
     def absent(self, plan: FlowPlan) -> list[Absent]:
-        """Return the partitions of a plan that are chosen, and that are not on the target."""
+        """Return the chosen partitions of a plan that are not on the target."""
         return [place for place in plan.absent if self._is_chosen(place.topic)]
 
     def seen_only(self, plan: FlowPlan, seen: Mapping[TopicPartition, Sample]) -> dict[TopicPartition, Sample]:
-        """Return what was seen on the source and is not on the target at all, by remote topic and partition."""
+        """Return what was seen on the source but is not on the target, by remote topic and partition."""
         brought = {place.on_target for place in plan.partitions}
         return {
             place: sample
@@ -161,7 +161,7 @@ class Scope:
         return self.flow.policy.upstream_topic(remote_topic) or remote_topic
 
     def has_process(self, plan: FlowPlan) -> bool:
-        """Tell whether some process runs a flow, also one that matches no topic; raises ClusterUnavailable."""
+        """Return whether a process runs a flow, even one without topics; raise ClusterUnavailable."""
         members = self.target.groups(lambda name: name.startswith(f"{plan.group}."), within_s=GROUPS_S)
         return any(not is_idle(group.state) for group in members)
 
@@ -176,14 +176,14 @@ class Scope:
         )
 
     def concerns(self, topic: str) -> bool:
-        """Return whether groups are moved on a topic of the source: it is chosen, or the reverse flow has brought it."""
+        """Return whether groups are moved on a source topic: it is chosen, or the reverse flow brought it."""
         back = self.back.policy if self.back is not None else None
         if back is not None and not is_identity(back) and back.topic_source(topic) == self.target.alias:
             return True
         return self._is_chosen(topic) and (is_canary(topic) or self.flow.topics.matches(topic))
 
     def wants_group(self, name: str) -> bool:
-        """Tell whether a consumer group is chosen."""
+        """Return whether a consumer group is chosen."""
         if self.canary:
             return name == self.canary
         is_followed = self.flow.checkpoints.groups.matches(name) and not is_own_group(name)
@@ -206,7 +206,7 @@ class Scope:
 
 
 def is_identity(policy: ReplicationPolicy) -> bool:
-    """Tell whether topics keep their names."""
+    """Return whether topics keep their names."""
     return isinstance(policy, IdentityReplicationPolicy)
 
 

@@ -1,4 +1,4 @@
-"""Do the steps of a switch. Each may be done again after a crash, and comes to the same end."""
+"""Do the steps of a switch. Each may be repeated after a crash with the same result."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PATTERNS = "patterns"  # a fact of the step PAUSE
 
 
 def drain(work: StepContext) -> StepResult:
-    """Wait until the target has every record: each position is at its log's end, and no log has grown since the fence."""
+    """Wait until the target has every record: positions at log ends that are stable since the fence."""
     scope = work.scope
     opened = open_left_out(work)
     await_counterparts(work)
@@ -56,7 +56,7 @@ def drain(work: StepContext) -> StepResult:
         }
         if grown:
             raise fence.StillWrittenError(
-                f"somebody wrote after the fence: {fence.named(grown)}. Stop who writes them, and run the same command again."
+                f"records were written after the fence: {fence.named(grown)}. Stop the producers, and run the same command again."
             )
         waiting = {assigned.on_source: _missing(assigned, found, ends) for assigned in places}
         behind = {place: count for place, count in waiting.items() if count}
@@ -71,15 +71,15 @@ def drain(work: StepContext) -> StepResult:
             last, moved_s = total, time.monotonic()
         if time.monotonic() > moved_s + work.within_s:
             raise MirrorError(
-                f"nothing crossed for {work.within_s:.0f} s, and {fence.named(behind)} wait. Does 'kafka-mirror run' replicate "
-                f"{scope.flow.name}? 'kafka-mirror lag --wide' says why. Then run the same command again."
+                f"nothing was replicated for {work.within_s:.0f} s, and {fence.named(behind)} wait. Does 'kafka-mirror run' "
+                f"replicate {scope.flow.name}? 'kafka-mirror lag --wide' shows the reason. Then run the same command again."
             )
         time.sleep(LOOK_S)
 
 
 def _missing(assigned: PlannedPartition, found: dict[TopicPartition, Position], ends: dict[TopicPartition, int]) -> int:
     if assigned.on_source not in ends:
-        raise MirrorError(f"{assigned.topic}-{assigned.partition} does not tell where its log ends.")
+        raise MirrorError(f"{assigned.topic}-{assigned.partition} does not report its log end.")
     return max(0, ends[assigned.on_source] - _position(assigned, found))
 
 
@@ -122,7 +122,7 @@ def verify(work: StepContext) -> StepResult:
 
 
 def carry_settings(work: StepContext) -> StepResult:
-    """Carry settings and ACLs of topics over once more, where the flow is asked to."""
+    """Sync settings and ACLs of topics once more, if the flow syncs them."""
     scope = work.scope
     topics = scope.matched()
     present = scope.target.topics()
@@ -141,7 +141,7 @@ def carry_settings(work: StepContext) -> StepResult:
 
 
 def move_groups(work: StepContext) -> StepResult:
-    """Wait until nobody reads with the groups on the source, and move each to its exact place on the target."""
+    """Wait until no chosen group reads on the source, and move each to its exact target offset."""
     scope = work.scope
     groups = left(work)
     whole_plan(work)
@@ -151,10 +151,10 @@ def move_groups(work: StepContext) -> StepResult:
     if unknown:
         named = first_few([f"{each.group} in {each.topic}-{each.partition}" for each in unknown])
         raise MirrorError(
-            f"no offset on {scope.target.alias} is known for {named}: what they stand at was never replicated. Leave the groups "
-            "out by --groups, or set their offsets yourself."
+            f"no offset on {scope.target.alias} is known for {named}: their offsets were never replicated. Leave the groups out "
+            "with --groups, or set their offsets yourself."
         )
-    # One that was moved before a crash may have been started since.
+    # A group that was moved before a crash may have been started since.
     reading_on = {name for name, group in there.items() if not is_idle(group.state)}
     wanted = [each for each in moves if not (each.group in reading_on and stands_there(each, there))]
     carry_out(work, moves, wanted, there)
@@ -170,7 +170,7 @@ def move_groups(work: StepContext) -> StepResult:
 
 
 def pause(work: StepContext) -> StepResult:
-    """Pause the flow's topics, so that nothing crosses behind the groups."""
+    """Pause the flow's topics, so that no record arrives after the groups have moved."""
     scope = work.scope
     plan = scope.plan()
     known = paused_topics(read_positions(scope.flow, plan.group), plan.paused_key)
@@ -184,7 +184,7 @@ def pause(work: StepContext) -> StepResult:
 
 
 def pause_patterns(scope: Scope) -> tuple[str, ...]:
-    """Return patterns of the topics that are switched, and of no heartbeats: they tell that the flow is alive."""
+    """Return patterns of the switched topics, without heartbeats, which show that the flow is alive."""
     if scope.canary:
         return (literally(scope.canary),)
     asked = scope.topics.split(",") if scope.topics else scope.flow.topics.include
@@ -198,14 +198,14 @@ def literally(topic: str) -> str:
 
 
 def start_reverse(work: StepContext) -> StepResult:
-    """Resume the flow back where an earlier switch paused it, and see that a process replicates it."""
+    """Resume the reverse flow if an earlier switch paused it, and check that a process replicates it."""
     scope = work.scope
     if scope.back is None:
         return StepResult(["no flow back is asked for"])
     back = scope.reversed()
     plan = back.plan()
     known = paused_topics(read_positions(back.flow, plan.group), plan.paused_key)
-    tailed = work.run.step(Step.TAIL).facts.get(tail.TOPICS, [])  # what of it shall not cross by itself
+    tailed = work.run.step(Step.TAIL).facts.get(tail.TOPICS, [])  # its records must not be replicated automatically
     ours = {*pause_patterns(back), *(_paused_before(work, back) if not scope.topics else ())}
     left = tuple(pattern for pattern in known.patterns if pattern not in ours)
     left = tuple(dict.fromkeys([*left, *map(literally, tailed)]))
@@ -232,10 +232,10 @@ def _paused_before(work: StepContext, back: Scope) -> set[str]:
 
 
 def open_target(work: StepContext) -> StepResult:
-    """Take away the fence that an earlier switch the other way put on the target's topics."""
+    """Remove the fence of an earlier switch in the other direction from the target's topics."""
     scope = work.scope
     if scope.back is None:
-        return StepResult([f"no fence of an earlier switch stands on {scope.target.alias}"])
+        return StepResult([f"no fence of an earlier switch is on {scope.target.alias}"])
     back = scope.reversed()
     runs = work.journal.of(back.flow, back.target).read().runs()
     earlier = {acl for run in runs if not run.is_aborted for acl in acls_of(run)}
@@ -243,7 +243,7 @@ def open_target(work: StepContext) -> StepResult:
     opened = fence.lifted(scope.target, sorted(earlier & scope.target.topic_acls()))
     work.journal.forget([key for key in work.journal.read().values if key.startswith(FENCE)])
     if not opened:
-        return StepResult([f"no fence of an earlier switch stands on {scope.target.alias}"])
+        return StepResult([f"no fence of an earlier switch is on {scope.target.alias}"])
     return StepResult([fence.open_again(scope.target, opened)], {"opened": opened})
 
 
@@ -259,7 +259,7 @@ DO: dict[Step, Callable[[StepContext], StepResult]] = {
     Step.REVERSE: start_reverse,
     Step.OPEN: open_target,
 }
-# Where they are others while the source is lost
+# While the source is lost, they are others
 DO_LOST: dict[Step, Callable[[StepContext], StepResult]] = {
     Step.GROUPS: lost.recover_groups,
     Step.OPEN: lost.open_target,

@@ -1,4 +1,4 @@
-"""Find what a source that was lost has, and never gave away: the divergent tail of its logs."""
+"""Find the divergent tail of a lost source's logs: records that were never replicated."""
 
 from __future__ import annotations
 
@@ -28,12 +28,15 @@ TOPICS, TAILS = "topics", "tails"  # facts of the step TAIL
 
 
 def write_tail(work: StepContext) -> StepResult:
-    """Write the records that never crossed into a file, a line of JSON each; their topics stay paused until somebody decides."""
+    """Write the records that were never replicated into a file, one line of JSON each.
+
+    Their topics stay paused until an operator decides.
+    """
     back = work.scope.reversed()  # the flow whose source was lost
     tails = _tails(back)
     if not tails:
-        return StepResult([f"{back.source.alias} has nothing that did not cross"])
-    work.journal.confirm()  # an operator may have resumed the topics since: the file would lack what crossed
+        return StepResult([f"{back.source.alias} has no record that was not replicated"])
+    work.journal.confirm()  # an operator may have resumed the topics since: the file would lack the records replicated then
     keep_private()
     file = work.folder / f"{work.run.id}-tail.jsonl"
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -52,16 +55,16 @@ def write_tail(work: StepContext) -> StepResult:
         [
             f"{pluralized(sum(counts.values()), 'record')} of {back.source.alias} never crossed: {fence.named(counts)}",
             f"they are in {file}",
-            f"their topics stay paused in {back.flow.name}: 'kafka-mirror positions resume' lets them cross",
+            f"their topics stay paused in {back.flow.name}: 'kafka-mirror positions resume' replicates them",
         ],
         {TOPICS: topics, TAILS: [[*place, *bounds] for place, bounds in sorted(tails.items())], "file": str(file)},
     )
 
 
 def _tails(back: Scope) -> dict[TopicPartition, tuple[int, int]]:
-    """Return, for each partition with records that never crossed, their first offset and the end of the log.
+    """Return the first offset and the log end of each partition with unreplicated records.
 
-    Nothing of a partition has crossed if it is not on the target, or is empty there. An unknown offset is never taken for 0.
+    Nothing of a partition is replicated if it is not on the target, or is empty there. An unknown offset is never taken for 0.
 
     Raises:
         MirrorError: the position of a partition, or a bound of its log, is unknown.
@@ -84,8 +87,8 @@ def _tails(back: Scope) -> dict[TopicPartition, tuple[int, int]]:
     starts, ends = log_starts(back.source, new), log_ends(back.source, remote)
     if silent := [place for place in remote if place not in ends or (place in new and place not in starts)]:
         raise MirrorError(
-            f"{back.source.alias} does not report the bounds of {_named(silent)}, so what never crossed is unknown. Wait until "
-            "each partition has a leader, and run the same command again."
+            f"{back.source.alias} does not report the bounds of {_named(silent)}, so its unreplicated records are unknown. "
+            "Wait until each partition has a leader, and run the same command again."
         )
     first = {place: starts[place] if place in new else positions[remote[place]].offset for place in remote}
     return {place: (first[place], ends[place]) for place in remote if ends[place] > first[place]}

@@ -1,4 +1,4 @@
-"""Write what lies ahead of a switch, and what became of it, as a person reads it. Pure."""
+"""Write the plan and the result of a switch for a person. Pure."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from mirror.switching.preflight import Preflight, sentences
 from mirror.switching.run import STEPS, Kind, RunState, Step, StepState, SwitchRun
 
 SHOWN = 20  # of many lines
-MOVES = ("group", "topic", "partition", "offset", "goes on in", "before", "after")
+MOVES = ("group", "topic", "partition", "offset", "resumes in", "before", "after")
 
 DOES: dict[Step, str] = {
     Step.GAP: "say what {source} had, as far as it was seen, that is not on {target}",
-    Step.FENCE: "deny writing the topics on {source}; wait until nobody writes",
+    Step.FENCE: "deny writing the topics on {source}; wait until no producer writes",
     Step.DRAIN: "wait until {target} has every record",
     Step.VERIFY: "compare the last {last} records of each partition",
     Step.SETTINGS: "carry settings and ACLs of topics over once more",
@@ -63,7 +63,7 @@ def ahead_text(run: SwitchRun, ahead: Preflight) -> str:
 
 
 def run_text(run: SwitchRun, moves: Sequence[Moved]) -> str:
-    """Return what became of a run: its steps with their times, and where its groups went."""
+    """Return the result of a run: its steps with their times, and its groups' offsets."""
     began = utc(run.began_s)
     lines = [
         f"{run.kind.value} {run.flow}: {run.state.value}",
@@ -123,7 +123,7 @@ def drill_text(drill: Drill) -> str:
 
 
 def took_s(run: SwitchRun) -> float | None:
-    """Return how long readers and writers had to wait: from the first step until the last one was done; None where it is not."""
+    """Return how long readers and writers waited, from the first to the last step; None if unfinished."""
     steps = [run.step(step) for step in STEPS[run.kind]]
     began, ends = steps[0].began_s, [step.ended_s for step in steps]
     if run.state is not RunState.DONE or began is None or None in ends:

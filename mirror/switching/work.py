@@ -16,7 +16,7 @@ from mirror.switching.scope import Scope
 
 @dataclass(slots=True)
 class StepResult:
-    """What a step did: sentences for a person, and the same for programs."""
+    """The result of a step, for a person and for programs."""
 
     said: list[str] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
@@ -28,12 +28,12 @@ class StepContext:
 
     Attributes:
         scope: What is switched.
-        run: The run as it was before the step, with the facts of an attempt that a crash ended.
+        run: The run before the step, with the facts of an attempt that a crash ended.
         journal: Keeps what must be known before something is changed.
-        within_s: How long a step waits for others: writers, readers, records that wait.
+        within_s: How long a step waits for others: writers, readers, waiting records.
         window_ms: Length of the mirror's windows.
-        folder: Where what is too long for the journal is written.
-        seen: The appliance's last poll of each partition, by remote topic and partition, as far as this machine has it.
+        folder: Where to write what is too long for the journal.
+        seen: The process' last poll of each partition, by remote topic and partition, as far as this machine has it.
         say: Shows progress.
     """
 

@@ -114,7 +114,7 @@ def one_that_is_killed_keeps_a_second_one_away(clusters: Pair) -> None:
             if line.strip() == "fence ...":
                 second = clusters.run("drill", FLOW)
                 assert second.returncode == 1
-                assert "somebody rehearses primary->backup now" in second.stderr
+                assert "another process rehearses primary->backup now" in second.stderr
             if line.strip() == "groups ...":
                 first.kill()
     assert first.returncode == -9
@@ -134,7 +134,7 @@ def what_it_cannot_do_is_said_and_kept(clusters: Pair) -> None:
     found = clusters.run("drill", FLOW, "--within", "5", "--json")
     assert found.returncode == 1
     (drill,) = json.loads(found.stdout)
-    assert "has not crossed in 5 s. Does 'kafka-mirror run' replicate primary->backup" in drill["failure"]
+    assert "was not replicated in 5 s. Does 'kafka-mirror run' replicate primary->backup" in drill["failure"]
     past = json.loads(clusters.run("drill", FLOW, "--past", "--json").stdout)
     assert past[-1] == drill
 

@@ -515,7 +515,7 @@ def test_a_source_that_is_lost_leaves_a_gap_that_is_told_exactly_and_a_tail_that
         assert others.add_acls([rule]) == {rule: ""}
         over = clusters.run("switch", FLOW, "--source-lost", "--yes")
         assert over.returncode == 0, over.stdout + over.stderr
-        assert f"somebody else did: {rule.topic}" in over.stdout
+        assert f"deny WRITE to all: {rule.topic}" in over.stdout
         assert rule in others.topic_acls(), "an operator's ACL stays"
         (run,) = json.loads(clusters.run("switches", FLOW, "--json").stdout)["runs"]
         gaps = {each["partition"]: each["missing"] for each in run["steps"]["gap"]["facts"]["gaps"]}

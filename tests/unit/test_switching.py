@@ -340,7 +340,7 @@ def test_a_writer_that_does_not_stop_is_named(monkeypatch):
     with pytest.raises(fence.StillWrittenError, match=r"still written on a after 0 s: t-0 \(\+1\)"):
         fence.until_quiet(cluster, [("t", 0), ("t", 1)], within_s=0.02, say=lambda _: None)
     monkeypatch.setattr(fence, "log_ends", lambda _, places: {("t", 0): 7})
-    with pytest.raises(MirrorError, match="t-1 on a does not tell"):
+    with pytest.raises(MirrorError, match="t-1 on a does not report"):
         fence.until_quiet(cluster, [("t", 0), ("t", 1)], within_s=1, say=lambda _: None)
     assert fence.until_quiet(cluster, [("t", 0)], within_s=1, say=lambda _: None) == {("t", 0): 7}
 
@@ -598,7 +598,7 @@ def test_a_gap_counts_what_was_seen_and_says_what_nobody_saw():
     said = lost.gap_sentences([known, blind], now_s=1010.0)
     assert said == [
         "4 records seen on the source and not on the target: t-0 (+4)",
-        "what was written in the last 10.0 s nobody has seen, and is not counted",
+        "records of the last 10.0 s are unknown, and not counted",
         "unknown of 1 partition: the position, or the end of the log was never seen",
     ]
 
