@@ -49,7 +49,7 @@ prints, for example:
 
   needs a hand: 1
     setting     written as                  found in                why
-    transforms  primary->backup.transforms  source.json: my-source  is not done here: it changes records
+    transforms  primary->backup.transforms  source.json: my-source  is not supported: it changes records
 what needs a hand stands in the file as it was found, below the reason; kafka-mirror refuses it until somebody has decided.
 exit codes: 0 written, 1 written and something needs a hand, 2 a source or an option is refused, 3 Connect does not answer"""
 

@@ -39,7 +39,7 @@ def check_clients(found: KeysByOwner, pairs: Iterable[Pair], path: Path) -> None
 
 
 def check_flows(flows: Sequence[Flow], path: Path) -> None:
-    """Refuse flows whose ends are one cluster, and sets of flows whose names let records go round without end."""
+    """Refuse flows whose ends are one cluster, and flows whose topic names let records go round."""
     for flow in flows:
         _check_addresses(flow, path)
         if not isinstance(flow.policy, IdentityReplicationPolicy) and re.search(r"[^a-zA-Z0-9._-]", flow.source.alias):
@@ -61,7 +61,7 @@ def check_flows(flows: Sequence[Flow], path: Path) -> None:
             raise SettingsError(
                 f"{path}: {flow.name}.replication.policy.class: IdentityReplicationPolicy while other flows lead from "
                 f"{flow.target.alias} back to {flow.source.alias}; records would go round in a loop. "
-                "Disable one direction, use DefaultReplicationPolicy, or let each record cross once, both ways: "
+                "Disable one direction, use DefaultReplicationPolicy, or replicate each record once in both directions: "
                 f"{BIDIRECTIONAL_KEY} = true."
             )
         if flow.policy.separator in flow.source.alias:
@@ -73,7 +73,7 @@ def check_flows(flows: Sequence[Flow], path: Path) -> None:
 
 
 def _check_bidirectional(flow: Flow, back: Flow | None, targets: Mapping[str, set[str]], path: Path) -> None:
-    """Refuse a flow that keeps names both ways and has company by which records would go round, or settings of topics would."""
+    """Refuse a flow that keeps names both ways if other flows or settings would form a loop."""
     where = f"{path}: {flow.name}.{BIDIRECTIONAL_KEY}"
     if back is not None and not back.is_bidirectional:
         raise SettingsError(f"{where}: is true, and of {back.name} it is not; expected it of both. Set it there too.")
@@ -93,8 +93,8 @@ def _check_bidirectional(flow: Flow, back: Flow | None, targets: Mapping[str, se
     ):
         if is_both:
             raise SettingsError(
-                f"{path}: {flow.name}.{key}: is true both ways between topics of the same names; what is changed on one "
-                f"cluster could be set back from the other. Write {back.name}.{key} = false, or {flow.name}'s."
+                f"{path}: {flow.name}.{key}: is true both ways between topics of the same names: a change on one "
+                f"cluster could be reverted from the other. Write {back.name}.{key} = false, or {flow.name}'s."
             )
 
 

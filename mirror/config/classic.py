@@ -33,7 +33,7 @@ _OLD_CLIENTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicFiles:
-    """MirrorMaker 1's files, one for each source and one for the target, and its options, None where they are not given."""
+    """MirrorMaker 1's files, one for each source and one for the target, and its options (None: not given)."""
 
     consumers: Sequence[Path]
     producer: Path
@@ -45,7 +45,9 @@ class ClassicFiles:
 
 
 def classic_settings(given: ClassicFiles, options: Mapping[str, str], targets: Sequence[str] = ()) -> Settings:
-    """Return the settings of one flow per consumer file; `options` are the appliance's own, `targets` as of `load`.
+    """Return the settings of one flow per consumer file; `options` are the process' own.
+
+    `targets`: as of `load`.
 
     Raises:
         SettingsError: an option or a file cannot be honoured.
@@ -53,8 +55,8 @@ def classic_settings(given: ClassicFiles, options: Mapping[str, str], targets: S
     include, exclude = _filters(given)
     if given.message_handler:
         raise SettingsError(
-            f'--message.handler: "{given.message_handler}" is a Java class that would change records; they cross as they '
-            "are here. Leave it out, or use the transforms of a file for 'kafka-mirror run'."
+            f'--message.handler: "{given.message_handler}" is a Java class that would change records, which is not '
+            "supported. Leave it out, or use the transforms of a file for 'kafka-mirror run'."
         )
     entries: dict[str, Entry] = {}
     aliases = _aliases(given.consumers)
@@ -82,7 +84,10 @@ def classic_settings(given: ClassicFiles, options: Mapping[str, str], targets: S
 
 
 def java_patterns(text: str) -> str:
-    """Return a list of topics as MirrorMaker 1 reads it: "," is "|", blanks and quotes around fall away, "*" is ".*"."""
+    """Return a list of topics in MirrorMaker 1's notation: "," is "|", "*" is ".*".
+
+    Blanks, and quotes around the list, are dropped.
+    """
     pattern = re.sub(r"^[\"']+|[\"']+$", "", text.strip().replace(" ", ""))
     return ",".join(".*" if part == "*" else part for part in pattern.split(","))
 
@@ -104,7 +109,10 @@ def _filters(given: ClassicFiles) -> tuple[str, str]:
 
 
 def _aliases(paths: Sequence[Path]) -> dict[str, Path]:
-    """Return a name for each source, by its file: positions are kept under it, so it must not depend on the order."""
+    """Return a name for each source from its file; it must not depend on the order of the files.
+
+    Positions are stored under that name.
+    """
     aliases: dict[str, Path] = {}
     for path in paths:
         alias = re.sub(r"[^A-Za-z0-9_-]+", "-", path.stem) or "source"

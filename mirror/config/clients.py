@@ -1,4 +1,7 @@
-"""Translate Java client properties into what our client and confluent-kafka take. Files are read only when asked."""
+"""Translate Java client properties for this project's client and confluent-kafka.
+
+Files are read only on demand.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ _MAPPED: dict[Role, frozenset[str]] = {
     "admin": CLIENT_KEYS,
 }
 _BUFFERS = ("send.buffer.bytes", "receive.buffer.bytes")
-CLIENT_ID = "kafka-mirror"  # in the brokers' logs and quotas, where the file names none
+CLIENT_ID = "kafka-mirror"  # in the brokers' logs and quotas, if the file names none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,26 +80,26 @@ class ProduceOptions:
     batch_size: int  # bytes
     max_request_size: int  # bytes of a request; a batch that is larger goes alone, unless it is larger than:
     largest_batch: int | None  # bytes: a given max.request.size; None: the target's own limits decide
-    transaction_timeout_ms: int  # after which a broker aborts a transaction that nobody ended
+    transaction_timeout_ms: int  # after which a broker aborts an unfinished transaction
 
 
 def unmapped(role: Role, java: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the keys of `java` that this project does not honour for such a client, in their order.
+    """Return the keys of `java` that this project does not honour for such a client, in order.
 
-    "enable.idempotence" is mapped only where it says what is done anyway: writes are idempotent.
+    "enable.idempotence" is mapped only if its value is what is done anyway: writes are idempotent.
     """
     return tuple(key for key, value in java.items() if not is_mapped(role, key, value))
 
 
 def is_mapped(role: Role, key: str, value: str) -> bool:
-    """Tell whether a client of this role honours `key` set to `value`."""
+    """Return whether a client of this role honours `key` set to `value`."""
     if key == "enable.idempotence" and role == "producer":
         return value.strip(JAVA_BLANKS).lower() == "true"
     return key in _MAPPED[role]
 
 
 def check(role: Role, java: Mapping[str, str]) -> None:
-    """Raise ClientError if the properties cannot be turned into a client; reads the stores it names."""
+    """Raise ClientError if no client can be made from the properties; read their key stores."""
     client_options(java)
     if role == "consumer":
         fetch_options(java)
@@ -129,11 +132,11 @@ def client_options(java: Mapping[str, str]) -> ClientOptions:
 
 
 def confluent_options(java: Mapping[str, str], *, relayed: Relayed | None = None) -> dict[str, Any]:
-    """Return the configuration for confluent_kafka's clients. Times are cut to what librdkafka accepts.
+    """Return the configuration for confluent_kafka's clients, with times that librdkafka accepts.
 
     Args:
         java: The client's properties.
-        relayed: Where to connect to instead of what they say.
+        relayed: Where to connect to instead of `java`'s brokers.
 
     Raises:
         ClientError: A property cannot be honoured.
@@ -194,7 +197,7 @@ def fetch_options(java: Mapping[str, str]) -> FetchOptions:
 
 
 def produce_options(java: Mapping[str, str]) -> ProduceOptions:
-    """Return how to write. acks other than all is refused: a record counts as mirrored when it is safe."""
+    """Return the options of the producer. Only acks=all is accepted: a mirrored record must be safe."""
     acks = client_text(java, "acks")
     if acks is not None and acks not in ("all", "-1"):
         found = shown(java, "acks", acks)
@@ -218,7 +221,7 @@ def _value(java: Mapping[str, str], key: str) -> Any:
 
 
 def _buffer(java: Mapping[str, str], key: str) -> int | None:
-    """Return a socket's buffer size; -1 is Java's word for the system's, which is also what an unset key means here."""
+    """Return a socket's buffer size, None for the system's, which is -1 in Java."""
     size: int = _value(java, key)
     return size if size > 0 else None
 
@@ -247,7 +250,7 @@ def _bootstrap(java: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _checks_host(java: Mapping[str, str]) -> bool:
-    """Tell whether the host name is checked: Java's default is https; an empty value switches it off."""
+    """Return whether the host name is verified. Java's default is https; an empty value disables it."""
     key = "ssl.endpoint.identification.algorithm"
     value = client_text(java, key)
     if value is not None and value.lower() not in ("https", ""):

@@ -1,4 +1,7 @@
-"""Explain a settings file: every effective value, where it is from, what it overrides. Shows no secret."""
+"""Explain a settings file: each effective value, its origin, and what it overrides.
+
+Shows no secret.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """All effective values, and the keys without effect with the reason, "" where there is none to tell."""
+    """All effective values, and the keys without effect with their reasons ("" if there is none)."""
 
     flows: Mapping[str, Mapping[str, Sequence[Row]]]  # "A->B" -> section -> its rows
     program: Sequence[Row]
@@ -37,7 +40,9 @@ class Explanation:
 
 
 def explain(given: Sources, settings: Settings, flow: str = "") -> Explanation:
-    """Return where each value of `settings`, made of `given`, comes from; `flow` "A->B" leaves the others out.
+    """Return the origin of each value of `settings`, made of `given`.
+
+    `flow` "A->B" leaves the other flows out.
 
     Raises:
         SettingsError: no such flow is enabled.
@@ -55,7 +60,7 @@ def explain(given: Sources, settings: Settings, flow: str = "") -> Explanation:
 
 
 def as_text(explanation: Explanation) -> str:
-    """Return one table per section: key, where its value comes from, the value, and what that overrides."""
+    """Return one table per section: key, origin, value, and overridden values."""
     tables: list[tuple[str, Sequence[Sequence[str]]]] = [
         (f"{flow}, {section}", _lines(rows))
         for flow, sections in explanation.flows.items()
@@ -109,7 +114,10 @@ def _rows(given: Sources, layers: Layers) -> list[Row]:
 
 
 def _row(given: Sources, key: str, entries: Sequence[Entry]) -> Row:
-    """Return the row of a key from its entries, winner first; each also beat what was written for its very own key."""
+    """Return the row of a key from its entries, the effective one first.
+
+    Each entry also overrides earlier ones of exactly the same key.
+    """
     written = [entry for entry in entries if entry.where != DEFAULT]
     everyone = [
         each for entry in written for each in (entry, *(old for old in given.written[::-1] if _is_older(old, entry)))
@@ -118,7 +126,7 @@ def _row(given: Sources, key: str, entries: Sequence[Entry]) -> Row:
 
 
 def _is_older(old: Entry, entry: Entry) -> bool:
-    """Tell whether `old` gave the same key before `entry`, which is always the last that did."""
+    """Return whether `old` gave the same key before `entry`, which is always the last one."""
     return old.key == entry.key and old.where != entry.where
 
 
@@ -127,7 +135,7 @@ def _value(entry: Entry) -> str:
 
 
 def _lines(rows: Sequence[Row]) -> list[tuple[str, str, str]]:
-    """Return the cells of rows, those of overridden entries below the one that won."""
+    """Return the cells of rows, with overridden entries below the effective one."""
     lines = []
     for row in rows:
         lines.append((row.key, row.entry.where, _value(row.entry)))

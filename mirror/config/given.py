@@ -1,6 +1,6 @@
-"""Declare and read what names a mirror's settings on a command line: FILE, or MirrorMaker 1's files.
+"""Declare and read a command's settings source: FILE, or MirrorMaker 1's files.
 
-Imports nothing but the standard library at first: `--help` answers at once.
+Imports only the standard library at first: `--help` responds immediately.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ def add_classic_files(parser: argparse.ArgumentParser, *, required: bool) -> Non
 def settings_given(
     parsed: argparse.Namespace, options: Mapping[str, str] | None = None, targets: Sequence[str] = ()
 ) -> Settings:
-    """Load what `add_mirror` was given, with further properties, and of its flows those into some targets.
+    """Load the given settings with further properties; keep only flows into `targets`, if any.
 
     Raises:
-        SettingsError: neither FILE nor MirrorMaker 1's files are given, or both, or what they say is refused.
+        SettingsError: neither FILE nor MirrorMaker 1's files are given, or both, or their content is refused.
     """
     from mirror.config.classic import ClassicFiles, classic_settings
     from mirror.config.load import load
@@ -94,7 +94,7 @@ def mirror_arguments(parsed: argparse.Namespace) -> list[str]:
 
 
 def settings_of(arguments: Sequence[str]) -> Settings:
-    """Return the settings that `mirror_arguments` told of."""
+    """Return the settings for the result of `mirror_arguments`."""
     parser = argparse.ArgumentParser()
     add_mirror(parser)
     return settings_given(parser.parse_args(arguments))

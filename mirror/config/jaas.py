@@ -1,4 +1,7 @@
-"""Parse sasl.jaas.config: a login module and its options. A module is code: those that are not known are refused by name."""
+"""Parse sasl.jaas.config: a login module and its options. Unknown modules are refused by name.
+
+A module is Java code, which is not run.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +31,10 @@ class Module:
     mechanisms: tuple[str, ...] = ()
     required: tuple[str, ...] = ("username", "password")
     optional: tuple[str, ...] = ()
-    example: str = ""  # of its options, where those that are required do not tell
+    example: str = ""  # of its options, if the required ones do not show it
 
     def knows(self, option: str) -> bool:
-        """Tell whether an option may be given; those of OAuth may be extensions of one's own."""
+        """Return whether an option may be given; OAuth allows SASL extensions too."""
         is_extension = re.fullmatch(EXTENSION + "(?!auth$)[A-Za-z]+", option) is not None  # RFC 7628, 3.1
         return option in (*self.required, *self.optional) or (is_extension and OAUTH in self.mechanisms)
 
@@ -65,19 +68,19 @@ class Jaas:
     options: Mapping[str, str] = field(repr=False)
 
     def is_on(self, option: str) -> bool:
-        """Tell whether an option is true, as Java reads it."""
+        """Return whether an option is true, as Java reads it."""
         return self.options.get(option, "").lower() == "true"
 
 
 def jaas(java: Mapping[str, str]) -> Jaas:
-    """Parse "Module required name=value ...;". Its text is never quoted in an error, but for names it may not hold.
+    """Parse "Module required name=value ...;". Errors never quote its text, except unknown names.
 
     Raises:
-        ClientError: It is none, or one that is not known here.
+        ClientError: It is none, or an unknown module.
     """
     given, is_hidden = client_text(java, JAAS) or "", is_provided(java, JAAS)
     found = re.match(r"[\w.$]*LoginModule(?=\s|;|$)", given)
-    if found is None:  # what stands there instead may be a password
+    if found is None:  # the text may be a password
         raise ClientError(JAAS, f"names no login module. {_example(Module())}")
     if found[0] not in MODULES:
         name = "its login module" if is_hidden else found[0]

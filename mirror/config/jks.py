@@ -1,7 +1,6 @@
 """Read a Java key store of type JKS. Pure: bytes in, entries out.
 
-Read here and not by a library: the one there is (pyjks) needs a C compiler at each installation, for a cipher of other
-types of stores.
+Not by a library: pyjks needs a C compiler at each installation, for a cipher of other store types.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class JksError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyEntry:
-    """A private key as it is protected in the store, and its certificates, own one first, DER each."""
+    """A private key as it is encrypted in the store, and its certificate chain, own one first (DER)."""
 
     protected: bytes = field(repr=False)
     chain: tuple[bytes, ...]
@@ -37,14 +36,14 @@ class KeyEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Jks:
-    """What a store holds, in its order."""
+    """The content of a store, in its order."""
 
     keys: tuple[KeyEntry, ...]
     certificates: tuple[bytes, ...]  # trusted ones, DER
 
 
 def read(data: bytes, password: str | None) -> Jks:
-    """Return the entries of a store. Without a password nobody checks that it is whole, as in Java.
+    """Return the entries of a store. Without a password its integrity is not checked, as in Java.
 
     Raises:
         JksError: It is damaged, or the password is not the store's.
@@ -128,7 +127,7 @@ def _utf16(password: str) -> bytes:
 
 
 class _Reader:
-    """Takes values off the front of bytes; struct.error where there are not enough."""
+    """Reads values from the front of bytes; struct.error if there are too few."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data

@@ -27,12 +27,12 @@ _REMOVED = {
     "groups.blacklist": "groups.exclude",
     "config.properties.blacklist": "config.properties.exclude",
 }
-# Accepted, for nothing is left for them to do here.
+# Accepted, but needless in kafka-mirror.
 _NEEDLESS = {
     "offset.lag.max": "offsets are translated exactly at any lag",
     "refresh.groups.interval.seconds": "groups are listed at each checkpoint",
-    "consumer.poll.timeout.ms": "fetches wait as long as fetch.max.wait.ms of the source's consumer says",
-    "admin.timeout.ms": "every request to a cluster has a bound of its own, 5 to 15 seconds",
+    "consumer.poll.timeout.ms": "fetch.max.wait.ms of the source's consumer sets the wait of fetches",
+    "admin.timeout.ms": "every request to a cluster has its own limit, 5 to 15 seconds",
     "exactly.once.support": "exactly.once.source.support decides",
     "forwarding.admin.class": "topics are created by the target's own admin client",
     "dedicated.mode.enable.internal.rest": "no process talks to another one over REST",
@@ -52,7 +52,7 @@ Plugin = TypeVar("Plugin")
 
 
 class Keys:
-    """Read the keys of one flow from their entries, which have every key with a default: see KeysByOwner.flow."""
+    """Reads the keys of one flow; its entries have every key with a default (KeysByOwner.flow)."""
 
     def __init__(self, own: Mapping[str, Entry]) -> None:
         self._own = own
@@ -66,7 +66,7 @@ class Keys:
         return Every(enabled=self[f"{what}.enabled"], interval_s=self[f"{what}.interval.seconds"])
 
     def is_bidirectional(self, policy: ReplicationPolicy) -> bool:
-        """Return whether topics keep their names both ways, and each record crosses once."""
+        """Return whether topics keep their names both ways, and each record is replicated once."""
         found = bool(self[BIDIRECTIONAL_KEY])
         if found and not isinstance(policy, IdentityReplicationPolicy):
             raise refusal(
@@ -81,7 +81,7 @@ class Keys:
         return bool(self[EXACTLY_ONCE_KEY] == "enabled")
 
     def separator(self, policy: type[ReplicationPolicy]) -> str:
-        """Return what stands between an alias and a topic."""
+        """Return the separator between an alias and a topic."""
         entry = self._own["replication.policy.separator"]
         text = values.text(entry)
         if not text:
@@ -95,7 +95,7 @@ class Keys:
         return text
 
     def policy(self, source_alias: str) -> ReplicationPolicy:
-        """Return the replication policy: one of MirrorMaker's by its Java name, or a Python class by its path."""
+        """Return the replication policy: MirrorMaker's by its Java name, or a Python class by its path."""
         entry = self._own["replication.policy.class"]
         found = policy_of_java(values.text(entry))
         if found is None:
@@ -105,7 +105,7 @@ class Keys:
         return found(source_alias=source_alias, separator=separator, internal_separator="." if dotted else separator)
 
     def names(self, include: str, class_key: str) -> NameFilter:
-        """Return the filter of topics or groups: include and exclude lists, or a Python class that takes both."""
+        """Return the filter of topics or groups: include and exclude lists, or a Python class."""
         filter_class = _filter_class(self._own[class_key], NameFilter)
         return filter_class(include=self[include], exclude=self[f"{include}.exclude"])
 
@@ -159,13 +159,13 @@ def refuse_removed(entry: Entry) -> None:
 
 
 def needless(key: str) -> str:
-    """Return why a key of MirrorMaker has nothing to do here, "" for a key that is not known at all."""
+    """Return why a key of MirrorMaker is needless here, "" for an unknown key."""
     found = _NEEDLESS.get(key)
     return found or next((why for prefix, why in _NEEDLESS_PREFIXES.items() if key.startswith(prefix)), "")
 
 
 def _filter_class(entry: Entry, base: type[Plugin]) -> type[Plugin]:
-    """Return the class of a filter: our own for MirrorMaker's default one, or a Python class derived from ours."""
+    """Return the class of a filter: our own for MirrorMaker's default, or a derived Python class."""
     if values.text(entry).removeprefix(JAVA_PACKAGE) in _FILTERS:
         return base
     return _imported(entry, base, "MirrorMaker's default filter, or a Python class")
@@ -182,7 +182,7 @@ def _imported(entry: Entry, base: type[Plugin], expected: str) -> type[Plugin]:
     derived = f"{expected} derived from {base.__module__}.{base.__qualname__}"
     try:
         found = getattr(importlib.import_module(module), name)
-    except Exception as error:  # noqa: BLE001 - whatever importing somebody's module raises
+    except Exception as error:  # noqa: BLE001 - importing a user's module may raise anything
         is_unknown = isinstance(error, ModuleNotFoundError | ValueError)
         why = "there is no such module" if is_unknown else type(error).__name__ if entry.is_secret else repr(error)
         named = entry.shown(path)

@@ -1,4 +1,7 @@
-"""Decide which cluster, flow or client each property belongs to, and which of several wins (MirrorMaker's layering)."""
+"""Decide which cluster, flow or client owns each property, and which of several wins.
+
+MirrorMaker's layering.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +68,7 @@ class KeysByOwner:
         return self._scoped(pair, pair.target, "target", "producer")
 
     def worker(self, pair: Pair) -> Layers:
-        """Return what a file says to the Connect worker that wrote to the target: defaults, x, B.x, later wins."""
+        """Return the settings of the Connect worker that wrote to the target: defaults, x, B.x, later wins."""
         return [_TARGET_DEFAULTS, _only_worker(self.top), _only_worker(self.clusters[pair.target])]
 
     def producer(self, pair: Pair) -> Layers:
@@ -97,12 +100,12 @@ class KeysByOwner:
 
 
 def ranked(layers: Layers, key: str) -> list[Entry]:
-    """Return the entries that set `key`, each once: the one that wins first, then those it beats."""
+    """Return the entries that set `key`: the winner first, then the overridden ones."""
     return list(dict.fromkeys(layer[key] for layer in reversed(layers) if key in layer))
 
 
 def merged(layers: Layers) -> Layer:
-    """Return the entry that wins for each key: that of the last layer which has it."""
+    """Return the winning entry of each key: that of the last layer which has it."""
     winning: Layer = {}
     for layer in layers:
         winning |= layer
@@ -142,17 +145,17 @@ def assign(entries: Mapping[str, Entry], aliases: Iterable[str]) -> KeysByOwner:
 
 
 def is_flow_key(key: str) -> bool:
-    """Tell whether a key is a flow's, at top level or behind its name."""
+    """Return whether a key is a flow's, at top level or after its name."""
     return key in FLOW_KEYS or is_of_transforms(key)
 
 
 def is_common(key: str) -> bool:
-    """Tell whether a client key set for a cluster holds for all of its clients (MirrorClientConfig)."""
+    """Return whether a cluster's client key applies to all of its clients (MirrorClientConfig)."""
     return key in ("bootstrap.servers", "security.protocol") or key.startswith(("ssl.", "sasl."))
 
 
 def unhonoured(found: KeysByOwner, enabled: Iterable[Pair]) -> dict[str, str]:
-    """Return the full keys that change nothing, with the reason where it is not just "not supported" ("")."""
+    """Return the full keys without effect, with the reason if it is not just "not supported"."""
     enabled = tuple(enabled)
     sources, targets = {pair.source for pair in enabled}, {pair.target for pair in enabled}
     ignored: dict[str, str] = {}

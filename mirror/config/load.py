@@ -28,11 +28,11 @@ _SPARK = "mirror.spark."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """What the file and the options say, sorted by owner and not checked yet."""
+    """The file and the options, sorted by owner and not checked yet."""
 
     path: Path
     written: tuple[Entry, ...]  # all, in order, those of a key that is given again included, placeholders as they are
-    entries: Mapping[str, Entry]  # those that count, placeholders replaced
+    entries: Mapping[str, Entry]  # the effective ones, placeholders replaced
     aliases: tuple[str, ...]
     found: KeysByOwner
 
@@ -46,11 +46,11 @@ def load(path: Path, *, options: Mapping[str, str] | None = None, targets: Seque
 
     Args:
         path: The file.
-        options: Properties given on the command line; each overrides the file's.
+        options: Properties from the command line; each overrides the file's.
         targets: Aliases; only flows that write to one of them are kept. Empty keeps all.
 
     Raises:
-        SettingsError: One line that says what was found, what was expected, where, and what to do.
+        SettingsError: One line: what was found, what was expected, where, and what to do.
     """
     return checked(sources(path, options), targets=targets)
 
@@ -134,7 +134,7 @@ def _aliases(entries: Mapping[str, Entry], path: Path) -> tuple[str, ...]:
 def _enabled(found: KeysByOwner, aliases: Sequence[str], path: Path) -> tuple[Pair, ...]:
     """Return the pairs to replicate, in the order of `clusters`.
 
-    A top-level enabled=true holds for every pair that does not say otherwise, as in MirrorMaker, whose heartbeats
+    A top-level enabled=true applies to every pair without its own value, as in MirrorMaker, whose heartbeats
     start a worker per pair; emit.heartbeats.enabled=false there leaves only pairs that are enabled by name.
     """
     for pair, layer in found.pairs.items():
@@ -206,7 +206,7 @@ def _flow(
 
 
 def _heartbeat_flow(found: KeysByOwner, pair: Pair) -> HeartbeatFlow | None:
-    """Return the heartbeats of a pair, None where they are switched off."""
+    """Return the heartbeats of a pair, None if they are disabled."""
     keys = Keys(merged(found.flow(pair)))
     heartbeats = keys.heartbeats()
     if not heartbeats.enabled:
@@ -249,7 +249,7 @@ def _access(own: Layer) -> HttpAccess:
     if bool(values.text(username)) != bool(password.value):
         raise refusal(
             password if password.value else username,
-            "stands alone; give both mirror.http.username and .password.",
+            "needs the other one; give both mirror.http.username and .password.",
         )
     if ":" in values.text(username):
         raise refusal(username, "holds a colon, which no login by HTTP can have. Choose another name.")

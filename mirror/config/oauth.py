@@ -1,4 +1,4 @@
-"""Get tokens for SASL/OAUTHBEARER: from a token endpoint, or for Amazon MSK from AWS's own signer."""
+"""Get tokens for SASL/OAUTHBEARER from a token endpoint, or for Amazon MSK from AWS's signer."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from urllib.parse import urlencode, urlsplit
 WITHIN_S = 10.0  # to connect, and again for each part of an answer
 AGAIN_S = 2.0  # after a refusal: who connects in a hurry must not lock the client out
 RENEWED_AT = 0.75  # of a token's life; librdkafka asks for a new one at 0.8
-SHORTEST_S = 60.0  # taken for the life of a token that does not tell its end
+SHORTEST_S = 60.0  # assumed lifetime of a token without an end
 LONGEST_S = 86_400.0
 ANSWER_BYTES = 1 << 20
 _BROKER = re.compile(r"\.kafka(?:-serverless)?\.([a-z]{2}[a-z0-9-]*-[0-9]+)\.amazonaws\.com(?:\.cn)?(?::[0-9]+)?$")
-AWS_SESSION = "kafka-mirror"  # of a role that is assumed, where the file names none
+AWS_SESSION = "kafka-mirror"  # of an assumed role, if the file names none
 
 
 class NoToken(ConnectionError):
-    """A token was not to be had; both libraries then try again, as when a broker does not answer."""
+    """A token is not available; both libraries retry, as when a broker does not respond."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Tokens:
     """The tokens of one client; safe from any thread."""
 
     def __init__(self, asked: Callable[[], Token], extensions: Mapping[str, str] | None = None) -> None:
-        """Take what asks for a new token, and raises NoToken where there is none, and the SASL extensions of each."""
+        """Take a function that requests a token and raises NoToken, and each token's SASL extensions."""
         self._asked = asked
         self._extensions = dict(extensions or {})
         self._lock = threading.Lock()
@@ -53,7 +53,7 @@ class Tokens:
         self._ask_s = 0.0  # monotonic; not before
 
     def current(self) -> Token:
-        """Return a token that holds for a while yet, asking for one where there is none.
+        """Return a token that is valid for a while, requesting one if there is none.
 
         Raises:
             NoToken: None was given.
@@ -72,7 +72,7 @@ class Tokens:
             raise NoToken(str(self._refused))
 
     async def token(self) -> str:
-        """Return the token's text, for our own client; the loop goes on while one is asked for."""
+        """Return the token's text, for our own client, without blocking the event loop."""
         return (await asyncio.to_thread(self.current)).value
 
     def extensions(self) -> dict[str, str]:
@@ -87,7 +87,7 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a client asks for its tokens."""
+    """The token endpoint of a client."""
 
     url: str
     client_id: str
@@ -162,7 +162,7 @@ def _opener(url: str) -> urllib.request.OpenerDirector:
 
 
 def _token(answer: dict[str, Any]) -> str:
-    """Return the token's text; the mechanism's own separator, or a line's end, would forge the rest of the request."""
+    """Return the token's text; a separator or line end in it would forge the rest of the request."""
     value = answer["access_token"]
     if not isinstance(value, str) or re.fullmatch(r"[!-~]+", value) is None:
         raise ValueError
@@ -170,7 +170,7 @@ def _token(answer: dict[str, Any]) -> str:
 
 
 def _life_s(answer: dict[str, Any], token: str, now_s: float) -> float:
-    """Return how long a token holds: as the answer says, else as the token itself, else a minute."""
+    """Return the lifetime of a token: from the response, else from the token, else a minute."""
     if "expires_in" in answer:
         return float(answer["expires_in"])
     body = token.split(".")[1:2]
@@ -181,13 +181,13 @@ def _life_s(answer: dict[str, Any], token: str, now_s: float) -> float:
 
 
 def region_of(bootstrap: Sequence[str]) -> str | None:
-    """Return the region that the brokers' names tell, None where they tell none, as behind names of one's own."""
+    """Return the region in the brokers' names, None if they have none, as with own DNS names."""
     found = {match[1] for address in bootstrap if (match := _BROKER.search(address)) is not None}
     return found.pop() if len(found) == 1 else None
 
 
 def default_region() -> str | None:
-    """Return the region of the environment or of AWS's configuration files, None where there is none."""
+    """Return the region of the environment or of AWS's configuration files, None if there is none."""
     import botocore.session
 
     region: str | None = botocore.session.Session().get_config_variable("region")
@@ -199,10 +199,10 @@ def aws_tokens(region: str, profile: str, role: str, session: str) -> Tokens:
     """Return the tokens of an identity: the same for all connections in this process.
 
     Args:
-        region: Where the cluster is.
+        region: Of the cluster.
         profile: Of AWS's configuration files; "" for the default credentials, or for a role.
         role: ARN of a role to assume, "" for none.
-        session: Name of the role's session, "" for one of ours.
+        session: Name of the role's session, "" for the default.
     """
     from aws_msk_iam_sasl_signer import MSKAuthTokenProvider as Signer
 

@@ -1,4 +1,4 @@
-"""Read a Java properties file into entries that know their line. No meaning of keys here."""
+"""Read a Java properties file into entries that know their line, without their meaning."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from mirror.errors import SettingsError
 from mirror.runtime.text_columns import one_line
 
 BLANKS = " \t\f"  # what Java skips around keys and separators
-DEFAULT = "default"  # where an entry is from that nobody wrote
-HIDDEN = "***"  # stands for a secret wherever something is shown
+DEFAULT = "default"  # the origin of an entry that no file has
+HIDDEN = "***"  # shown instead of a secret
 _DROPPED = re.compile(r"(?<!\\)(?:\\\\)*(\\[.dwsDWSbB(){}\[\]|*+?^$-])")  # an escape of regular expressions
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _BOMS = {b"\xef\xbb\xbf": "UTF-8", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
@@ -23,17 +23,17 @@ _SECRET = re.compile(
 
 
 def is_secret(key: str) -> bool:
-    """Tell whether the value of `key` must never be shown."""
+    """Return whether the value of `key` must never be shown."""
     return _SECRET.search(key) is not None
 
 
 def is_provided(values: Mapping[str, str], key: str) -> bool:
-    """Tell whether a config provider gave the value of `key`."""
+    """Return whether a config provider gave the value of `key`."""
     return isinstance(values, Properties) and key in values.provided
 
 
 def shown(values: Mapping[str, str], key: str, value: str) -> str:
-    """Return `value`, made of what `values` has for `key`, in quotes for a message; *** where that is a secret."""
+    """Return `value`, derived from `key`'s in `values`, in quotes for a message; *** for a secret."""
     return HIDDEN if is_secret(key) or is_provided(values, key) else f'"{value}"'
 
 
@@ -49,11 +49,11 @@ class Entry:
 
     @property
     def is_secret(self) -> bool:
-        """Tell whether the value must never be shown, for its key or for where it came from."""
+        """Return whether the value must never be shown, because of its key or its origin."""
         return self.is_provided or is_secret(self.key)
 
     def shown(self, value: str | None = None) -> str:
-        """Return the value, or `value` made of it, in quotes for a message; *** for a secret."""
+        """Return the value, or the derived `value`, in quotes for a message; *** for a secret."""
         return HIDDEN if self.is_secret else f'"{self.value if value is None else value}"'
 
     def __repr__(self) -> str:
@@ -134,7 +134,7 @@ def read(path: Path) -> list[Entry]:
 
 
 def parse(text: str, origin: str) -> list[Entry]:
-    """Return the entries of properties `text`; `origin` names the file in errors and in each entry."""
+    """Return the entries of properties `text`; `origin` names the file in errors and entries."""
     return [_entry(line, f"{origin}:{number}") for number, line in _logical_lines(text)]
 
 
@@ -176,7 +176,7 @@ def _entry(line: str, where: str) -> Entry:
 
 
 def _unescape(text: str, where: str) -> str:
-    """Resolve Java escapes; `where` starts the error. The text is never quoted: it may be a secret."""
+    """Resolve Java escapes; `where` starts the error, which never quotes the text: it may be a secret."""
 
     def resolve(match: re.Match[str]) -> str:
         escape = match[1]

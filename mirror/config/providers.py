@@ -30,14 +30,14 @@ _PLACEHOLDER = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")  # of ConfigTr
 
 
 class _NothingFound(Exception):
-    """A provider has no value; the message says why and what to do, and never quotes what a file holds."""
+    """A provider has no value; the message has the reason, and never quotes a file's content."""
 
 
 def resolve(entries: Layer, variables: Mapping[str, str]) -> dict[str, Entry]:
-    """Return the entries with each placeholder of a declared provider replaced; those of others stay as they are.
+    """Return the entries with placeholders of declared providers replaced; others stay unchanged.
 
-    What a provider gives is not looked at again for placeholders, and the providers' own keys are taken literally.
-    `variables` is the environment. Departs from Kafka, which leaves a placeholder in place when its key is missing.
+    A provider's value is not searched for placeholders again, and the providers' own keys are literal.
+    `variables` is the environment. Departs from Kafka, which leaves a placeholder in place if its key is missing.
 
     Raises:
         SettingsError: A provider has no class or an unknown one, its parameter is bad, or it has no value.
@@ -52,7 +52,7 @@ def resolve(entries: Layer, variables: Mapping[str, str]) -> dict[str, Entry]:
 
 
 def is_provider_key(key: str) -> bool:
-    """Tell whether a key declares or configures config providers."""
+    """Return whether a key declares or configures config providers."""
     return key == PROVIDERS or key.startswith(f"{PROVIDERS}.")
 
 
@@ -140,7 +140,7 @@ def _folders(entry: Entry | None) -> tuple[Path, ...]:
 
 
 def _allowed(folders: tuple[Path, ...], key: str, path: str) -> Path:
-    """Return the real path of what may be read; links are followed first, so none leads out."""
+    """Return the real path of an allowed file; links are resolved first, so none leads out."""
     if not path:
         raise _NothingFound("the placeholder names no path. Write ${provider:path:key}.")
     real = _real(path)
@@ -164,7 +164,7 @@ def _exists(path: Path) -> bool:
 
 
 def _from_file(allowed: Callable[[str], Path], path: str, key: str) -> str:
-    """Return the value of a key in a properties file, which is UTF-8 here, as in FileConfigProvider."""
+    """Return the value of a key in a properties file in UTF-8, as FileConfigProvider does."""
     try:
         found = last_wins(parse(_content(allowed(path), path), path)).get(key)
     except SettingsError:  # names a key, which in a file of the wrong kind may be a secret

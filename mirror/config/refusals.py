@@ -1,6 +1,6 @@
-"""Refuse keys that would change what is mirrored, or how it is secured, and that nothing here honours. Asks no cluster.
+"""Refuse unsupported keys that would change what is mirrored, or how it is secured.
 
-A key that is without effect may be ignored with a warning only where a mirror without it does the same.
+Connects to no cluster. A key without effect may be ignored with a warning only if a mirror without it does the same.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _SAME_VALUES = {
 }
 _SAME = re.compile(
     r"ssl\.secure\.random\.implementation"  # where random numbers come from
-    # When tickets are renewed: those of a keytab are in time. A ticket cache is somebody else's to keep fresh.
+    # When tickets are renewed: keytab tickets are renewed in time; another program renews a ticket cache.
     r"|sasl\.kerberos\.(kinit\.cmd|ticket\.renew\.(window\.factor|jitter)|min\.time\.before\.relogin)"
     r"|sasl\.login\.(refresh|connect|read|retry)\..*"  # when tokens are renewed, which happens in time in any case
     r"|sasl\.oauthbearer\.(jwks|expected|clock)\..*"  # of who checks tokens: brokers
@@ -56,7 +56,7 @@ _SAME = re.compile(
 
 
 def refuse_what_would_differ(found: KeysByOwner) -> None:
-    """Raise SettingsError for the first key of a file that is not honoured, and without which records, or logins, differ."""
+    """Raise SettingsError for the first unsupported key that would change records or logins."""
     for entries in found.clusters.values():
         for sub, entry in entries.items():
             if is_of_transforms(sub):
@@ -73,7 +73,7 @@ def refuse_what_would_differ(found: KeysByOwner) -> None:
 
 
 def _each(found: KeysByOwner) -> Iterator[tuple[str, Entry]]:
-    """Yield each entry with its key inside of what owns it, in the order of their owners."""
+    """Yield each entry with its key within its owner, in the order of owners."""
     for layer in (found.top, *found.clusters.values(), *found.pairs.values()):
         yield from layer.items()
 
@@ -89,7 +89,7 @@ def notes_on_patterns(found: KeysByOwner) -> tuple[str, ...]:
 
 
 def refuse_mode_of_no_target(found: KeysByOwner, enabled: Collection[Pair]) -> None:
-    """Raise SettingsError if exactly once is set for a flow, or for a cluster that is the target of no enabled flow.
+    """Raise SettingsError if exactly once is set for a flow, or for a cluster that is no target.
 
     The key belongs to the target, as in MirrorMaker, and has no effect elsewhere.
     """
@@ -106,7 +106,7 @@ def refuse_mode_of_no_target(found: KeysByOwner, enabled: Collection[Pair]) -> N
 
 
 def _refuse_blanks_around_arrow(entry: Entry) -> None:
-    """Refuse "A -> B.topics = x": its key is "A", and the flow has the default, which mirrors every topic."""
+    """Refuse "A -> B.topics = x": its key is "A", and the flow would mirror every topic by default."""
     if not entry.is_provided and "." not in entry.key and entry.value.startswith("->"):
         meant = entry.key + re.sub(r"^->\s*", "->", entry.value)
         raise refusal(entry, f'a key ends at its first blank. Write "->" without blanks: {meant}.')
@@ -116,7 +116,7 @@ def _refuse_converters(sub: str, entry: Entry) -> None:
     if sub in _CONVERTERS and text(entry) not in _BYTES:
         raise refusal(
             entry,
-            f"{entry.shown(text(entry))} is not done here: bytes stay as they are. Write {_BYTES[0]}, or nothing.",
+            f"{entry.shown(text(entry))} is not supported: bytes stay unchanged. Write {_BYTES[0]}, or remove the line.",
         )
 
 
@@ -131,11 +131,11 @@ def _refuse_security(name: str, entry: Entry) -> None:
         raise refusal(
             entry, f'{entry.shown(text(entry))} is not supported. Write "TLSv1.2,TLSv1.3", or leave the key out.'
         )
-    raise refusal(entry, "is not supported, and the connection would not be as secure as it says. Remove the line.")
+    raise refusal(entry, "is not supported, and the connection would be less secure. Remove the line.")
 
 
 def _refuse_lists_that_match_nothing(sub: str, entry: Entry) -> None:
-    """Refuse what can be no name: quotes, brackets, a comment behind the value, globs, blanks or semicolons instead of commas."""
+    """Refuse impossible names: quotes, brackets, comments, globs, blanks or semicolons."""
     whole = text(entry)
     if not entry.is_provided and len(whole) > 1 and whole[0] in _QUOTES and whole[-1] == whole[0]:
         bare = ", ".join(item.strip(_QUOTES) for item in text_list(entry))
@@ -153,12 +153,12 @@ def _refuse_lists_that_match_nothing(sub: str, entry: Entry) -> None:
             raise refusal(
                 entry,
                 f'"{item}" is a regular expression, in which "{glob[0]}" is "{glob[0][0]}" any number of times. Write '
-                f'"{meant}" for all names that begin so, or "({glob[0][0]})*" where that is meant.',
+                f'"{meant}" for all names with that prefix, or "({glob[0][0]})*" if you mean that.',
             )
         if "#" in item and (sub.startswith("topics") or re.search(r"\s#", item)):
             raise refusal(
                 entry,
-                f'"{item}" holds a "#": a properties file has no comments behind a value. Put it on a line of its own.',
+                f'"{item}" holds a "#": a properties file has no comments after a value. Put the comment on a separate line.',
             )
         is_name = not _OPERATORS.search(item)
         if sub == "topics" and item and is_name and (odd := _NOT_IN_TOPICS.search(item)):
@@ -169,7 +169,7 @@ def _refuse_lists_that_match_nothing(sub: str, entry: Entry) -> None:
 
 
 def _refuse_near_misses(sub: str, entry: Entry) -> None:
-    """Refuse a key that is nearly one that counts: the one that was meant has its default, which may mirror every topic."""
+    """Refuse a likely misspelling of a key: the intended one has its default, perhaps every topic."""
     if (
         is_of_transforms(sub)
         or sub in _KNOWN
@@ -188,7 +188,7 @@ def _refuse_near_misses(sub: str, entry: Entry) -> None:
 
 
 def _refuse_filters(sub: str, entry: Entry) -> None:
-    """Refuse a key that looks like a filter and is none: what it is meant to keep out would be mirrored."""
+    """Refuse an unknown key that looks like a filter: its topics would be mirrored."""
     parts = set(re.split(r"[._-]", sub.lower()))
     words = [part for part in parts if _FILTERS.fullmatch(part)]
     if not words or not (parts & _NAMES or parts <= set(words)):
@@ -200,5 +200,5 @@ def _refuse_filters(sub: str, entry: Entry) -> None:
 
 @lru_cache(maxsize=1024)
 def _nearest(sub: str) -> str | None:
-    """Return the setting whose name is nearly `sub`; the comparison takes a third of the time of a load."""
+    """Return the setting with a similar name; this comparison takes a third of the load time."""
     return next(iter(difflib.get_close_matches(sub, _KNOWN, n=1, cutoff=NEAR)), None)

@@ -19,7 +19,7 @@ _SERVICE = "sasl.kerberos.service.name"
 _HANDLER = "sasl.login.callback.handler.class"
 _CLIENT_HANDLER = "sasl.client.callback.handler.class"
 _KAFKA = "org.apache.kafka.common.security"
-# A handler is code. These are what is done here in any case: Kafka's own, where it is and was before 4.0, and Amazon's.
+# A handler is Java code. These have no effect beyond what is done anyway: Kafka's own, also before 4.0, and Amazon's.
 _KAFKAS = (
     f"{_KAFKA}.oauthbearer.OAuthBearerLoginCallbackHandler",
     f"{_KAFKA}.oauthbearer.secured.OAuthBearerLoginCallbackHandler",
@@ -28,7 +28,7 @@ _AMAZONS = ("software.amazon.msk.auth.iam.IAMClientCallbackHandler",)
 
 
 class Tokens(Protocol):
-    """Where OAuth's tokens come from (mirror.config.oauth)."""
+    """The source of OAuth's tokens (mirror.config.oauth)."""
 
     async def token(self) -> str:
         """Return a token that holds."""
@@ -42,11 +42,11 @@ class Tokens(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Kerberos:
-    """Whose ticket a client logs in with. What is empty is as krb5.conf and the environment have it."""
+    """The ticket of a client's login. Empty values come from krb5.conf and the environment."""
 
     service: str  # the brokers' name, before the slash
     principal: str = ""
-    keytab: str = ""  # path; with none, a ticket cache that somebody else keeps fresh
+    keytab: str = ""  # path; without one, a ticket cache that another program renews
     cache: str = ""  # path of the ticket cache
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ class Kerberos:
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """How a client logs in: with a name and a password, with tokens, or with a ticket."""
+    """A client's login: with a name and a password, with tokens, or with a ticket."""
 
     mechanism: str  # as a broker knows it
     username: str = ""
@@ -128,7 +128,8 @@ def _kerberos(java: Mapping[str, str], module: Jaas) -> Kerberos:
         )
     if not uses_keytab and not module.is_on("useTicketCache"):
         raise ClientError(
-            JAAS, "has neither useKeyTab=true nor useTicketCache=true. Nobody can be asked for a password."
+            JAAS,
+            "has neither useKeyTab=true nor useTicketCache=true. Set one: interactive passwords are not supported.",
         )
     return Kerberos(
         service or of_module or "",
@@ -147,7 +148,9 @@ def _amazons(java: Mapping[str, str], module: Jaas) -> Any:
         raise ClientError(JAAS, "has both awsProfileName and awsRoleArn. Leave one of them.")
     region = oauth.region_of(broker_addresses(client_text(java, "bootstrap.servers") or "")) or oauth.default_region()
     if not region:
-        raise ClientError(_MECHANISM, "the brokers' names tell no AWS region, and neither does AWS_REGION. Set that.")
+        raise ClientError(
+            _MECHANISM, "neither the brokers' names nor AWS_REGION contain an AWS region. Set AWS_REGION."
+        )
     return oauth.aws_tokens(region, profile, role, module.options.get("awsRoleSessionName", ""))
 
 
@@ -173,7 +176,7 @@ def _tokens(java: Mapping[str, str], module: Jaas) -> Any:
 
 
 def _token_url(java: Mapping[str, str]) -> str:
-    """Return where tokens are to be had: over TLS, or on this very host. The address is quoted in no error."""
+    """Return the token endpoint: over TLS, or on this host. The address is quoted in no error."""
     url = client_text(java, _URL)
     advice = "Write https://..., or http://... of this host."
     if not url:

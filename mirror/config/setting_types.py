@@ -16,7 +16,7 @@ PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 class Scope(Enum):
-    """What a setting belongs to."""
+    """The owner of a setting."""
 
     FILE = "the whole file"
     CLUSTER = "a cluster: A.key, or key for all"
@@ -44,9 +44,9 @@ class Setting:
     key: str  # without the cluster or the flow that it is set for
     scope: Scope
     type: Type
-    default: str | None  # as a file would write it; None: there is none
+    default: str | None  # as in a file; None: there is none
     doc: str  # the first sentence is also the help of the option
-    shown_default: str = ""  # in the documentation, where that differs from `default`
+    shown_default: str = ""  # in the documentation, if it differs from `default`
     has_option: bool = False  # on the command line
 
     @property
@@ -66,7 +66,7 @@ class Setting:
         return f"{summary} (default: {self.shown_default or self.default})"
 
     def read(self, entry: Entry) -> Any:
-        """Return a value as its type; raise SettingsError for one that is not of this type."""
+        """Return a value as its type; raise SettingsError if it is not of this type."""
         return self.type.read(entry)
 
     def default_value(self) -> Any:

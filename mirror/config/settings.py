@@ -40,7 +40,10 @@ class ClusterSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointSettings:
-    """Which groups' offsets are translated, how often, and whether the target's groups are moved (B.2 of the semantics)."""
+    """Which groups' offsets are translated, how often, and whether the target's groups are moved.
+
+    B.2 of the semantics.
+    """
 
     enabled: bool
     interval_s: float
@@ -109,9 +112,9 @@ class Flow:
     connect_offsets_topic: str = ""  # on the target, with the positions of a MirrorMaker 2 that ran before
     connect_groups: tuple[str, ...] = ()  # of that MirrorMaker's workers, on the target
     takeover_connectors: tuple[str, ...] = ()  # whose positions in that topic are the flow's
-    is_bidirectional: bool = False  # topics keep their names both ways, and each record crosses once
-    transforms: tuple[TopicTransform, ...] = ()  # what is done to records on their way
-    has_canaries: bool = False  # carries the canary topics of its own drill, and of that of the flow back
+    is_bidirectional: bool = False  # topics keep their names both ways, and each record is replicated once
+    transforms: tuple[TopicTransform, ...] = ()  # of its records
+    has_canaries: bool = False  # replicates the canary topics of its drill and the reverse flow's
     source_group: str = ""  # group on the source whose offsets are the positions before there are any, and show them
 
     def __post_init__(self) -> None:
@@ -179,7 +182,7 @@ class Mirror:
 
     @property
     def metrics_address(self) -> str:
-        """Where this machine reaches /metrics: an appliance that listens everywhere, on loopback."""
+        """Address of /metrics on this machine: loopback if the process listens on all addresses."""
         host, port = self.metrics_listen
         return f"{'127.0.0.1' if host in ('0.0.0.0', '') else host}:{port}"  # noqa: S104 - compared, not bound
 

@@ -1,4 +1,7 @@
-"""Turn key and trust stores (JKS, PKCS12, PEM) into PEM text in memory. Files are read only when asked."""
+"""Convert key and trust stores (JKS, PKCS12, PEM) into PEM text in memory.
+
+Files are read only on demand.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ _PEM_BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entries:
-    """What a Java store holds: PEM text of the one key with its chain, and of the certificates it trusts."""
+    """The content of a Java store as PEM: the one key with its chain, and the trusted certificates."""
 
     key: str | None = field(repr=False)
     chain: str
@@ -44,7 +47,7 @@ class Entries:
 
 
 def entries(java: Mapping[str, str], kind: Kind) -> Entries:
-    """Read a store as what it is: Java takes a PKCS12 for a JKS and the other way round.
+    """Read a store by its real type: Java accepts a PKCS12 as a JKS, and the other way round.
 
     Raises:
         ClientError: It cannot be read, its password or that of its key is wrong, or it holds several keys.
@@ -85,7 +88,7 @@ def _jks(java: Mapping[str, str], kind: Kind, data: bytes, password: str | None)
 
 
 def _pkcs12(java: Mapping[str, str], kind: Kind, data: bytes, password: str | None) -> Entries:
-    # Here, for it is 8 MiB in each process of an appliance, and few flows have such a store.
+    # imported here: it takes 8 MiB in each process, and few flows have such a store
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, pkcs12
 
@@ -94,7 +97,7 @@ def _pkcs12(java: Mapping[str, str], kind: Kind, data: bytes, password: str | No
     except UnsupportedAlgorithm:
         raise _refused(java, f"{kind}.location", kind, "it is encrypted in a way that is not supported") from None
     except (ValueError, TypeError) as error:
-        is_password = "password" in str(error).lower()  # the only way it tells them apart
+        is_password = "password" in str(error).lower()  # the only way to distinguish them
         reason = "its password is another one, or it is damaged" if is_password else "it is damaged"
         raise _refused(java, f"{kind}.password" if is_password else f"{kind}.location", kind, reason) from None
     own = [store.cert] if store.cert else []
@@ -118,7 +121,7 @@ def _pkcs12(java: Mapping[str, str], kind: Kind, data: bytes, password: str | No
 
 
 def _chain(certificates: list[Certificate]) -> list[Certificate]:
-    """Return the first certificate and those above it, each behind the one that it signed: a store has no order."""
+    """Return the first certificate and its issuers in order; a store has no order."""
     chain, others = certificates[:1], certificates[1:]
     while above := next((each for each in others if each.subject == chain[-1].issuer), None):
         chain.append(above)
@@ -130,8 +133,8 @@ def _refuse_several(java: Mapping[str, str], keys: int) -> None:
     if keys > 1:
         raise ClientError(
             "ssl.keystore.location",
-            f"{named(java, 'ssl.keystore')} holds {keys} private keys, expected one, for nothing says which. "
-            "Copy the one to use into a store of its own (keytool -importkeystore -srcalias).",
+            f"{named(java, 'ssl.keystore')} holds {keys} private keys, expected one. "
+            "Copy the one to use into a separate store (keytool -importkeystore -srcalias).",
         )
 
 
@@ -174,7 +177,7 @@ class Pem:
     trusted: str | None
     chain: str | None
     key: str | None
-    password: str | None  # of `key`, where that is encrypted
+    password: str | None  # of `key`, if it is encrypted
 
     def __repr__(self) -> str:
         return "Pem(***)"
@@ -204,7 +207,9 @@ def pem(java: Mapping[str, str]) -> Pem:
 
 
 def ssl_context(java: Mapping[str, str], *, checks_host: bool) -> ssl.SSLContext:
-    """Return a client context; without a truststore the system's authorities are trusted, as Java trusts the JVM's.
+    """Return a client context. Without a truststore, the system's authorities are trusted.
+
+    As Java trusts the JVM's.
 
     Raises:
         ClientError: As in `pem`, or a certificate or key in a store cannot be used.
@@ -229,11 +234,11 @@ def ssl_context(java: Mapping[str, str], *, checks_host: bool) -> ssl.SSLContext
 
 @contextmanager
 def _as_file(secret: str) -> Iterator[str]:
-    """Give text a path for as long as ssl reads it, for that takes nothing else: in memory where the system can."""
+    """Give text a path while ssl reads it, in memory if the system supports that."""
     try:
         file: IO[str] = os.fdopen(os.memfd_create("pem"), "w", encoding="ascii")
         path = f"/proc/self/fd/{file.fileno()}"
-    except (AttributeError, OSError):  # not Linux, or not allowed here
+    except (AttributeError, OSError):  # not Linux, or not allowed
         file = tempfile.NamedTemporaryFile("w", encoding="ascii", suffix=".pem")  # noqa: SIM115 - 0600, closed below
         path = file.name
     with file:
@@ -255,7 +260,7 @@ def _trusted(java: Mapping[str, str]) -> str | None:
 
 
 def _java_type(java: Mapping[str, str], kind: Kind) -> str | None:
-    """Return the declared type of a Java store, None for PEM and where no store is named."""
+    """Return the declared type of a Java store, None for PEM or without a store."""
     location = client_text(java, f"{kind}.location")
     inline = [key for key in _INLINE[kind] if client_text(java, key)]
     if not location and not inline:
@@ -277,7 +282,7 @@ def _java_type(java: Mapping[str, str], kind: Kind) -> str | None:
 
 
 def _pem_part(java: Mapping[str, str], kind: Kind, part: str) -> str | None:
-    """Return one part of a PEM store, given inline or as a file; a keystore file holds both chain and key."""
+    """Return one part of a PEM store, inline or from a file; a keystore file has chain and key."""
     inline, location = client_text(java, f"{kind}.{part}"), client_text(java, f"{kind}.location")
     if not inline and not location:
         return None
@@ -293,7 +298,7 @@ def _pem_part(java: Mapping[str, str], kind: Kind, part: str) -> str | None:
 
 
 def _blocks(pem_text: str) -> list[tuple[str, str]]:
-    """Return (label, block) per PEM block, rewrapped: a properties value often holds it on one line."""
+    """Return (label, block) per PEM block, rewrapped: a properties value often has it on one line."""
     blocks = []
     for label, body in _PEM_BLOCK.findall(pem_text):
         if ":" in body:  # an old encrypted key with headers keeps its lines

@@ -1,4 +1,4 @@
-"""Read a flow's `transforms` and `predicates` as Kafka Connect has them; what is not known here is refused by name."""
+"""Read a flow's `transforms` and `predicates` in Kafka Connect's syntax; refuse unknown ones."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ TRANSFORMS_KEY, PREDICATES_KEY = "transforms", "predicates"
 _PACKAGE = "org.apache.kafka.connect.transforms."
 UNNAMED = "nothing names it"
 _COMMON = frozenset({"type", "predicate", "negate"})
-_ROUTERS = ("RegexRouter", "TimestampRouter")  # they name topics, of which the flow's policy is to know all
+_ROUTERS = ("RegexRouter", "TimestampRouter")  # they rename topics, whose names the flow's policy must know
 
 
 def is_of_transforms(key: str) -> bool:
-    """Tell whether a flow's key is about transforms."""
+    """Return whether a flow's key belongs to transforms."""
     return key.partition(".")[0] in (TRANSFORMS_KEY, PREDICATES_KEY)
 
 
 def is_named(key: str, layers: Iterable[Mapping[str, Entry]]) -> bool:
-    """Tell whether a key of a transform, or of a predicate, is of one that some layer names, or names them itself."""
+    """Return whether a key belongs to a transform or predicate that some layer names, or names them."""
     kind, _, rest = key.partition(".")
     name = rest.partition(".")[0]
     return not rest or any(name in values.text_list(layer[kind]) for layer in layers if kind in layer)
 
 
 class TopicTransform(NamedTuple):
-    """A transform, and the topics on the target that it is meant for: where none are named, all."""
+    """A transform, and the remote topics that it applies to: all if none are named."""
 
     transform: Transform
     topics: JavaPattern | None = None
     is_negated: bool = False
 
     def is_for(self, remote: str) -> bool:
-        """Tell whether it is meant for a remote topic."""
+        """Return whether it applies to a remote topic."""
         return self.topics is None or self.topics.matches(remote) is not self.is_negated
 
 
@@ -60,7 +60,7 @@ def of_topic(transforms: tuple[TopicTransform, ...], remote: str) -> Transforms:
 
 
 def transforms_of(entries: Mapping[str, Entry]) -> tuple[TopicTransform, ...]:
-    """Return a flow's transforms in their order; raises SettingsError for what is not done here."""
+    """Return a flow's transforms in order; raise SettingsError for an unsupported one."""
     named = entries.get(TRANSFORMS_KEY)
     return () if named is None else tuple(_transform(name, entries, named) for name in values.text_list(named))
 
@@ -80,7 +80,7 @@ class _Keys:
         self.type = self._entries["type"]
 
     def text(self, name: str) -> str:
-        """Return a value, "" where there is none."""
+        """Return a value, "" if there is none."""
         entry = self._entries.get(name)
         return values.text(entry) if entry is not None else ""
 
@@ -96,16 +96,14 @@ class _Keys:
         return next((values.text_list(self._entries[name]) for name in names if name in self._entries), ())
 
     def boolean(self, name: str) -> bool:
-        """Return a boolean that is false where it is not set."""
+        """Return a boolean, False if it is not set."""
         return values.boolean(self._entries[name]) if name in self._entries else False
 
     def refuse_others(self, known: frozenset[str]) -> None:
         """Refuse a key that is not honoured."""
         for name, entry in self._entries.items():
             if name not in known | {"type"}:
-                raise refusal(
-                    entry, "is no setting of it that is done here. Remove the line, or take the transform out."
-                )
+                raise refusal(entry, "is not a supported setting of it. Remove the line, or the transform.")
 
 
 def _transform(name: str, entries: Mapping[str, Entry], named_in: Entry) -> TopicTransform:
@@ -114,15 +112,15 @@ def _transform(name: str, entries: Mapping[str, Entry], named_in: Entry) -> Topi
     if kind in _ROUTERS:
         raise refusal(
             keys.type,
-            f"{kind} names topics anew, and the mirror has to know a topic by its name. Write a policy in Python instead "
-            "(replication.policy.class), or take it out.",
+            f"{kind} renames topics, which the mirror must recognize by name. Write a policy in Python instead "
+            "(replication.policy.class), or remove it.",
         )
     if kind not in _KINDS:
         known = ", ".join(sorted(_KINDS))
         raise refusal(
             keys.type,
-            f"{keys.type.shown(kind)} is not done here: what it changes, masks or leaves out would be mirrored as it is. Known "
-            f"are {known}. Take it out if that is wanted.",
+            f"{keys.type.shown(kind)} is not supported: records would be mirrored unchanged. Supported: {known}. "
+            "Remove it if you want that.",
         )
     own, change = _KINDS[kind]
     keys.refuse_others(own | _COMMON)
@@ -133,7 +131,7 @@ def _transform(name: str, entries: Mapping[str, Entry], named_in: Entry) -> Topi
 
 
 def _predicate(keys: _Keys, entries: Mapping[str, Entry]) -> tuple[JavaPattern | None, Condition | None]:
-    """Return what a transform's predicate asks of the topic, or of the record."""
+    """Return a transform's predicate on the topic, or on the record."""
     name = keys.text("predicate")
     if not name:
         return None, None
@@ -157,7 +155,7 @@ def _predicate(keys: _Keys, entries: Mapping[str, Entry]) -> tuple[JavaPattern |
         return None, IsTombstone()
     raise refusal(
         own.type,
-        f"{own.type.shown(kind)} is not done here. Known are HasHeaderKey, RecordIsTombstone, TopicNameMatches.",
+        f"{own.type.shown(kind)} is not supported. Supported: HasHeaderKey, RecordIsTombstone, TopicNameMatches.",
     )
 
 

@@ -1,6 +1,6 @@
-"""Read one property as a value of a Java type, or refuse it in one line. The only place that parses values.
+"""Parse one property as a value of a Java type, or refuse it in one line. The only parser of values.
 
-A property is an entry of a file; a client's property is one without a place, for its place is known to its layers alone.
+A property is an entry of a file; a client's property has no place, which only its layers know.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mirror.runtime.text_columns import one_line
 JAVA_BLANKS = "".join(map(chr, range(33)))  # what java.lang.String.trim removes; Kafka trims every value
 INT_MAX = 2**31 - 1
 MAX_REPLICATION_FACTOR = 32_767  # a 16-bit field of the CreateTopics request
-_NO_PATTERNS = "is no list of regular expressions that can be read here. Correct it where the config provider finds it."
+_NO_PATTERNS = "is not a valid list of regular expressions. Correct it at the source of the config provider."
 
 
 class ClientError(SettingsError):
@@ -30,7 +30,7 @@ class ClientError(SettingsError):
 
 
 def refusal(entry: Entry, complaint: str) -> SettingsError:
-    """Return the error for `entry`; `complaint` says what was found, what was expected and what to do."""
+    """Return the error for `entry`; `complaint` has the found value, the expected one, and the remedy."""
     if not entry.where:
         return ClientError(entry.key, complaint)
     return SettingsError(
@@ -83,7 +83,7 @@ def patterns(entry: Entry) -> tuple[str, ...]:
 
 
 def word(entry: Entry, *, words: Sequence[str], complaint: str) -> str:
-    """Return one of `words`, found in any case; of another value, `complaint` says what is wrong."""
+    """Return one of `words`, in any case; `complaint` explains the error of another value."""
     found = text(entry)
     if found.lower() not in words:
         raise refusal(entry, f"{entry.shown(found)} {complaint}")

@@ -86,7 +86,7 @@ def test_the_region_is_in_the_brokers_names(brokers, region):
 
 
 def test_behind_names_of_ones_own_the_region_is_that_of_the_environment(monkeypatch):
-    refused_by_key_without_secrets(java(brokers="kafka.internal:9098"), "sasl.mechanism", "tell no AWS region")
+    refused_by_key_without_secrets(java(brokers="kafka.internal:9098"), "sasl.mechanism", "contain an AWS region")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "ap-south-1")
     made = clients.client_options(java(brokers="kafka.internal:9098"))
     assert url_of(made.login.tokens.current().value).hostname == "kafka.ap-south-1.amazonaws.com"

@@ -519,7 +519,7 @@ def test_documentation_one_way_with_its_clusters_declared_and_its_comment_on_a_l
     ],
 )
 def test_documentation_examples_that_are_refused(explained, text, expected):
-    """For what Java would read, too: it has no comments behind a value, and aliases are spelt alike everywhere."""
+    """For what Java would read, too: it has no comments after a value, and aliases are spelt alike everywhere."""
     with pytest.raises(SettingsError) as caught:
         explained(base=text)
     assert str(caught.value).startswith(expected)

@@ -65,7 +65,7 @@ def test_import():
     refused = Item(found="transforms", where=where, key="primary->backup.transforms")
     items = [
         Item(found="topics", where=where, key="primary->backup.topics"),
-        refused.by_hand("is not done here: it changes records"),
+        refused.by_hand("is not supported: it changes records"),
     ]
     printed = import_.as_text(Path("mirror.properties"), items, (), ())
     assert printed.partition("\n\nwritten: ")[0].replace("\n\n", "\n") == sample(import_.EXAMPLES)

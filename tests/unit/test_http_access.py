@@ -94,7 +94,7 @@ def test_metrics_are_read_over_tls_with_a_login_and_ready_without(settings, cert
     ("lines", "complaint"),
     [
         (["mirror.http.username = sre"], "mirror.http.username: .*give both mirror.http.username and .password"),
-        (["mirror.http.password = hush"], "mirror.http.password: stands alone"),
+        (["mirror.http.password = hush"], "mirror.http.password: needs the other one"),
         (["mirror.http.username = s:r", "mirror.http.password = hush"], "holds a colon"),
         (["mirror.http.tls.key = /k.pem"], "is a key without a certificate"),
         (["mirror.http.tls.certificate = /none.pem"], "No such file"),

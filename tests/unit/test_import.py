@@ -170,9 +170,9 @@ def test_the_connectors_of_a_flow_come_together(here):
     assert item(found, "tasks.max", "1.json").why.startswith("a MirrorCheckpointConnector does not read it")
     assert item(found, "key.converter", "src").why == "bytes stay as they are"
     assert [note.split(".")[0] for note in found.notes] == [
-        "Settings of Connect's worker are not seen here",
+        "The import does not see the settings of Connect's worker",
         "If the worker has exactly",
-        "Where Connect keeps positions is a setting of its worker",
+        "Connect's topic of positions is a setting of its worker",
     ]
 
 
@@ -214,7 +214,7 @@ def test_a_key_that_the_connector_does_not_read_is_not_translated():
     ("settings", "found", "why"),
     [
         ({"transforms": "mask"}, "transforms", "has no type"),
-        ({"key_converter": "JsonConverter"}, "key.converter", "is not done here"),
+        ({"key_converter": "JsonConverter"}, "key.converter", "is not supported"),
         ({"topics": "orders.("}, "topics", "is not a regular expression"),
         ({"topics_blacklist": "secret"}, "topics.blacklist", "was removed in Kafka 4.0"),
         ({"replication_policy_class": "com.example.Mine"}, "replication.policy.class", "cannot be imported"),
@@ -424,8 +424,8 @@ def test_a_login_is_sent_and_its_password_is_never_on_the_command_line(connect, 
 @pytest.mark.parametrize(
     ("path", "complaint"),
     [
-        ("/private", "asks for another login (HTTP 401). Give --user"),
-        ("/moved", "answers GET /connectors with HTTP 302"),
+        ("/private", "refuses the login (HTTP 401). Give --user"),
+        ("/moved", "responds to GET /connectors with HTTP 302"),
         ("/web", "answers with something else than JSON"),
         ("/old", "no Kafka Connect since 2.3 answers like that"),
     ],
@@ -472,7 +472,7 @@ def test_a_connect_that_is_silent_slow_or_without_tls_is_said_within_the_bound(c
         ('{"connector.class": "MirrorSourceConnector"}', "has no source.cluster.alias"),
         (V1.split("spec:")[0], "KafkaMirrorMaker2 has no spec"),
         (V1.replace("mirrors:", "mirror:"), "has no connector under spec.mirrors"),
-        (V1.replace("    alias: backup\n", "").replace("bootstrapServers: b", "x: b"), "is not built as Strimzi's"),
+        (V1.replace("    alias: backup\n", "").replace("bootstrapServers: b", "x: b"), "does not match Strimzi's"),
         (
             V1BETA2.replace("targetCluster: backup", "targetCluster: none"),
             'names the cluster "none"; spec.clusters has',
@@ -554,7 +554,7 @@ def test_what_another_connector_says_alone_does_not_change_what_is_mirrored():
     )
     assert not {key for key in lines(found) if "topics" in key or "consumer" in key}
     assert item(found, "topics").why == (
-        "MirrorSourceConnector does not say it, and here it would hold for the whole flow; write primary->backup.topics if "
+        "MirrorSourceConnector does not set it, and kafka-mirror applies it to the whole flow; write primary->backup.topics if "
         "it is to"
     )
     assert item(found, "topics.exclude").why == "is the default"
@@ -604,7 +604,7 @@ def test_a_flow_whose_connectors_were_stopped_needs_no_hand_for_that():
     found = imported(stopped)
     states = [item for item in found.items if item.found == "state"]
     assert [item.state for item in states] == [State.LEFT_OUT] * 3
-    assert states[0].why == "it is STOPPED; here the flow runs from kafka-mirror run on"
+    assert states[0].why == "it is STOPPED; the flow runs as soon as kafka-mirror run starts"
 
 
 JSON = st.recursive(

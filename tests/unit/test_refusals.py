@@ -18,9 +18,9 @@ from mirror.config.table import FLOW_DEFAULTS
         ("backup.transforms = mask", "5: backup.transforms: is a flow's key, and this one is a cluster's"),
         (
             "backup.value.converter = org.apache.kafka.connect.json.JsonConverter",
-            '5: backup.value.converter: "org.apache.kafka.connect.json.JsonConverter" is not done here: bytes stay as they are',
+            '5: backup.value.converter: "org.apache.kafka.connect.json.JsonConverter" is not supported: bytes stay unchanged',
         ),
-        ("header.converter = x", '5: header.converter: "x" is not done here'),
+        ("header.converter = x", '5: header.converter: "x" is not supported'),
         (
             "primary.ssl.enabled.protocols = TLSv1.2",
             '5: primary.ssl.enabled.protocols: "TLSv1.2" is not supported. Write',
@@ -32,7 +32,7 @@ from mirror.config.table import FLOW_DEFAULTS
         ("primary.consumer.sasl.server.callback.handler.class = a.B", "5: primary.consumer.sasl.server.callback"),
         ("security.providers = a.B", "5: security.providers: is not supported"),
         ("ssl.trustmanager.algorithm = InsecureTrustManager", "5: ssl.trustmanager.algorithm: is not supported"),
-        ("topics = a.* # all", '5: topics: "a.* # all" holds a "#": a properties file has no comments behind a value'),
+        ("topics = a.* # all", '5: topics: "a.* # all" holds a "#": a properties file has no comments after a value'),
         ("primary->backup.groups = g # mine", '5: primary->backup.groups: "g # mine" holds a "#"'),
         ("topics = orders payments", '5: topics: "orders payments" can be no topic, for it holds " ". Separate names'),
         ("primary->backup.topics = a/b, c", '5: primary->backup.topics: "a/b" can be no topic, for it holds "/"'),

@@ -1,4 +1,4 @@
-"""Transforms and predicates are read as Connect has them; what is not done here is refused by name."""
+"""Transforms and predicates are read as Connect has them; what is not supported is refused by name."""
 
 from __future__ import annotations
 
@@ -85,10 +85,10 @@ def test_predicates_say_of_which_topics_and_records(settings):
 @pytest.mark.parametrize(
     ("lines", "complaint"),
     [
-        (["t.type = com.example.Mask"], '"com.example.Mask" is not done here: what it changes, masks or leaves out'),
-        ([f"t.type = {PACKAGE}.RegexRouter"], "RegexRouter names topics anew"),
-        ([f"t.type = {PACKAGE}.TimestampRouter"], "TimestampRouter names topics anew"),
-        (["t.type = Filter", "t.fields = a"], "t.fields: is no setting of it that is done here"),
+        (["t.type = com.example.Mask"], '"com.example.Mask" is not supported: records would be mirrored unchanged'),
+        ([f"t.type = {PACKAGE}.RegexRouter"], "RegexRouter renames topics"),
+        ([f"t.type = {PACKAGE}.TimestampRouter"], "TimestampRouter renames topics"),
+        (["t.type = Filter", "t.fields = a"], "t.fields: is not a supported setting of it"),
         (["t.type = MaskField$Value"], "needs transforms.t.fields"),
         (["t.type = InsertHeader", "t.header = a"], "needs transforms.t.value.literal"),
         (["t.type = ReplaceField$Value", "t.renames = a"], "holds something else than pairs"),
@@ -104,10 +104,10 @@ def test_what_is_not_done_is_refused_by_name(refusal, lines, complaint):
     ("lines", "complaint"),
     [
         ([], 'names "predicates.p", which has no type'),
-        (["type = com.example.Odd"], '"com.example.Odd" is not done here. Known are HasHeaderKey'),
+        (["type = com.example.Odd"], '"com.example.Odd" is not supported. Supported: HasHeaderKey'),
         (["type = TopicNameMatches"], "needs predicates.p.pattern"),
         (["type = TopicNameMatches", "pattern = ("], "is not a regular expression"),
-        (["type = RecordIsTombstone", "name = a"], "is no setting of it"),
+        (["type = RecordIsTombstone", "name = a"], "is not a supported setting of it"),
     ],
 )
 def test_a_predicate_that_is_not_known_is_refused_by_name(refusal, lines, complaint):

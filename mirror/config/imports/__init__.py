@@ -1,1 +1,1 @@
-"""Translate connectors of MirrorMaker 2 that run in Kafka Connect, or under Strimzi, into a properties file."""
+"""Translate MirrorMaker 2 connectors of Kafka Connect or Strimzi into a properties file."""

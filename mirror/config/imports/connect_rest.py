@@ -33,14 +33,14 @@ class Access:
 
 
 class _NoRedirects(HTTPRedirectHandler):
-    """Follow no redirect: the login would go to whoever is named there."""
+    """Follows no redirect: it would send the login to another address."""
 
     def redirect_request(self, req: Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str) -> None:
         """Return no request to follow."""
 
 
 def is_address(source: str) -> bool:
-    """Tell whether a source is the address of a Connect, and no file."""
+    """Return whether a source is the address of a Connect cluster, not a file."""
     return source.startswith(("http://", "https://"))
 
 
@@ -48,8 +48,8 @@ def read_connect(address: str, access: Access, *, bound_s: float = BOUND_S) -> C
     """Return the connectors of a running Connect cluster.
 
     Raises:
-        SettingsError: the address or the login is refused, or somebody else answers.
-        ClusterUnavailable: nobody answers within the bound.
+        SettingsError: the address or the login is refused, or the server is not Kafka Connect.
+        ClusterUnavailable: no response in time.
     """
     where, url = _address(address)
     try:
@@ -81,7 +81,7 @@ def _address(address: str) -> tuple[str, str]:
     except ValueError:
         host, login = None, None
     if login is not None:
-        raise SettingsError("import: the address holds a login. Give --user, and the password as --help says.")
+        raise SettingsError("import: the address holds a login. Give --user, and the password as --help explains.")
     if not host:
         raise SettingsError(f'import: "{address}" is no address of a Connect. Write http://HOST:8083.')
     base = urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
@@ -103,7 +103,7 @@ def _get(url: str, where: str, access: Access, bound_s: float) -> bytes:
             if time.monotonic() > until:
                 raise TimeoutError
             if size > LARGEST_ANSWER:
-                raise SettingsError(f"{where}: answers with more than {LARGEST_ANSWER >> 20} MiB. Check the address.")
+                raise SettingsError(f"{where}: responds with more than {LARGEST_ANSWER >> 20} MiB. Check the address.")
     return b"".join(pieces)
 
 
@@ -119,10 +119,12 @@ def _context(access: Access) -> ssl.SSLContext:
 
 def _refused(where: str, code: int, access: Access) -> SettingsError:
     if code in (401, 403):
-        advice = "Check --user and the password." if access.user else "Give --user, and the password as --help says."
-        return SettingsError(f"{where}: asks for another login (HTTP {code}). {advice}")
+        advice = (
+            "Check --user and the password." if access.user else "Give --user, and the password as --help explains."
+        )
+        return SettingsError(f"{where}: refuses the login (HTTP {code}). {advice}")
     return SettingsError(
-        f"{where}: answers GET /connectors with HTTP {code}; expected Kafka Connect. Check the address."
+        f"{where}: responds to GET /connectors with HTTP {code}; expected Kafka Connect. Check the address."
     )
 
 

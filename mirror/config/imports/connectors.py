@@ -1,4 +1,4 @@
-"""Define MirrorMaker 2's connectors, which keys each of them reads, and what becomes of each setting. Pure."""
+"""Define MirrorMaker 2's connectors, the keys of each, and the result of each setting. Pure."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _OF_CONNECT = {
     "tasks.max.enforce": "slots share the partitions",
 }
 _OF_CONNECT_PREFIXES = {
-    "errors.": "a record that cannot be written stops its partition alone, until it can",
+    "errors.": "a record that cannot be written pauses its partition only, until it can",
     "topic.creation.": "topics are created as their source is",
-    "transaction.boundary": "a transaction lasts as long as mirror.transaction.ms says",
+    "transaction.boundary": "mirror.transaction.ms sets the duration of transactions",
     "consumer.override.": "of connectors that read from Connect's own cluster",
     "admin.override.": "of Connect's worker",
 }
 
 
 class State(Enum):
-    """What becomes of a setting."""
+    """The result of translating a setting."""
 
     TRANSLATED = "translated"
     LEFT_OUT = "left out"
@@ -50,7 +50,7 @@ class Item:
 
     @property
     def is_line(self) -> bool:
-        """Tell whether a line is written for it."""
+        """Return whether a line is written for it."""
         return bool(self.key) and self.state is not State.LEFT_OUT
 
     def left_out(self, why: str) -> Self:
@@ -58,13 +58,13 @@ class Item:
         return replace(self, state=State.LEFT_OUT, why=why)
 
     def by_hand(self, why: str) -> Self:
-        """Return the same as something that a person has to look at, with the reasons so far."""
+        """Return the same marked for manual work, with a further reason."""
         reasons = dict.fromkeys(each for each in (self.why, why) if each)
         return replace(self, state=State.BY_HAND, why="; ".join(reasons))
 
 
 class Role(Enum):
-    """What a connector does for its flow; in the order in which they win where they disagree."""
+    """The role of a connector in its flow, in order of precedence."""
 
     SOURCE = "MirrorSourceConnector"
     CHECKPOINT = "MirrorCheckpointConnector"
@@ -72,30 +72,30 @@ class Role(Enum):
 
 
 def role_of(connector_class: str) -> Role | None:
-    """Return the role of a connector class, None for one of somebody else; Connect takes short names too."""
+    """Return the role of a connector class, None for other classes; Connect accepts short names too."""
     name = connector_class.strip().removeprefix(JAVA_PACKAGE)
     return next((role for role in Role if name in (role.value, role.value.removesuffix("Connector"))), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One setting of a connector or a worker, under the key that Connect knows it by."""
+    """One setting of a connector or a worker, under Connect's key."""
 
     key: str
     value: str = field(repr=False)
     where: str
-    to_do: str = ""  # what a person has to do before it works here
+    to_do: str = ""  # what the user must do before it works
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connector:
     """A connector of MirrorMaker 2."""
 
-    name: str  # "" where the source does not tell it
+    name: str  # "" if unknown
     role: Role
     settings: tuple[Setting, ...]
     where: str
-    state: str = ""  # "PAUSED" or "STOPPED" where it is known not to run
+    state: str = ""  # "PAUSED" or "STOPPED" if it is known not to run
 
     def value(self, key: str) -> str | None:
         """Return what the connector has for a key."""
@@ -116,7 +116,7 @@ class Connector:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connectors:
-    """What the sources hold."""
+    """The content of the sources."""
 
     connectors: tuple[Connector, ...] = ()
     workers: Mapping[str, tuple[Setting, ...]] = field(default_factory=dict)  # Connect's own, by the target's alias
@@ -131,20 +131,20 @@ class Connectors:
 
 
 def somebody_elses(name: str, connector_class: str, where: str) -> Connectors:
-    """Return a connector that is not MirrorMaker's as one that is left out."""
+    """Return a connector of another program as one that is left out."""
     item = Item(found=f"{name} ({connector_class})", where=where)
     return Connectors(others=(item.left_out("no connector of MirrorMaker 2"),))
 
 
 def java_text(value: object) -> str:
-    """Return a JSON or YAML value as the text that Connect takes it for; a list is one with commas."""
+    """Return Connect's text for a JSON or YAML value; a list is joined by commas."""
     if isinstance(value, list):
         return ",".join(map(java_text, value))
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def settings_of(config: Mapping[str, object], where: str) -> tuple[Setting, ...]:
-    """Return the settings of a map; what is null is not set."""
+    """Return the settings of a map; null values are unset."""
     return tuple(
         Setting(key=str(key), value=java_text(value), where=where) for key, value in config.items() if value is not None
     )
@@ -192,7 +192,7 @@ CLIENTS = tuple(f"{side}{role}." for side in ("", "source.", "target.") for role
 
 
 def needless_of_connect(key: str, value: str) -> str:
-    """Return why a key of every connector is needless here, "" for another one."""
+    """Return why a key of every connector is needless, "" for other keys."""
     if key in ("transforms", "predicates"):
         return "" if value.strip() else "is empty"
     return _OF_CONNECT.get(key) or next(
@@ -202,7 +202,7 @@ def needless_of_connect(key: str, value: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorFlow:
-    """The connectors of one flow, those that win first."""
+    """The connectors of one flow, in order of precedence."""
 
     source: str
     target: str
@@ -213,7 +213,7 @@ class ConnectorFlow:
 
     @property
     def source_connector(self) -> Connector | None:
-        """The one that mirrors records."""
+        """The connector that mirrors records."""
         return self.of(Role.SOURCE)
 
     def of(self, role: Role) -> Connector | None:

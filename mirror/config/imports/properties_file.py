@@ -1,4 +1,4 @@
-"""Try an import's lines with the loader, and write them as a properties file that Java reads back."""
+"""Check an import's lines with the loader, and write them as a properties file."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _NAMED = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"}
 
 
 def tried(items: Sequence[Item], path: Path) -> list[Item]:
-    """Return the items with what the loader refuses as work for a hand, and without the lines that have no effect.
+    """Return the items: refused ones marked for manual work, ineffective ones without a line.
 
-    Connections whose secrets are not on this machine are not tried.
+    Connections whose secrets are not on this machine are not checked.
     """
     found = dict(enumerate(items))
     refused = _without_secrets(found, path)
@@ -44,7 +44,7 @@ def tried(items: Sequence[Item], path: Path) -> list[Item]:
 
 
 def _entries(found: Mapping[int, Item], refused: Collection[int], path: Path) -> list[Entry]:
-    """Return the lines to try; a cluster whose brokers were refused stands there with others, for without any nothing loads."""
+    """Return the lines to check; a cluster whose brokers were refused gets others, because it needs some."""
     entries = []
     for number, item in found.items():
         is_address = item.key.endswith(BROKERS) and "->" not in item.key
@@ -60,12 +60,12 @@ def _reason(error: SettingsError, path: Path) -> str:
 
 def _with_effect(item: Item, settings: Settings) -> Item:
     if item.is_line and item.state is State.TRANSLATED and item.key in settings.ignored:
-        return item.left_out(settings.ignored_why.get(item.key, "") or "nothing here reads it")
+        return item.left_out(settings.ignored_why.get(item.key, "") or "it has no effect")
     return item
 
 
 def _without_secrets(found: dict[int, Item], path: Path) -> set[int]:
-    """Mark the lines whose references find nothing here, and return the numbers of all that are not to be tried."""
+    """Mark lines with unresolved references; return the numbers of the lines not to check."""
     providers = {
         item.key: Entry(key=item.key, value=item.value, where=path.name) for item in found.values() if item.is_line
     }
@@ -78,16 +78,18 @@ def _without_secrets(found: dict[int, Item], path: Path) -> set[int]:
             resolve({**providers, item.key: Entry(key=item.key, value=item.value, where=path.name)}, os.environ)
         except SettingsError as error:
             if error.key != item.key:
-                return missing  # of a provider itself: the loader tells
+                return missing  # of a provider itself: the loader reports it
             found[number] = item.by_hand(
-                "" if item.state is State.BY_HAND else f"{error.complaint} Or run it where that is."
+                ""
+                if item.state is State.BY_HAND
+                else f"{error.complaint} Or run the import on the machine that has it."
             )
             missing |= {number, *_beside(found, number)}
     return missing
 
 
 def _beside(found: Mapping[int, Item], number: int) -> set[int]:
-    """Return the lines that say how to connect together with one of them: without it they cannot be checked."""
+    """Return the other connection settings of a line's cluster: they cannot be checked without it."""
     owner = _owner(found[number].key)
     return {other for other, item in found.items() if owner and _owner(item.key) == owner}
 
@@ -107,8 +109,7 @@ def _owner(key: str) -> str:
 def properties_text(items: Sequence[Item], origin: str, advice: str) -> str:
     """Return a file with the items' lines: clusters first, then each flow.
 
-    What needs a hand stands there as it was found, below the reason: what kafka-mirror refuses in it, it refuses until
-    somebody has decided.
+    Items for manual work are written as found, below the reason: kafka-mirror refuses them until the user has decided.
     """
     lines = [item for item in items if item.is_line]
     parts = [_comment(f"Written by kafka-mirror import from {origin}. {advice}")]
@@ -153,7 +154,7 @@ def _sections(lines: Sequence[Item]) -> list[tuple[str, list[Item]]]:
 
 
 def _flow_of(key: str) -> str:
-    """Return what is before the first dot behind the arrow; only a comment hangs on it."""
+    """Return what is before the first dot after the arrow; only a comment depends on it."""
     source, _, rest = key.partition("->")
     return one_line(f"{source}->{rest.partition('.')[0]}")
 

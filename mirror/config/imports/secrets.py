@@ -1,4 +1,4 @@
-"""Write references to secrets for Kafka's own config providers, and the lines that declare these. Pure."""
+"""Write references to secrets for Kafka's config providers, and the providers' declarations. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FOLDER = "/etc/kafka-mirror/secrets"  # as docs/kubernetes mounts them
 PLACEHOLDER = re.compile(r"\$\{([^}:]+):(?:[^}]*?)\}")
 _KUBERNETES = re.compile(r"\$\{(?:strimzisecrets|secrets):(?:[^/:}]+/)?([^:}]+):([^}]+)\}")
 _JAVA_PACKAGE = "org.apache.kafka.common.config.provider."
-# Names that workers usually give to Kafka's providers; Strimzi declares those that begin with its name.
+# The usual names of Kafka's providers in workers; Strimzi declares those that begin with its name.
 USUAL = {
     **dict.fromkeys(("file", "strimzifile"), f"{_JAVA_PACKAGE}FileConfigProvider"),
     **dict.fromkeys(("directory", "dir", "strimzidir"), f"{_JAVA_PACKAGE}DirectoryConfigProvider"),
@@ -49,9 +49,9 @@ def providers_in(value: str) -> list[str]:
 
 
 def provider_items(items: Sequence[Item], workers: Mapping[str, Sequence[Setting]]) -> Iterator[Item]:
-    """Yield the lines that declare the config providers which values refer to.
+    """Yield the declarations of the config providers in values.
 
-    A worker may have declared them; what it does not tell is taken as those providers are usually called.
+    A worker may have declared them; if unknown, the usual names are assumed.
     """
     told = {each.key: each for settings in workers.values() for each in settings if is_provider_key(each.key)}
     users: dict[str, str] = {}

@@ -49,12 +49,12 @@ _LOGIN_MODULES = {
     "scram-sha-512": ("SCRAM-SHA-512", "org.apache.kafka.common.security.scram.ScramLoginModule"),
 }
 _OAUTH_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
-_OAUTH_FIELDS = {"type", "clientId", "clientSecret", "scope", "tokenEndpointUri"}  # those that Kafka's own module has
+_OAUTH_FIELDS = {"type", "clientId", "clientSecret", "scope", "tokenEndpointUri"}  # the fields of Kafka's own module
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cluster:
-    """One cluster of a resource, and where in it that stands."""
+    """One cluster of a resource, and its place in it."""
 
     spec: Mapping[str, Any]
     where: str
@@ -69,7 +69,7 @@ class _Cluster:
 
 
 def is_resource(document: object) -> bool:
-    """Tell whether a document is one of Strimzi's resources that hold MirrorMaker's connectors."""
+    """Return whether a document is a Strimzi resource with MirrorMaker's connectors."""
     return (
         isinstance(document, Mapping)
         and str(document.get("apiVersion", "")).startswith(GROUP)
@@ -78,10 +78,10 @@ def is_resource(document: object) -> bool:
 
 
 def read_resource(document: Mapping[str, Any], where: str) -> Connectors:
-    """Return the connectors of a resource, and what it says of Connect's worker.
+    """Return the connectors of a resource, and its settings of Connect's worker.
 
     Raises:
-        SettingsError: it lacks what its kind must have.
+        SettingsError: a required field is missing.
     """
     spec = document.get("spec")
     if not isinstance(spec, Mapping):
@@ -93,7 +93,7 @@ def read_resource(document: Mapping[str, Any], where: str) -> Connectors:
     except (AttributeError, KeyError, TypeError) as error:
         what = f"{error.args[0]} is missing" if isinstance(error, KeyError) else "a value is of another kind"
         raise SettingsError(
-            f"{where}: the {document['kind']} is not built as Strimzi's v1beta2 or v1 says ({what}). Correct it."
+            f"{where}: the {document['kind']} does not match Strimzi's v1beta2 or v1 ({what}). Correct it."
         ) from None
 
 
@@ -180,7 +180,7 @@ def _state(spec: Mapping[str, Any]) -> str:
 
 
 def _cluster_settings(cluster: _Cluster, prefix: str) -> Iterator[Setting]:
-    """Yield what the operator hands to a connector about a cluster, with secrets as references to mounted folders."""
+    """Yield the operator's connector settings of a cluster, with secrets as references to files."""
     alias = TARGET_ALIAS if prefix.startswith("target") else SOURCE_ALIAS
     yield Setting(key=alias, value=cluster.alias, where=cluster.where)
     yield Setting(
@@ -211,7 +211,7 @@ def _security(cluster: _Cluster) -> Iterator[Setting]:
     elif kind == "custom":
         yield from settings_of(login.get("config") or {}, where)
     elif kind:
-        yield Setting(key="sasl.mechanism", value=kind, where=where, to_do=f"{kind} is no authentication known here")
+        yield Setting(key="sasl.mechanism", value=kind, where=where, to_do=f"{kind} is an unknown authentication")
     protocol = ("SASL_" if is_sasl else "") + ("SSL" if tls is not None else "PLAINTEXT")
     yield Setting(key="security.protocol", value=protocol, where=cluster.where)
 
@@ -255,7 +255,7 @@ def _password(kind: str, login: Mapping[str, Any], where: str) -> Iterator[Setti
 
 
 def _oauth(login: Mapping[str, Any], where: str) -> Iterator[Setting]:
-    """Yield OAUTHBEARER as Kafka's own login module knows it; Strimzi's module has fields that it does not know."""
+    """Yield OAUTHBEARER for Kafka's own login module; Strimzi's module has further fields."""
     to_do, options = [], {"clientId": _quoted(login.get("clientId", ""))}
     if login.get("clientSecret"):
         secret, key = str(login["clientSecret"]["secretName"]), str(login["clientSecret"]["key"])
@@ -265,7 +265,7 @@ def _oauth(login: Mapping[str, Any], where: str) -> Iterator[Setting]:
         options["scope"] = _quoted(login["scope"])
     unknown = sorted(set(login) - _OAUTH_FIELDS)
     if unknown:
-        to_do.append(f"{', '.join(unknown)} of Strimzi's login module cannot be said to Kafka's")
+        to_do.append(f"{', '.join(unknown)} of Strimzi's login module have no counterpart in Kafka's")
     yield Setting(key="sasl.mechanism", value="OAUTHBEARER", where=where)
     yield Setting(
         key="sasl.oauthbearer.token.endpoint.url",
@@ -281,12 +281,12 @@ def _jaas(module: str, options: Mapping[str, str]) -> str:
 
 
 def _quoted(text: object) -> str:
-    """Return a text as it stands between the quotes of a login module's option."""
+    """Return a text for the quotes of a login module's option."""
     return str(text).replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _worker(cluster: _Cluster) -> Iterator[Setting]:
-    """Yield what a resource says of Connect's workers: where they keep positions, as which group, and their clients."""
+    """Yield a resource's settings of Connect's workers: positions, group, and clients."""
     where = f"{cluster.where}.config"
     given = {key: value for key, value in cluster.config.items() if not is_common(key)}
     for key, name, default in (

@@ -44,15 +44,15 @@ class Translation:
     """What an import comes to."""
 
     items: tuple[Item, ...]  # in the order of their lines
-    notes: tuple[str, ...] = ()  # what no source tells
+    notes: tuple[str, ...] = ()  # what no source contains
 
 
 def translate(found: Connectors, offsets_topic: str = "") -> Translation:
-    """Return the lines that do what the connectors do, and what becomes of each setting.
+    """Return the lines that replace the connectors, and the result of each setting.
 
     Args:
-        found: What the sources hold.
-        offsets_topic: Where Connect keeps positions, "" where nobody said.
+        found: The content of the sources.
+        offsets_topic: Connect's topic of positions, "" if it was not given.
     """
     flows = flows_of(found.connectors)
     aliases = dict.fromkeys(alias for flow in flows for alias in (flow.source, flow.target))
@@ -105,22 +105,22 @@ def _of_flow(flow: ConnectorFlow) -> Iterator[Item]:
 
 
 def _paused(flow: ConnectorFlow, connector: Connector) -> Item:
-    """Return what becomes of a connector that is paused or stopped: with all of its flow, or alone."""
+    """Return the result for a paused or stopped connector: of the whole flow, or alone."""
     state = Item(found="state", where=connector.where)
     if flow.source_connector is None or flow.source_connector.state:
-        return state.left_out(f"it is {connector.state}; here the flow runs from kafka-mirror run on")
+        return state.left_out(f"it is {connector.state}; the flow runs as soon as kafka-mirror run starts")
     switch = f"{flow}.{_SWITCHES[connector.role]}"
-    return state.by_hand(f"it is {connector.state}, and would run here; set {switch} as you want it")
+    return state.by_hand(f"it is {connector.state}, and kafka-mirror would run it; set {switch} as you want it")
 
 
 def _of_connector(flow: ConnectorFlow, connector: Connector, setting: Setting) -> Item | None:
-    """Return what becomes of a setting of a connector; None where another item tells of it."""
+    """Return the result of a connector's setting; None if another item covers it."""
     key, role = setting.key, connector.role
     item = Item(found=key, where=setting.where, value=setting.value)
     if key in (SOURCE_ALIAS, TARGET_ALIAS, "enabled", "connector.class") or (key == "name" and role is Role.SOURCE):
         return None
     if is_of_transforms(key) and role is not Role.SOURCE and setting.value.strip():
-        return item.by_hand("it changes what this connector writes itself, and that is not done here; take it out")
+        return item.by_hand("it changes records of this connector itself, which is not supported; remove it")
     if why := needless_of_connect(key, setting.value):
         return item.left_out(why)
     if key in ("exactly.once.support", "offsets.storage.topic"):
@@ -141,34 +141,36 @@ def _of_connector(flow: ConnectorFlow, connector: Connector, setting: Setting) -
 
 
 def _of_all(flow: ConnectorFlow, connector: Connector, item: Item) -> Item | None:
-    """Return what becomes of a key that every connector may have, or that this one reads alone.
+    """Return the result of a key that every connector may have, or that only this one reads.
 
-    Here it holds for the whole flow, so the source connector, which mirrors the records, says what it is.
+    In kafka-mirror it applies to the whole flow, so the source connector, which mirrors the records, decides.
     """
     key, source = item.found, flow.source_connector
     theirs = source.value(key) if source is not None else item.value
     if connector is not source and key not in READER and theirs != item.value:
         if _is_of_clients(key):
-            return item.left_out("of clients that read offset syncs; here there are none")
+            return item.left_out("of clients that read offset syncs, which kafka-mirror does not have")
         if theirs is None and (key in FLOW_KEYS or key.startswith(CLIENTS)):
             return _of_another_alone(flow, item)
     if key.startswith(("admin.", "producer.")) and is_common(key.partition(".")[2]):
-        return item.by_hand(f"a cluster's own connection beats it; write {flow}.source.{key} or {flow}.target.{key}")
+        return item.by_hand(
+            f"a cluster's own connection overrides it; write {flow}.source.{key} or {flow}.target.{key}"
+        )
     return _line(item, f"{flow}.{_name_in_flow(connector, key)}")
 
 
 def _is_of_clients(key: str) -> bool:
-    """Tell whether a key is of one kind of clients, and does not say how they connect."""
+    """Return whether a key belongs to one kind of clients and is no connection setting."""
     client = next((prefix for prefix in CLIENTS if key.startswith(prefix)), None)
     return client is not None and not is_common(key.removeprefix(client))
 
 
 def _of_another_alone(flow: ConnectorFlow, item: Item) -> Item:
-    """Return what becomes of a key about which the source connector is silent."""
+    """Return the result of a key that the source connector does not set."""
     if FLOW_DEFAULTS.get(item.found) == item.value:
         return item.left_out("is the default")
-    what = f"{Role.SOURCE.value} does not say it, and here it would hold for the whole flow"
-    return item.by_hand(f"{what}; write {flow}.{item.found} if it is to")
+    what = f"{Role.SOURCE.value} does not set it, and kafka-mirror applies it to the whole flow"
+    return item.by_hand(f"{what}; write {flow}.{item.found} if you want that")
 
 
 def _line(item: Item, key: str) -> Item:
@@ -188,9 +190,9 @@ def _about_positions(flow: ConnectorFlow, role: Role, item: Item) -> Item:
 
 
 def _name_in_flow(connector: Connector, key: str) -> str:
-    """Return the name of a key behind `A->B.`.
+    """Return the name of a key after `A->B.`.
 
-    A cluster's own connection beats `A->B.consumer.ssl.x`, as in MirrorMaker, and not `A->B.source.consumer.ssl.x`.
+    A cluster's own connection overrides `A->B.consumer.ssl.x`, as in MirrorMaker, but not `A->B.source.consumer.ssl.x`.
     """
     closer = f"source.{key}"
     is_connection = key.startswith("consumer.") and is_common(key.removeprefix("consumer."))
@@ -198,7 +200,7 @@ def _name_in_flow(connector: Connector, key: str) -> str:
 
 
 def _of_worker(alias: str, setting: Setting) -> Item:
-    """Return what becomes of a setting of Connect's worker that writes to a target."""
+    """Return the result of a setting of Connect's worker that writes to a target."""
     item = Item(found=setting.key, where=setting.where, value=setting.value)
     if setting.key.startswith(("consumer.", "admin.")):
         return item.left_out("a client of Connect's worker, which is not there")
@@ -207,7 +209,7 @@ def _of_worker(alias: str, setting: Setting) -> Item:
 
 
 def _joined(items: Iterable[Item]) -> list[Item]:
-    """Return the items with one for each line: the first wins, and one that differs from it is named."""
+    """Return the items with one per line: the first one wins, and names those that differ."""
     found: dict[object, Item] = {}
     for number, item in enumerate(items):
         key: object = item.key if item.is_line else number
@@ -236,26 +238,26 @@ def _together(first: Item, second: Item) -> Item:
 
 
 def _notes(flows: Sequence[ConnectorFlow], found: Connectors, items: Sequence[Item]) -> Iterator[str]:
-    """Yield what no source tells and a person may know."""
+    """Yield notes about what no source contains."""
     lines: Mapping[str, Item] = {item.key: item for item in items if item.is_line}
     for flow in flows:
         if any(each.role is Role.SOURCE and not each.name for each in flow.connectors):
             yield (
-                f"The name of the MirrorSourceConnector of {flow} is not told. Write it as {flow}.{TAKEOVER_KEY}, or the flow "
-                "does not begin where the connector stopped."
+                f"The name of the MirrorSourceConnector of {flow} is unknown. Write it as {flow}.{TAKEOVER_KEY}, or the flow "
+                "does not resume where the connector stopped."
             )
     unseen = [target for target in dict.fromkeys(flow.target for flow in flows) if target not in found.workers]
     for target in unseen:
         yield (
-            f"Settings of Connect's worker are not seen here. Its producer.* are {target}.producer.* here; records go to "
-            f"{target}.bootstrap.servers, where Connect wrote them to its worker's cluster; bytes stay as they are."
+            f"The import does not see the settings of Connect's worker. Write its producer.* as {target}.producer.*. Records go "
+            f"to {target}.bootstrap.servers; Connect wrote them to its worker's cluster. Bytes stay unchanged."
         )
         if f"{target}.{EXACTLY_ONCE_KEY}" not in lines:
             yield f"If the worker has {EXACTLY_ONCE_KEY} = enabled, write {target}.{EXACTLY_ONCE_KEY} = enabled."
         if f"{target}.{OFFSETS_TOPIC_KEY}" not in lines:
             yield (
-                f"Where Connect keeps positions is a setting of its worker. Give it as --offsets-topic, or write "
-                f"{target}.{OFFSETS_TOPIC_KEY}, or the flow does not begin where the connector stopped."
+                f"Connect's topic of positions is a setting of its worker. Give it as --offsets-topic, or write "
+                f"{target}.{OFFSETS_TOPIC_KEY}, or the flow does not resume where the connector stopped."
             )
     if len(unseen) > 1:
-        yield "Connect keeps positions on its worker's cluster: flows into another one do not find them there."
+        yield "Connect stores positions on its worker's cluster: flows into another cluster do not find them."
