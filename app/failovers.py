@@ -6,7 +6,7 @@ from app.inspection import process_status
 from metrics.process_status import ProcessStatus
 from mirror.lag.failover import FailoverReadiness, facts_of, judged, served_facts
 from mirror.lag.flow_summary import FlowSummary
-from mirror.lag.rows import Snapshot
+from mirror.lag.snapshot import Snapshot
 
 
 def answers(snapshot: Snapshot, flows: list[FlowSummary]) -> list[FailoverReadiness]:

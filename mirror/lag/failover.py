@@ -15,7 +15,7 @@ from metrics.process_status import ProcessStatus
 from metrics.series import Labels
 from metrics.verdict import Status
 from mirror.checkpoints.rules import State
-from mirror.lag.rows import Snapshot
+from mirror.lag.snapshot import Snapshot
 from mirror.runtime.logs import first_few
 
 _SERVED = _STATES, _REREAD, _CHECKPOINTS, _DIFFERENCES, _SLOTS, _OWNED, _PROCESSES = tuple(

@@ -3,46 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from metrics.lag_row import LagRow
 from metrics.objective import FRESH_S
 from metrics.trend import Point
-from metrics.verdict import Sample, Status
-from mirror.lag.partition_offsets import FlowOffsets, time_lag_s
-from mirror.lag.rows import LagRow, Snapshot, pace
+from metrics.verdict import Status
+from mirror.lag.snapshot import Snapshot
 from mirror.lag.text import duration
-from mirror.model.topic_partition import TopicPartition
-
-
-def point_of(
-    found: FlowOffsets,
-    until_s: Mapping[TopicPartition, float],
-    polls: Collection[Sequence[Sample]],
-    worst: Status,
-    now_s: float,
-) -> Point:
-    """Return a flow as one point.
-
-    Args:
-        found: What this poll knows of it.
-        until_s: Up to when each topic-partition is replicated, epoch seconds, as far as known.
-        polls: The last polls of each topic-partition.
-        worst: The worst verdict of any.
-        now_s: The present, epoch seconds.
-    """
-    lags = {key: at.lag for key, at in found.of.items() if at.lag is not None}
-    waits = [time_lag_s(lag, until_s.get(key), now_s) for key, lag in lags.items()]
-    is_read = found.logs is not None and found.is_target_read
-    paces = [pace(samples) for samples in polls] if is_read else []
-    return Point(
-        now_s,
-        worst,
-        max((wait for wait in waits if wait is not None), default=None),
-        sum(lags.values()) if lags else None,
-        total([each.written_per_s for each in paces]),
-        total([each.records_per_s for each in paces]),
-    )
 
 
 def total(rates: Sequence[float | None]) -> float | None:
@@ -113,8 +82,26 @@ def summaries(snapshot: Snapshot) -> list[FlowSummary]:
     for row in snapshot.rows:
         if row.is_flow:
             by_flow.setdefault(row.group, []).append(row)
-    found = [_summary(name, rows) for name, rows in by_flow.items()]
+    found = [summary(name, rows) for name, rows in by_flow.items()]
     return sorted(found, key=lambda flow: (-flow.worst, -(flow.lag_seconds or 0.0), flow.name))
+
+
+def summary(name: str, rows: Sequence[LagRow]) -> FlowSummary:
+    """Return the summary of a flow from its rows, of which there is one at least."""
+    known = [row for row in rows if row.lag is not None and row.status is not Status.UNKNOWN]
+    waits = [row.lag_seconds for row in rows if row.lag_seconds is not None]
+    return FlowSummary(
+        name=name,
+        partitions=len(rows),
+        fresh=sum(is_fresh(row) for row in rows) / len(rows),
+        lag=sum(row.lag or 0 for row in rows),
+        unknown=len(rows) - len(known),
+        lag_seconds=max(waits, default=None),
+        statuses=Counter(row.status for row in rows),
+        in_per_s=total([row.written_per_s for row in rows]),
+        out_per_s=total([row.records_per_s for row in rows]),
+        first=min(rows, key=_worst_key),
+    )
 
 
 def worst_first(rows: Iterable[LagRow]) -> list[LagRow]:
@@ -137,20 +124,3 @@ def at_least(value: int, unknown: int) -> str:
 def _worst_key(row: LagRow) -> tuple[int, bool, float, int, str, str, int]:
     waits_s, lag = row.lag_seconds or 0.0, row.lag or 0
     return -row.status, not row.is_flow, -waits_s, -lag, row.group, row.topic, row.partition
-
-
-def _summary(name: str, rows: Sequence[LagRow]) -> FlowSummary:
-    known = [row for row in rows if row.lag is not None and row.status is not Status.UNKNOWN]
-    waits = [row.lag_seconds for row in rows if row.lag_seconds is not None]
-    return FlowSummary(
-        name=name,
-        partitions=len(rows),
-        fresh=sum(is_fresh(row) for row in rows) / len(rows),
-        lag=sum(row.lag or 0 for row in rows),
-        unknown=len(rows) - len(known),
-        lag_seconds=max(waits, default=None),
-        statuses=Counter(row.status for row in rows),
-        in_per_s=total([row.written_per_s for row in rows]),
-        out_per_s=total([row.records_per_s for row in rows]),
-        first=min(rows, key=_worst_key),
-    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from functools import partial
 
 import pytest
 
@@ -12,13 +11,12 @@ from metrics.history import History
 from metrics.verdict import LONG_AGO_S, Sample, Status
 from mirror.config.load import load
 from mirror.kafka.cluster import Topic
-from mirror.lag import inspector_rows
-from mirror.lag.cluster_offsets import BoundedPoll
+from mirror.lag.cluster_offsets import log_bounds, positions, shown_positions
 from mirror.lag.flow_lag import FlowLag
-from mirror.lag.inspector_rows import FlowRows
+from mirror.lag.flow_offsets import LogBounds, PartitionOffsets, time_lag_s
+from mirror.lag.inspector import InspectedFlow
 from mirror.lag.judgement import Judge
-from mirror.lag.partition_offsets import LogBounds, PartitionOffsets, Positions, time_lag_s
-from mirror.lag.rows import RowJudge
+from mirror.lag.polls import BoundedPoll
 from mirror.model.flow_plan import FlowPlan, PlannedPartition
 from tests.unit.source_files import ROOT, files, nodes
 from tests.unit.test_poller import Cluster
@@ -56,19 +54,31 @@ class Clusters:
 
     def __init__(self, *, positions=None, shown=None, ends=None, starts=None):
         self.committed, self.shown, self.ends, self.starts = positions, shown or {}, ends, starts or {}
-        self.questions: list[str] = []
+        self.questions: list = []
+        self.now_s = 100.0  # when positions are read; log ends are a second later
 
-    def positions(self, plan):
-        self.questions.append("positions")
-        return None if self.committed is None else Positions(self.committed, 100.0)
+    def ask(self, question, plan, cluster, *, is_optional=False):
+        self.questions.append(question)
+        assert cluster == ("b" if question is positions else "a")
+        assert is_optional == (question is shown_positions)
+        if question is positions:
+            return None if self.committed is None else (self.committed, self.now_s)
+        if question is shown_positions:
+            return self.shown, self.now_s
+        return None if self.ends is None else (LogBounds(self.starts, self.ends), self.now_s + 1)
 
-    def shown_positions(self, plan):
-        self.questions.append("shown")
-        return self.shown
 
-    def log_bounds(self, plan):
-        self.questions.append("log bounds")
-        return None if self.ends is None else LogBounds(self.starts, self.ends, 101.0)
+def judge_of(history, **options):
+    return Judge(history=history, horizon=MaxAge(), **options)
+
+
+def lag_of(history=None, *, reader=None):
+    """Return what measures the flow, by default with no earlier poll and a source whose records cannot be read."""
+    return FlowLag(judge_of(history or History()), reads=lambda _: reader or Reader())
+
+
+def read(lag, clusters):
+    return lag.read(PLAN, "a", "b", clusters)
 
 
 def lags(found):
@@ -78,8 +88,8 @@ def lags(found):
 def test_a_positions_are_read_before_log_ends():
     """A. Positions are read before log ends: no lag is negative."""
     clusters = Clusters(positions={KEYS[0]: 7}, ends=dict.fromkeys(KEYS, 10))
-    found = FlowLag(History()).read(PLAN, clusters)
-    assert clusters.questions == ["positions", "log bounds"]
+    found = read(lag_of(), clusters)
+    assert clusters.questions == [positions, log_bounds]
     assert lags(found) == {KEYS[0]: 3, KEYS[1]: None}
     assert found.is_target_read
     assert found.seen_s == 100.0
@@ -87,72 +97,71 @@ def test_a_positions_are_read_before_log_ends():
 
 def test_b_while_the_target_does_not_answer_the_last_positions_hold():
     """B. While the target does not answer, the last positions hold: nothing can commit there. The lag is seen to grow."""
-    lag, clusters = FlowLag(History()), Clusters(positions={KEYS[0]: 7}, ends=dict.fromkeys(KEYS, 10))
-    lag.read(PLAN, clusters)
+    lag, clusters = lag_of(), Clusters(positions={KEYS[0]: 7}, ends=dict.fromkeys(KEYS, 10))
+    read(lag, clusters)
     clusters.committed, clusters.ends = None, dict.fromkeys(KEYS, 99)
-    found = lag.read(PLAN, clusters)
+    found = read(lag, clusters)
     assert lags(found) == {KEYS[0]: 92, KEYS[1]: None}
     assert found.positions.read_s == 100.0
     assert not found.is_target_read
-    assert "shown" not in clusters.questions
+    assert shown_positions not in clusters.questions
 
 
 def test_b_before_its_first_answer_those_of_an_earlier_runs_polls_hold_else_those_that_the_source_shows():
-    history, clusters = History(), Clusters(shown={KEYS[0]: 5, KEYS[1]: 6}, ends=dict.fromkeys(KEYS, 10))
-    shown = FlowLag(history).read(PLAN, clusters)
+    clusters = Clusters(shown={KEYS[0]: 5, KEYS[1]: 6}, ends=dict.fromkeys(KEYS, 10))
+    shown = read(lag_of(), clusters)
     assert lags(shown) == {KEYS[0]: 5, KEYS[1]: 4}
     assert shown.positions.read_s == LONG_AGO_S
+    history = History()
     history.add(("a", "b", "a.t", "0"), Sample(50.0, 8, 9, position_s=40.0))
-    polled = FlowLag(history).read(PLAN, clusters)
+    polled = read(lag_of(history), clusters)
     assert lags(polled) == {KEYS[0]: 2, KEYS[1]: None}
     assert polled.positions.read_s == 40.0
 
 
 def test_b_a_source_that_shows_nothing_is_asked_again_and_one_that_shows_something_is_not():
-    lag, clusters = FlowLag(History()), Clusters(ends=dict.fromkeys(KEYS, 10))
-    assert lags(lag.read(PLAN, clusters)) == dict.fromkeys(KEYS)
+    lag, clusters = lag_of(), Clusters(ends=dict.fromkeys(KEYS, 10))
+    assert lags(read(lag, clusters)) == dict.fromkeys(KEYS)
     clusters.shown = {KEYS[1]: 6}
     for _ in range(2):
-        assert lags(lag.read(PLAN, clusters)) == {KEYS[0]: None, KEYS[1]: 4}
-    assert clusters.questions.count("shown") == 2
+        assert lags(read(lag, clusters)) == {KEYS[0]: None, KEYS[1]: 4}
+    assert clusters.questions.count(shown_positions) == 2
 
 
 def test_c_while_the_source_does_not_answer_nothing_is_known_of_its_logs():
     """C. While the source does not answer, nothing new is known of its logs."""
-    found = FlowLag(History()).read(PLAN, Clusters(positions=dict.fromkeys(KEYS, 7)))
+    found = read(lag_of(), Clusters(positions=dict.fromkeys(KEYS, 7)))
     assert found.logs is None
     assert lags(found) == dict.fromkeys(KEYS)
     assert found.first_unreplicated == {}
 
 
 def test_replicated_until_when_the_first_record_that_waits_was_written_and_as_before_while_it_is_not_read():
-    history, reader = History(), Reader()
-    judge, lag = Judge(history, MaxAge()), FlowLag(history, reads=lambda _: reader)
-    series, clusters = ("a", "b", "a.t", "0"), Clusters(positions={KEYS[0]: 10}, ends={KEYS[0]: 10})
+    reader = Reader()
+    lag, clusters = lag_of(reader=reader), Clusters(positions={KEYS[0]: 10}, ends={KEYS[0]: 10})
 
     def until_s(time_s, *, timestamp_s=None):
         reader.timestamps_ms = timestamp_s and timestamp_s * 1000
-        found = lag.read(PLAN, clusters)
-        judge.take_in(series, found.of[KEYS[0]], time_s=time_s, position_s=time_s)
-        return lag.replicated_until_s(PLAN, found)
+        clusters.now_s = time_s
+        return read(lag, clusters).replicated_until_s
 
-    assert until_s(101.0) == {KEYS[0]: 100.0}  # level: when its position was read
+    assert until_s(100.0) == {KEYS[0]: 100.0}  # level: when its position was read
     clusters.ends = {KEYS[0]: 15}
-    assert until_s(110.0) == {KEYS[0]: 100.0}
-    assert until_s(120.0, timestamp_s=105.0) == {KEYS[0]: 105.0}
+    assert until_s(109.0) == {KEYS[0]: 100.0}
+    assert until_s(119.0, timestamp_s=105.0) == {KEYS[0]: 105.0}
     clusters.committed = {KEYS[0]: 12}
-    assert until_s(130.0, timestamp_s=999.0) == {KEYS[0]: 110.0}  # from the future, and seen to wait since then
-    assert until_s(140.0) == {KEYS[0]: 110.0}
+    assert until_s(129.0, timestamp_s=999.0) == {KEYS[0]: 110.0}  # from the future, and seen to wait since then
+    assert until_s(139.0) == {KEYS[0]: 110.0}
 
 
 def test_of_what_was_never_level_and_never_read_nothing_is_told():
-    lag, clusters = FlowLag(History(), reads=lambda _: Reader()), Clusters(positions={KEYS[0]: 7}, ends={KEYS[0]: 10})
-    assert lag.replicated_until_s(PLAN, lag.read(PLAN, clusters)) == {}
+    clusters = Clusters(positions={KEYS[0]: 7}, ends={KEYS[0]: 10})
+    assert read(lag_of(), clusters).replicated_until_s == {}
 
 
 def test_an_answer_that_is_older_than_the_plan_adds_no_topic_partition():
     clusters = Clusters(positions={("gone", 0): 1}, ends={("gone", 0): 5, KEYS[0]: 5})
-    assert FlowLag(History()).read(PLAN, clusters).of.keys() == set(KEYS)
+    assert read(lag_of(), clusters).of.keys() == set(KEYS)
 
 
 @pytest.mark.parametrize(
@@ -187,19 +196,12 @@ def test_time_lag(lag, until_s, seconds):
     assert time_lag_s(lag, until_s, 100.0) == seconds
 
 
-def test_a_row_of_a_record_from_the_future_waits_since_it_was_seen_as_in_the_poller(tmp_path, monkeypatch):
-    file, history, reader = tmp_path / "f", History(), Reader()
+def test_a_row_of_a_record_from_the_future_waits_since_it_was_seen_as_in_the_poller(tmp_path):
+    file, reader = tmp_path / "f", Reader()
     file.write_text("clusters = a, b\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\na->b.enabled = true\n")
     (flow,) = (each for each in load(file).flows if each.name == "a->b")
-    monkeypatch.setattr(inspector_rows, "FlowLag", partial(FlowLag, reads=lambda _: reader))
     source, target = Described("a", end=10), Described("b", position=10)
-    rows = FlowRows(
-        flow=flow,
-        source=source,
-        target=target,
-        history=history,
-        judge=RowJudge(Judge(history, MaxAge()), history),
-    )
+    rows = InspectedFlow(flow, source, target, judge_of(History(), bridges_polls=False), reads=lambda _: reader)
 
     def lag_seconds(now_s):
         (row,) = rows.read(BoundedPoll(now_s, owner=""))
@@ -215,15 +217,15 @@ def test_a_row_of_a_record_from_the_future_waits_since_it_was_seen_as_in_the_pol
 
 def test_old_answers_count_for_the_poller_and_not_for_a_row_of_now():
     """The poller bridges a few polls without an answer; a row that was not read now is UNKNOWN at once."""
-    judge, key = Judge(History(), MaxAge(known_s=30.0)), ("a", "b", "a.t", "0")
-    judge.take_in(key, PartitionOffsets(10, 0, 10), time_s=100.0, position_s=100.0)
-    judge.take_in(key, PartitionOffsets(10, 0, None), time_s=105.0, position_s=105.0)  # says nothing
-    verdicts = [
-        judge.verdict(key, now_s=110.0, last_report_s=110.0, is_old_known=is_old_known).status
-        for is_old_known in (True, False)
-    ]
-    assert verdicts == [Status.OK, Status.UNKNOWN]
-    assert judge.verdict(key, now_s=131.0, last_report_s=131.0).status is Status.UNKNOWN
+    history, key = History(), ("a", "b", "a.t", "0")
+    poller, inspector = (
+        Judge(history=history, horizon=MaxAge(known_s=30.0), bridges_polls=bridges) for bridges in (True, False)
+    )
+    poller.record(key, PartitionOffsets(10, 0, 10), time_s=100.0, position_s=100.0)
+    poller.record(key, PartitionOffsets(10, 0, None), time_s=105.0, position_s=105.0)  # says nothing
+    assert poller.status(key, is_read=False, now_s=110.0).status is Status.OK
+    assert inspector.status(key, is_read=False, now_s=110.0).status is Status.UNKNOWN
+    assert poller.status(key, is_read=False, now_s=131.0).status is Status.UNKNOWN
 
 
 def test_log_ends_are_read_in_one_place():

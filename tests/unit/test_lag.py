@@ -9,8 +9,10 @@ from dataclasses import replace
 
 import pytest
 
+from metrics.lag_row import LagRow
 from metrics.verdict import Sample, Status
-from mirror.lag.rows import LagRow, Snapshot, pace, selected
+from mirror.lag.judgement import pace
+from mirror.lag.snapshot import Snapshot, selected
 from mirror.lag.text import checker_text, csv_text, duration, json_text, wide_text
 
 FLOW = LagRow(

@@ -11,6 +11,7 @@ from metrics.headroom import Retention
 from metrics.recorder import Recorder
 from metrics.verdict import Status
 from mirror.errors import ClusterRefuses, ClusterUnavailable
+from mirror.lag.flow_progress import FlowProgress
 from mirror.lag.judgement import horizon_of
 from mirror.lag.poller import Poller as RealPoller
 from mirror.model.flow_plan import FlowPlan, PlannedPartition
@@ -81,9 +82,9 @@ class Reader:
         pass
 
 
-def Poller(recorder, file, *, reads=Reader, **options):  # noqa: N802 - stands for the class
+def Poller(recorder, file, *, reads=Reader, progress=None, **options):  # noqa: N802 - stands for the class
     horizon = horizon_of(poll_interval_s=1, window_s=1)
-    return RealPoller(recorder, file, reads=reads, horizon=horizon, **options)
+    return RealPoller(recorder, file, reads=reads, horizon=horizon, progress=progress or FlowProgress(), **options)
 
 
 @pytest.fixture
@@ -121,9 +122,10 @@ def test_a_poll_fills_offsets_lag_status_and_clusters(recorder, tmp_path):
 
 def test_a_partition_that_stands_still_is_told_once_and_its_recovery_too(recorder, tmp_path, caplog):
     caplog.set_level("INFO")
-    recorder.record_windows([report()], now_s=10**11)
+    progress = FlowProgress()
+    progress.record_windows([report()], now_s=10**11)
     poller, source, target = (
-        Poller(recorder, tmp_path / "h"),
+        Poller(recorder, tmp_path / "h", progress=progress),
         Cluster("a", end=10),
         Cluster("b", position=7),
     )
@@ -368,7 +370,7 @@ def test_a_cluster_that_refuses_is_up_and_its_reason_is_logged(recorder, tmp_pat
 
 
 def test_a_cluster_that_hangs_holds_up_neither_the_other_nor_what_is_known_of_it(recorder, tmp_path, monkeypatch):
-    monkeypatch.setattr("mirror.lag.cluster_offsets.PATIENCE_S", 0.05)
+    monkeypatch.setattr("mirror.lag.polls.PATIENCE_S", 0.05)
     poller, source, target = Poller(recorder, tmp_path / "h"), Cluster("a", end=10), Cluster("b", position=7)
     poll(poller, source, target)
     answers, asked = threading.Event(), []
