@@ -1,4 +1,4 @@
-"""Sum a flow's topic-partitions up to what a person asks first: is it ill, what would be lost, where to look. Pure."""
+"""Sum the rows of a flow up to what a person asks first: is it healthy, what would be lost, where to look. Pure."""
 
 from __future__ import annotations
 
@@ -22,35 +22,22 @@ def total(rates: Sequence[float | None]) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowSummary:
-    """One flow in a line: how many topic-partitions have which verdict, how far it is behind.
+    """One flow in a line: how many partitions have which status, how far it is behind."""
 
-    Attributes:
-        name: "A->B".
-        partitions: Its topic-partitions.
-        fresh: The share of those that are known to be fresh.
-        lag: Records that wait, of the topic-partitions of which that is known.
-        unknown: Topic-partitions of which nobody knows it.
-        lag_seconds: How long the first record waits in the worst of the known ones; None where none is known.
-        statuses: Topic-partitions by verdict.
-        in_per_s: Records written to the source a second; None where that of any is not known.
-        out_per_s: Records replicated a second, likewise.
-        first: The topic-partition to look at first.
-    """
-
-    name: str
+    name: str  # "A->B"
     partitions: int
-    fresh: float
-    lag: int
-    unknown: int
-    lag_seconds: float | None
-    statuses: Counter[Status]
-    in_per_s: float | None
-    out_per_s: float | None
-    first: LagRow
+    fresh: float  # share of the partitions that are known to be fresh
+    lag: int  # records that wait, of the partitions whose lag is known
+    unknown: int  # partitions whose lag or status is unknown
+    lag_seconds: float | None  # how long the first record has waited in the worst of the known partitions
+    statuses: Counter[Status]  # partitions by status
+    in_per_s: float | None  # records written to the source; None if that of any partition is unknown
+    out_per_s: float | None  # records replicated, likewise
+    first: LagRow  # the partition to look at first
 
     @property
     def worst(self) -> Status:
-        """The worst verdict of any of its topic-partitions."""
+        """The worst status of any of its partitions."""
         return max(self.statuses, default=Status.UNKNOWN)
 
     @property
@@ -71,7 +58,7 @@ class FlowSummary:
         return f"{'at least ' if self.unknown else ''}{duration(self.lag_seconds)}"
 
     def point(self, time_s: float) -> Point:
-        """Return it as a point of its trend."""
+        """Return the flow as a point of its trend: the driver's and the inspector's are made here."""
         waiting = None if self.unknown == self.partitions else self.lag
         return Point(time_s, self.worst, self.lag_seconds, waiting, self.in_per_s, self.out_per_s)
 

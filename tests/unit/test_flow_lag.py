@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import ast
+import time
+from dataclasses import replace
 
 import pytest
 
 from metrics.as_of import MaxAge
 from metrics.history import History
+from metrics.recorder import Recorder
 from metrics.verdict import LONG_AGO_S, Sample, Status
 from mirror.config.load import load
+from mirror.errors import ClusterRefuses
 from mirror.kafka.cluster import Topic
+from mirror.kafka.groups import Group
 from mirror.lag.cluster_offsets import log_bounds, positions, shown_positions
 from mirror.lag.flow_lag import FlowLag
 from mirror.lag.flow_offsets import LogBounds, PartitionOffsets, time_lag_s
+from mirror.lag.flow_progress import FlowProgress
 from mirror.lag.inspector import InspectedFlow
 from mirror.lag.judgement import Judge
+from mirror.lag.poller import Poller
 from mirror.lag.polls import BoundedPoll
 from mirror.model.flow_plan import FlowPlan, PlannedPartition
+from mirror.model.topic_partition import TopicPartition
 from tests.unit.source_files import ROOT, files, nodes
 from tests.unit.test_poller import Cluster
 
@@ -54,6 +62,7 @@ class Clusters:
 
     def __init__(self, *, positions=None, shown=None, ends=None, starts=None):
         self.committed, self.shown, self.ends, self.starts = positions, shown or {}, ends, starts or {}
+        self.stable, self.open = {}, {}
         self.questions: list = []
         self.now_s = 100.0  # when positions are read; log ends are a second later
 
@@ -65,7 +74,10 @@ class Clusters:
             return None if self.committed is None else (self.committed, self.now_s)
         if question is shown_positions:
             return self.shown, self.now_s
-        return None if self.ends is None else (LogBounds(self.starts, self.ends), self.now_s + 1)
+        return None if self.ends is None else self._bounds()
+
+    def _bounds(self):
+        return LogBounds(self.starts, self.ends, stable=self.stable, open=self.open), self.now_s + 1
 
 
 def judge_of(history, **options):
@@ -197,11 +209,11 @@ def test_time_lag(lag, until_s, seconds):
 
 
 def test_a_row_of_a_record_from_the_future_waits_since_it_was_seen_as_in_the_poller(tmp_path):
-    file, reader = tmp_path / "f", Reader()
-    file.write_text("clusters = a, b\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\na->b.enabled = true\n")
-    (flow,) = (each for each in load(file).flows if each.name == "a->b")
+    reader = Reader()
     source, target = Described("a", end=10), Described("b", position=10)
-    rows = InspectedFlow(flow, source, target, judge_of(History(), bridges_polls=False), reads=lambda _: reader)
+    rows = InspectedFlow(
+        flow_of(tmp_path), source, target, judge_of(History(), bridges_polls=False), reads=lambda _: reader
+    )
 
     def lag_seconds(now_s):
         (row,) = rows.read(BoundedPoll(now_s, owner=""))
@@ -213,6 +225,101 @@ def test_a_row_of_a_record_from_the_future_waits_since_it_was_seen_as_in_the_pol
     assert lag_seconds(1015.0) == 10
     target.position, source.end = 12, 13
     assert lag_seconds(1020.0) == 0  # another record
+
+
+def flow_of(tmp_path):
+    file = tmp_path / "f"
+    file.write_text("clusters = a, b\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\na->b.enabled = true\n")
+    (flow,) = (each for each in load(file).flows if each.name == "a->b")
+    return flow
+
+
+def test_the_poller_publishes_the_rows_that_the_inspector_shows(tmp_path):
+    """Both read the same clusters by the same code: every number that a row and a metric share is the same."""
+    source, target, reader = Described("a", start=3, end=10), Described("b", position=7), Reader()
+    reader.timestamps_ms = (time.time() - 60) * 1000
+    recorder = Recorder()
+    poller = Poller(recorder, tmp_path / "h", progress=FlowProgress(), horizon=MaxAge(), reads=lambda _: reader)
+    inspected = InspectedFlow(
+        flow_of(tmp_path), source, target, judge_of(History(), bridges_polls=False), reads=lambda _: reader
+    )
+    for end in range(10, 22):
+        source.end = end
+        poller.poll(replace(PLAN, partitions=PARTITIONS[:1]), source, target)
+        (row,) = inspected.read(BoundedPoll(time.time(), owner="here"))
+
+    def published(name):
+        return recorder.value(f"kafka_mirror_{name}", row.key)
+
+    assert (row.topic, row.remote_topic, row.owner, row.status) == ("t", "a.t", "here", Status.STALL)
+    assert (row.offset, row.log_start, row.log_end, row.lag) == (7, 3, 21, 14)
+    names = ("replicated_offset", "source_start_offset", "source_end_offset", "lag_records", "partition_status")
+    assert [published(name) for name in names] == [row.offset, row.log_start, row.log_end, row.lag, row.status]
+    assert published("replicated_until_timestamp_seconds") == row.replicated_until_s
+    assert row.lag_seconds == pytest.approx(60, abs=5)
+    poller.close()
+
+
+def test_a_position_that_is_not_read_has_no_rate_which_is_not_0():
+    """While the target does not respond the log end still moves, and nobody knows whether the position does."""
+    lag, clusters = lag_of(), Clusters(positions={KEYS[0]: 7}, ends={KEYS[0]: 10})
+
+    def row_at(now_s):
+        clusters.now_s = now_s
+        return lag.rows(PLAN, read(lag, clusters), now_s=now_s)[0]
+
+    row_at(100.0)
+    clusters.committed, clusters.ends = {KEYS[0]: 9}, {KEYS[0]: 20}
+    row = row_at(110.0)
+    assert (row.records_per_s, row.written_per_s, row.level_in_s) == (0.2, 1.0, None)
+    clusters.committed, clusters.ends = None, {KEYS[0]: 30}
+    row = row_at(120.0)
+    assert (row.lag, row.records_per_s, row.written_per_s, row.level_in_s) == (21, None, 1.0, None)
+    clusters.ends = None
+    row = row_at(130.0)
+    assert (row.lag, row.lag_seconds, row.records_per_s, row.written_per_s) == (None, None, None, None)
+
+
+def test_a_row_names_the_open_transaction_that_its_records_wait_for():
+    lag, clusters = lag_of(), Clusters(positions=dict.fromkeys(KEYS, 7), ends=dict.fromkeys(KEYS, 10))
+    clusters.stable, clusters.open = {KEYS[0]: 7, KEYS[1]: 10}, {KEYS[0]: "producer 5"}
+    held, free = lag.rows(PLAN, read(lag, clusters), now_s=101.0)
+    assert (held.held_by, free.held_by) == ("producer 5", "")
+    assert held.reason.endswith("it waits for producer 5")
+    recorder = Recorder()
+    recorder.record_rows(("a", "b"), [held, free], read_s=101.0, now_s=101.0)
+    behind = "kafka_mirror_partition_behind_open_transaction"
+    assert [recorder.value(behind, row.key) for row in (held, free)] == [1, 0]
+
+
+def test_while_the_source_was_never_read_rows_have_the_targets_positions_and_nothing_else(tmp_path):
+    """A remote topic that names its source wins over one with the source topic's name."""
+    source, target = Described("a", end=10), Described("b")
+    source.is_up = False
+    offsets = {TopicPartition("a.t", 0): 7, TopicPartition("t", 0): 3, TopicPartition("c.t", 0): 5}
+    target.group = lambda name: Group(name, "Empty", offsets)
+    source.topics = lambda: source._answer(None, {})
+    inspected = InspectedFlow(flow_of(tmp_path), source, target, judge_of(History(), bridges_polls=False))
+    poll = BoundedPoll(1000.0, owner="")
+    (row,) = inspected.read(poll)
+    assert poll.problems == {"a": "cluster a: no answer"}
+    assert (row.topic, row.remote_topic, row.partition, row.offset) == ("t", "a.t", 0, 7)
+    assert (row.log_end, row.lag, row.lag_seconds, row.status) == (None, None, None, Status.UNKNOWN)
+    inspected.close()
+
+
+def test_positions_that_a_cluster_refuses_to_show_leave_its_other_numbers_in_the_inspector():
+    source = Cluster("a", end=10)
+
+    def refuses(plan, cluster):
+        raise ClusterRefuses("cluster a: not authorized", cluster="a")
+
+    poll = BoundedPoll(1000.0, owner="")
+    assert poll.ask(refuses, PLAN, source, is_optional=True) is None
+    assert poll.ask(log_bounds, PLAN, source) is not None
+    assert poll.ask(refuses, PLAN, source) is None
+    assert poll.problems == {"a": "cluster a: not authorized"}
+    assert poll.ask(log_bounds, PLAN, source) is None  # it is not asked again in this poll
 
 
 def test_old_answers_count_for_the_poller_and_not_for_a_row_of_now():

@@ -75,6 +75,11 @@ shop   orders    1  unknown       10  unknown  none            a
 
 def test_csv_has_every_field_and_no_formula():
     hostile = LagRow(group="=cmd()", cluster="a", topic="t", partition=0, offset=1, log_end=5)
+    head, *_ = csv_text([FLOW]).splitlines()
+    assert head == (
+        "group,cluster,topic,partition,offset,log_end,owner,is_flow,remote_topic,lag_seconds,"
+        "status,reason,records_per_s,written_per_s,level_in_s,lag"
+    )
     first, second = csv.DictReader(io.StringIO(csv_text([FLOW, hostile])))
     assert first["lag"] == "3"
     assert first["status"] == "STALL"

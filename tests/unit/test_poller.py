@@ -9,6 +9,7 @@ import pytest
 
 from metrics.headroom import Retention
 from metrics.recorder import Recorder
+from metrics.trend import TREND_FILE, Trend
 from metrics.verdict import Status
 from mirror.errors import ClusterRefuses, ClusterUnavailable
 from mirror.lag.flow_progress import FlowProgress
@@ -242,6 +243,46 @@ def test_a_restart_judges_at_once(tmp_path):
     assert recorder.value("kafka_mirror_partition_status", SERIES) == Status.STALL
 
 
+def test_lost_offsets_make_a_partition_lost_and_those_of_another_one_do_not(recorder, tmp_path):
+    progress = FlowProgress()
+    poller, source, target = Poller(recorder, tmp_path / "h", progress=progress), Cluster("a"), Cluster("b", position=9)
+    source.end = 10
+    poll(poller, source, target)
+    progress.record_windows([report(partition=1)._replace(lost=5)], now_s=time.time())
+    poll(poller, source, target)
+    assert recorder.value("kafka_mirror_partition_status", SERIES) == Status.UNKNOWN
+    progress.record_windows([report()._replace(lost=5)], now_s=time.time())
+    poll(poller, source, target)
+    assert recorder.value("kafka_mirror_partition_status", SERIES) == Status.LOST
+
+
+def test_a_flow_without_reports_has_stopped_and_one_that_was_just_taken_over_has_not(recorder, tmp_path):
+    progress, now_s = FlowProgress(), time.time()
+    poller, source, target = Poller(recorder, tmp_path / "h", progress=progress), Cluster("a"), Cluster("b", position=9)
+    source.end = 10
+
+    def status(since_s=0.0):
+        poller.poll(PLAN, source, target, since_s=since_s)
+        return recorder.value("kafka_mirror_partition_status", SERIES)
+
+    progress.expect({("a", "b")}, now_s=now_s - 60)
+    poll(poller, source, target, times=10)
+    assert status() == Status.STOP
+    assert status(since_s=now_s) == Status.STALL
+    progress.record_windows([report()], now_s=now_s)
+    assert status() == Status.STALL
+
+
+def test_the_last_hour_of_a_flow_is_made_from_its_rows(recorder, tmp_path):
+    poller = Poller(recorder, tmp_path / "h")
+    poll(poller, Cluster("a", end=10), Cluster("b", position=10))
+    poller.save()
+    trend = Trend()
+    trend.load(tmp_path / TREND_FILE, now_s=time.time())
+    (point,) = trend.of("a->b")
+    assert (point.status, point.waits_s, point.waiting) == (Status.OK, 0.0, 0)
+
+
 def test_an_unknown_position_is_no_verdict(recorder, tmp_path):
     poll(Poller(recorder, tmp_path / "h"), Cluster("a", end=10), Cluster("b"), times=12)
     assert recorder.value("kafka_mirror_lag_records", SERIES) is None
@@ -367,6 +408,20 @@ def test_a_cluster_that_refuses_is_up_and_its_reason_is_logged(recorder, tmp_pat
     monkeypatch.undo()
     poll(poller, source, target)
     assert recorder.value("kafka_mirror_cluster_up", ("a", "b", "b")) == 0
+
+
+def test_positions_that_the_source_refuses_to_show_are_no_failure_of_the_poll(recorder, tmp_path, monkeypatch):
+    poller, source, target = Poller(recorder, tmp_path / "h"), Cluster("a", end=10), Cluster("b")
+    target.is_up = False
+
+    def refuses(group, wanted):
+        raise ClusterRefuses("cluster a: not authorized", cluster="a")
+
+    monkeypatch.setattr(source, "committed", refuses)
+    poll(poller, source, target)
+    assert recorder.value("kafka_mirror_source_end_offset", SERIES) == 10
+    assert recorder.value("kafka_mirror_poll_errors_total", ("a", "b")) == 1  # the target's
+    assert [recorder.value("kafka_mirror_cluster_up", ("a", "b", cluster)) for cluster in "ab"] == [1, 0]
 
 
 def test_a_cluster_that_hangs_holds_up_neither_the_other_nor_what_is_known_of_it(recorder, tmp_path, monkeypatch):
